@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 import msgspec
 import polars as pl
 
-from stepscope.advice.catalogue import OWNER_WORDS, OWNERS_OF
+from stepscope.advice.catalogue import OWNER_TEXTS, OWNERS_OF
 from stepscope.advice.checklist import CheckedStage
 from stepscope.advice.finding import Finding
 from stepscope.analysis.framework_op_stats.detail import OpDetailResult
@@ -33,12 +33,12 @@ from stepscope.report.document import Headline
 from stepscope.report.envelope import Envelope
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
-    CLOCK_WORDS,
-    CODE_WORDS,
+    CLOCK_TEXTS,
+    CODE_TEXTS,
     INPUT_CATEGORY_NAMES,
     INPUT_STEP_NAMES,
-    PART_WORDS,
-    SOURCE_WORDS,
+    PART_PREFIXES,
+    SOURCE_TEXTS,
 )
 from stepscope.serve.runs.cutting import Cut
 from stepscope.trace.schema import Column, TableSchema
@@ -280,10 +280,10 @@ def _tools() -> str:
 def _words() -> str:
     """Write what the report calls the kinds that answers name."""
     kinds = {
-        "OWNERS": ("Owner of time → what the time is", OWNER_WORDS),
-        "PART_WORDS": ("Kind of a part → what stands before its name", PART_WORDS),
-        "SOURCES": ("Source of the steps → where they come from", SOURCE_WORDS),
-        "CLOCKS": ("What ties the clocks of hosts → what follows", CLOCK_WORDS),
+        "OWNERS": ("Owner of time → what the time is", OWNER_TEXTS),
+        "PART_WORDS": ("Kind of a part → what stands before its name", PART_PREFIXES),
+        "SOURCES": ("Source of the steps → where they come from", SOURCE_TEXTS),
+        "CLOCKS": ("What ties the clocks of hosts → what follows", CLOCK_TEXTS),
         "INPUT_KINDS": ("Work on input → its title", INPUT_CATEGORY_NAMES),
         "INPUT_STEPS": ("What to do for it is about → its title", INPUT_STEP_NAMES),
     }
@@ -297,7 +297,7 @@ def _words() -> str:
         lines.append("};")
     lines += ["", "/** Column of a table → code → its title. */"]
     lines.append("export const CODES: Record<string, Record<string, string>> = {")
-    for column, words in CODE_WORDS.items():
+    for column, words in CODE_TEXTS.items():
         lines.append(f"  {_quoted(column)}: {{")
         lines += [f"    {_quoted(code)}: {_quoted(it)}," for code, it in words.items()]
         lines.append("  },")

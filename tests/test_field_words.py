@@ -55,9 +55,7 @@ def texts_of_python(path: Path) -> tuple[str, str]:
     nodes = list(ast.walk(ast.parse(source)))
     documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     docstrings = [
-        ast.get_docstring(node) or ""
-        for node in nodes
-        if isinstance(node, documented)
+        ast.get_docstring(node) or "" for node in nodes if isinstance(node, documented)
     ]
     strings = {
         node.value

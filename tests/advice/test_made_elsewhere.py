@@ -22,7 +22,7 @@ from tests.support.traces.nsight import (
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.loading.input_bound import evaluate
-from stepscope.derive.facts.hosts.batch_makers import MadeElsewhere, made_elsewhere
+from stepscope.derive.facts.hosts.batch_makers import ProductionWaits, made_elsewhere
 from stepscope.derive.profile_data import ProfileData
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
@@ -80,7 +80,7 @@ def test_who_waits_for_others_is_not_told_to_have_some(
 def test_half_of_the_waits_decide(
     signals_of: Any, shares: Any, waits: tuple[float, float] | None, advice: str
 ) -> None:
-    known = {} if waits is None else {"vm:0": {"fetch": MadeElsewhere(*waits)}}
+    known = {} if waits is None else {"vm:0": {"fetch": ProductionWaits(*waits)}}
     signals = signals_of(shares(input=3.0), {made_elsewhere: known})
     texts = [one.text for one in evaluate(signals, THRESHOLDS).actions]
     assert any(advice in text for text in texts)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.derive.facts.evidence import SHOWN, longest_intervals, places_of_largest
+from stepscope.derive.facts.evidence import (
+    MAX_RANGES_SHOWN,
+    indices_of_largest,
+    longest_intervals,
+)
 from stepscope.derive.intervals.spans import Spans
 
 
@@ -15,8 +19,10 @@ from stepscope.derive.intervals.spans import Spans
 def test_the_largest_come_first_and_equal_ones_in_their_order(
     values: list[int],
 ) -> None:
-    expected = sorted(range(len(values)), key=lambda at: (-values[at], at))[:SHOWN]
-    assert places_of_largest(np.array(values, np.int64)).tolist() == expected
+    expected = sorted(range(len(values)), key=lambda at: (-values[at], at))[
+        :MAX_RANGES_SHOWN
+    ]
+    assert indices_of_largest(np.array(values, np.int64)).tolist() == expected
 
 
 def test_the_longest_intervals_come_first() -> None:

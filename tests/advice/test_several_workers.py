@@ -10,7 +10,7 @@ from tests.support.traces.judged import Judged
 from tests.support.traces.training import fed, findings, parallel, together
 
 from stepscope.advice.engine import signals_of
-from stepscope.advice.judging.compared import worker_words
+from stepscope.advice.judging.compared import short_worker_name
 from stepscope.trace.tables import TABLES
 
 H100 = blueprint.A100 | {"gpu_device_name": "NVIDIA H100 80GB HBM3"}
@@ -271,4 +271,4 @@ def test_without_device_work_nothing_passes(table: str) -> None:
 def test_a_worker_is_told_from_the_others_in_words(
     label: str, workers: tuple[str, ...], said: str
 ) -> None:
-    assert worker_words(label, workers) == said
+    assert short_worker_name(label, workers) == said

@@ -9,7 +9,7 @@ import pytest
 
 from stepscope.advice.engine import mark_explained_findings
 from stepscope.advice.finding import Finding
-from stepscope.advice.item import Item, Rule, Words
+from stepscope.advice.item import Item, Rule, Sentences
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.facts.step_shares import AccountSignals
@@ -38,7 +38,7 @@ def finding(name: str, share: float, **fields: Any) -> Finding:
 def told(
     accounted: Any, *narrower: Finding, broad: Finding
 ) -> dict[str, tuple[str, ...]]:
-    words = Words(texts={})
+    words = Sentences(texts={})
     blank = Item(
         id=BROAD, stage=2, place=1, module="", title="", about="", words=words, tools=()
     )

@@ -23,7 +23,7 @@ from tests.support.results.statements import (
 from stepscope.advice.catalogue import OWNERS_OF
 from stepscope.derive.step_time.host_time import CATEGORIES
 from stepscope.report.outline import as_text
-from stepscope.report.outline.findings import unseen_parts
+from stepscope.report.outline.findings import doubt_parts
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.text import pod
@@ -278,7 +278,7 @@ def test_what_was_not_seen_is_a_handful_of_points(
     recorded_run: str, shared_profile: Any
 ) -> None:
     _, document = read(shared_profile(recorded_run))
-    lines = as_text.render(tuple(unseen_parts(document)), width=100)
+    lines = as_text.render(tuple(doubt_parts(document)), width=100)
     points = [one for one in plain_text(lines).splitlines() if one.startswith("  • ")]
     assert len(points) <= 5
     # Nothing is left out without a word.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stepscope.advice.engine import mark_explained_findings, mark_stage_order
 from stepscope.advice.finding import Finding
 from stepscope.advice.headline import costliest_finding
-from stepscope.advice.item import Item, Rule, Words
+from stepscope.advice.item import Item, Rule, Sentences
 from stepscope.advice.registry import RULES
 from stepscope.advice.verdict import Verdict, effect_pattern, judge, saving_of_effect
 from stepscope.derive.facts.evidence import Saving
@@ -328,7 +328,7 @@ def test_a_narrower_finding_explains_a_broader_one(
     narrow = msgspec.structs.replace(
         _finding(2, 2.0, severity), id="narrow", share_percent=share
     )
-    words = Words(texts={})
+    words = Sentences(texts={})
     items = [
         Item(
             id=one.id,

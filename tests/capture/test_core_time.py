@@ -12,8 +12,8 @@ import pytest
 from stepscope.capture.collectors.core_time import (
     CoreClocks,
     CoreTime,
+    CoreTimes,
     Reading,
-    Seen,
 )
 from stepscope.xspace.samples_line import OTHER_THREADS
 
@@ -21,7 +21,7 @@ MS = 1_000_000
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="clocks of Linux")
 
 
-def seen(*readings: tuple[int, int] | tuple[int, int, bool]) -> Seen:
+def seen(*readings: tuple[int, int] | tuple[int, int, bool]) -> CoreTimes:
     """What comes of readings: at which ms, how many ms of a core were wanted so far."""
     found = CoreTime()
     for at, wanted, *in_system in readings:
@@ -30,7 +30,7 @@ def seen(*readings: tuple[int, int] | tuple[int, int, bool]) -> Seen:
     return one
 
 
-def awake_ms(one: Seen) -> list[tuple[int, int]]:
+def awake_ms(one: CoreTimes) -> list[tuple[int, int]]:
     return [(begin // MS, end // MS) for begin, end in one.awake_ns]
 
 

@@ -39,7 +39,7 @@ def hand_made() -> Gauges:
     gauges = Gauges()
     steps = [Step(n, "train", n * S, n * S + S // 2, 1) for n in range(3)]
     steps.append(Step(0, 'te"st\n\\', 3 * S, 5 * S, 1))
-    gauges.hear_steps(
+    gauges.add_steps(
         steps,
         {"train": S // 2},
         {"load": 3 * S, "": S},
@@ -87,7 +87,7 @@ def test_what_is_not_known_is_left_out() -> None:
 def test_many_annotations_are_some_shares_that_add_up() -> None:
     gauges = Gauges()
     parts = {f"part {n}": n * S for n in range(1, 40)}
-    gauges.hear_steps([Step(0, "train", 0, S, 1)], {}, parts, None, slow=0, wall_s=0)
+    gauges.add_steps([Step(0, "train", 0, S, 1)], {}, parts, None, slow=0, wall_s=0)
     found = read(gauges.metrics_text(written=(), listening=True, devices=()))
     shares = {
         key[1][0][1]: it

@@ -23,7 +23,7 @@ import pytest
 import stepscope as ss
 import stepscope._core.recorder as annotations
 from stepscope.capture.flight import recorder
-from stepscope.capture.flight.notebook import Notebook
+from stepscope.capture.flight.notebook import RecentEvents
 from stepscope.capture.flight.ring import Ring
 from stepscope.capture.ground.run import Run
 from stepscope.capture.ground.spool import Spool
@@ -183,7 +183,7 @@ def test_it_gives_way_to_a_recording_and_goes_on_after_it(tmp_path: Path) -> Non
 
 
 def test_the_ring_keeps_the_last_and_begins_with_it(tmp_path: Path) -> None:
-    ring = Ring(tmp_path, ss.ProfilerOptions(), Notebook(), max_bytes=2**20)
+    ring = Ring(tmp_path, ss.ProfilerOptions(), RecentEvents(), max_bytes=2**20)
     ring.resume_recording()
     steps = 0
     for _ in range(30):
@@ -261,7 +261,7 @@ def test_a_ring_that_cannot_be_read_is_said_to_be_so(
     def failing(_: Spool) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    ring = Ring(tmp_path, ss.ProfilerOptions(), Notebook(), max_bytes=2**20)
+    ring = Ring(tmp_path, ss.ProfilerOptions(), RecentEvents(), max_bytes=2**20)
     with monkeypatch.context() as patched:
         patched.setattr(Spool, "read_content", failing)
         saved = ring.write_run("asked for")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepscope.capture.collectors.sampled_frames import Frame
-from stepscope.capture.flight.hearing import Bell
+from stepscope.capture.flight.hearing import WakeUp
 from stepscope.capture.flight.notebook import (
-    Notebook,
+    RecentEvents,
     Span,
     exception_sentence,
     hang_sentence,
-    own_times,
+    self_times,
     slow_step_sentence,
 )
 from stepscope.capture.flight.watch import Slow, Step, StepWatch
@@ -93,7 +93,7 @@ def test_silence_is_a_hang_once() -> None:
 
 def test_a_stretch_is_divided_among_the_innermost() -> None:
     spans = [Span(10, 90, "outer"), Span(20, 50, "inner"), Span(95, 200, "next")]
-    found = own_times(spans, 0, 100)
+    found = self_times(spans, 0, 100)
     assert found == {"": 15, "outer": 50, "inner": 30, "next": 5}
     assert sum(found.values()) == 100
 
@@ -113,15 +113,15 @@ def load() -> None:
     """A function to be met on a stack."""
 
 
-def noted() -> tuple[Notebook, Step]:
+def noted() -> tuple[RecentEvents, Step]:
     """Ten steps of 20 ms, 4 of them loading; the last one of 60 ms loads for 43."""
-    notebook = Notebook()
+    notebook = RecentEvents()
     for number in range(11):
         at = number * 20 * MS
         end = at + (20 if number < 10 else 60) * MS
         loads = 4 if number < 10 else 43
         step: dict[str, object] = {"step_num": number, "_r": 1}
-        notebook.hear_rows(
+        notebook.add_annotations(
             rows(("load", at, at + loads * MS, {}), ("train", at, end, step))
         )
     steps = notebook.new_steps()
@@ -134,7 +134,7 @@ def test_a_slow_step_waited_for_what_took_longer_than_usual() -> None:
     assert notebook.step_parts(last) == {"load": 43 * MS, "": 17 * MS}
     assert notebook.usual_parts(last) == {"load": 4 * MS, "": 16 * MS}
     frame = Frame(load.__code__, THREAD, 200 * MS, 243 * MS)
-    notebook.hear_frames([frame])
+    notebook.add_frames([frame])
     line = load.__code__.co_firstlineno
     assert slow_step_sentence(Slow(last, 20 * MS), notebook) == (
         "train 10 took 60.0 ms, 3.0 times the median of 20.0 ms: 39.0 ms longer than "
@@ -152,7 +152,7 @@ def test_time_outside_of_annotations_is_said_to_be_that() -> None:
 
 def test_a_hang_says_which_step_was_last_and_where_the_program_is() -> None:
     notebook, last = noted()
-    notebook.hear_frames([Frame(load.__code__, THREAD, 255 * MS, 9_000 * MS)])
+    notebook.add_frames([Frame(load.__code__, THREAD, 255 * MS, 9_000 * MS)])
     said = hang_sentence(
         last, notebook, main_thread=1, since_ns=last.end_ns, now_ns=9_260 * MS
     )
@@ -173,9 +173,9 @@ def test_an_exception_is_named_with_its_first_line(error: Exception, said: str) 
 
 
 def test_what_a_notebook_holds_is_bounded() -> None:
-    notebook = Notebook()
+    notebook = RecentEvents()
     for number in range(3000):
-        notebook.hear_rows(
+        notebook.add_annotations(
             rows(*[("train", 0, 1, {"step_num": number, "_r": 1}) for _ in range(16)])
         )
     assert len(notebook.new_steps()) == 16_384
@@ -186,11 +186,11 @@ class Heard(str):
     """A name that the notebook hears more of while it is written down."""
 
     __slots__ = ()
-    notebook = Notebook()
+    notebook = RecentEvents()
 
     def __str__(self) -> str:
         at = 300 * MS
-        self.notebook.hear_rows(rows(("load", at, at + MS, {})))
+        self.notebook.add_annotations(rows(("load", at, at + MS, {})))
         return "load"
 
 
@@ -198,23 +198,23 @@ def test_a_notebook_that_hears_more_answers_of_what_it_had() -> None:
     """A profile that the program asks for is made in another thread."""
     notebook, last = noted()
     Heard.notebook = notebook
-    notebook.hear_rows(rows((Heard(), 201 * MS, 202 * MS, {})))
-    notebook.hear_rows(rows((Heard(), 202 * MS, 203 * MS, {})))
+    notebook.add_annotations(rows((Heard(), 201 * MS, 202 * MS, {})))
+    notebook.add_annotations(rows((Heard(), 202 * MS, 203 * MS, {})))
     assert notebook.step_parts(last) == {"load": 43 * MS, "": 17 * MS}
 
 
 def test_a_notebook_that_hears_of_frames_names_those_it_had(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    notebook = Notebook()
+    notebook = RecentEvents()
     frame = Frame(load.__code__, THREAD, 0, MS)
 
     def name_of(_: FunctionNames, code: CodeType) -> str:
-        notebook.hear_frames([frame])
+        notebook.add_frames([frame])
         return code.co_name
 
     monkeypatch.setattr(FunctionNames, "function_name", name_of)
-    notebook.hear_frames([frame, frame._replace(begin_ns=MS, end_ns=2 * MS)])
+    notebook.add_frames([frame, frame._replace(begin_ns=MS, end_ns=2 * MS)])
     assert notebook.function_times(THREAD, 0, 2 * MS) == {"load": 2 * MS}
 
 
@@ -228,8 +228,8 @@ def test_a_bell_rings_in_a_program_with_thousands_of_open_files() -> None:
     try:
         while not files or files[-1] < 1024:
             files.append(os.open(os.devnull, os.O_RDONLY))
-        bell = Bell(None)
-        bell.ring_bell()
+        bell = WakeUp(None)
+        bell.wake_thread()
         # It was no signal.
         assert bell.wait_for_ring(60) is False
         # It was heard, so that nothing waits there any more.

@@ -507,7 +507,7 @@ def test_other_threads_are_found_apart_from_those_that_drive_steps(
     tmp_path: Path, looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What runs the tests may have threads of its own.
-    monkeypatch.setattr(python_samples, "_MOST_BESIDE", 1_000)
+    monkeypatch.setattr(python_samples, "_MAX_OTHER_THREADS", 1_000)
     stop = threading.Event()
 
     def helper() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 from typing import TYPE_CHECKING
 
-from stepscope.capture.collectors.sampled_frames import Frame, Look, SampledFrames
+from stepscope.capture.collectors.sampled_frames import Frame, Sample, SampledFrames
 from stepscope.capture.ground.functions import CodeLine, LinesOfCode
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def frames(
     sampled: SampledFrames[CodeType] = SampledFrames()
     found: list[Frame[CodeType]] = []
     for due, at, stack in looks:
-        found += sampled.add_sample(Look(1, due, at, stack))
+        found += sampled.add_sample(Sample(1, due, at, stack))
     found += sampled.end_frames(until)
     return [(it.code.co_name, it.begin_ns, it.end_ns) for it in found]
 
@@ -88,9 +88,9 @@ def test_a_thread_that_runs_nothing_is_in_nothing() -> None:
 
 def test_threads_are_apart() -> None:
     sampled: SampledFrames[CodeType] = SampledFrames()
-    assert sampled.add_sample(Look(1, 0, 0, [LOAD])) == []
-    assert sampled.add_sample(Look(2, 0, 4, [TRAIN])) == []
-    assert sampled.add_sample(Look(1, 10, 10, [])) == [Frame(LOAD, 1, 0, 5)]
+    assert sampled.add_sample(Sample(1, 0, 0, [LOAD])) == []
+    assert sampled.add_sample(Sample(2, 0, 4, [TRAIN])) == []
+    assert sampled.add_sample(Sample(1, 10, 10, [])) == [Frame(LOAD, 1, 0, 5)]
     assert sampled.end_frames() == [Frame(TRAIN, 2, 4, 4)]
 
 
@@ -105,8 +105,8 @@ def test_a_line_further_out_ends_the_lines_of_what_was_called_in_it() -> None:
     """`main` calls `load` in line 3, then in line 4: two calls in one look each."""
     sampled: SampledFrames[CodeLine] = SampledFrames()
     three, four, inner = CodeLine(MAIN, 3), CodeLine(MAIN, 4), CodeLine(LOAD, 9)
-    assert sampled.add_sample(Look(1, 0, 0, [three, inner])) == []
-    assert sampled.add_sample(Look(1, 10, 10, [four, inner])) == [
+    assert sampled.add_sample(Sample(1, 0, 0, [three, inner])) == []
+    assert sampled.add_sample(Sample(1, 10, 10, [four, inner])) == [
         Frame(three, 1, 0, 5),
         Frame(inner, 1, 0, 5),
     ]

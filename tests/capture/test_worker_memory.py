@@ -13,7 +13,7 @@ import pytest
 from stepscope.capture.collectors.workers import layout, memory, worker
 from stepscope.capture.collectors.workers.layout import Layout, layout_here
 from stepscope.capture.collectors.workers.memory import Memory, read_line_table
-from stepscope.xspace.vocabulary import UNSEEN
+from stepscope.xspace.vocabulary import UNSAMPLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,13 +53,15 @@ def test_this_python_is_understood_from_outside(here: Layout) -> None:
 )
 def test_an_offset_that_is_wrong_is_found(here: Layout, field: str) -> None:
     wrong = here._replace(**{field: getattr(here, field) + 8})
-    assert worker.why_not_understood(wrong) == UNSEEN["layout"]
+    assert worker.why_not_understood(wrong) == UNSAMPLED["layout"]
 
 
 @pytest.mark.parametrize("offset", ["frame", "code", "previous", "instruction"])
 def test_a_stack_that_is_read_wrongly_is_found(here: Layout, offset: str) -> None:
     stacks = here.stacks | {offset: here.stacks[offset] + 8}
-    assert worker.why_not_understood(here._replace(stacks=stacks)) == UNSEEN["layout"]
+    assert (
+        worker.why_not_understood(here._replace(stacks=stacks)) == UNSAMPLED["layout"]
+    )
 
 
 def test_pythons_that_are_not_known_are_left_alone(
@@ -67,14 +69,14 @@ def test_pythons_that_are_not_known_are_left_alone(
 ) -> None:
     asked = {"Py_GIL_DISABLED": 1}
     monkeypatch.setattr(layout.sysconfig, "get_config_var", asked.get)
-    assert layout_here() == UNSEEN["free_threaded"]
+    assert layout_here() == UNSAMPLED["free_threaded"]
     monkeypatch.undo()
     monkeypatch.setattr(layout.sys, "platform", "darwin")
-    assert layout_here() == UNSEEN["system"]
+    assert layout_here() == UNSAMPLED["system"]
     monkeypatch.undo()
     monkeypatch.setattr(layout, "_KNOWN", {})
     known = sys.version_info[:2] == (3, 13)
-    assert isinstance(layout_here(), Layout if known else type(UNSEEN["python"]))
+    assert isinstance(layout_here(), Layout if known else type(UNSAMPLED["python"]))
 
 
 def test_a_code_says_its_name_its_file_and_its_lines(own: Memory) -> None:

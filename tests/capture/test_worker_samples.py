@@ -25,7 +25,7 @@ from stepscope.derive.input_pipeline.worker_functions import (
     worker_functions,
 )
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.vocabulary import UNSEEN
+from stepscope.xspace.vocabulary import UNSAMPLED
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
@@ -303,12 +303,12 @@ def test_why_workers_were_not_looked_at_is_said_and_nothing_else_stops(
         """,
         begin=HINDERED[reason],
     )
-    assert told.warnings == [UNSEEN[reason].warning]
+    assert told.warnings == [UNSAMPLED[reason].warning]
     why = told.workers()
     assert isinstance(why, Unavailable)
     assert why.code == "NOT_RECORDED"
-    assert UNSEEN[reason].reason in why.reason
-    assert why.remedy == UNSEEN[reason].remedy
+    assert UNSAMPLED[reason].reason in why.reason
+    assert why.remedy == UNSAMPLED[reason].remedy
     overview = told.profile.tool("overview_page")
     assert len(overview.steps) == 8
 

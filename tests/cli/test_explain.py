@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.support.sites.serve import running
 
-from stepscope.advice.catalogue import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_TEXTS
 from stepscope.cli.main import main
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_the_page_says_what_the_json_says(asked: tuple[str, str]) -> None:
     assert found["text"] in told
     assert found["unavailable"] is None
     for owner in found["owners"]:
-        assert owner["label"] == OWNER_WORDS[owner["owner"]]
+        assert owner["label"] == OWNER_TEXTS[owner["owner"]]
         if owner["percent"] >= 0.1:
             assert f"{owner['label']} " in told
             assert f"{owner['percent']:.1f} %" in told

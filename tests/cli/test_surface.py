@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from stepscope.capture.ground.options import LEAST_WINDOW_S
+from stepscope.capture.ground.options import MIN_WINDOW_S
 from stepscope.cli import options
 from stepscope.cli.main import COMMANDS, main
-from stepscope.cli.requests import USUAL_STEPS
+from stepscope.cli.requests import DEFAULT_STEPS
 
 if TYPE_CHECKING:
     import click
@@ -339,5 +339,5 @@ def test_every_declared_option_is_one_of_a_request() -> None:
 
 
 def test_the_help_names_the_steps_and_seconds_that_are_recorded_by_default() -> None:
-    shown = f"{USUAL_STEPS}, and more until {LEAST_WINDOW_S:g} s have passed"
+    shown = f"{DEFAULT_STEPS}, and more until {MIN_WINDOW_S:g} s have passed"
     assert shown in " ".join(CliRunner().invoke(main, ["run", "--help"]).output.split())

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepscope.compare.comparison import Comparison
-    from stepscope.compare.measured import Measured
+    from stepscope.compare.measured import MeasuredSteps
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
 
 @cache
-def run_at(path: str) -> Measured:
+def run_at(path: str) -> MeasuredSteps:
     profile = open_profile(path)
     return measure_run(profile, judge_profile(profile).findings)
 
 
-def recorded(name: str) -> Measured:
+def recorded(name: str) -> MeasuredSteps:
     return run_at(str(DATA / name))
 
 
@@ -46,6 +46,6 @@ def against() -> Callable[..., Comparison]:
 
 
 @pytest.fixture(scope="session")
-def run_of() -> Callable[[str], Measured]:
+def run_of() -> Callable[[str], MeasuredSteps]:
     """`run_of("tf_cpu/healthy")`, or of any path: a run ready to be compared."""
     return lambda name: recorded(name) if (DATA / name).exists() else run_at(name)

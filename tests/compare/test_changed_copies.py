@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.compare.comparison import Comparison
-    from stepscope.compare.measured import Measured
+    from stepscope.compare.measured import MeasuredSteps
 
 MS = 1_000_000_000
 US = 1_000_000
 
 
-def compared(run_of: Callable[[str], Measured], base: Path, copy: Path) -> Comparison:
+def compared(
+    run_of: Callable[[str], MeasuredSteps], base: Path, copy: Path
+) -> Comparison:
     return compare_runs(run_of(str(base)), run_of(str(copy)), thresholds=THRESHOLDS)
 
 
@@ -47,7 +49,7 @@ def changed(
 
 
 def test_a_shorter_wait_for_input_is_all_that_changed(
-    repository: Path, tmp_path: Path, run_of: Callable[[str], Measured]
+    repository: Path, tmp_path: Path, run_of: Callable[[str], MeasuredSteps]
 ) -> None:
     original, copy, count = changed(
         repository,
@@ -76,7 +78,7 @@ def test_a_shorter_wait_for_input_is_all_that_changed(
 
 
 def test_shorter_kernels_are_all_that_changed(
-    repository: Path, tmp_path: Path, run_of: Callable[[str], Measured]
+    repository: Path, tmp_path: Path, run_of: Callable[[str], MeasuredSteps]
 ) -> None:
     original, copy, count = changed(
         repository,

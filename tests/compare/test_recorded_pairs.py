@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepscope.compare.comparison import Comparison
-    from stepscope.compare.measured import Measured
+    from stepscope.compare.measured import MeasuredSteps
 
     Against = Callable[..., Comparison]
 
@@ -151,7 +151,7 @@ def test_a_run_against_itself_gained_nothing(against: Against) -> None:
 
 @pytest.mark.profiles
 def test_workers_gain_what_the_wait_for_batches_promised(
-    shared_profile: Callable[[str], Path], run_of: Callable[[str], Measured]
+    shared_profile: Callable[[str], Path], run_of: Callable[[str], MeasuredSteps]
 ) -> None:
     # Two traces of one program that the authors of PyTorch's plugin published: a loader
     # in the main process, and one with four workers.

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from stepscope.compare.store import (
-    Kept,
+    PromiseFile,
     answer_promises,
     promise_file,
     read_promises,
@@ -22,22 +22,22 @@ from stepscope.thresholds import THRESHOLDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.compare.measured import Measured
+    from stepscope.compare.measured import MeasuredSteps
 
-    RunOf = Callable[[str], Measured]
+    RunOf = Callable[[str], MeasuredSteps]
 
 
-def kept_of(run: Measured) -> Kept:
-    return answer_promises(Kept(), run, thresholds=THRESHOLDS)[0]
+def kept_of(run: MeasuredSteps) -> PromiseFile:
+    return answer_promises(PromiseFile(), run, thresholds=THRESHOLDS)[0]
 
 
 @pytest.fixture(scope="module")
-def stored(run_of: RunOf) -> Kept:
+def stored(run_of: RunOf) -> PromiseFile:
     return kept_of(run_of("gpu/torch_healthy"))
 
 
 def test_a_later_run_answers_as_the_comparison_does(
-    stored: Kept, run_of: RunOf, against: Any, tmp_path: Path
+    stored: PromiseFile, run_of: RunOf, against: Any, tmp_path: Path
 ) -> None:
     file = tmp_path / "logs.promises.json"
     write_promises(file, stored)
@@ -51,7 +51,7 @@ def test_a_later_run_answers_as_the_comparison_does(
     assert list(after.runs[first].answers) == [second]
 
 
-def test_asking_again_changes_nothing(stored: Kept, run_of: RunOf) -> None:
+def test_asking_again_changes_nothing(stored: PromiseFile, run_of: RunOf) -> None:
     run = run_of("gpu/torch_graph")
     once, _ = answer_promises(stored, run, thresholds=THRESHOLDS)
     twice, _ = answer_promises(once, run, thresholds=THRESHOLDS)
@@ -66,7 +66,9 @@ def test_no_run_answers_for_a_later_one(run_of: RunOf) -> None:
     assert answers == ()
 
 
-def test_other_work_gives_no_answer_but_a_reason(stored: Kept, run_of: RunOf) -> None:
+def test_other_work_gives_no_answer_but_a_reason(
+    stored: PromiseFile, run_of: RunOf
+) -> None:
     after, (answer,) = answer_promises(
         stored, run_of("gpu/torch_overlap"), thresholds=THRESHOLDS
     )
@@ -76,7 +78,7 @@ def test_other_work_gives_no_answer_but_a_reason(stored: Kept, run_of: RunOf) ->
     assert after.runs[first].answers == {}
 
 
-def test_names_of_the_program_stay_out_of_the_file(stored: Kept) -> None:
+def test_names_of_the_program_stay_out_of_the_file(stored: PromiseFile) -> None:
     text = msgspec.json.encode(stored).decode()
     assert "aten::" not in text
     assert "nvjet" not in text
@@ -109,10 +111,10 @@ def test_promises_have_no_place_beside_an_object_store() -> None:
 
 
 def test_a_file_that_does_not_exist_holds_nothing(tmp_path: Path) -> None:
-    assert read_promises(tmp_path / "none.json") == Kept()
+    assert read_promises(tmp_path / "none.json") == PromiseFile()
 
 
-def hostile(stored: Kept) -> dict[str, bytes]:
+def hostile(stored: PromiseFile) -> dict[str, bytes]:
     good: Any = json.loads(msgspec.json.encode(stored))
     (name,) = good["runs"]
 
@@ -158,7 +160,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_damaged_file_is_one_clear_line(
-    stored: Kept, tmp_path: Path, kind: str
+    stored: PromiseFile, tmp_path: Path, kind: str
 ) -> None:
     file = tmp_path / "logs.promises.json"
     file.write_bytes(hostile(stored)[kind])
@@ -184,7 +186,7 @@ def test_a_directory_of_that_name_is_refused(tmp_path: Path) -> None:
         read_promises(tmp_path)
 
 
-def test_absurd_numbers_give_no_number(stored: Kept, run_of: RunOf) -> None:
+def test_absurd_numbers_give_no_number(stored: PromiseFile, run_of: RunOf) -> None:
     ((name, run),) = stored.runs.items()
     absurd = {
         "no counts": {"kernels": {}, "ops": {}, "shapes": {}, "launches": {}},
@@ -197,7 +199,7 @@ def test_absurd_numbers_give_no_number(stored: Kept, run_of: RunOf) -> None:
     }
     for fields in absurd.values():
         work = msgspec.convert(msgspec.to_builtins(run.work) | fields, type(run.work))
-        tampered = Kept(runs={name: msgspec.structs.replace(run, work=work)})
+        tampered = PromiseFile(runs={name: msgspec.structs.replace(run, work=work)})
         _, (answer,) = answer_promises(
             tampered, run_of("gpu/torch_graph"), thresholds=THRESHOLDS
         )
@@ -206,7 +208,7 @@ def test_absurd_numbers_give_no_number(stored: Kept, run_of: RunOf) -> None:
 
 
 def test_a_failed_write_leaves_the_old_file(
-    stored: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stored: PromiseFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "logs.promises.json"
     write_promises(file, stored)
@@ -218,12 +220,12 @@ def test_a_failed_write_leaves_the_old_file(
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="no space"):
-        write_promises(file, Kept())
+        write_promises(file, PromiseFile())
     assert file.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == [file.name]
 
 
-def test_the_mode_of_the_file_stays(stored: Kept, tmp_path: Path) -> None:
+def test_the_mode_of_the_file_stays(stored: PromiseFile, tmp_path: Path) -> None:
     file = tmp_path / "logs.promises.json"
     write_promises(file, stored)
     file.chmod(0o600)

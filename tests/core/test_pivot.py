@@ -13,7 +13,7 @@ from tests.support.xspace.kernels import uncompiled
 
 from stepscope._core import pivot as installed
 from stepscope.xspace.reading.columns import Stats
-from stepscope.xspace.reading.pivot import intern_places, pivot_range, pivot_rows
+from stepscope.xspace.reading.pivot import intern_texts, pivot_range, pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +90,7 @@ def test_equal_strings_and_only_those_share_a_number(
     length = np.array([len(text) for text in texts], np.int32)
     place = np.cumsum(length, dtype=np.int64) - length
     with mock.patch(DRIVER, FORMS[form]):
-        found = intern_places(data, place, length)
+        found = intern_texts(data, place, length)
     number_of: dict[bytes, int] = {}
     expected = [number_of.setdefault(text, len(number_of)) for text in texts]
     assert found.ids.tolist() == expected
@@ -101,7 +101,7 @@ def test_more_strings_than_the_first_table_holds_are_numbered() -> None:
     count = 50_000
     data = np.frombuffer(np.arange(count, dtype=">u4").tobytes(), np.uint8)
     place = np.tile(np.arange(count, dtype=np.int64) * 4, 2)
-    found = intern_places(data, place, np.full(2 * count, 4))
+    found = intern_texts(data, place, np.full(2 * count, 4))
     assert np.array_equal(found.ids, np.tile(np.arange(count), 2))
     assert np.array_equal(found.firsts, np.arange(count))
 
@@ -115,7 +115,7 @@ def test_a_string_outside_the_data_is_refused(
         mock.patch(DRIVER, FORMS[form]),
         pytest.raises(ValueError, match="is outside the data"),
     ):
-        intern_places(np.zeros(3, np.uint8), np.array([place]), np.array([length]))
+        intern_texts(np.zeros(3, np.uint8), np.array([place]), np.array([length]))
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
@@ -175,5 +175,5 @@ def test_interning_lets_other_threads_run(
     data = np.zeros(100, np.uint8)
     place, length = np.zeros(300_000, np.int64), np.full(300_000, 100)
     assert any(
-        runs_beside(lambda: intern_places(data, place, length)) for _ in range(20)
+        runs_beside(lambda: intern_texts(data, place, length)) for _ in range(20)
     )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stepscope.analysis.memory_profile.rows import (
     MemoryView,
     breakdown_rows,
-    shown_places,
+    drawn_indexes,
     step_rows,
     timeline_rows,
 )
@@ -180,7 +180,7 @@ def test_a_shown_timeline_has_few_points_and_every_extreme(
 ) -> None:
     for view in views(rows):
         memory = view.memory
-        shown = shown_places(view, points)
+        shown = drawn_indexes(view, points)
         assert len(shown) <= points
         assert shown.tolist() == sorted(set(shown.tolist()))
         assert (memory.peak is None) or memory.peak in shown
@@ -188,7 +188,7 @@ def test_a_shown_timeline_has_few_points_and_every_extreme(
         if len(known):
             kept = memory.in_use_bytes[shown][memory.known[shown]]
             assert (kept.min(), kept.max()) == (known.min(), known.max())
-        assert shown_places(view, None).tolist() == list(range(len(memory.rows)))
+        assert drawn_indexes(view, None).tolist() == list(range(len(memory.rows)))
 
 
 @given(EVENTS, st.lists(st.integers(0, 90), min_size=2, max_size=6).map(sorted))

@@ -256,7 +256,7 @@ def test_few_intervals_against_many_are_sets_too(
 def test_quick_begins_are_one_set() -> None:
     code, begins = np.array([1, 0, 1, 2, 1], np.uint8), np.zeros(256, np.uint8)
     begins[1] = 1
-    found = Spans.between_quick(
+    found = Spans.unite_near_starts(
         np.array([0, 1, 4, 41, 50]),
         np.array([1, 1, 30, 5, 3]),
         code=code,

@@ -17,7 +17,7 @@ from tests.support.xspace.kernels import uncompiled_xspace
 from tests.support.xspace.proto import XSpaceMessage, values_of_message
 from tests.support.xspace.wire import SPACES
 
-from stepscope.xspace.merging.merge import Part, merge_messages, whole_length
+from stepscope.xspace.merging.merge import Part, complete_length, merge_messages
 
 SHIFTS = st.sampled_from([0, 1, 250, 10**9])
 #: Times that count from 1970 are moved by another rule, which has its own test.
@@ -123,7 +123,7 @@ def test_no_two_names_share_an_id_and_every_key_is_its_id(parts: list[bytes]) ->
 @given(data=SPACES, length=st.integers(0, 2**12))
 def test_what_is_whole_of_a_torn_message_is_a_message(data: bytes, length: int) -> None:
     torn = data[: length % (len(data) + 1)]
-    whole = whole_length(torn)
+    whole = complete_length(torn)
     assert whole <= len(torn)
     values_of_message(torn[:whole])
     if torn == data:

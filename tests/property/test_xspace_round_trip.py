@@ -51,8 +51,8 @@ def test_where_lines_are_split_among_threads_changes_nothing(
 
     expected = decoded(1)
     with (
-        mock.patch.object(chunks, "_SMALLEST_STEP", 1),
-        mock.patch.object(chunks, "_LARGEST_STEP", 4),
+        mock.patch.object(chunks, "_MIN_TASK_BYTES", 1),
+        mock.patch.object(chunks, "_MAX_TASK_BYTES", 4),
     ):
         assert expected == decoded(3)
 

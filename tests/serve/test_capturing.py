@@ -13,7 +13,7 @@ from tests.support.sites.serve import running
 
 from stepscope.errors import BadUsage
 from stepscope.remote.outcome import HostOutcome, Outcome
-from stepscope.serve.recorder import Capturing, Wanted
+from stepscope.serve.recorder import Capturing, Settings
 from stepscope.serve.security import make_policy
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ class Recorder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.asked: list[Wanted] = []
+        self.asked: list[Settings] = []
         self.go_on = threading.Event()
         self.go_on.set()
         self.fails: Exception | None = None
 
     def __call__(
-        self, wanted: Wanted, on_progress: Callable[[HostOutcome], None]
+        self, wanted: Settings, on_progress: Callable[[HostOutcome], None]
     ) -> Outcome:
         self.asked.append(wanted)
         outcomes = []
@@ -96,7 +96,7 @@ def test_what_is_asked_for_is_recorded(site: Site, recorder: Recorder) -> None:
     }
     assert ask(site, {"address": [PROGRAMS[1]], **wanted}).status == 202
     job = over(site)
-    assert recorder.asked == [Wanted(addresses=(PROGRAMS[1],), **wanted)]
+    assert recorder.asked == [Settings(addresses=(PROGRAMS[1],), **wanted)]
     assert (job["run"], job["problem"]) == ("new", None)
     assert job["hosts"] == [
         {

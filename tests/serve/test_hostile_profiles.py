@@ -173,7 +173,7 @@ def test_an_answer_has_no_more_text_than_allowed_and_says_what_was_cut(
 def test_a_table_too_large_to_be_one_file_is_refused_with_the_way_out(
     many_ops: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "_MOST_CSV_BYTES", 10_000)
+    monkeypatch.setattr(answers, "_MAX_CSV_BYTES", 10_000)
     with running(many_ops) as site:
         answer = site.get("data/csv/ops")
         assert (answer.status, answer.error) == (413, "too_large")

@@ -213,7 +213,7 @@ def test_a_file_appears_whole_or_not_at_all(
 def test_a_message_beyond_the_budget_is_split_between_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(builders, "_PIECE_EVENTS", 10)
+    monkeypatch.setattr(builders, "_CHUNK_EVENTS", 10)
     space = builder()
     for name in ("one", "two"):
         plane = space.plane(name)

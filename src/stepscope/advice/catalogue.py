@@ -79,6 +79,6 @@ def _compiled() -> bytes:
 #: Meaning of an owner's time, by category and owner of the account.
 OWNERS_OF: Final = catalogue().owners
 #: Meaning of an owner's time, by owner of the account.
-OWNER_WORDS: Final = {
+OWNER_TEXTS: Final = {
     owner: words for owners in OWNERS_OF.values() for owner, words in owners.items()
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from stepscope.advice.catalogue import shared_texts
-from stepscope.advice.headline import ABOUT, are_slow_steps
+from stepscope.advice.headline import MIN_SIMILAR_RATIO, are_slow_steps
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.registry import RULES
 from stepscope.advice.replayed import limit_saving, promise_by_replay
@@ -207,7 +207,9 @@ def _stage_to_settle_first(finding: Finding, findings: Sequence[Finding]) -> int
             and not other.explained_by
             and (
                 (other.stage == 0 and other.severity == "critical")
-                or ABOUT * _highest_gain_ms(other) >= _highest_gain_ms(finding) > 0
+                or MIN_SIMILAR_RATIO * _highest_gain_ms(other)
+                >= _highest_gain_ms(finding)
+                > 0
             )
         ),
         None,

@@ -34,13 +34,13 @@ GAIN_FIELD: Final = "finding.saving_ms.identity_error_percent"
 Number = int | float | str | bool | None
 
 #: Maximum of a signal's numbers, of parts per list, and of nesting levels to show.
-_MOST_NUMBERS: Final = 40
-_MOST_PARTS: Final = 4
+_MAX_NUMBERS: Final = 40
+_MAX_LIST_PARTS: Final = 4
 _DEEPEST: Final = 5
 
 
 #: Maximum number of names and of threads of a path to list, also in JSON.
-_MOST: Final = 10
+_MAX_NAMES: Final = 10
 
 
 class PathShare(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ def step_path(profile: ProfileData, host: str) -> StepPath | Unavailable:
     count = path.rows["window"].n_unique()
     threads = tuple(
         msgspec.structs.replace(share, name=names[int(share.name)])
-        for share in _path_shares(path, "track", count)[:_MOST]
+        for share in _path_shares(path, "track", count)[:_MAX_NAMES]
         if share.name is not None
     )
     return StepPath(
@@ -98,7 +98,7 @@ def step_path(profile: ProfileData, host: str) -> StepPath | Unavailable:
         steps=count,
         unexplained_percent=path.unexplained_percent,
         owners=_path_shares(path, "owner", count),
-        ops=_path_shares(path, "name", count)[:_MOST],
+        ops=_path_shares(path, "name", count)[:_MAX_NAMES],
         threads=threads,
     )
 
@@ -229,8 +229,8 @@ def _signal_numbers(wanted: RunDerivation[Any], signals: Signals) -> SignalNumbe
     return SignalNumbers(
         name=wanted.name,
         about=text.partition("\n")[0],
-        numbers=dict(list(numbers.items())[:_MOST_NUMBERS]),
-        more=max(len(numbers) - _MOST_NUMBERS, 0),
+        numbers=dict(list(numbers.items())[:_MAX_NUMBERS]),
+        more=max(len(numbers) - _MAX_NUMBERS, 0),
         unavailable=absent,
     )
 
@@ -251,19 +251,19 @@ def _numbers_of_parts(
     value: object, name: str, depth: int
 ) -> Iterator[tuple[str, Number]]:
     if isinstance(value, pl.DataFrame):
-        value = value.head(_MOST_PARTS).to_dicts()
+        value = value.head(_MAX_LIST_PARTS).to_dicts()
     fields = _named_fields(value)
     if fields is not None:
         for field, part in fields.items():
             yield from _flat_numbers(part, f"{name}.{field}" if name else field, depth)
     elif isinstance(value, list | tuple):
         numbers = all(isinstance(part, int | float) for part in value)
-        if numbers and len(value) > _MOST_PARTS:
+        if numbers and len(value) > _MAX_LIST_PARTS:
             yield from _series_numbers(value, name)
             return
-        for index, part in enumerate(value[:_MOST_PARTS]):
+        for index, part in enumerate(value[:_MAX_LIST_PARTS]):
             yield from _flat_numbers(part, f"{name}[{index}]", depth)
-        if len(value) > _MOST_PARTS:
+        if len(value) > _MAX_LIST_PARTS:
             yield f"{name}.count", len(value)
 
 

@@ -38,23 +38,23 @@ _NOT_COMPUTING: Final = frozenset(IDLE_OWNERS) | (
     frozenset(BUSY_OWNERS) - frozenset(_COMPUTE)
 )
 #: Name for all device work as one owner.
-_BUSY: Final = "busy"
+_DEVICE_WORK_OWNER: Final = "busy"
 #: Minimum number of judged steps that show what is usual.
-_FEW: Final = 3
+_MIN_JUDGED_STEPS: Final = 3
 #: Part of the share of device work that counts as cost if the gain is unknown: a change
 #: only shortens work, but removes idle time.
-_OF_WORK: Final = 1 / 3
+_COST_PART_OF_WORK: Final = 1 / 3
 #: Gains count as about the same if their ratio is at least this.
-ABOUT: Final = 0.9
+MIN_SIMILAR_RATIO: Final = 0.9
 #: Minimum share of the time, in percent, of a finding that can be the headline.
-_LEAST: Final = 1.0
+_MIN_HEADLINE_PERCENT: Final = 1.0
 #: Share of the time, in percent, from which on slow steps hold most of the time.
-_MOST_OF_TIME: Final = 50.0
+_MIN_SLOW_STEPS_PERCENT: Final = 50.0
 #: Owner of waiting for other workers, and the findings that name the late worker.
-_PEER: Final = "peer"
-_LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
+_PEER_OWNER: Final = "peer"
+_LATE_WORKER_FINDINGS: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
 #: Minimum share of the wait that such a finding must explain.
-_OF_PEER: Final = 1 / 3
+_MIN_PART_OF_PEER_WAIT: Final = 1 / 3
 
 
 _NO_TIME: Final = shared_texts("judging").reason("no_time")
@@ -116,7 +116,7 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     similar = [
         finding
         for finding in ranked
-        if _gain_ms(finding) >= ABOUT * _gain_ms(ranked[0])
+        if _gain_ms(finding) >= MIN_SIMILAR_RATIO * _gain_ms(ranked[0])
     ]
     return max(
         similar,
@@ -148,7 +148,7 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
         and not finding.explained_by
         and (
             finding.share_percent is None
-            or finding.share_percent >= _LEAST
+            or finding.share_percent >= _MIN_HEADLINE_PERCENT
             or finding.saving_ms is not None
         )
         and (
@@ -180,15 +180,19 @@ def _is_large_burst(finding: Finding) -> bool:
     share = finding.share_percent or 0.0
     pattern = finding.pattern
     # With so few steps, a single hit step is not an exception.
-    of_few = finding.note == "once" and pattern is not None and pattern.steps < _FEW
+    of_few = (
+        finding.note == "once"
+        and pattern is not None
+        and pattern.steps < _MIN_JUDGED_STEPS
+    )
     return (finding.note == "noisy" or of_few) and share >= THRESHOLDS.idle_owner.value
 
 
 def _cost_rank(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
     share = finding.share_percent
     grave = _is_grave(finding) and (share is None or share >= known_percent)
-    cost = (share or 0.0) * (_OF_WORK if _is_work(finding) else 1)
-    return grave, _gain_ms(finding), cost if cost >= _LEAST else 0.0
+    cost = (share or 0.0) * (_COST_PART_OF_WORK if _is_work(finding) else 1)
+    return grave, _gain_ms(finding), cost if cost >= _MIN_HEADLINE_PERCENT else 0.0
 
 
 def _gain_ms(finding: Finding) -> float:
@@ -201,7 +205,7 @@ def _gain_ms(finding: Finding) -> float:
 def are_slow_steps(finding: Finding) -> bool:
     """Return whether a finding is about a few steps that hold most of the time."""
     held = (fact.value or 0.0 for fact in finding.facts if fact.name == HELD_BY_SLOW)
-    return max(held, default=0.0) >= _MOST_OF_TIME and finding.note != "once"
+    return max(held, default=0.0) >= _MIN_SLOW_STEPS_PERCENT and finding.note != "once"
 
 
 def _is_work(finding: Finding) -> bool:
@@ -325,10 +329,17 @@ def _unexplained_idle_lead(
     known_owners = {owner for finding in failing for owner in finding.owners}
     # Late workers are found by comparing workers, not in the account of one worker. The
     # rest of a wait for peers is the collective itself.
-    late = (finding.share_percent or 0.0 for finding in failing if finding.id in _LATE)
-    min_percent = min(thresholds.idle_owner.value, _OF_PEER * shares.percent(_PEER))
+    late = (
+        finding.share_percent or 0.0
+        for finding in failing
+        if finding.id in _LATE_WORKER_FINDINGS
+    )
+    min_percent = min(
+        thresholds.idle_owner.value,
+        _MIN_PART_OF_PEER_WAIT * shares.percent(_PEER_OWNER),
+    )
     if 0.0 < min_percent <= max(late, default=0.0):
-        known_owners.add(_PEER)
+        known_owners.add(_PEER_OWNER)
     topics = {topic for finding in failing for topic in finding.topics}
 
     def unclaimed_percent(owner: str) -> float:
@@ -380,7 +391,9 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
             return finding.share_percent
         if _is_work(finding):
             share = finding.share_percent
-            return None if share is None or finding.owners else _OF_WORK * share
+            return (
+                None if share is None or finding.owners else _COST_PART_OF_WORK * share
+            )
         return finding.share_percent if _explains_idle_time(finding) else None
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
     return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
@@ -402,7 +415,7 @@ def _lead_of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
     ):
         return Lead(
             kind="device",
-            owner=_BUSY,
+            owner=_DEVICE_WORK_OWNER,
             place="any",
             percent=busy,
             host=shares.host,

@@ -41,7 +41,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     remedy: str
 
 
-class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The sentences of one rule; numbers are inserted when findings are written.
 
     A sentence may contain names in braces: the numeric fields of `Finding`, the title,
@@ -213,7 +213,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     module: str
     title: str
     about: str
-    words: Words
+    words: Sentences
     tools: tuple[str, ...]
     confirm: str | None = None
     refute: str | None = None

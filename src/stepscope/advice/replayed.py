@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
 
 #: Maximum number of findings that are replayed together.
-MOST: Final = 3
+MAX_REPLAYED_FINDINGS: Final = 3
 #: Owners whose time can be removed: all idle time, and copies of input.
-_GO: Final = frozenset({*IDLE_OWNERS, "copy_in"})
+_REMOVABLE_OWNERS: Final = frozenset({*IDLE_OWNERS, "copy_in"})
 #: A gain below this, in ms, counts as no gain.
-_NOTHING: Final = 1e-3
+_MIN_GAIN_MS: Final = 1e-3
 _NOT_KNOWN: Final = shared_texts("judging").reason("gain_not_known")
 _NO_CHANGE: Final = shared_texts("judging").reason("gain_not_replayed")
 _CHANGES: Final = {
@@ -99,9 +99,9 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Share of the critical path, in percent, from which on one owner is all of the path.
-_ALL: Final = 99.0
+_MIN_WHOLE_PATH_PERCENT: Final = 99.0
 #: An owner is hidden if its share of the account is below this part of the path's.
-_SEEN: Final = 0.5
+_MAX_VISIBLE_PART: Final = 0.5
 
 
 def _changes_of_finding(
@@ -119,7 +119,7 @@ def _changes_of_finding(
     # The replay knows owners, but not which part of their time belongs to a topic.
     if changes or finding.place is None or not finding.owners or finding.topics:
         return changes
-    goes = finding.pattern is not None and _GO.issuperset(finding.owners)
+    goes = finding.pattern is not None and _REMOVABLE_OWNERS.issuperset(finding.owners)
     return (Gone(finding.owners, finding.place),) if goes else ()
 
 
@@ -147,7 +147,7 @@ def promise_by_replay(
     saving = signals.of(replay_signals).saving_of_changes(
         changes, finding.devices[0], limits=limits, bound=bound
     )
-    if saving is None or (bound is None and saving.high < _NOTHING):
+    if saving is None or (bound is None and saving.high < _MIN_GAIN_MS):
         return finding
     if bound is not None:
         # A replay does not know either how fast replacement kernels are.
@@ -164,7 +164,7 @@ def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:
     why = signals.of(replay_signals).reason(finding.devices[0])
     if why is not None:
         return why
-    goes = bool(finding.owners) and _GO.issuperset(finding.owners)
+    goes = bool(finding.owners) and _REMOVABLE_OWNERS.issuperset(finding.owners)
     return _NOT_KNOWN if goes or finding.id in _CHANGES else _NO_CHANGE
 
 
@@ -182,13 +182,13 @@ def replay_together(
     """
     ranked = sorted(
         findings_by_cost(findings), key=lambda finding: finding.id != first
-    )[:MOST]
+    )[:MAX_REPLAYED_FINDINGS]
     replays = signals.of(replay_signals)
     replayed = [
         (finding, changes, finding.saving_ms)
         for finding in ranked
         if finding.saving_ms is not None and finding.saving_ms.basis == "replay"
-        if finding.saving_ms.high >= _NOTHING
+        if finding.saving_ms.high >= _MIN_GAIN_MS
         if (changes := _changes_of_finding(finding, signals, thresholds))
     ]
     if not replayed:
@@ -198,7 +198,11 @@ def replay_together(
     own = [row for row in replayed if replays.host_of_label(row[0].devices[0]) == host]
     ids = tuple(finding.id for finding, _, _ in own)
     after = replays.next_bottleneck(changes, foremost.devices[0])
-    if after is not None and after[0] in foremost.owners and after[1] >= _ALL:
+    if (
+        after is not None
+        and after[0] in foremost.owners
+        and after[1] >= _MIN_WHOLE_PATH_PERCENT
+    ):
         # Other work that hid this time would have its own part of the path.
         after = None
     return Together(
@@ -232,4 +236,7 @@ def _is_hidden_work(
     if shares is None:
         return False
     remaining_percent = 100 - shares.percent(*gone.owners)
-    return shares.percent(owner) < path_percent / 100 * remaining_percent * _SEEN
+    return (
+        shares.percent(owner)
+        < path_percent / 100 * remaining_percent * _MAX_VISIBLE_PART
+    )

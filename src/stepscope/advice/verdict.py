@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Threshold, Thresholds
 
 _US_PER_MS: Final = 1000
-_NO_LOSS: Final = "Record a shorter window, so that no record is dropped."
-_ONE_CLOCK: Final = (
+_RECORD_SHORTER: Final = "Record a shorter window, so that no record is dropped."
+_USE_ONE_CLOCK: Final = (
     "Record host and device with one profiler in one recording, and leave the times in "
     "its file as they are."
 )
 #: Minimum share, in percent, that is not displayed as 0.0 %.
-_WRITTEN: Final = 0.05
+_MIN_DISPLAYED_PERCENT: Final = 0.05
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,8 +160,8 @@ def _reason_for_doubt(
             percent_of(series.doubt_ps + series.excess_ps, window), 100.0
         )
         sources = {
-            "lost records": (series.excess_ps, _NO_LOSS),
-            "differing clocks": (series.doubt_ps, _ONE_CLOCK),
+            "lost records": (series.excess_ps, _RECORD_SHORTER),
+            "differing clocks": (series.doubt_ps, _USE_ONE_CLOCK),
         }
         at_work = {name: remedy for name, (ps, remedy) in sources.items() if ps}
         return Unavailable(
@@ -174,7 +174,9 @@ def _reason_for_doubt(
     unknown = min(percent_of(series.unknown_ps + series.doubt_ps, window), 100.0)
     # A share that is displayed as 0.0 % would suggest that there is an effect.
     effect = (
-        f"The effect is {share:.1f} %" if share >= _WRITTEN else "No effect was seen"
+        f"The effect is {share:.1f} %"
+        if share >= _MIN_DISPLAYED_PERCENT
+        else "No effect was seen"
     )
     return Unavailable(
         code="NOT_RECORDED",

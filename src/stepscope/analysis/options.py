@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: Default for the maximum number of listed calls; their total is always given.
-MOST_CALLS: Final = 1000
+MAX_CALLS: Final = 1000
 
 Name = Annotated[str, msgspec.Meta(title="NAME")]
 Prefix = Annotated[str, msgspec.Meta(title="PREFIX")]
@@ -94,7 +94,7 @@ class FrameworkOpStatsOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_idle: bool = False
     op: Name | None = None
     scope: Prefix | None = None
-    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = MOST_CALLS
+    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = MAX_CALLS
 
 
 class KernelStatsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,7 +221,7 @@ class ModelViewsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     view: AnyView = "scope"
     op: Name | None = None
-    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = MOST_CALLS
+    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = MAX_CALLS
     preset: Preset | None = None
     step: int | None = None
     step_name: Name | None = None

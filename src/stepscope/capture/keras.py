@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope._core.recorder import Trace
 from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.ground.options import LEAST_WINDOW_S
+from stepscope.capture.ground.options import MIN_WINDOW_S
 from stepscope.capture.recording.session import Session
 from stepscope.errors import NO_FRAME, BadUsage, is_from_handler
 
@@ -305,7 +305,7 @@ class BatchWindow(NamedTuple):
 #: Ten batches after the first ten, which compile and warm up. Recording continues if
 #: ten steps take less than `LEAST_WINDOW_S`.
 DEFAULT_WINDOW: Final = BatchWindow(
-    first=11, last=20, seconds=10.0, least_s=LEAST_WINDOW_S
+    first=11, last=20, seconds=10.0, least_s=MIN_WINDOW_S
 )
 
 

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 #: Exit status if some hosts were not recorded.
 _INCOMPLETE: Final = 1
 #: Exit status if no host was recorded.
-_NOTHING: Final = 2
-_NOBODY: Final = "no host was recorded"
+_NONE_RECORDED: Final = 2
+_NO_HOST: Final = "no host was recorded"
 _HOST: Final = "host"
 _NS_PER_MS: Final = 1_000_000
 #: Default duration in ms, without `--steps` and (as the maximum) with `--steps`.
-_USUAL_MS: Final = 2_000
-_LONGEST_MS: Final = 60_000
+_DEFAULT_MS: Final = 2_000
+_MAX_MS: Final = 60_000
 
 
 def answer_request(request: CaptureRequest) -> int:
@@ -70,7 +70,7 @@ def answer_request(request: CaptureRequest) -> int:
     )
     steps, duration_ms = request.steps, request.duration_ms
     if duration_ms is None:
-        duration_ms = _USUAL_MS if steps is None else _LONGEST_MS
+        duration_ms = _DEFAULT_MS if steps is None else _MAX_MS
     for_steps = "" if steps is None else f"{steps} steps, at most "
     hosts = "1 host" if len(wanted) == 1 else f"{len(wanted)} hosts"
     say_line(f"recording {hosts} for {for_steps}{duration_ms / 1000:g} s")
@@ -94,10 +94,10 @@ def answer_request(request: CaptureRequest) -> int:
                 max_bytes=request.max_bytes,
             )
     except client.CaptureFailed as failed:
-        say_line(_NOBODY)
+        say_line(_NO_HOST)
         if table is None:
             click.echo(_outcome_json(failed.outcome))
-        return _NOTHING
+        return _NONE_RECORDED
     complete = not outcome.problems()
     if request.form == "json":
         click.echo(_outcome_json(outcome))

@@ -38,7 +38,7 @@ _SCHEMA: Final = 1
 _WIDTH: Final = 96
 #: Number of steps measured without a recording, and again within a recording.
 _STEPS: Final = 20
-_AGAIN: Final = "Afterwards, run stepscope doctor again to see whether it helped."
+_RERUN_HINT: Final = "Afterwards, run stepscope doctor again to see whether it helped."
 _MARKS: Final = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "–   "}
 
 
@@ -180,7 +180,7 @@ def check_lines(checks: Sequence[Check]) -> Iterator[str]:
                 yield f"          {command}"
         yield ""
     if any(check.commands for check in checks):
-        yield _AGAIN
+        yield _RERUN_HINT
         yield ""
     states = [check.state for check in checks]
     yield (

@@ -20,11 +20,11 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.analysis.gaps.explanation import Asked
+    from stepscope.analysis.gaps.explanation import RequestedTime
     from stepscope.cli.requests import ExplainRequest
 
 #: Exit status if the recording cannot explain the interval.
-_NO: Final = 1
+_UNAVAILABLE_STATUS: Final = 1
 _UNITS: Final = {
     "s": PS_PER_S,
     "ms": PS_PER_MS,
@@ -44,7 +44,7 @@ _EXAMPLES: Final = "1.2345s, 12ms or 850us"
 
 def answer_request(request: ExplainRequest) -> int:
     """Explain the interval, and return the exit status."""
-    wanted: Asked
+    wanted: RequestedTime
     if request.at is not None and request.begin is None and request.end is None:
         wanted = time_ps("--at", request.at)
     elif request.at is None and request.begin is not None and request.end is not None:
@@ -65,7 +65,7 @@ def answer_request(request: ExplainRequest) -> int:
         return 0
     if isinstance(explanation, Unavailable):
         click.echo(f"stepscope: {explanation.reason} {explanation.remedy}", err=True)
-        return _NO
+        return _UNAVAILABLE_STATUS
     show_outline(gap_outline(explanation), request)
     return 0
 

@@ -35,7 +35,7 @@ _BLAS_THREADS: Final = "OPENBLAS_NUM_THREADS"
 #: tables of some thousand rows.
 _TABLE_THREADS: Final = "POLARS_MAX_THREADS"
 #: Maximum bytes of input files for which tables are small, even if compressed.
-_SMALL: Final = 1 << 20
+_SMALL_INPUT_BYTES: Final = 1 << 20
 #: Parameters of glibc's `mallopt` (numbers from `malloc.h`) with values that keep freed
 #: memory in the process: no separate mappings for large blocks, no trimming, and one
 #: arena for all threads.
@@ -61,7 +61,7 @@ MORE_THREADS: Final = (
     "End other programs, or raise the limit (ulimit -u; --pids-limit of a container)"
 )
 #: If the system allows this number of threads, starting them is not tested.
-_MANY_THREADS: Final = 1024
+_UNTESTED_THREADS: Final = 1024
 #: Threads of polars that do not compute: its allocator has one per core, at most
 #: `_ALLOCATOR_THREADS`, and `_OTHER_THREADS` clean up.
 _ALLOCATOR_THREADS: Final = 4
@@ -70,7 +70,7 @@ _OTHER_THREADS: Final = 3
 _CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/pids.max")
 _THREADS: Final = Path("/proc/self/task")
 #: Maximum seconds until the system no longer counts a thread that has ended.
-_GONE_S: Final = 0.5
+_MAX_END_S: Final = 0.5
 
 #: Set if `light_start` changed the settings of this process.
 _started: Final = threading.Event()
@@ -134,7 +134,7 @@ def check_threads(computing: int | None = None) -> None:
     # A negative limit means unlimited.
     if (
         min((limit for limit in limits if limit >= 0), default=float("inf"))
-        >= _MANY_THREADS
+        >= _UNTESTED_THREADS
     ):
         return
     setting = os.environ.get(_TABLE_THREADS, "")
@@ -163,7 +163,7 @@ def _can_start(count: int) -> bool:
         for thread in started:
             thread.join()
         # The system counts a thread for a moment after its end.
-        until = time.monotonic() + _GONE_S
+        until = time.monotonic() + _MAX_END_S
         with suppress(OSError):
             while len([*_THREADS.iterdir()]) > threading.active_count():
                 if time.monotonic() > until:
@@ -226,7 +226,7 @@ def _start_single_threaded(variable: str, start: Callable[[], object]) -> None:
 
 
 def _are_small(paths: Iterable[str]) -> bool:
-    left = _SMALL
+    left = _SMALL_INPUT_BYTES
     try:
         for path in map(Path, paths):
             for file in chain((path,), path.rglob("*")):
@@ -235,7 +235,7 @@ def _are_small(paths: Iterable[str]) -> bool:
                     return False
     except OSError:
         return False
-    return left < _SMALL
+    return left < _SMALL_INPUT_BYTES
 
 
 @contextmanager

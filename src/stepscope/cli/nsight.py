@@ -15,11 +15,11 @@ from stepscope.capture.launching.launcher import resolve_command, supervise_prog
 from stepscope.capture.launching.nsight import (
     NcuPlan,
     NsysPlan,
-    check_alone,
     find_tool,
     ncu_command,
     nsys_command,
     nsys_environment,
+    refuse_tracers,
 )
 from stepscope.cli.requests import ReportRequest
 from stepscope.errors import BadUsage, StepscopeError
@@ -48,7 +48,7 @@ def record_timeline(request: NsysRequest) -> int:
     tool = find_tool("nsys")
     arguments = _resolve_program(request.command, "nsys")
     outputs = tuple(Path(f"{request.output}{suffix}") for suffix in _WRITTEN)
-    _make_room(outputs, force=request.force)
+    _remove_old_files(outputs, force=request.force)
     plan = NsysPlan(
         request.output,
         request.range,
@@ -61,7 +61,7 @@ def record_timeline(request: NsysRequest) -> int:
     status = supervise_program(called, nsys_environment(dict(os.environ)))
     raw, report, database = outputs
     if not database.exists():
-        say_line(_missing_report_words(raw, report, status))
+        say_line(_missing_report_text(raw, report, status))
         return status
     say_line(f"wrote {database}")
     if not request.no_report:
@@ -70,7 +70,7 @@ def record_timeline(request: NsysRequest) -> int:
     return status
 
 
-def _missing_report_words(raw: Path, report: Path, status: int) -> str:
+def _missing_report_text(raw: Path, report: Path, status: int) -> str:
     export = f"nsys export --type sqlite {shlex.quote(str(report))}"
     if report.exists():
         return f"convert the report yourself: {export}"
@@ -91,7 +91,7 @@ def measure_kernels(request: NcuRequest) -> int:
     report, table = (
         Path(f"{request.output}{suffix}") for suffix in (".ncu-rep", ".csv")
     )
-    _make_room((report, table), force=request.force)
+    _remove_old_files((report, table), force=request.force)
     plan = NcuPlan(
         output=str(report),
         sections=request.sections,
@@ -147,11 +147,11 @@ def _kernel_patterns(request: NcuRequest) -> tuple[str, ...]:
 
 def _resolve_program(command: Sequence[str], name: str) -> list[str]:
     arguments = resolve_command(command)
-    check_alone(arguments, name)
+    refuse_tracers(arguments, name)
     return arguments
 
 
-def _make_room(outputs: Sequence[Path], *, force: bool) -> None:
+def _remove_old_files(outputs: Sequence[Path], *, force: bool) -> None:
     """Remove old output files; raise BadUsage for existing ones without `force`."""
     for path in outputs:
         if path.exists() and not force:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 STANDARD_OUTPUT: Final = "standard output"
 #: Number of an operating system error → remedy.
-_WAYS_OUT: Final = {
+_REMEDIES: Final = {
     errno.EACCES: "Check the permissions, or name another path",
     errno.EAGAIN: "Raise the limit of processes and threads (ulimit -u)",
     errno.EBADF: "Send the output to a file or a pipe, or give -o FILE",
@@ -46,7 +46,7 @@ _WAYS_OUT: Final = {
 def refusal_sentence(error: OSError) -> str:
     """Return a sentence with the file, the reason and a remedy of a system error."""
     reason = error.strerror or str(error)
-    way_out = _WAYS_OUT.get(error.errno or 0, "Check the path and its permissions")
+    way_out = _REMEDIES.get(error.errno or 0, "Check the path and its permissions")
     if error.filename is None:
         return f"an operation of the system failed ({reason}). {way_out}."
     name = os.fsdecode(error.filename) if error.filename else "''"
@@ -176,12 +176,12 @@ def _is_special(path: Path) -> bool:
 #: Width of tables in a pipe or a file, in characters.
 _PIPE_WIDTH: Final = 160
 #: Minimum and maximum width of text, in characters, for readable lines.
-_NARROWEST: Final = 60
-_WIDEST: Final = 100
+_MIN_WIDTH: Final = 60
+_MAX_WIDTH: Final = 100
 #: Seconds of work before a progress bar is shown, so that short work does not flicker.
 _PATIENCE_S: Final = 1.0
 #: Seconds between two updates of the bar of a recording.
-_LOOK_S: Final = 0.2
+_UPDATE_PERIOD_S: Final = 0.2
 
 _STYLES: Final = {
     "plain": "",
@@ -206,12 +206,12 @@ def page_width() -> int:
     """Return the width of a table, in characters."""
     if not is_terminal():
         return _PIPE_WIDTH
-    return max(shutil.get_terminal_size((_WIDEST, 24)).columns, _NARROWEST)
+    return max(shutil.get_terminal_size((_MAX_WIDTH, 24)).columns, _MIN_WIDTH)
 
 
 def text_width() -> int:
     """Return the width of a page of text, in characters."""
-    return min(page_width(), _WIDEST)
+    return min(page_width(), _MAX_WIDTH)
 
 
 def draw_lines(lines: Iterable[Line]) -> None:
@@ -315,7 +315,7 @@ def recording_bar(expected_s: float | None) -> Iterator[None]:
         shown = bar.add_task("recording", total=expected_s)
 
         def move() -> None:
-            while not over.wait(_LOOK_S):
+            while not over.wait(_UPDATE_PERIOD_S):
                 task = bar.tasks[0]
                 elapsed_s = task.elapsed or 0.0
                 if expected_s is not None and elapsed_s > expected_s:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.cli.requests import DiffRequest, ExplainRequest
-    from stepscope.compare.measured import Measured
-    from stepscope.compare.store import Answer
+    from stepscope.compare.measured import MeasuredSteps
+    from stepscope.compare.store import RunOutcomes
     from stepscope.derive.profile_data import ProfileData
     from stepscope.report.document import Document
     from stepscope.report.outline.parts import Outline
@@ -160,15 +160,15 @@ def show_outline(outline: Outline, request: ReportRequest | ExplainRequest) -> N
         show_lines(as_text.render(outline, width=text_width()), request.output)
 
 
-def _measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
+def _measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> MeasuredSteps:
     from stepscope.compare.measured import measure_run  # noqa: PLC0415 - needed only to compare runs
 
     return measure_run(profile, findings)
 
 
 def _keep_promises(
-    request: ReportRequest, kept_in: Path, run: Measured
-) -> tuple[Answer, ...]:
+    request: ReportRequest, kept_in: Path, run: MeasuredSteps
+) -> tuple[RunOutcomes, ...]:
     from stepscope.compare.store import (  # noqa: PLC0415 - needed only with --store
         answer_promises,
         read_promises,
@@ -186,7 +186,9 @@ def _keep_promises(
     return answers
 
 
-def _kept_outline(kept_in: Path | None, answers: tuple[Answer, ...] | None) -> Outline:
+def _kept_outline(
+    kept_in: Path | None, answers: tuple[RunOutcomes, ...] | None
+) -> Outline:
     if kept_in is None or answers is None:
         return ()
     from stepscope.report.outline.promises import (  # noqa: PLC0415 - needed only with --store
@@ -197,7 +199,7 @@ def _kept_outline(kept_in: Path | None, answers: tuple[Answer, ...] | None) -> O
 
 
 def _as_json(
-    kept_in: Path | None, answers: tuple[Answer, ...] | None
+    kept_in: Path | None, answers: tuple[RunOutcomes, ...] | None
 ) -> dict[str, object]:
     if kept_in is None:
         return {}

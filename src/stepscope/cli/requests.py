@@ -17,7 +17,7 @@ REPORT_FORMS: Final = ("text", "json", "markdown")
 #: Output formats of `show`.
 SHOW_FORMS: Final = ("table", "json", "csv", "parquet", "pprof")
 #: Default number of steps to record.
-USUAL_STEPS: Final = 10
+DEFAULT_STEPS: Final = 10
 
 _LOG_DIRECTORY: Final = "stepscope-logs"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from stepscope.capture.ground.options import LEAST_WINDOW_S, MAX_EVENTS
+from stepscope.capture.ground.options import MAX_EVENTS, MIN_WINDOW_S
 from stepscope.capture.launching.harmless import say_line
 from stepscope.capture.launching.launcher import (
     armed_environment,
@@ -24,14 +24,14 @@ from stepscope.capture.launching.launcher import (
 )
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import (
+    add_end_reasons,
     describe_outcome,
     keep_the_best,
-    tell_early_ends,
 )
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
-from stepscope.cli.requests import USUAL_STEPS, ReportRequest
+from stepscope.cli.requests import DEFAULT_STEPS, ReportRequest
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.rundir import new_run_name, run_directory, traces_in
 from stepscope.unavailable import Unavailable
@@ -82,7 +82,7 @@ def answer_request(request: RunRequest) -> int:
     choices = {name: fields[name] for name in RunPlan._fields if name in fields}
     del choices["logdir"]
     if request.steps is None:
-        choices |= {"steps": USUAL_STEPS, "least_s": LEAST_WINDOW_S}
+        choices |= {"steps": DEFAULT_STEPS, "least_s": MIN_WINDOW_S}
     if not {"--steps", "--record-s"} & set(written):
         choices["max_events"] = MAX_EVENTS
     plan = plan_run(request.logdir, **choices)
@@ -92,7 +92,7 @@ def answer_request(request: RunRequest) -> int:
     directory = run_directory(Path(plan.logdir), plan.run)
     with _status_kept("the report"):
         if not request.no_report and _holds_traces(directory):
-            _report_apart(directory)
+            _report_in_subprocess(directory)
     return status
 
 
@@ -163,7 +163,7 @@ def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
         status = launch_program(arguments, plan._replace(notes=notes), os.environ)
         with _status_kept("finishing the recording"):
             kept, left_out = keep_the_best(read_notes(notes))
-            tell_early_ends(kept, status)
+            add_end_reasons(kept, status)
             directory = run_directory(Path(plan.logdir), plan.run)
             for sentence in describe_outcome(
                 kept, left_out, plan, anything=_holds_traces(directory), status=status
@@ -203,7 +203,7 @@ def _holds_traces(directory: Path) -> bool:
         return False
 
 
-def _report_apart(directory: Path) -> None:
+def _report_in_subprocess(directory: Path) -> None:
     """Report in a separate process, because the report may run out of memory."""
     if not hasattr(os, "fork"):
         _print_report(directory)

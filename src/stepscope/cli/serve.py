@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.cli.requests import ServeRequest
     from stepscope.remote.outcome import HostOutcome, Outcome
     from stepscope.serve.listening import Server
-    from stepscope.serve.recorder import Wanted
+    from stepscope.serve.recorder import Settings
     from stepscope.serve.security import Policy
 
 #: The tool that the page shows first.
@@ -84,7 +84,7 @@ def _make_capturing(store: Store, request: ServeRequest) -> Capturing:
             "written to it; give a log directory, or leave out --capture."
         )
 
-    def record(wanted: Wanted, on_progress: Callable[[HostOutcome], None]) -> Outcome:
+    def record(wanted: Settings, on_progress: Callable[[HostOutcome], None]) -> Outcome:
         try:
             return client.trace(
                 wanted.addresses,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from stepscope.report.outline.parts import Outline
 
 #: Exit status if the tool is unavailable for this profile.
-_NO: Final = 1
+_UNAVAILABLE_STATUS: Final = 1
 #: Formats for other programs, which contain all rows and points.
 _EXPORTS: Final = frozenset({"csv", "parquet"})
 _CLOSELY: Final = (
@@ -94,7 +94,7 @@ def answer_request(request: ShowRequest) -> int:
     if isinstance(written, Unavailable):
         reason = written.reason
         click.echo(f"stepscope: {tool.name} is not available: {reason}", err=True)
-        return _NO
+        return _UNAVAILABLE_STATUS
     deliver_answer(written, request.output)
     return 0
 

@@ -63,10 +63,10 @@ def _option_value(kind: inspect.Type) -> _Value:
         return _option_value(item)._replace(several=True, by_commas=commas)
     if isinstance(kind, inspect.LiteralType):
         return _Value(str, "WORD", words=tuple(map(str, kind.values)))
-    return _PLAIN[type(kind)]
+    return _SIMPLE_VALUES[type(kind)]
 
 
-_PLAIN: Final[dict[type[inspect.Type], _Value]] = {
+_SIMPLE_VALUES: Final[dict[type[inspect.Type], _Value]] = {
     inspect.BoolType: _Value(bool, ""),
     inspect.IntType: _Value(int, "N"),
     inspect.FloatType: _Value(float, "NUMBER"),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.compare.measured import Measured
+    from stepscope.compare.measured import MeasuredSteps
     from stepscope.compare.timing import RunTimes
     from stepscope.thresholds import Thresholds
 
@@ -134,8 +134,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_runs(
-    base: Measured,
-    new: Measured,
+    base: MeasuredSteps,
+    new: MeasuredSteps,
     *,
     thresholds: Thresholds,
     same_work: bool = False,
@@ -178,7 +178,7 @@ def compare_runs(
     compared |= dict.fromkeys(note.field for note in missing)
     # Both runs have the same number of steps per column, so that the charts align.
     steps = max(_steps_of_a_host(base), _steps_of_a_host(new))
-    group = max(math.ceil(steps / _MOST_COLUMNS), 1)
+    group = max(math.ceil(steps / _MAX_COLUMNS), 1)
     return Comparison(
         base=_describe_run(base, batches[0], group),
         new=_describe_run(new, batches[1], group),
@@ -217,16 +217,16 @@ def comparable_times(
 
 
 #: Maximum number of columns of a run in a chart.
-_MOST_COLUMNS: Final = 200
+_MAX_COLUMNS: Final = 200
 
 
-def _steps_of_a_host(run: Measured) -> int:
+def _steps_of_a_host(run: MeasuredSteps) -> int:
     if isinstance(run.times, Unavailable):
         return 0
     return len(run.times.window_ps) // run.times.hosts
 
 
-def _describe_run(run: Measured, batches: float, group: int) -> RunOfTwo:
+def _describe_run(run: MeasuredSteps, batches: float, group: int) -> RunOfTwo:
     if isinstance(run.times, Unavailable):
         return RunOfTwo(
             run=run.run,

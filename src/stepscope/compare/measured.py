@@ -1,4 +1,4 @@
-"""`Measured`: the data of one run for comparisons, with times by name."""
+"""`MeasuredSteps`: the data of one run for comparisons, with times by name."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _step_ms_by_key(
     }
 
 
-class Measured(Frozen, frozen=True):
+class MeasuredSteps(Frozen, frozen=True):
     """One run; contains no tables, so that the profile can be closed.
 
     Attributes:
@@ -131,7 +131,7 @@ class Measured(Frozen, frozen=True):
     kernels: KernelTimes | Unavailable
 
 
-def measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
+def measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> MeasuredSteps:
     """Measure a run for comparisons."""
     environments = (profile.table(host, "environment") for host in profile.hosts)
     starts = (
@@ -139,7 +139,7 @@ def measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured
         for table in environments
         if not isinstance(table, Unavailable)
     )
-    return Measured(
+    return MeasuredSteps(
         run=profile.run,
         hosts=profile.hosts,
         start_unix_ns=next(starts, None),

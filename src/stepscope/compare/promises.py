@@ -137,7 +137,9 @@ def judge_promises(
     outcomes = [_judge_gain(tried, time)] if len(tried) > 1 else []
     for promise, gone in zip(promises, states, strict=True):
         if gone is None:
-            outcomes.append(_unjudged_outcome(promise, "not_comparable", _UNSEEN))
+            outcomes.append(
+                _unjudged_outcome(promise, "not_comparable", _CAUSE_UNKNOWN)
+            )
         elif gone and len(tried) == 1:
             outcomes.append(_judge_gain(tried, time))
         else:
@@ -146,7 +148,7 @@ def judge_promises(
     return tuple(outcomes)
 
 
-_UNSEEN: Final = "The new run does not show whether the cause is gone."
+_CAUSE_UNKNOWN: Final = "The new run does not show whether the cause is gone."
 
 
 def _cause_is_gone(

@@ -29,7 +29,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
-    from stepscope.compare.measured import Measured
+    from stepscope.compare.measured import MeasuredSteps
     from stepscope.thresholds import Thresholds
 
 _SCHEMA: Final = 1
@@ -61,7 +61,9 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     answers: dict[str, tuple[Outcome, ...]] = {}
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PromiseFile(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
     """The content of a file of promises.
 
     Attributes:
@@ -73,7 +75,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     runs: dict[str, StoredRun] = {}
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class RunOutcomes(msgspec.Struct, frozen=True, kw_only=True):
     """Outcomes of an earlier run's promises, judged by a later run.
 
     Attributes:
@@ -112,7 +114,7 @@ def promise_file(path: str | os.PathLike[str]) -> Path:
     return folder.parent / f"{folder.name or 'logs'}{_SUFFIX}"
 
 
-def read_promises(path: Path) -> Kept:
+def read_promises(path: Path) -> PromiseFile:
     """Read a file of promises; a file that does not exist contains no promises.
 
     Raises:
@@ -123,7 +125,7 @@ def read_promises(path: Path) -> Kept:
         with open_input(path, way_out=_WAY_OUT) as file:
             data = file.read(_LIMIT_BYTES + 1)
     except FileNotFoundError:
-        return Kept()
+        return PromiseFile()
     except OSError as error:
         what = f"the promises cannot be read ({error.strerror or error})"
         raise BadInput.at(path, what, _WAY_OUT) from error
@@ -137,7 +139,7 @@ def read_promises(path: Path) -> Kept:
                 f"version {_SCHEMA}"
             )
             raise BadInput.at(path, what, f"Update stepscope, or: {_WAY_OUT}")
-        return msgspec.json.decode(data, type=Kept)
+        return msgspec.json.decode(data, type=PromiseFile)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         what = f"is not a file of promises, or is damaged ({error})"
         raise BadInput.at(path, what, _WAY_OUT) from error
@@ -147,7 +149,7 @@ class _Version(msgspec.Struct):
     schema: int
 
 
-def write_promises(path: Path, kept: Kept) -> None:
+def write_promises(path: Path, kept: PromiseFile) -> None:
     """Write the whole file, and replace the old file in one step."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -165,8 +167,12 @@ def write_promises(path: Path, kept: Kept) -> None:
 
 
 def answer_promises(
-    kept: Kept, run: Measured, *, thresholds: Thresholds, same_work: bool = False
-) -> tuple[Kept, tuple[Answer, ...]]:
+    kept: PromiseFile,
+    run: MeasuredSteps,
+    *,
+    thresholds: Thresholds,
+    same_work: bool = False,
+) -> tuple[PromiseFile, tuple[RunOutcomes, ...]]:
     """Judge the promises of earlier runs by a new run, and add the new run's promises.
 
     A run is judged only by runs that were recorded later, as far as the times are
@@ -178,7 +184,7 @@ def answer_promises(
     if not isinstance(times, Unavailable):
         times = times.times_per_batch(batches)
     work = _digest_work(run.work)
-    answers: list[Answer] = []
+    answers: list[RunOutcomes] = []
     runs = dict(kept.runs)
     for earlier, stored in kept.runs.items():
         recorded = stored.start_unix_ns
@@ -191,7 +197,7 @@ def answer_promises(
             check_parity(stored.work, work, thresholds=thresholds, same_work=same_work),
         )
         if isinstance(compared, Unavailable):
-            answers.append(Answer(run=earlier, outcomes=(), unavailable=compared))
+            answers.append(RunOutcomes(run=earlier, outcomes=(), unavailable=compared))
             continue
         outcomes = judge_promises(
             stored.promises,
@@ -200,7 +206,7 @@ def answer_promises(
             thresholds=thresholds,
             batches=batches,
         )
-        answers.append(Answer(run=earlier, outcomes=outcomes, unavailable=None))
+        answers.append(RunOutcomes(run=earlier, outcomes=outcomes, unavailable=None))
         if outcomes:
             runs[earlier] = msgspec.structs.replace(
                 stored, answers={**stored.answers, name: outcomes}
@@ -214,7 +220,7 @@ def answer_promises(
             promises=promises_of_findings(run.findings, batches),
             answers=kept.runs[name].answers if name in kept.runs else {},
         )
-    return Kept(runs=runs), tuple(answers)
+    return PromiseFile(runs=runs), tuple(answers)
 
 
 def _digest_work(work: Work) -> Work:

@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, ints
 from stepscope.derive.columns.dense_codes import totals_by_code
 from stepscope.derive.device.attribution import NoOp
-from stepscope.derive.steps.stored import spans_apart
+from stepscope.derive.steps.stored import mark_separate_spans
 from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
@@ -140,7 +140,7 @@ def _distant_parts(steps: Steps) -> list[QualityNote]:
     """Return a note if devices ran their parts of a step at distant times."""
     if steps.source != "device_line" or not len(steps.stored):
         return []
-    spans = spans_apart(steps.stored)
+    spans = mark_separate_spans(steps.stored)
     far = spans.filter("apart")
     if not len(far):
         return []

@@ -41,7 +41,7 @@ _PLAIN: Final = "Python"
 #: Result of `frameworks_used` for a program without a framework.
 PLAIN: Final = (_PLAIN,)
 #: Least share of all distinct ops for a framework: a few names match by chance.
-_LEAST_SHARE: Final = 0.2
+_MIN_OP_SHARE: Final = 0.2
 
 
 @of_run
@@ -69,7 +69,7 @@ def frameworks_used(
     total = sum(counts.values())
     ranked = sorted(counts, key=lambda name: -counts[name])
     frequent = tuple(
-        name for name in ranked if total and counts[name] >= _LEAST_SHARE * total
+        name for name in ranked if total and counts[name] >= _MIN_OP_SHARE * total
     )
     if frequent:
         return frequent

@@ -67,23 +67,23 @@ MEASURES: Final = tuple(
 )
 #: Percent of the peak below which neither computing nor memory limits a kernel
 #: (NVIDIA's limit in the section Speed of Light).
-_BUSY: Final = 60.0
+_MIN_BUSY_PERCENT: Final = 60.0
 _LIMITS: Final = {
     "block_limit_registers": "registers",
     "block_limit_shared_memory": "shared_memory",
     "block_limit_warps": "warps",
     "block_limit_blocks": "blocks",
 }
-_FULL: Final = 100.0
+_FULL_PERCENT: Final = 100.0
 
 _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
 #: Confidence that a measured launch is the recorded one: the product of the factors of
 #: name, shape and order. The factor for two different runs is always included.
-_TWO_RUNS: Final = 0.95
+_TWO_RUNS_FACTOR: Final = 0.95
 _OF_NAME: Final = {"whole": 1.0, "signature": 0.95, "base": 0.8}
 #: Factor if several kernels share the base name and the shape.
-_SEVERAL_NAMES: Final = 0.6
-_SHAPE_UNKNOWN: Final = 0.7
+_SEVERAL_NAMES_FACTOR: Final = 0.6
+_SHAPE_UNKNOWN_FACTOR: Final = 0.7
 _OF_ORDER: Final = {"one_op": 1.0, "order": 0.9, "cycle": 0.8, "shared": 0.5}
 
 
@@ -150,13 +150,15 @@ class _Recorded:
         unknown = (None,) * len(_SHAPE)
         for kind, text in zip(forms._fields, forms, strict=True):
             of_shape = self._by.get((kind, text), {})
-            for sizes, factor in ((shape, 1.0), (unknown, _SHAPE_UNKNOWN)):
+            for sizes, factor in ((shape, 1.0), (unknown, _SHAPE_UNKNOWN_FACTOR)):
                 classes = of_shape.get(sizes)
                 if classes is None or (None in shape and sizes is shape):
                     continue
-                certainty = _OF_NAME[kind] * factor * _TWO_RUNS
+                certainty = _OF_NAME[kind] * factor * _TWO_RUNS_FACTOR
                 if len({self._names[class_] for class_ in classes}) > 1:
-                    certainty = min(certainty, _SEVERAL_NAMES * factor * _TWO_RUNS)
+                    certainty = min(
+                        certainty, _SEVERAL_NAMES_FACTOR * factor * _TWO_RUNS_FACTOR
+                    )
                 return _Candidates(tuple(sorted(classes)), certainty)
         return None
 
@@ -303,7 +305,7 @@ def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col(name) == lowest).then(pl.lit(what))
         for name, what in _LIMITS.items()
     )
-    partly = pl.col("theoretical_occupancy_percent").fill_null(0) < _FULL
+    partly = pl.col("theoretical_occupancy_percent").fill_null(0) < _FULL_PERCENT
     compute, memory = pl.col("compute_percent"), pl.col("memory_percent")
     by_percent = compute.is_not_null() & memory.is_not_null()
     return means.with_columns(
@@ -315,7 +317,7 @@ def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
         .then(100 * (conflicts / wavefronts).clip(0, 1))
         .alias("bank_conflict_percent"),
         pl.when(known & partly).then(word).alias("occupancy_limiter"),
-        pl.when(by_percent & (pl.max_horizontal(compute, memory) < _BUSY))
+        pl.when(by_percent & (pl.max_horizontal(compute, memory) < _MIN_BUSY_PERCENT))
         .then(pl.lit("latency"))
         .when(by_percent & (compute >= memory))
         .then(pl.lit("compute"))
@@ -340,10 +342,10 @@ def name_forms(name: str) -> NameForms:
     for lambda_ in (_BRACED, _BRACKETED):
         clean = lambda_.sub(r"\1#\2", clean)
     clean = _SUFFIX.sub(r"\1", _CAST.sub("", _CONST.sub("", clean)))
-    outer = _places_outside_templates(clean)
+    outer = _indices_outside_templates(clean)
     parameters = next((i for i in outer if i and clean[i] == "("), len(clean))
     head = clean[:parameters].rstrip() if parameters < len(clean) else clean
-    outer = _places_outside_templates(head)
+    outer = _indices_outside_templates(head)
     plain = "".join(head[i] for i in outer).rstrip()
     identifier = _IDENTIFIER.search(plain.rpartition("::")[2].rpartition(" ")[2])
     after_result = max((i + 1 for i in outer if head[i] == " "), default=0)
@@ -352,7 +354,7 @@ def name_forms(name: str) -> NameForms:
     return NameForms(text, signature, identifier[0] if identifier else signature)
 
 
-def _places_outside_templates(name: str) -> list[int]:
+def _indices_outside_templates(name: str) -> list[int]:
     indices, depth = [], 0
     for index, letter in enumerate(name):
         if letter == "<":

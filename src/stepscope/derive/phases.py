@@ -202,12 +202,12 @@ def phases(
     spent = {name for name in PHASES if int(rows[f"{name}_ps"].sum())}
     return Phases(
         rows.with_columns(device=pl.lit(None, pl.Int32)),
-        _seen_phases(phase) | spent,
+        _present_phases(phase) | spent,
         "host",
     )
 
 
-def _seen_phases(phase: UInt8s) -> frozenset[str]:
+def _present_phases(phase: UInt8s) -> frozenset[str]:
     counts = np.bincount(phase, minlength=len(PHASES))[: len(PHASES)]
     return frozenset(PHASES[code] for code in np.flatnonzero(counts).tolist())
 
@@ -232,7 +232,7 @@ def _device_phases(
         charged = _phase_times(sets, starts, ends)
         frames.append(charged.with_columns(device=pl.lit(number, pl.Int32)))
     rows = pl.concat(frames).sort("window", "device")
-    return Phases(rows, _seen_phases(of_activity), "device")
+    return Phases(rows, _present_phases(of_activity), "device")
 
 
 def _host_sets(

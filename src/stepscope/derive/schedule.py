@@ -42,7 +42,7 @@ class Kept:
 _Name = TypeVar("_Name")
 
 #: Least number of events for several threads; with fewer, threads save about 20 ms.
-_ALONE_EVENTS: Final = 200_000
+_MIN_EVENTS_FOR_THREADS: Final = 200_000
 
 
 class _Queue(Generic[_Name]):
@@ -107,7 +107,7 @@ class _Queue(Generic[_Name]):
 
 def worth_threads(events: int) -> int:
     """Return the number of threads for this many events; 1 without compiled code."""
-    if not wire.COMPILED or events < _ALONE_EVENTS:
+    if not wire.COMPILED or events < _MIN_EVENTS_FOR_THREADS:
         return 1
     return core_count()
 

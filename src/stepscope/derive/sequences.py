@@ -104,10 +104,10 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
 #: Kinds of activity that are a program's instructions: computing and waiting.
 _PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
 #: Largest share of the recording for an event that may be one of three equal steps.
-_TOO_LONG: Final = 0.5
+_MAX_EVENT_SHARE: Final = 0.5
 #: Least share of a thread's op time in functions of an input pipeline from which the
 #: thread is a worker of the pipeline.
-_WORKER: Final = 0.5
+_MIN_WORKER_SHARE: Final = 0.5
 #: Prefix of the names of an input pipeline's threads. Definition:
 #: docs/definitions/host-time.md#step-threads.
 _RUNNER: Final = "tf_data_"
@@ -203,7 +203,7 @@ def op_sequences(
     busy = np.bincount(of_track[event], weights=dur[event], minlength=len(tracks))
     captured = wanted_rows(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
     fed = np.bincount(of_track[captured], weights=dur[captured], minlength=len(tracks))
-    busy[fed >= _WORKER * busy] = 0
+    busy[fed >= _MIN_WORKER_SHARE * busy] = 0
     threads = np.argsort(-busy, kind="stable")[: np.count_nonzero(busy)]
     if not busy[of_track[event]].all():
         event = event[busy[of_track[event]] > 0]
@@ -261,7 +261,7 @@ def sequence_of_events(
         order = np.argsort(start, kind="stable")
         event, start, dur = event[order], start[order], dur[order]
     range_ps = int((start + dur).max()) - int(start[0])
-    short = dur <= _TOO_LONG * range_ps
+    short = dur <= _MAX_EVENT_SHARE * range_ps
     if not short.all():
         event, start, dur = event[short], start[short], dur[short]
     pauses, weight = _pauses_and_union(start, dur)

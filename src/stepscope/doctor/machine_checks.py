@@ -20,7 +20,7 @@ _TOOLS: Final = "tools"
 _BITS: Final = {"SYS_PTRACE": 19, "SYS_ADMIN": 21, "PERFMON": 38}
 _PARANOID: Final = "proc/sys/kernel/perf_event_paranoid"
 #: Maximum value of perf_event_paranoid at which a process may sample itself.
-_MOST_PARANOID: Final = 2
+_MAX_PARANOID: Final = 2
 _STEADY: Final = ("tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page")
 _CLOCK: Final = "sys/devices/system/clocksource/clocksource0/current_clocksource"
 
@@ -93,23 +93,23 @@ def _check_core_samples(machine: Machine) -> Check:
     if not text.lstrip("-").isdecimal():
         return plain_check(*of_what, "The kernel has no such setting.", state="skip")
     rights = capabilities_held(machine)
-    if int(text) <= _MOST_PARANOID or rights & {"PERFMON", "SYS_ADMIN"}:
+    if int(text) <= _MAX_PARANOID or rights & {"PERFMON", "SYS_ADMIN"}:
         return plain_check(*of_what, "This process may take samples.")
     return problem_check(
         *of_what,
         f"The kernel refuses samples (perf_event_paranoid is {text}): stepscope nsys "
         "records no functions of the program.",
-        f"Let an administrator set the value {_MOST_PARANOID}, which allows samples "
+        f"Let an administrator set the value {_MAX_PARANOID}, which allows samples "
         "until the next reboot.",
-        f"sudo sysctl kernel.perf_event_paranoid={_MOST_PARANOID}",
+        f"sudo sysctl kernel.perf_event_paranoid={_MAX_PARANOID}",
     )
 
 
 _HERE: Final = "here and now"
 #: Free space that is enough: a recording of some steps takes a few to a few hundred MB.
-_LEAST_BYTES: Final = 2**30
+_MIN_FREE_BYTES: Final = 2**30
 _GIB: Final = 2**30
-_LISTED: Final = 5
+_MAX_LISTED: Final = 5
 #: Default ports, which the documentation uses as well → what uses them.
 _PORTS: Final = {6007: "stepscope serve", 6009: "profiler servers"}
 _WITH_ANY_PORT: Final = {
@@ -122,8 +122,8 @@ def place_checks(machine: Machine, logdir: Path) -> list[Check]:
     """Check the log directory, the default ports and the running servers."""
     servers = machine.servers()
     if servers:
-        unlisted = len(servers) - _LISTED
-        listed = ", ".join(servers[:_LISTED]) + (
+        unlisted = len(servers) - _MAX_LISTED
+        listed = ", ".join(servers[:_MAX_LISTED]) + (
             f" and {unlisted} more" if unlisted > 0 else ""
         )
         listening = plain_check(_HERE, "programs that listen", f"{listed}.")
@@ -165,7 +165,7 @@ def _check_log_directory(machine: Machine, logdir: Path) -> list[Check]:
         ]
     writable = plain_check(_HERE, name, f"{folder} can be written to.")
     free = machine.free_bytes(folder)
-    if free >= _LEAST_BYTES:
+    if free >= _MIN_FREE_BYTES:
         fact = f"{free / _GIB:,.1f} GiB are free."
         return [writable, plain_check(_HERE, "free space", fact)]
     fact = f"{free / _GIB:.2f} GiB are free; a long recording needs more."

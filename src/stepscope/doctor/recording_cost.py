@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: Minimum number of steps in each group, to know how much steps differ anyway.
-_LEAST_STEPS: Final = 4
+_MIN_STEPS: Final = 4
 #: Number of steps for which the size of a recording is estimated.
 _EXAMPLE_STEPS: Final = 100
 #: Slowdown above which `stepscope run` records less by default (`--max-slowdown`).
@@ -125,7 +125,7 @@ def _size_check(group: str, trial: Trial, steps: int) -> Check:
 
 
 def _slowdown_check(group: str, trial: Trial) -> Check:
-    if min(len(trial.unrecorded_s), len(trial.recorded_s)) < _LEAST_STEPS:
+    if min(len(trial.unrecorded_s), len(trial.recorded_s)) < _MIN_STEPS:
         text = f"the program ended after step {trial.last} of {trial.wanted}"
         return _unmeasured_check(group, "slowdown", text)
     baseline = _Spread.spread_of_durations(trial.unrecorded_s)

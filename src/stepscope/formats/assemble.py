@@ -43,11 +43,11 @@ _LONGEST_NS: Final = 2**61 // PS_PER_NS
 #: Name of the range that PyTorch records around each batch fetch of a DataLoader.
 _LOADER_CALL: Final = Pattern(r"enumerate\(\w+\)#.*__next__")
 #: Parts of names of any vendor's calls that launch work or allocate memory on a device.
-_GIVES_WORK: Final = Pattern(
+_LAUNCHES_WORK: Final = Pattern(
     r"(?i)launch|memcpy|memset|prefetch|enqueue|append|(?:malloc|memalloc)(?!host)"
 )
 #: Evidence for an idle device: no recorded runtime call launched work on the device.
-NO_CALL_GIVES_WORK: Final = "no recorded call launched work on it"
+NO_LAUNCH: Final = "no recorded call launched work on it"
 #: Reason for missing activity of a device that may or may not have been used.
 IN_DOUBT: Final = why_absent("any.device_in_doubt")
 
@@ -270,7 +270,7 @@ def row_order(track: Int32s, start: Int64s, dur: Int64s) -> Int64s:
     return order
 
 
-def hull_of_tracks(
+def range_of_tracks(
     start_ps: Int64s, dur_ps: Int64s, tracks: Iterable[tuple[int, int]]
 ) -> tuple[int, int] | None:
     """Return first start and last end of the tracks' events; None without events.
@@ -297,12 +297,12 @@ def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
     return why_absent("any.damaged", at=damaged_at)
 
 
-def gives_work(calls: Iterable[str]) -> bool:
+def launches_work(calls: Iterable[str]) -> bool:
     """Return whether any of these runtime or driver calls puts work on a device.
 
     Allocations count as work; queries of properties and waiting calls do not.
     """
-    return any(_GIVES_WORK.search(name) for name in calls if name)
+    return any(_LAUNCHES_WORK.search(name) for name in calls if name)
 
 
 def idle_devices(evidence: str) -> Unavailable:

@@ -10,7 +10,7 @@ import msgspec
 from stepscope.errors import BadInput
 from stepscope.formats.opening import read
 from stepscope.rundir import shown_name
-from stepscope.trace.tables import BESIDE, KERNEL_METRICS
+from stepscope.trace.tables import KERNEL_METRICS, SEPARATE
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def add_kernel_metrics(
         BadInput: The file cannot be read, or was not written by Nsight Compute.
     """
     measured = read_kernels(path)
-    tables = {name: measured.table(name) for name in BESIDE}
+    tables = {name: measured.table(name) for name in SEPARATE}
     name = shown_name(Path(path))
     notes = [
         msgspec.structs.replace(note, scope=f"{name}: {note.scope}")

@@ -15,18 +15,18 @@ from stepscope.trace.schema import read_reasons, read_rows
 from stepscope.unavailable import Unavailable
 
 
-class _NoteWords(Frozen, frozen=True):
+class _NoteTexts(Frozen, frozen=True):
     severity: str
     scope: str
     message: str
     remedy: str
 
 
-_ROOM: Final = Path(__file__).parent
-_REASONS: Final = read_reasons(_ROOM / "reasons.md")
+_FOLDER: Final = Path(__file__).parent
+_REASONS: Final = read_reasons(_FOLDER / "reasons.md")
 _NOTES: Final = {
-    key: _NoteWords(*cells)
-    for key, *cells in read_rows((_ROOM / "notes.md").read_text("utf-8"))
+    key: _NoteTexts(*cells)
+    for key, *cells in read_rows((_FOLDER / "notes.md").read_text("utf-8"))
 }
 
 

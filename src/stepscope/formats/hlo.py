@@ -43,7 +43,7 @@ _PRODUCTS: Final = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
 _PRODUCT_CALL: Final = Pattern(r"gemm|matmul|conv(?!ert)|fmha|attention", re.IGNORECASE)
 
 #: Maximum depth of nested calls between computations; deeper calls are ignored.
-_DEEPEST: Final = 16
+_MAX_DEPTH: Final = 16
 
 
 class HloInstruction(NamedTuple):
@@ -190,7 +190,7 @@ class _Resolver:
     def _products_in_computation(
         self, computation: int, depth: int = 0
     ) -> tuple[_Raw, ...]:
-        if computation in self._products or depth > _DEEPEST:
+        if computation in self._products or depth > _MAX_DEPTH:
             return self._products.get(computation, ())
         # Set before the recursion, so that it ends if a damaged module calls itself.
         self._products[computation] = ()

@@ -26,7 +26,7 @@ ATTRIBUTE_FIELDS: Final = frozenset(
     {_WINDOW, _CONVOLUTION, _DOT, _BACKEND_CONFIG, _FEATURE_GROUPS, _BATCH_GROUPS}
 )
 #: Maximum nesting depth of tuples; elements of deeper tuples are ignored.
-_DEEPEST: Final = 8
+_MAX_DEPTH: Final = 8
 
 
 def shape_text(
@@ -44,7 +44,7 @@ def shape_text(
             element = value
         elif field == 3:
             sizes.extend(packed_numbers(value))
-        elif field == 4 and isinstance(value, memoryview) and depth < _DEEPEST:
+        elif field == 4 and isinstance(value, memoryview) and depth < _MAX_DEPTH:
             parts.append(shape_text(value, elements, depth + 1) or "opaque[]")
     if parts:
         return f"({', '.join(parts)})"

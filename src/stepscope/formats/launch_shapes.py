@@ -17,10 +17,10 @@ from stepscope.trace.tables import GEOMETRIES
 if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
 
-MOST_REGISTERS: Final = 512
-MOST_THREADS: Final = 1024
-MOST_GRID: Final = 2**31 - 1
-MOST_SHARED_BYTES: Final = 2**20
+MAX_REGISTERS: Final = 512
+MAX_THREADS: Final = 1024
+MAX_GRID: Final = 2**31 - 1
+MAX_SHARED_BYTES: Final = 2**20
 
 #: Field of a launch → the columns of `geometries` that hold the field.
 _COLUMNS_OF: Final = {
@@ -56,14 +56,14 @@ def number_shapes(
     threads = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
     fits = recorded.select(
         **{
-            "registers": pl.col("registers").is_between(0, MOST_REGISTERS),
+            "registers": pl.col("registers").is_between(0, MAX_REGISTERS),
             "shared memory": pl.all_horizontal(
-                pl.col(shared).is_between(0, MOST_SHARED_BYTES)
+                pl.col(shared).is_between(0, MAX_SHARED_BYTES)
             ),
             # Each size is checked first, because the product of three could overflow.
-            "block": pl.all_horizontal(pl.col(block).is_between(1, MOST_THREADS))
-            & (threads <= MOST_THREADS),
-            "grid": pl.all_horizontal(pl.col(grid).is_between(1, MOST_GRID)),
+            "block": pl.all_horizontal(pl.col(block).is_between(1, MAX_THREADS))
+            & (threads <= MAX_THREADS),
+            "grid": pl.all_horizontal(pl.col(grid).is_between(1, MAX_GRID)),
         }
     )
     refused = {

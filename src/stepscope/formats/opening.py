@@ -19,11 +19,11 @@ from stepscope.formats.declared_words import quality_note
 from stepscope.formats.file_systems import is_url
 from stepscope.formats.registry import READERS
 from stepscope.formats.workers import (
-    against_one_run,
     distinct_hosts,
     joined_names,
     name_of_runs,
     named_after_files,
+    several_runs_notes,
     with_worker_runs,
 )
 from stepscope.rundir import (
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 
 #: Total size of a run's files, in bytes, below which files are read one after the
 #: other. With threads, small files take longer and need more memory.
-_SMALL: Final = 2**20
+_SEQUENTIAL_BYTES: Final = 2**20
 #: Maximum number of files whose format is detected in one directory.
-_MOST_FILES: Final = 1024
+_MAX_FILES: Final = 1024
 #: Maximum number of kinds of files that the error of an empty directory names.
-_MOST_KINDS: Final = 3
+_MAX_KINDS: Final = 3
 #: Maximum number of hosts that one sentence names.
-_MOST_HOSTS_NAMED: Final = 3
+_MAX_NAMED_HOSTS: Final = 3
 #: File ending of an uncompressed SQLite database, and the format of Nsight Systems.
 _DATABASE: Final = ".sqlite"
 _NSIGHT_SYSTEMS: Final = "nsight_systems"
@@ -128,9 +128,9 @@ def find_runs(path: Path) -> Scan:
     if not runs:
         runs = _loose_runs(path, _formats_of_files(path))
     used = {file for run in runs for host in run.hosts for file in host.paths}
-    files = (*scan.json_files[:_MOST_FILES], *scan.databases[:_MOST_FILES])
+    files = (*scan.json_files[:_MAX_FILES], *scan.databases[:_MAX_FILES])
     loose, refused = _runs_of_files([file for file in files if file not in used], path)
-    snapshots = scan.memory_files[:_MOST_FILES]
+    snapshots = scan.memory_files[:_MAX_FILES]
     memory, _ = _runs_of_files([file for file in snapshots if file not in used], path)
     return msgspec.structs.replace(
         scan,
@@ -201,8 +201,8 @@ def _open_runs(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
         sizes = [file.stat().st_size for host in hosts for file in host.paths]
     except OSError:
         # The reader of the missing file reports the error.
-        sizes = [_SMALL]
-    if sum(sizes) < _SMALL:
+        sizes = [_SEQUENTIAL_BYTES]
+    if sum(sizes) < _SEQUENTIAL_BYTES:
         outcomes = [_read_host_or_error(host) for host in hosts]
     else:
         # The files are large enough to read each host in a separate thread.
@@ -214,7 +214,7 @@ def _open_runs(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
         raise failures[0]
     traces = [outcome for outcome in outcomes if not isinstance(outcome, BadInput)]
     notes = [
-        *(against_one_run(traces) if len(runs) > 1 else ()),
+        *(several_runs_notes(traces) if len(runs) > 1 else ()),
         *_duplicate_notes(hosts),
         *(quality_note("any.host_unreadable", 1, failure=error) for error in failures),
     ]
@@ -268,7 +268,7 @@ def newest_run(location: str | os.PathLike[str]) -> Run:
             return run
         hosts = _name_hosts(files, formats[files[0]])
         return msgspec.structs.replace(run, hosts=hosts)
-    raise _nothing_found(path, scan, Counter(_formats_of_files(path).values()))
+    raise _no_profile_error(path, scan, Counter(_formats_of_files(path).values()))
 
 
 def _readable_formats(formats: Mapping[Path, str]) -> set[str]:
@@ -358,7 +358,7 @@ def _hosts_of_versions(
     return _name_hosts(files, _most_frequent(formats, readable))
 
 
-def _nothing_found(path: Path, scan: Scan, files: Counter[str]) -> BadInput:
+def _no_profile_error(path: Path, scan: Scan, files: Counter[str]) -> BadInput:
     if scan.results_only:
         newest = scan.results_only[-1]
         return BadInput.at(
@@ -370,9 +370,9 @@ def _nothing_found(path: Path, scan: Scan, files: Counter[str]) -> BadInput:
     notes = [f"directories searched: {scan.directories:,}"]
     notes += [
         f"found {count} x {sniff.FOREIGN[kind].what}"
-        for kind, count in files.most_common(_MOST_KINDS)
+        for kind, count in files.most_common(_MAX_KINDS)
     ]
-    notes += [f"{entry}: {reason}" for entry, reason in scan.refused[:_MOST_KINDS]]
+    notes += [f"{entry}: {reason}" for entry, reason in scan.refused[:_MAX_KINDS]]
     return BadInput.at(
         path,
         "holds no profile (" + "; ".join(notes) + ")",
@@ -386,7 +386,7 @@ def _formats_of_files(directory: Path) -> dict[Path, str]:
         files = sorted(entry for entry in directory.iterdir() if entry.is_file())
     except OSError:
         return {}
-    return _detect_formats(files[:_MOST_FILES])
+    return _detect_formats(files[:_MAX_FILES])
 
 
 def _detect_formats(files: Sequence[Path]) -> dict[Path, str]:
@@ -426,7 +426,7 @@ def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:
     equal = (group for alike in of_size.values() for group in alike if len(group) > 1)
     notes = []
     for group in equal:
-        shown = [host.host for host in group[:_MOST_HOSTS_NAMED]]
+        shown = [host.host for host in group[:_MAX_NAMED_HOSTS]]
         further = len(group) - len(shown)
         last = f"{further:,} more" if further else shown.pop()
         named = f"{', '.join(shown)} and {last}"

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from stepscope.rundir import Run
 
 #: Maximum size of the cache, in bytes; a larger file is refused.
-MOST_BYTES: Final = 16 * 2**30
+MAX_CACHE_BYTES: Final = 16 * 2**30
 #: Maximum number of files fetched to detect formats in a directory without runs.
-_MOST_LOOSE: Final = 64
+_MAX_LOOSE_FILES: Final = 64
 
 #: Fields of a listing whose value changes with a file's content, best first.
 _TAGS: Final = (
@@ -60,7 +60,7 @@ class Cache:
     """Cache of fetched files on this machine, with a maximum size in bytes."""
 
     def __init__(
-        self, folder: Path | None = None, *, most_bytes: int = MOST_BYTES
+        self, folder: Path | None = None, *, most_bytes: int = MAX_CACHE_BYTES
     ) -> None:
         home = os.environ.get("STEPSCOPE_CACHE") or Path.home() / ".cache" / "stepscope"
         self._folder = folder or Path(home) / "remote"
@@ -175,7 +175,7 @@ class RemoteDirectory:
         return replace(run, hosts=hosts, directory=hosts[0].paths[0].parent)
 
     def loose_files(self) -> tuple[Path, ...]:
-        """Fetch the first files directly in the directory, up to `_MOST_LOOSE`.
+        """Fetch the first files directly in the directory, up to `_MAX_LOOSE_FILES`.
 
         Raises:
             BadInput: A file cannot be fetched.
@@ -183,7 +183,7 @@ class RemoteDirectory:
         own = [
             file for path, file in sorted(self._files.items()) if len(path.parts) == 1
         ]
-        fetched = tuple(self._fetch_file(file) for file in own[:_MOST_LOOSE])
+        fetched = tuple(self._fetch_file(file) for file in own[:_MAX_LOOSE_FILES])
         self._cache.prune_unused(fetched)
         return fetched
 
@@ -236,7 +236,7 @@ class RemoteDirectory:
         temporary = Path(name)
         try:
             self._system.get_file(file.path, name)
-            self._check_whole(file, temporary.stat().st_size)
+            self._check_complete(file, temporary.stat().st_size)
             temporary.replace(place)
         except BadInput:
             raise
@@ -247,7 +247,7 @@ class RemoteDirectory:
             temporary.unlink(missing_ok=True)
         return place
 
-    def _check_whole(self, file: RemoteFile, size: int) -> None:
+    def _check_complete(self, file: RemoteFile, size: int) -> None:
         # Some file systems list no sizes.
         if file.size not in (0, size):
             raise BadInput.at(

@@ -42,14 +42,14 @@ class Foreign(Frozen, frozen=True, eq=True):
     way_out: str
 
 
-_KNOWN_WAY: Final = (
+_KNOWN_FORMATS: Final = (
     "Give *.xplane.pb of TensorFlow or JAX, *.pt.trace.json of PyTorch or *.sqlite of "
     "Nsight Systems, or record one: `stepscope run -- python …`."
 )
 
 #: Formats that are recognised but have no reader.
 FOREIGN: Final = {
-    key: Foreign(what, way_out.format(known=_KNOWN_WAY))
+    key: Foreign(what, way_out.format(known=_KNOWN_FORMATS))
     for key, what, way_out in read_rows(
         Path(__file__).with_name("foreign.md").read_text(encoding="utf-8")
     )
@@ -85,7 +85,7 @@ def detect_format(path: Path) -> str:
     if line and line.isascii() and line.decode("ascii").isprintable():
         described = f"the text {line.decode('ascii')!r}"
     raise UnknownFormat.at(
-        path, f"no known profile format (it begins with {described})", _KNOWN_WAY
+        path, f"no known profile format (it begins with {described})", _KNOWN_FORMATS
     )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Maximum number of characters of a tool's output that an error message repeats.
-_LONGEST_SAID: Final = 300
+_MAX_CHARS: Final = 300
 
 
 def run_vendor_tool(
@@ -58,7 +58,7 @@ def run_vendor_tool(
         raise BadInput.at(
             report,
             f"an {product} report that `{tool}` cannot read (exit status "
-            f"{run.returncode}): {' '.join(message.split())[-_LONGEST_SAID:]}",
+            f"{run.returncode}): {' '.join(message.split())[-_MAX_CHARS:]}",
             f"Use the release of {product} that wrote it, or a newer one.",
         )
     return run.stdout

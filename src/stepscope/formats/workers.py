@@ -43,7 +43,7 @@ _Host = TypeVar("_Host")
 #: Number of a process in a file name.
 RANK_IN_NAME: Final = Pattern(r"(?i)(rank|worker)[-_]?(\d{1,9})")
 #: Maximum number of names that are joined; beyond it only the first name is shown.
-_MOST_NAMES: Final = 3
+_MAX_JOINED_NAMES: Final = 3
 
 
 def with_worker_runs(
@@ -81,7 +81,7 @@ def with_worker_runs(
     newest_runs: list[Run] = []
     earlier_runs: list[Run] = []
     for directory, of_worker in folders.items():
-        newest, *older = _one_after_the_other(of_worker.values())
+        newest, *older = _newest_first_recordings(of_worker.values())
         name = _path_below_top(directory, top) or shown_name(top_name)
         for recording in (newest, *older):
             run = Run(
@@ -120,10 +120,11 @@ def _worker_stem(file: Path) -> str:
     return file.name.removesuffix(".gz").removesuffix(_SUFFIX)
 
 
-def _one_after_the_other(files: Iterable[Path]) -> list[list[Path]]:
+def _newest_first_recordings(files: Iterable[Path]) -> list[list[Path]]:
     """Return the recordings of a directory, newest first.
 
-    A recording has one file per worker at most. Files without a time are of the newest.
+    A recording has at most one file per worker. Files without a time in their names
+    belong to the newest recording.
     """
     of_worker: dict[str, list[Path]] = {}
     for file in files:
@@ -189,7 +190,7 @@ def name_of_runs(runs: Sequence[Run]) -> str:
 def joined_names(all_names: Iterable[str]) -> str:
     """Return distinct names joined; for many, only the first name and a count."""
     names = list(dict.fromkeys(all_names))
-    if len(names) > _MOST_NAMES:
+    if len(names) > _MAX_JOINED_NAMES:
         return f"{names[0]} + {len(names) - 1} more"
     return " + ".join(names)
 
@@ -248,7 +249,7 @@ def grouped_by_time(
     return [tuple(group) for group in groups]
 
 
-def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
+def several_runs_notes(traces: Sequence[TraceData]) -> list[QualityNote]:
     """Return one note with the evidence against hosts being of one run, or no note.
 
     Only recordings of one format are compared, because a memory snapshot may be from a
@@ -263,7 +264,7 @@ def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
     reasons = [
         reason
         for hosts in by_format.values()
-        for reason in _reasons_against_one_run(hosts)
+        for reason in _several_runs_evidence(hosts)
     ]
     if not reasons:
         return []
@@ -272,7 +273,7 @@ def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
     ]
 
 
-def _reasons_against_one_run(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _several_runs_evidence(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     spans = {
         host: (start, max(fields["stop_unix_ns"] or 0, start + end // PS_PER_NS))
         for host, fields in hosts.items()

@@ -38,7 +38,7 @@ _LAST_PORT: Final = 65535
 #: Seconds before a process listens; a program that ends earlier never listens.
 _AFTER_S: Final = 0.2
 #: Maximum number of waits until a child of `multiprocessing` knows its program.
-_MOST_WAITS: Final = 50
+_MAX_WAITS: Final = 50
 #: Environment variable of `torchrun`: index of a process on its machine.
 _LOCAL_RANK: Final = "LOCAL_RANK"
 
@@ -146,7 +146,7 @@ class _Listens:
         # `wait` on an event that is never set: programs may replace `time.sleep`.
         never_set = threading.Event()
         never_set.wait(_AFTER_S)
-        for _ in range(_MOST_WAITS):
+        for _ in range(_MAX_WAITS):
             if program_is_known():
                 break
             never_set.wait(_AFTER_S)

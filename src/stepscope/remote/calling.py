@@ -19,9 +19,9 @@ from stepscope.remote.messages import (
 )
 from stepscope.remote.outcome import HostOutcome
 from stepscope.remote.transport import (
+    CHUNK_SERVICE,
     MAX_ANSWER_BYTES,
     METADATA_KEY,
-    PIECES,
     SERVICE,
     bearer_value,
     receive_limits,
@@ -53,7 +53,7 @@ _CLOCK_DIGITS: Final = len(str(_LAST_CLOCK_NS))
 _MAX_PROFILE_FIELDS: Final = 1_000_000
 #: Seconds between two attempts, doubled each time up to a maximum.
 _BACK_OFF_S: Final = 0.5
-_MOST_BACK_OFF_S: Final = 8.0
+_MAX_BACK_OFF_S: Final = 8.0
 _EMPTY: Final = "the host recorded nothing in this time; record for longer."
 #: Part of the error of TensorFlow and JAX during another recording.
 _BUSY: Final = "another profiling session"
@@ -63,7 +63,7 @@ _RECEIVED: Final = "received message"
 #: Parts of gRPC's errors for a connection whose encryption fails.
 _OF_ENCRYPTION: Final = ("handshake", "certificate", "verification")
 #: Part of gRPC's error if the server does not use TLS.
-_PLAIN: Final = "wrong_version_number"
+_NO_TLS: Final = "wrong_version_number"
 #: Part of gRPC's error if no connection was ever made.
 _NEVER_CONNECTED: Final = "failed to connect"
 #: Part of gRPC's error if no process listens at the port.
@@ -143,7 +143,7 @@ class Caller:
             received = time.time_ns()
             slowest = max(slowest, received - sent)
             doubt = (received - sent) // 2
-            clock_ns = _told_ns(data)
+            clock_ns = _server_time_ns(data)
             if clock_ns is None:
                 break
             if self._doubt_ns is None or doubt < self._doubt_ns:
@@ -167,7 +167,7 @@ class Caller:
         outcome = self._make_outcome("error", "it was not called", began, attempts=0)
         for attempt in range(1, max(attempts, 1) + 1):
             if attempt > 1:
-                time.sleep(min(_BACK_OFF_S * 2 ** (attempt - 2), _MOST_BACK_OFF_S))
+                time.sleep(min(_BACK_OFF_S * 2 ** (attempt - 2), _MAX_BACK_OFF_S))
             try:
                 outcome, may_retry = self._record_once(
                     request, destination, start_ns if attempt == 1 else 0
@@ -232,7 +232,7 @@ class Caller:
         Stepscope's servers send pieces. Servers of TensorFlow and JAX do not support
         that and send one message, of which gRPC holds three copies in memory.
         """
-        method = self._channel.unary_stream(f"/{PIECES}/Profile")
+        method = self._channel.unary_stream(f"/{CHUNK_SERVICE}/Profile")
         call = method(encode_message(request), timeout=limit_s, metadata=self._metadata)
         received_bytes = 0
         try:
@@ -318,7 +318,7 @@ class Caller:
         """Return the reason for a missing connection, and whether to try again."""
         lowered = details.lower()
         if self._encrypts and any(word in lowered for word in _OF_ENCRYPTION):
-            if _PLAIN in lowered:
+            if _NO_TLS in lowered:
                 return "it does not encrypt; leave out --certificate.", False
             text = (
                 f"its certificate is not trusted ({details}). Give the certificate of "
@@ -345,7 +345,7 @@ class Caller:
         return answer
 
 
-def _told_ns(data: str) -> int | None:
+def _server_time_ns(data: str) -> int | None:
     """Return the time in the first line of a server's answer, in ns, or None."""
     clock = data.partition("\n")[0]
     if not (clock.isascii() and clock.isdecimal()) or len(clock) > _CLOCK_DIGITS:

@@ -34,7 +34,7 @@ from stepscope.remote.continuous import (
 )
 from stepscope.remote.destinations import Allowance, NotStored, client_destination
 from stepscope.remote.messages import (
-    MOST_MS,
+    MAX_MS,
     MonitorResponse,
     ProfileResponse,
     ProfileToolData,
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
 _MS_PER_S: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
 #: Maximum delay of a recording's start, in seconds.
-_FURTHEST_S: Final = 60.0
+_MAX_DELAY_S: Final = 60.0
 #: Maximum number of recordings that wait for their start; each occupies a thread.
-_MOST_WAITING: Final = 4
+_MAX_WAITING: Final = 4
 #: Maximum bytes of a recording in one gRPC message.
-_MOST_BYTES: Final = 2**31 - 2**20
+_MAX_MESSAGE_BYTES: Final = 2**31 - 2**20
 #: Maximum number of files, and their maximum bytes, written for all clients together.
 _MAX_FILES: Final = 100
 _MAX_FILE_BYTES: Final = 16 * 2**30
@@ -70,7 +70,7 @@ _SENDS_S: Final = 0.1
 _PROGRAM_ENDED: Final = "the program ended while it was recorded"
 _SERVER_STOPPED: Final = "the program stopped its server while it was recorded"
 #: Seconds between two checks whether a recording must end.
-_LOOK_S: Final = 0.25
+_CHECK_PERIOD_S: Final = 0.25
 #: Maximum seconds to wait for the main thread if another thread works as well.
 _PREFERRED_S: Final = 0.2
 _LEVELS: Final = {
@@ -122,7 +122,7 @@ class Captures:
         self.logdir = logdir
         #: Event that ends a recording, started or waiting → its session id.
         self._ends: dict[threading.Event, str] = {}
-        self._waiting = threading.BoundedSemaphore(_MOST_WAITING)
+        self._waiting = threading.BoundedSemaphore(_MAX_WAITING)
         self._lock = threading.Lock()
         #: Why all recordings end early; empty if they do not.
         self._why_over = ""
@@ -131,7 +131,7 @@ class Captures:
         )
         self._max_growth_bytes = max_growth_bytes
         self.allowance = Allowance(_MAX_FILES, _MAX_FILE_BYTES)
-        self.most_bytes = _MOST_BYTES
+        self.most_bytes = _MAX_MESSAGE_BYTES
 
     def profile(
         self, request: ProfileRequest, gone: threading.Event
@@ -167,7 +167,7 @@ class Captures:
             self._await_start(request.opts.start_timestamp_ns, over, gone)
             if gone.is_set() or over.is_set():
                 return b""
-            self._check_goes_on()
+            self._check_not_over()
             recording = self._begin_recording(options)
             steps = request.opts.steps
             with StepsBegun(steps, over) if steps else contextlib.nullcontext():
@@ -179,7 +179,7 @@ class Captures:
                 )
             if self._why_over == _SERVER_STOPPED or gone.is_set():
                 recording.drop_recording()
-            self._check_goes_on()
+            self._check_not_over()
             content = b"" if gone.is_set() else recording.end_recording()
             if recording.left.is_set():
                 # The program ended while this thread read the recording.
@@ -204,7 +204,7 @@ class Captures:
                 over.set()
         self.continuous.end_recording()
 
-    def tell_end(self) -> None:
+    def report_program_end(self) -> None:
         """End all recordings, and report to their clients that the program ends."""
         self._why_over = _PROGRAM_ENDED
         with self._lock:
@@ -284,18 +284,18 @@ class Captures:
     ) -> None:
         """Wait for a start time (0 for now); other recordings may run meanwhile."""
         delay_s = (start_ns - time.time_ns()) / _NS_PER_S if start_ns else 0.0
-        if delay_s > _FURTHEST_S:
+        if delay_s > _MAX_DELAY_S:
             raise RefusedCapture(
                 Refusal.INVALID_ARGUMENT,
                 f"start_timestamp_ns is {delay_s:.0f} s ahead of this host's clock; "
-                f"give at most {_FURTHEST_S:g} s, or compare the clocks.",
+                f"give at most {_MAX_DELAY_S:g} s, or compare the clocks.",
             )
         if delay_s <= 0:
             return
         if not self._waiting.acquire(blocking=False):
             raise RefusedCapture(
                 Refusal.RESOURCE_EXHAUSTED,
-                f"{_MOST_WAITING} recordings are already waiting for their start; try "
+                f"{_MAX_WAITING} recordings are already waiting for their start; try "
                 "again later.",
             )
         try:
@@ -304,9 +304,9 @@ class Captures:
             self._waiting.release()
 
     def _begin_recording(self, options: ProfilerOptions) -> _Recording:
-        return _Recording.begin_recording(options, self.tell_end)
+        return _Recording.begin_recording(options, self.report_program_end)
 
-    def _check_goes_on(self) -> None:
+    def _check_not_over(self) -> None:
         if self._why_over:
             raise RefusedCapture(Refusal.ABORTED, self._why_over)
 
@@ -475,10 +475,10 @@ def _remove_folder(directory: Any) -> None:
 def check_request(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
     """Return the duration of a requested recording, in ms, and its options."""
     duration_ms = request.duration_ms or request.opts.duration_ms
-    if not 0 <= duration_ms <= MOST_MS:
+    if not 0 <= duration_ms <= MAX_MS:
         raise RefusedCapture(
             Refusal.INVALID_ARGUMENT,
-            f"duration_ms={duration_ms} is too long; give at most {MOST_MS}.",
+            f"duration_ms={duration_ms} is too long; give at most {MAX_MS}.",
         )
     return duration_ms, _profiler_options(request.opts)
 
@@ -509,5 +509,5 @@ def _wait_for_end(
     until = time.monotonic() + seconds
     while not gone.is_set() and not is_full():
         left = until - time.monotonic()
-        if left <= 0 or over.wait(min(left, _LOOK_S)):
+        if left <= 0 or over.wait(min(left, _CHECK_PERIOD_S)):
             return

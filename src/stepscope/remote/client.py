@@ -20,7 +20,7 @@ from stepscope.remote import registry
 from stepscope.remote.addresses import parse_addresses
 from stepscope.remote.calling import Caller
 from stepscope.remote.destinations import run_destination
-from stepscope.remote.messages import MOST_MS, ProfileOptions, ProfileRequest
+from stepscope.remote.messages import MAX_MS, ProfileOptions, ProfileRequest
 from stepscope.remote.outcome import HostOutcome, Outcome
 from stepscope.remote.transport import MAX_ANSWER_BYTES, checked_token, grpc_module
 
@@ -36,7 +36,7 @@ __all__ = ["CaptureFailed", "Outcome", "record", "trace"]
 _NS_PER_MS: Final = 1_000_000
 #: Several hosts start together after this multiple of the slowest answer's time.
 _ROUND_TRIPS: Final = 4
-_MOST_STEPS: Final = 1_000_000
+_MAX_STEPS: Final = 1_000_000
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
 
@@ -99,10 +99,10 @@ def trace(  # noqa: PLR0917 - the signature of TensorFlow's function
             installed.
         BadInput: The file system of a URL is unknown, or its package is not installed.
     """
-    if not 0 < duration_ms <= MOST_MS:
-        raise BadUsage(f"duration_ms={duration_ms} is invalid; give 1 to {MOST_MS}.")
-    if steps is not None and not 0 < steps <= _MOST_STEPS:
-        raise BadUsage(f"steps={steps} is invalid; give 1 to {_MOST_STEPS}.")
+    if not 0 < duration_ms <= MAX_MS:
+        raise BadUsage(f"duration_ms={duration_ms} is invalid; give 1 to {MAX_MS}.")
+    if steps is not None and not 0 < steps <= _MAX_STEPS:
+        raise BadUsage(f"steps={steps} is invalid; give 1 to {_MAX_STEPS}.")
     if max_bytes < 1:
         raise BadUsage(f"max_bytes={max_bytes} is invalid; give 1 or more.")
     workers = [worker_list] if isinstance(worker_list, str) else list(worker_list)

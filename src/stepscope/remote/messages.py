@@ -27,7 +27,7 @@ from stepscope.xspace.wire import MalformedMessage, field_text, read_fields
 from stepscope.xspace.writing.encode import number_field, sized_field
 
 #: Maximum duration of a recording, in ms: one hour.
-MOST_MS: Final = 3_600_000
+MAX_MS: Final = 3_600_000
 #: Maximum number of fields in a message; each costs time and about 100 bytes.
 MAX_FIELDS: Final = 10_000
 _VARINT: Final = 0

@@ -32,7 +32,7 @@ from stepscope.remote.processes import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_LISTED: Final = 5
+_MAX_LISTED: Final = 5
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 #: Process id → its servers (address → token). A forked child has no entry.
 _SERVERS: Final[dict[int, dict[str, str | None]]] = {}
@@ -145,14 +145,14 @@ def servers_of_process(process: int) -> tuple[Listening, ...]:
         ):
             servers.append(server)
     if not servers:
-        raise BadUsage(_why_not(process, by_number))
+        raise BadUsage(_no_server_reason(process, by_number))
     return tuple(servers)
 
 
-def _why_not(process: int, by_number: Mapping[int, Listening]) -> str:
+def _no_server_reason(process: int, by_number: Mapping[int, Listening]) -> str:
     above = [by_number[pid] for pid in process_ancestors(process) if pid in by_number]
     if above and command_line(process) == command_line(above[0].process):
-        parent = _process_words(above[0])
+        parent = _process_text(above[0])
         return (
             f"process {process} was forked from process {parent}, which listens; a "
             f"forked child has no server. Record its parent (--attach "
@@ -163,14 +163,14 @@ def _why_not(process: int, by_number: Mapping[int, Listening]) -> str:
             f"process {process} does not listen yet: stepscope run --serve started "
             "it, and it prints a line on standard error when it listens or fails."
         )
-    listed = ", ".join(map(_process_words, list(by_number.values())[:_LISTED]))
+    listed = ", ".join(map(_process_text, list(by_number.values())[:_MAX_LISTED]))
     return (
         f"process {process} has no profiler server, or not yet: start the program with "
         "stepscope run --serve, or have it call ss.server.start()."
     ) + (f" Processes with a server: {listed}." if listed else refused_folders())
 
 
-def _process_words(server: Listening) -> str:
+def _process_text(server: Listening) -> str:
     return f"{server.process} ({server.program})"
 
 

@@ -24,8 +24,8 @@ from stepscope.remote import registry
 from stepscope.remote.access.openness import (
     Doorkeeper,
     choose_token,
+    describe_callers,
     is_given,
-    who_may_ask,
 )
 from stepscope.remote.access.peers import WorkerSessions
 from stepscope.remote.access.places import Place
@@ -44,12 +44,12 @@ from stepscope.remote.messages import (
 )
 from stepscope.remote.transport import (
     ANALYSIS,
-    PIECE_BYTES,
-    PIECES,
+    CHUNK_BYTES,
+    CHUNK_SERVICE,
     SERVICE,
     DaemonThreads,
-    begin_as_ours,
     grpc_module,
+    start_named_threads,
 )
 from stepscope.xspace.wire import MalformedMessage
 
@@ -62,9 +62,9 @@ __all__ = ["Server", "start"]
 
 _log: Final = logging.getLogger("stepscope")
 #: Maximum number of concurrent calls; the next one gets RESOURCE_EXHAUSTED.
-_MOST_CALLS: Final = 16
+_MAX_CALLS: Final = 16
 #: Maximum bytes of a request, which usually has a few hundred.
-_MOST_REQUEST_BYTES: Final = 2**20
+_MAX_REQUEST_BYTES: Final = 2**20
 _CERTIFICATE: Final = (
     " Its certificate has to be a private key and the chain that belongs to it (PEM)."
 )
@@ -98,7 +98,7 @@ class Server:
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:
-        self.captures.tell_end()
+        self.captures.report_program_end()
         self.stop()
 
 
@@ -151,11 +151,11 @@ def start(
         DaemonThreads(),
         options=(
             ("grpc.max_send_message_length", -1),
-            ("grpc.max_receive_message_length", _MOST_REQUEST_BYTES),
+            ("grpc.max_receive_message_length", _MAX_REQUEST_BYTES),
             ("grpc.so_reuseport", 0),
         ),
         interceptors=() if token is None else (Doorkeeper(grpc, token),),
-        maximum_concurrent_rpcs=_MOST_CALLS,
+        maximum_concurrent_rpcs=_MAX_CALLS,
     )
     for service, methods in (
         _Answers(grpc, captures, workers).service_handlers().items()
@@ -175,14 +175,14 @@ def start(
     place = place.bound_place(bound)
     server = Server(grpc_server, captures, place.target, token)
     workers.allow_addresses(server.address, from_this_machine(server.address))
-    begin_as_ours(grpc_server.start)
+    start_named_threads(grpc_server.start)
     # The exit handler ends all calls before the interpreter shuts down.
     atexit.register(server._at_exit)  # noqa: SLF001 - a class of this module
-    _say_who_may_ask(place, token, open_to, was_given=was_given)
+    _announce_server(place, token, open_to, was_given=was_given)
     return server
 
 
-def _say_who_may_ask(
+def _announce_server(
     place: Place, token: str | None, open_to: str | None, *, was_given: bool
 ) -> None:
     """Register the server for clients of this user, and log who else may call."""
@@ -190,7 +190,7 @@ def _say_who_may_ask(
     if problem is not None:
         _log.warning("stepscope: %s", problem)
     if open_to is not None:
-        sentence = who_may_ask(open_to, is_local=place.is_local)
+        sentence = describe_callers(open_to, is_local=place.is_local)
         _log.warning("stepscope: at %s %s", place.target, sentence)
     elif token is not None and not place.is_local:
         _log.warning(
@@ -235,7 +235,7 @@ class _Answers:
                     NewProfileSessionRequest, self._workers.record_hosts
                 )
             },
-            PIECES: {
+            CHUNK_SERVICE: {
                 "Profile": self._grpc.unary_stream_rpc_method_handler(self._send_pieces)
             },
         }
@@ -261,7 +261,7 @@ class _Answers:
         def handle(data: bytes, context: Any) -> bytes:
             with self._refusals_sent(kind, context):
                 request = decode_message(kind, data)
-                arguments = [_client_gone(context)] if waits else []
+                arguments = [_disconnection_event(context)] if waits else []
                 arguments += [context.peer()] if owns else []
                 return encode_message(answer(request, *arguments) or Message())
             raise AssertionError("a refusal is raised")
@@ -272,9 +272,9 @@ class _Answers:
         """Record, and yield the recording in pieces, with one copy in memory."""
         with self._refusals_sent(ProfileRequest, context):
             request = decode_message(ProfileRequest, data)
-            content = self._captures.record(request, _client_gone(context))
-        for start in range(0, len(content), PIECE_BYTES):
-            yield content[start : start + PIECE_BYTES]
+            content = self._captures.record(request, _disconnection_event(context))
+        for start in range(0, len(content), CHUNK_BYTES):
+            yield content[start : start + CHUNK_BYTES]
 
     @contextmanager
     def _refusals_sent(self, kind: type[Message], context: Any) -> Iterator[None]:
@@ -290,7 +290,7 @@ class _Answers:
             context.abort(codes.INTERNAL, str(error))
 
 
-def _client_gone(context: Any) -> threading.Event:
+def _disconnection_event(context: Any) -> threading.Event:
     gone = threading.Event()
     if not context.add_callback(gone.set):
         gone.set()

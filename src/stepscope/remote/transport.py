@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 SERVICE: Final = "tensorflow.ProfilerService"
 ANALYSIS: Final = "tensorflow.ProfileAnalysis"
 #: Stepscope's own service, which sends a recording in pieces of plain bytes.
-PIECES: Final = "stepscope.Recordings"
-PIECE_BYTES: Final = 2**20
+CHUNK_SERVICE: Final = "stepscope.Recordings"
+CHUNK_BYTES: Final = 2**20
 #: Default maximum bytes of a recording; one gRPC message holds at most 2 GB.
 MAX_ANSWER_BYTES: Final = 4 * 2**30
 _MAX_OF_GRPC_BYTES: Final = 2**31 - 1
@@ -28,7 +28,7 @@ _MAX_GREETING_BYTES: Final = 2**20
 METADATA_KEY: Final = "authorization"
 #: Valid tokens; gRPC refuses calls with more than 8 to 16 KB of metadata.
 _TOKEN: Final = re.compile(r"[!-~]{1,4096}")
-_OURS: Final = "stepscope-grpc"
+_THREAD_NAME: Final = "stepscope-grpc"
 _GRPC: Final = "grpc"
 
 
@@ -110,7 +110,7 @@ class DaemonThreads(futures.Executor):
         return future
 
 
-def begin_as_ours(begin: Callable[[], object]) -> None:
+def start_named_threads(begin: Callable[[], object]) -> None:
     """Call a function that starts gRPC threads, and rename these threads.
 
     A recording recognises stepscope's threads by their names, so that a thread that
@@ -121,4 +121,4 @@ def begin_as_ours(begin: Callable[[], object]) -> None:
     for thread in set(threading.enumerate()) - before:
         runs = getattr(thread, "_target", None)
         if getattr(runs, "__module__", "").partition(".")[0] == _GRPC:
-            thread.name = _OURS
+            thread.name = _THREAD_NAME

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.catalogue import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_TEXTS
 from stepscope.analysis.results.walk import struct_fields
 from stepscope.report.envelope import Envelope, result_doubts
 from stepscope.report.outline.comparison import (
-    check_words,
+    check_text,
     explaining_sentences,
     verdict_sentence,
 )
-from stepscope.report.outline.gaps import gap_words
+from stepscope.report.outline.gaps import gap_text
 from stepscope.report.outline.promises import promise_lines
 from stepscope.report.plain import plain, plain_fields
 from stepscope.unavailable import Unavailable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.report.plain import Plain
 
 #: Fields of a result that the envelope has next to `data`, not inside it.
-_AROUND: Final = frozenset({"missing", "inputs", "quality"})
+_ENVELOPE_FIELDS: Final = frozenset({"missing", "inputs", "quality"})
 
 
 def make_envelope(
@@ -97,7 +97,7 @@ def render_comparison(
     texts: dict[str, object] = {
         "verdict": verdict_sentence(comparison),
         "explaining": explaining_sentences(comparison),
-        "checks": [check_words(check) for check in comparison.parity.checks],
+        "checks": [check_text(check) for check in comparison.parity.checks],
         "promises": list(
             promise_lines(
                 comparison.promises,
@@ -120,14 +120,14 @@ def render_gap(gap: GapExplanation | Unavailable) -> bytes:
     if isinstance(gap, Unavailable):
         return _indented_json({"schema": 1, "unavailable": plain(gap)})
     owners: list[Plain] = [
-        {"owner": owned.owner, "label": OWNER_WORDS[owned.owner], **plain_fields(owned)}
+        {"owner": owned.owner, "label": OWNER_TEXTS[owned.owner], **plain_fields(owned)}
         for owned in gap.owners
     ]
     return _indented_json(
         {
             "schema": 1,
             "unavailable": None,
-            "text": gap_words(gap),
+            "text": gap_text(gap),
             **plain_fields(gap),
             "owners": owners,
         }
@@ -138,7 +138,7 @@ def plain_envelope(answer: Envelope) -> dict[str, Plain]:
     """Return the envelope as plain JSON values."""
     members = struct_fields(answer.data)
     data = members and {
-        key: member for key, member in members.items() if key not in _AROUND
+        key: member for key, member in members.items() if key not in _ENVELOPE_FIELDS
     }
     return plain_fields({**(struct_fields(answer) or {}), "data": data})
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.report.page import Piece, cut, line, plain_text, table_lines, wrap_text
 from stepscope.report.tables import flatten_table
-from stepscope.report.words.names import CODE_WORDS
+from stepscope.report.words.names import CODE_TEXTS
 from stepscope.report.words.pages import reason_sentences
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Missing, Unavailable
 
 #: Maximum number of rows on a screen; other formats have all rows.
-MOST_ROWS: Final = 50
-_NARROWEST_TEXT: Final = 24
-_WIDEST_TEXT: Final = 48
+MAX_ROWS: Final = 50
+_MIN_TEXT_WIDTH: Final = 24
+_MAX_TEXT_WIDTH: Final = 48
 #: Columns that are kept before other columns if not all fit the width.
-_TELLING: Final = (
+_IMPORTANT_COLUMNS: Final = (
     *("rank", "step", "host_or_device", "name", "kernel_name", "op_name", "type"),
     *("occurrences", "total_us", "total_self_time_us", "avg_us", "duration_ms"),
     *("bound", "achieved_occupancy_percent", "match_confidence"),
@@ -34,7 +34,7 @@ _UNKNOWN: Final = "–"
 #: Column of lists of codes; they are shown with blanks in place of underscores.
 _FLAGS: Final = "flags"
 #: Columns that are empty unless measurements of Nsight Compute were given.
-_MEASURED: Final = frozenset(
+_MEASURED_COLUMNS: Final = frozenset(
     {"bound", "achieved_occupancy_percent", "match_confidence"}
 )
 
@@ -60,11 +60,11 @@ def render(
     widened = flattened.with_columns(
         pl.col(name).str.replace_all("_", " ", literal=True)
         if name == _FLAGS
-        else pl.col(name).replace(CODE_WORDS[name])
+        else pl.col(name).replace(CODE_TEXTS[name])
         for name, dtype in flattened.schema.items()
-        if dtype == pl.String and (name == _FLAGS or name in CODE_WORDS)
+        if dtype == pl.String and (name == _FLAGS or name in CODE_TEXTS)
     )
-    shown = widened.head(MOST_ROWS)
+    shown = widened.head(MAX_ROWS)
     names = _fitting_columns(shown, width)
     lines = [line(Piece(title, "heading")), line()]
     lines += _table_body(shown.select(names), width)
@@ -102,15 +102,15 @@ def _fitting_columns(frame: pl.DataFrame, width: int) -> list[str]:
     ranked = sorted(
         frame.columns,
         key=lambda name: (
-            _TELLING.index(name)
-            if name in _TELLING and name not in _MEASURED & empty
-            else len(_TELLING) + (name in _MEASURED & empty)
+            _IMPORTANT_COLUMNS.index(name)
+            if name in _IMPORTANT_COLUMNS and name not in _MEASURED_COLUMNS & empty
+            else len(_IMPORTANT_COLUMNS) + (name in _MEASURED_COLUMNS & empty)
         ),
     )
     for name in ranked:
         needed = max(len(name), *(len(_cell_text(cell)) for cell in frame[name]), 1)
         if name in texts:
-            width_limit = _WIDEST_TEXT if name == widest else _NARROWEST_TEXT
+            width_limit = _MAX_TEXT_WIDTH if name == widest else _MIN_TEXT_WIDTH
             needed = min(needed, max(len(name), width_limit))
         if used + needed > width and chosen:
             continue
@@ -130,7 +130,7 @@ def _table_body(frame: pl.DataFrame, width: int) -> list[Line]:
     )
     for column in texts:
         if column != longest:
-            limit = max(len(frame.columns[column]), _NARROWEST_TEXT)
+            limit = max(len(frame.columns[column]), _MIN_TEXT_WIDTH)
             columns[column] = [cut(cell, limit) for cell in columns[column]]
     return table_lines(
         frame.columns,
@@ -147,9 +147,9 @@ def _left_out(
     notes = []
     if height == 0:
         notes.append("No rows.")
-    if height > MOST_ROWS:
+    if height > MAX_ROWS:
         notes.append(
-            f"{height - MOST_ROWS:,} of {height:,} rows are not shown; "
+            f"{height - MAX_ROWS:,} of {height:,} rows are not shown; "
             "--format csv has all."
         )
     if columns:

@@ -43,7 +43,7 @@ def answer_request(received: bytes, address: Any, server: BaseWSGIServer) -> Ans
         address: Address of the client.
         server: The server whose application answers.
     """
-    pieces = _Pieces()
+    pieces = _ChunkFile()
     try:
         handler = _Handler(received, pieces, address, server)
     # The application answers its own defects; other errors end only one connection.
@@ -65,7 +65,7 @@ def _ended_connection() -> socket.socket:
     return server_end
 
 
-class _Pieces(io.RawIOBase):
+class _ChunkFile(io.RawIOBase):
     """A file in memory that keeps each written piece as it is."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class _Handler(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def __init__(
-        self, received: bytes, pieces: _Pieces, address: Any, server: BaseWSGIServer
+        self, received: bytes, pieces: _ChunkFile, address: Any, server: BaseWSGIServer
     ) -> None:
         self._received = received
         self._pieces = pieces

@@ -28,8 +28,8 @@ from stepscope.serve.parameters import (
     COLUMNS,
     HIDDEN_OPTIONS,
     JSON,
-    Asked,
     Parameters,
+    Query,
     Route,
     bad_parameter,
     json_response,
@@ -54,24 +54,24 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 #: Number of rows of a table in a tool's answer: default and maximum.
-_ROWS: Final = 2000
-_MOST_ROWS: Final = 20_000
+_DEFAULT_ROWS: Final = 2000
+_MAX_ROWS: Final = 20_000
 #: Default number of rows of one page of a table.
 _PAGE_ROWS: Final = 200
 #: Row number beyond the end of every table.
-_FURTHEST: Final = 2**53
+_MAX_ROW: Final = 2**53
 _NO_TEXT: Final = (
     "`stepscope serve LOGDIR --source DIR` shows the text of program files in DIR; "
     "TensorBoard shows no program text."
 )
-_LONGEST_QUERY: Final = 16 * 2**10
-_LONGEST_BODY: Final = 64 * 2**10
+_MAX_QUERY_BYTES: Final = 16 * 2**10
+_MAX_BODY_BYTES: Final = 64 * 2**10
 #: Minimum size of an answer, in bytes, that is compressed.
-_WORTH_PACKING: Final = 2**11
+_MIN_BYTES_TO_COMPRESS: Final = 2**11
 _SECONDS_TO_MS: Final = 1000
 
 
-def answer_status(query: Asked) -> Response:
+def answer_status(query: Query) -> Response:
     """Answer with the current computation and the tag of the list of runs."""
     query.given.check_all_read()
     work = query.store.work
@@ -91,7 +91,7 @@ def answer_status(query: Asked) -> Response:
     )
 
 
-def answer_runs(query: Asked) -> Response:
+def answer_runs(query: Query) -> Response:
     """Answer with every run of the log directory, newest first."""
     query.given.check_all_read()
     store = query.store
@@ -121,7 +121,7 @@ def answer_runs(query: Asked) -> Response:
     return response
 
 
-def answer_tools(query: Asked) -> Response:
+def answer_tools(query: Query) -> Response:
     """Answer with all tools and their options."""
     query.given.check_all_read()
     return json_response(
@@ -148,32 +148,32 @@ def answer_tools(query: Asked) -> Response:
     )
 
 
-def answer_profile(query: Asked) -> Response:
+def answer_profile(query: Query) -> Response:
     """Answer with the hosts and devices of a run, and doubts about its recording."""
     return _answer_about_hosts(query, answers.write_profile)
 
 
-def answer_tool(query: Asked, name: str) -> Response:
+def answer_tool(query: Query, name: str) -> Response:
     """Answer with the envelope of a tool's result."""
-    rows = query.given.read_limited("rows", default=_ROWS, highest=_MOST_ROWS)
+    rows = query.given.read_limited("rows", default=_DEFAULT_ROWS, highest=_MAX_ROWS)
     return query.answer_from_store(*_about_a_tool(_tool_question(query, name), rows))
 
 
-def answer_table(query: Asked, name: str) -> Response:
+def answer_table(query: Query, name: str) -> Response:
     """Answer with a page of a table, as rows."""
-    limit = query.given.read_limited("limit", default=_PAGE_ROWS, highest=_MOST_ROWS)
+    limit = query.given.read_limited("limit", default=_PAGE_ROWS, highest=_MAX_ROWS)
     question = _table_question(query, name)._replace(limit=limit)
     return _answer_table(query, answers.write_table, question, JSON)
 
 
-def answer_frame(query: Asked, name: str) -> Response:
+def answer_frame(query: Query, name: str) -> Response:
     """Answer with a table or a part of it, as columns."""
-    limit = query.given.read_limited("limit", default=_FURTHEST, highest=_FURTHEST)
+    limit = query.given.read_limited("limit", default=_MAX_ROW, highest=_MAX_ROW)
     question = _table_question(query, name)._replace(limit=limit)
     return _answer_table(query, answers.write_frame, question, COLUMNS)
 
 
-def answer_csv(query: Asked, name: str) -> Response:
+def answer_csv(query: Query, name: str) -> Response:
     """Answer with a table as a CSV file."""
     question = _table_question(query, name, is_paged=False)
     response = _answer_table(
@@ -185,7 +185,7 @@ def answer_csv(query: Asked, name: str) -> Response:
     return response
 
 
-def answer_comparison(query: Asked) -> Response:
+def answer_comparison(query: Query) -> Response:
     """Answer with the comparison of two runs."""
     params, store = query.given, query.store
     run, base = params.read_text("run"), params.read_text("base")
@@ -205,7 +205,7 @@ def answer_comparison(query: Asked) -> Response:
     )
 
 
-def explain_interval(query: Asked) -> Response:
+def explain_interval(query: Query) -> Response:
     """Answer with the owners of the time in an interval."""
     args = query.given
     host, device = args.read_text("host"), args.read_exact("device")
@@ -224,12 +224,12 @@ def explain_interval(query: Asked) -> Response:
     )
 
 
-def answer_findings(query: Asked) -> Response:
+def answer_findings(query: Query) -> Response:
     """Answer with all findings."""
     return _answer_about_hosts(query, answers.write_findings)
 
 
-def answer_report(query: Asked) -> Response:
+def answer_report(query: Query) -> Response:
     """Answer with the report of a run."""
     form = query.given.read_text("format") or answers.REPORT_FORMATS[0]
     if form not in answers.REPORT_FORMATS:
@@ -244,7 +244,7 @@ def answer_report(query: Asked) -> Response:
     )
 
 
-def answer_source(query: Asked) -> Response:
+def answer_source(query: Query) -> Response:
     """Answer with the text of a program file, or why the text is not shown."""
     params, store = query.given, query.store
     run, hosts, file = (
@@ -269,7 +269,7 @@ def answer_source(query: Asked) -> Response:
     return json_response({"schema": SCHEMA, "file": file, **msgspec.to_builtins(text)})
 
 
-def reload_runs(query: Asked) -> Response:
+def reload_runs(query: Query) -> Response:
     """List the log directory again and drop all kept answers."""
     query.given.check_all_read()
     query.store.forget_everything()
@@ -353,7 +353,7 @@ class App:
             response = _json_error(500, "defect", text, id=number)
         content = response.get_data() if self._packed else b""
         if (
-            len(content) >= _WORTH_PACKING
+            len(content) >= _MIN_BYTES_TO_COMPRESS
             and response.status_code == 200
             and request.accept_encodings.quality("gzip")
         ):
@@ -371,9 +371,9 @@ class App:
             early = security.admit_request(self._policy, request)
             if early is not None:
                 return early
-        if len(request.query_string) > _LONGEST_QUERY:
+        if len(request.query_string) > _MAX_QUERY_BYTES:
             raise Refused(414, "too_large", "the address is too long")
-        if (request.content_length or 0) > _LONGEST_BODY:
+        if (request.content_length or 0) > _MAX_BODY_BYTES:
             raise Refused(413, "too_large", "the body of the request is too large")
         if request.method in ("GET", "HEAD"):
             path = request.path.removeprefix("/")
@@ -385,7 +385,7 @@ class App:
             security.check_change(request)
         else:
             security.check_reader(request)
-        query = Asked(
+        query = Query(
             request,
             Parameters(request.args),
             self.store,
@@ -399,7 +399,7 @@ class App:
 
 
 def _answer_about_hosts(
-    query: Asked,
+    query: Query,
     compute: Callable[[Opened, tuple[str, ...]], bytes],
     *choices: str,
     media_type: str = JSON,
@@ -415,7 +415,7 @@ def _answer_about_hosts(
 
 
 def _answer_table(
-    query: Asked,
+    query: Query,
     compute: Callable[[Opened, TableQuestion], bytes],
     question: TableQuestion,
     media_type: str,
@@ -427,7 +427,7 @@ def _answer_table(
     )
 
 
-def _tool_question(query: Asked, name: str) -> ToolQuestion:
+def _tool_question(query: Query, name: str) -> ToolQuestion:
     try:
         tool = find_tool(name)
     except BadUsage as error:
@@ -438,14 +438,14 @@ def _tool_question(query: Asked, name: str) -> ToolQuestion:
     return ToolQuestion(tool, hosts, changed)
 
 
-def _table_question(query: Asked, name: str, *, is_paged: bool = True) -> TableQuestion:
+def _table_question(query: Query, name: str, *, is_paged: bool = True) -> TableQuestion:
     params = query.given
     return TableQuestion(
         table=params.read_text("table"),
         sort=params.read_text("sort"),
         descending=params.read_flag("descending"),
         holding=params.read_text("q") or "",
-        offset=params.read_limited("offset", default=0, highest=_FURTHEST)
+        offset=params.read_limited("offset", default=0, highest=_MAX_ROW)
         if is_paged
         else 0,
         of=_tool_question(query, name),
@@ -524,7 +524,7 @@ def _json_error(status_code: int, code: str, message: str, **fields: str) -> Res
 #: Questions of the pages that are likely to be opened next: slow tools first, then in
 #: the order of the navigation.
 _AHEAD: Final = tuple(
-    Question(name, *_about_a_tool(ToolQuestion(find_tool(name), (), {}), _ROWS))
+    Question(name, *_about_a_tool(ToolQuestion(find_tool(name), (), {}), _DEFAULT_ROWS))
     for name in (
         "input_pipeline_analyzer",
         "framework_op_stats",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 STATIC: Final = Path(__file__).parent / "static"
-_WAY_OUT: Final = (
+_REMEDY: Final = (
     "Run `make web` in a checkout, or install stepscope again on a machine that can "
     "reach the npm registry. All commands without the page work, such as "
     "`stepscope report`."
@@ -16,7 +16,7 @@ _WAY_OUT: Final = (
 _WIDTH: Final = 78
 
 
-def why_unbuilt(folder: Path = STATIC) -> str | None:
+def missing_page_reason(folder: Path = STATIC) -> str | None:
     """Return why the page is missing; None if it exists."""
     if (folder / "index.html").is_file():
         return None
@@ -29,13 +29,13 @@ def why_unbuilt(folder: Path = STATIC) -> str | None:
 
 def missing_page_notice(width: int = _WIDTH) -> str | None:
     """Return a box with the reason and the remedy; None if the page exists."""
-    reason = why_unbuilt()
+    reason = missing_page_reason()
     if reason is None:
         return None
     inside = min(width, _WIDTH) - 4
     text = [
         *textwrap.wrap(f"The web page is missing: {reason.rstrip('.')}.", inside),
-        *textwrap.wrap(_WAY_OUT, inside),
+        *textwrap.wrap(_REMEDY, inside),
     ]
     edge = "─" * (inside + 2)
     body = (f"│ {row:<{inside}} │" for row in text)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.serve.errors import Refused
-from stepscope.serve.parameters import Asked, Route, bad_parameter, json_response
-from stepscope.serve.recorder import Wanted
+from stepscope.serve.parameters import Query, Route, bad_parameter, json_response
+from stepscope.serve.recorder import Settings
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.report.plain import Plain
 
 
-def answer_captures(query: Asked) -> Response:
+def answer_captures(query: Query) -> Response:
     """Answer with the programs that may be recorded, and a recording's progress."""
     query.given.check_all_read()
     captures = query.captures
@@ -24,12 +24,12 @@ def answer_captures(query: Asked) -> Response:
     return json_response(none if captures is None else captures.progress_record())
 
 
-def begin_capture(query: Asked) -> Response:
+def begin_capture(query: Query) -> Response:
     """Start recording programs whose addresses the server was started with."""
     params = query.given
     numbers = {
         name: params.read_exact(name)
-        for name in Wanted.__struct_fields__
+        for name in Settings.__struct_fields__
         if name != "addresses"
     }
     options = {name: value for name, value in numbers.items() if value is not None}
@@ -42,7 +42,7 @@ def begin_capture(query: Asked) -> Response:
             "this server cannot record. Start it with --capture HOST:PORT",
         )
     try:
-        wanted = msgspec.convert({"addresses": addresses, **options}, Wanted)
+        wanted = msgspec.convert({"addresses": addresses, **options}, Settings)
     except msgspec.ValidationError as error:
         raise bad_parameter(str(error)) from error
     query.captures.begin_recording(wanted)

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 
-MOST_THREADS: Final = 64
+MAX_THREADS: Final = 64
 #: Maximum numbers of complete requests that wait for a thread, and of connections. The
 #: number of connections is below the limit of `select` on Windows.
-_WAITING: Final = 256
-_CONNECTIONS: Final = 400
+_MAX_WAITING: Final = 256
+_MAX_CONNECTIONS: Final = 400
 #: Maximum time, in seconds, and size, in bytes, of a request's head.
 _REQUEST_S: Final = 10.0
 _REQUEST_BYTES: Final = 256 * 2**10
@@ -49,11 +49,11 @@ _HELD_BYTES: Final = 512 * 2**20
 #: bytes are read, since an earlier close would discard the answer.
 _LEAVE_S: Final = 2.0
 #: Maximum time that a connection waits for the next request, in seconds.
-_REST_S: Final = 30.0
+_IDLE_S: Final = 30.0
 #: Maximum number of bytes of one read or write.
-_PIECE: Final = 256 * 2**10
+_CHUNK_BYTES: Final = 256 * 2**10
 #: Maximum number of new connections accepted before existing ones are served again.
-_ACCEPTED: Final = 64
+_MAX_ACCEPTED: Final = 64
 #: Seconds to wait after a connection could not be accepted.
 _PAUSE_S: Final = 0.05
 
@@ -84,10 +84,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     request_s: float = _REQUEST_S
     request_bytes: int = _REQUEST_BYTES
     answer_s: float = _ANSWER_S
-    rest_s: float = _REST_S
-    threads: int = MOST_THREADS
-    waiting: int = _WAITING
-    connections: int = _CONNECTIONS
+    rest_s: float = _IDLE_S
+    threads: int = MAX_THREADS
+    waiting: int = _MAX_WAITING
+    connections: int = _MAX_CONNECTIONS
     held_bytes: int = _HELD_BYTES
 
 
@@ -172,7 +172,7 @@ class Server:
                     if key.fileobj is self._listener:
                         accepting = True
                     elif key.fileobj is self._woken:
-                        self._woken.recv(_PIECE)
+                        self._woken.recv(_CHUNK_BYTES)
                     elif isinstance(key.data, _Connection):
                         self._advance_connection(key.data)
                 while self._answers:
@@ -208,9 +208,9 @@ class Server:
     def _advance_connection(self, connection: _Connection) -> None:
         try:
             if connection.state == "takes":
-                self._write_pieces(connection)
+                self._write_chunks(connection)
                 return
-            data = connection.socket.recv(_PIECE)
+            data = connection.socket.recv(_CHUNK_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -288,10 +288,10 @@ class Server:
         ):
             self._close_connection(self._longest_waiting("takes") or connection)
 
-    def _write_pieces(self, connection: _Connection) -> None:
+    def _write_chunks(self, connection: _Connection) -> None:
         pieces = connection.pieces
         while pieces:
-            sent = connection.socket.send(pieces[0][:_PIECE])
+            sent = connection.socket.send(pieces[0][:_CHUNK_BYTES])
             unsent = pieces.popleft()[sent:]
             if unsent:
                 pieces.appendleft(unsent)
@@ -309,16 +309,16 @@ class Server:
         self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
 
     def _accept_connections(self) -> None:
-        for _ in range(_ACCEPTED):
+        for _ in range(_MAX_ACCEPTED):
             if len(self._connections) >= self.limits.connections:
-                self._make_room()
+                self._close_slowest()
             try:
                 sock, address = self._listener.accept()
             except BlockingIOError:
                 return
             except OSError:
                 # Too many files are open, or the client is already gone.
-                self._make_room()
+                self._close_slowest()
                 time.sleep(_PAUSE_S)
                 return
             sock.settimeout(0)
@@ -333,7 +333,7 @@ class Server:
             # Most requests arrive together with their connection.
             self._advance_connection(connection)
 
-    def _make_room(self) -> None:
+    def _close_slowest(self) -> None:
         """Close the connection whose client has delayed the server for longest."""
         orders = ("leaves", "rests", "asks", "takes")
         late = next(filter(None, map(self._longest_waiting, orders)), None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from werkzeug.wrappers import Response
 
-from stepscope.serve.built import STATIC, why_unbuilt
+from stepscope.serve.built import STATIC, missing_page_reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def page_files(folder: Path = STATIC) -> dict[str, File]:
     }
     if _INDEX not in files:
         page = Template((_HERE / "unbuilt.html").read_text("utf-8"))
-        text = page.substitute(reason=escape(why_unbuilt(folder) or ""))
+        text = page.substitute(reason=escape(missing_page_reason(folder) or ""))
         files[_INDEX] = _make_file(text.encode(), ".html", _ASK_FIRST)
     files["plugin.js"] = _read_file(_HERE / "plugin.js")
     files[""] = files[_INDEX]

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from stepscope.serve.runs.store import Entry, Lane, Question, Store
 
 #: Largest distance of a time from the start of a trace, in ps; limits parameters.
-FARTHEST: Final = 2**62
+MAX_PS: Final = 2**62
 
 #: Maximum number of characters of a name or value, and of parameters of a request.
-_LONGEST: Final = 4096
-_MOST: Final = 256
+_MAX_CHARS: Final = 4096
+_MAX_PARAMS: Final = 256
 #: Largest integer that every JSON reader reads exactly.
-_EXACT: Final = 2**53
+_MAX_EXACT_INT: Final = 2**53
 #: Options of tools that are not parameters: the parameter `hosts` replaces them.
 HIDDEN_OPTIONS: Final = frozenset({"host", "hosts"})
 
@@ -42,12 +42,12 @@ class Parameters:
 
     def __init__(self, values: MultiDict[str, str]) -> None:
         self._given = {name: values.getlist(name) for name in values}
-        if sum(map(len, self._given.values())) > _MOST:
-            raise bad_parameter(f"the request has more than {_MOST} parameters")
+        if sum(map(len, self._given.values())) > _MAX_PARAMS:
+            raise bad_parameter(f"the request has more than {_MAX_PARAMS} parameters")
         for name, texts in self._given.items():
-            if len(name) > _LONGEST or any(len(text) > _LONGEST for text in texts):
+            if len(name) > _MAX_CHARS or any(len(text) > _MAX_CHARS for text in texts):
                 raise bad_parameter(
-                    f"{name[:32]!r}: is longer than {_LONGEST} characters"
+                    f"{name[:32]!r}: is longer than {_MAX_CHARS} characters"
                 )
 
     def read_text(self, name: str) -> str | None:
@@ -68,7 +68,7 @@ class Parameters:
     def read_integer(self, name: str, default: int | None = None) -> int:
         """Read an integer, which may be negative; required without a default.
 
-        Numbers beyond `FARTHEST` are limited to it.
+        Numbers beyond `MAX_PS` are limited to it.
         """
         if name not in self._given and default is None:
             raise bad_parameter(f"{name}: is missing")
@@ -88,8 +88,8 @@ class Parameters:
         if name not in self._given:
             return None
         number = self._read_converted(name, int, default=0)
-        if not 0 <= number <= _EXACT:
-            raise bad_parameter(f"{name}: is not between 0 and {_EXACT}")
+        if not 0 <= number <= _MAX_EXACT_INT:
+            raise bad_parameter(f"{name}: is not between 0 and {_MAX_EXACT_INT}")
         return number
 
     def read_options(self, tool: Tool) -> dict[str, object]:
@@ -135,7 +135,7 @@ def _convert_text(name: str, text: str, kind: type[Value]) -> Value:
 
 
 def _limited_time(number: int) -> int:
-    return min(max(number, -FARTHEST), FARTHEST)
+    return min(max(number, -MAX_PS), MAX_PS)
 
 
 def bad_parameter(message: str) -> Refused:
@@ -151,7 +151,7 @@ _FOR_GOOD: Final = "private, max-age=31536000, immutable"
 _ASK_AGAIN: Final = "private, no-cache"
 
 
-class Asked(NamedTuple):
+class Query(NamedTuple):
     """One request, with everything needed to answer it.
 
     Attributes:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 #: Maximum duration; a recording is held in memory, so an hour is too long.
-_LONGEST_MS: Final = 600_000
+_MAX_MS: Final = 600_000
 #: Maximum delay; servers of programs refuse to start more than a minute later.
 _LATEST_MS: Final = 60_000
-_MOST_ATTEMPTS: Final = 10
+_MAX_ATTEMPTS: Final = 10
 _MS_PER_S: Final = 1000
 #: Fields of a host's outcome that the page shows.
 _SHOWN: Final = ("address", "state", "text", "bytes", "attempts", "seconds")
@@ -34,13 +34,13 @@ _SHOWN: Final = ("address", "state", "text", "bytes", "attempts", "seconds")
 _Level = Annotated[int, msgspec.Meta(ge=0, le=1)]
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of a recording; names and defaults match `stepscope capture`."""
 
     addresses: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    duration_ms: Annotated[int, msgspec.Meta(ge=1, le=_LONGEST_MS)] = 2000
+    duration_ms: Annotated[int, msgspec.Meta(ge=1, le=_MAX_MS)] = 2000
     delay_ms: Annotated[int, msgspec.Meta(ge=0, le=_LATEST_MS)] = 0
-    attempts: Annotated[int, msgspec.Meta(ge=1, le=_MOST_ATTEMPTS)] = 3
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=_MAX_ATTEMPTS)] = 3
     host_tracer_level: Annotated[int, msgspec.Meta(ge=0, le=3)] = 2
     device_tracer_level: _Level = 1
     python_tracer_level: _Level = 0
@@ -48,11 +48,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Function that records, and reports each program's outcome as it arrives. Outcomes
 #: without a recording are not errors; the page shows the reason for each program.
-Recorder = Callable[[Wanted, Callable[["HostOutcome"], None]], "Outcome"]
+Recorder = Callable[[Settings, Callable[["HostOutcome"], None]], "Outcome"]
 
 
 class _Job:
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Settings) -> None:
         self.wanted = wanted
         self.begun_s = time.monotonic()
         self.hosts: list[HostOutcome] = []
@@ -76,7 +76,7 @@ class Capturing:
         self._lock = threading.Lock()
         self._job: _Job | None = None
 
-    def begin_recording(self, wanted: Wanted) -> None:
+    def begin_recording(self, wanted: Settings) -> None:
         """Start recording in the background.
 
         Raises:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stepscope.analysis.timeline.search import Direction, SoughtKernel
 from stepscope.serve.parameters import (
     COLUMNS,
-    FARTHEST,
     JSON,
-    Asked,
+    MAX_PS,
     Parameters,
+    Query,
     Route,
     bad_parameter,
 )
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Number of spans of one page of a list: default and maximum.
 _PAGE: Final = 200
-_LONGEST_PAGE: Final = 10_000
+_MAX_PAGE: Final = 10_000
 
 
 class _Part(NamedTuple):
@@ -46,7 +46,7 @@ class _Part(NamedTuple):
     def route(self) -> Route:
         return Route(f"/data/trace/{self.name}", self._answer_part)
 
-    def _answer_part(self, query: Asked) -> Response:
+    def _answer_part(self, query: Query) -> Response:
         host, question = query.given.read_text("host"), self.read(query.given)
         response = query.answer_in_lane(
             (self.name, *question, host),
@@ -60,7 +60,7 @@ class _Part(NamedTuple):
         return response
 
 
-def _answer_catalogue(query: Asked) -> Response:
+def _answer_catalogue(query: Query) -> Response:
     host = query.given.read_text("host")
     entry = query.store.find_entry(query.given.read_text("run"))
     version = query.answer_version(entry)
@@ -72,7 +72,7 @@ def _answer_catalogue(query: Asked) -> Response:
     )
 
 
-def _answer_longest(query: Asked) -> Response:
+def _answer_longest(query: Query) -> Response:
     params = query.given
     hosts, op = params.read_texts("hosts"), params.read_text("op")
     name, side = params.read_text("kernel"), params.read_text("side")
@@ -107,8 +107,8 @@ def _read_tile(params: Parameters) -> tuple[TileQuestion]:
 
 
 def _read_area(params: Parameters, tracks: tuple[int, ...] = ()) -> tuple[Area]:
-    begin_ps = params.read_integer("begin_ps", -FARTHEST)
-    return (Area(begin_ps, params.read_integer("end_ps", FARTHEST), tracks),)
+    begin_ps = params.read_integer("begin_ps", -MAX_PS)
+    return (Area(begin_ps, params.read_integer("end_ps", MAX_PS), tracks),)
 
 
 def _read_area_of_tracks(params: Parameters) -> tuple[Area]:
@@ -117,8 +117,8 @@ def _read_area_of_tracks(params: Parameters) -> tuple[Area]:
 
 def _read_page(params: Parameters) -> tuple[Area, Page]:
     page = Page(
-        offset=params.read_limited("offset", default=0, highest=FARTHEST),
-        limit=params.read_limited("limit", default=_PAGE, highest=_LONGEST_PAGE),
+        offset=params.read_limited("offset", default=0, highest=MAX_PS),
+        limit=params.read_limited("limit", default=_PAGE, highest=_MAX_PAGE),
         all=params.read_flag("all"),
     )
     return (*_read_area_of_tracks(params), page)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.trace.reading.texts import shorten_text
-from stepscope.trace.tables import BESIDE, TABLES
+from stepscope.trace.tables import SEPARATE, TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class TraceData:
         recorder: str | None = None,
     ) -> None:
         # Readers need not name the tables that only come from a separate file.
-        file_builders = {name: _constant_builder(why) for name, why in BESIDE.items()}
+        file_builders = {name: _constant_builder(why) for name, why in SEPARATE.items()}
         builders = file_builders | dict(builders)
         unknown = set(builders) ^ set(TABLES)
         if unknown:

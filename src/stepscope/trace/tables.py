@@ -53,7 +53,7 @@ NOT_MEASURED: Final = Unavailable(
 #: Tables that come from a separate file, with the reason why they are missing without
 #: it. No recording has them, so readers of recordings leave them out. Nsight Compute
 #: runs kernels repeatedly, one at a time, so their times belong to no timeline.
-BESIDE: Final = {
+SEPARATE: Final = {
     schema.name: NOT_MEASURED
     for schema in (KERNEL_METRICS, KERNEL_METRIC_VALUES, KERNEL_RULE_RESULTS)
 }

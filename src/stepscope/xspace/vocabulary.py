@@ -137,11 +137,11 @@ class KeptCounter(Frozen, frozen=True, eq=True):
         return cls(kind, match["path"], match["file"], line, match["function"])
 
 
-class Unseen(NamedTuple):
+class Unsampled(NamedTuple):
     """Reason why worker processes were not sampled, and what to do.
 
     Attributes:
-        code: Key in `UNSEEN`.
+        code: Key in `UNSAMPLED`.
         reason: The reason; continues a sentence after a colon.
         remedy: What to do, as a sentence.
     """
@@ -163,36 +163,36 @@ class Unseen(NamedTuple):
         )
 
 
-UNSEEN: Final = {
-    "permission": Unseen(
+UNSAMPLED: Final = {
+    "permission": Unsampled(
         "permission",
         "the system does not let this process read the memory of its children",
         "Allow it: `sysctl kernel.yama.ptrace_scope=1`, and in a container "
         "`--cap-add=SYS_PTRACE`; or sample the workers with a profiler for "
         "processes.",
     ),
-    "system": Unseen(
+    "system": Unsampled(
         "system",
         "only Linux offers the memory of other processes as a file",
         "Record on Linux.",
     ),
-    "python": Unseen(
+    "python": Unsampled(
         "python",
         "where this Python version stores its stack frames is not known",
         _PYTHON,
     ),
-    "free_threaded": Unseen(
+    "free_threaded": Unsampled(
         "free_threaded",
         "this Python is built without the GIL, and stores its stack frames at other "
         "places",
         _PYTHON,
     ),
-    "layout": Unseen(
+    "layout": Unsampled(
         "layout",
         "a test sample of this Python's own stack differed from the real stack",
         _PYTHON,
     ),
-    "other_python": Unseen(
+    "other_python": Unsampled(
         "other_python",
         "the worker processes run another Python than the program",
         "Let the workers run the interpreter of the program "
@@ -201,9 +201,11 @@ UNSEEN: Final = {
 }
 
 
-def unseen_reason(warning: str) -> Unseen | None:
+def unseen_reason(warning: str) -> Unsampled | None:
     """Return the reason in a warning of a file; None for any other warning."""
-    return next((kind for kind in UNSEEN.values() if warning.endswith(kind.mark)), None)
+    return next(
+        (kind for kind in UNSAMPLED.values() if warning.endswith(kind.mark)), None
+    )
 
 
 class ClockStat:

@@ -17,11 +17,11 @@ _FIXED64: Final = 1
 _LENGTH: Final = 2
 _FIXED32: Final = 5
 #: Maximum number of bytes of a number.
-_MOST_BYTES: Final = 10
+_MAX_VARINT_BYTES: Final = 10
 #: Field numbers are below this value.
-_FIELDS: Final = 2**29
+_FIELD_NUMBERS_END: Final = 2**29
 #: Largest number that is encoded in one byte.
-_LAST_OF_ONE_BYTE: Final = 0x7F
+_MAX_ONE_BYTE_NUMBER: Final = 0x7F
 
 
 class MalformedMessage(Exception):
@@ -35,12 +35,12 @@ def read_varint(message: bytes | memoryview, offset: int) -> tuple[int, int]:
         MalformedMessage: The number is truncated or too long.
     """
     value = shift = 0
-    end = min(len(message), offset + _MOST_BYTES)
+    end = min(len(message), offset + _MAX_VARINT_BYTES)
     while offset < end:
         byte = message[offset]
         offset += 1
         value |= (byte & 0x7F) << shift
-        if byte <= _LAST_OF_ONE_BYTE:
+        if byte <= _MAX_ONE_BYTE_NUMBER:
             return value & 0xFFFF_FFFF_FFFF_FFFF, offset
         shift += 7
     raise MalformedMessage
@@ -60,16 +60,16 @@ def read_fields(message: bytes | memoryview) -> Iterator[tuple[int, int | memory
         # Nearly all tags and lengths have one byte and are read without a call.
         tag = view[offset]
         offset += 1
-        if tag > _LAST_OF_ONE_BYTE:
+        if tag > _MAX_ONE_BYTE_NUMBER:
             tag, offset = read_varint(view, offset - 1)
         field, wire = tag >> 3, tag & 7
-        if not 0 < field < _FIELDS:
+        if not 0 < field < _FIELD_NUMBERS_END:
             raise MalformedMessage
         if wire == _VARINT:
             value, offset = read_varint(view, offset)
             yield field, value
         elif wire == _LENGTH:
-            if offset < end and view[offset] <= _LAST_OF_ONE_BYTE:
+            if offset < end and view[offset] <= _MAX_ONE_BYTE_NUMBER:
                 length = view[offset]
                 offset += 1
             else:

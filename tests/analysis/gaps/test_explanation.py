@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.analysis.gaps.result import GapExplanation
-    from stepscope.analysis.gaps.stretch import Owned
+    from stepscope.analysis.gaps.stretch import AccountedDevice
     from stepscope.derive.profile_data import ProfileData
 
 #: Gaps that are asked about of one device: of large recordings the longest.
@@ -42,7 +42,7 @@ def explained(
     return require_available(explain_gap(profile, host, asked, **device))
 
 
-def devices(profile: ProfileData) -> Iterator[Owned]:
+def devices(profile: ProfileData) -> Iterator[AccountedDevice]:
     for host in profile.hosts:
         found = owned_time(profile, host, None)
         if not isinstance(found, Unavailable):

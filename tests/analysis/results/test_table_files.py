@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.reasons import WHY
 from stepscope.trace.schema import NEVER, read_rows, read_tables
 from stepscope.unavailable import CODES
@@ -94,7 +94,7 @@ ROOMS = [
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
 def test_each_reason_of_a_room_is_given_and_each_given_is_declared(room: Path) -> None:
-    reasons = WHY if room == DERIVE else room_reasons(room.name)
+    reasons = WHY if room == DERIVE else package_reasons(room.name)
     given = {
         key
         for path in (room.rglob if room == DERIVE else room.glob)("*.py")

@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.analysis.timeline import flows as trace_flows
-from stepscope.analysis.timeline.flows import FLOW_COLUMNS, MOST_FLOWS, TrackFlows
+from stepscope.analysis.timeline.flows import FLOW_COLUMNS, MAX_FLOWS, TrackFlows
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.unavailable import Unavailable
 
@@ -62,7 +62,7 @@ def test_an_arrow_is_seen_where_its_call_ends_or_its_activity_starts() -> None:
 
 
 def test_of_too_many_those_that_waited_longest_are_kept() -> None:
-    count = MOST_FLOWS + 3
+    count = MAX_FLOWS + 3
     lines = []
     for i in range(count):
         # The first three begin as soon as their calls end.

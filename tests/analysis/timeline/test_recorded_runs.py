@@ -12,7 +12,7 @@ from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogu
 from stepscope.analysis.timeline.flows import TrackFlows, track_flows
 from stepscope.analysis.timeline.selection import WindowTotals, window_totals
 from stepscope.analysis.timeline.tiles import (
-    MOST_UNFOLDED,
+    MAX_UNFOLDED,
     TILE_BUCKETS,
     Rows,
     TrackSlices,
@@ -70,7 +70,7 @@ def reached(
                 continue
             if count == 1:
                 yield np.array([item])
-            for at in range(0, count if count > 1 else 0, MOST_UNFOLDED):
+            for at in range(0, count if count > 1 else 0, MAX_UNFOLDED):
                 part = unfold_slice(
                     profile,
                     about.host,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
 from stepscope.analysis.timeline import search as trace_search
-from stepscope.analysis.timeline.search import Direction, Found
+from stepscope.analysis.timeline.search import Direction, TextMatches
 from stepscope.analysis.timeline.spans import Place
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
@@ -35,9 +35,9 @@ def recorded(lines: list[blueprint.Line] = LINES) -> ProfileData:
     return blueprint.profile(blueprint.trace(lines))
 
 
-def found(text: str, profile: ProfileData | None = None) -> Found:
+def found(text: str, profile: ProfileData | None = None) -> TextMatches:
     answer = trace_search.count_spans(profile or recorded(), "vm", text)
-    assert isinstance(answer, Found)
+    assert isinstance(answer, TextMatches)
     return answer
 
 

@@ -9,7 +9,7 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
 from stepscope.analysis.timeline.selection import (
-    MOST_NAMES,
+    MAX_NAMES,
     SpansInView,
     WindowTotals,
     spans_in_view,
@@ -195,16 +195,14 @@ def test_the_owners_add_up_to_the_part_that_the_account_covers() -> None:
 
 def test_what_is_beyond_the_longest_list_is_one_row() -> None:
     lines: list[blueprint.Line] = [
-        ("main", f"n{at}", 10 * at, 1 + at % 5) for at in range(MOST_NAMES + 7)
+        ("main", f"n{at}", 10 * at, 1 + at % 5) for at in range(MAX_NAMES + 7)
     ]
     found = totals(recorded(lines), 0, 10_000, "main").names
-    assert found.height == MOST_NAMES + 1
+    assert found.height == MAX_NAMES + 1
     assert found["name"].null_count() == 1
     assert found["name"][-1] is None
-    assert found["count"].sum() == MOST_NAMES + 7
-    assert (
-        found["time_ps"].sum() == sum(1 + at % 5 for at in range(MOST_NAMES + 7)) * US
-    )
+    assert found["count"].sum() == MAX_NAMES + 7
+    assert found["time_ps"].sum() == sum(1 + at % 5 for at in range(MAX_NAMES + 7)) * US
 
 
 def test_without_events_there_is_nothing_to_add_up() -> None:

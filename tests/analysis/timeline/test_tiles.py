@@ -13,7 +13,7 @@ from stepscope.analysis.timeline import tiles as trace_tiles
 from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
 from stepscope.analysis.timeline.tiles import (
     COARSEST_LEVEL,
-    MOST_UNFOLDED,
+    MAX_UNFOLDED,
     SLICE_COLUMNS,
     TILE_BUCKETS,
     Rows,
@@ -174,9 +174,9 @@ def test_unfolding_gives_the_first_ten_thousand_and_goes_on_from_there() -> None
     track = track_of(profile, "Stream #7")
     whole = trace_tiles.unfold_slice(profile, "vm", track=track, first=0, count=many)
     assert isinstance(whole, TrackSlices)
-    assert whole.slices.height == MOST_UNFOLDED
+    assert whole.slices.height == MAX_UNFOLDED
     rest = trace_tiles.unfold_slice(
-        profile, "vm", track=track, first=MOST_UNFOLDED, count=many - MOST_UNFOLDED
+        profile, "vm", track=track, first=MAX_UNFOLDED, count=many - MAX_UNFOLDED
     )
     assert [start for _, _, start, *_ in shown(rest)] == [20_000, 20_002, 20_004]
 

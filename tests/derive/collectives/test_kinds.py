@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.derive.collectives.arguments import KINDS, bus_share, exchange_kind
+from stepscope.derive.collectives.arguments import KINDS, bus_share, collective_kind
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from stepscope.derive.collectives.arguments import KINDS, bus_share, exchange_ki
     ],
 )  # fmt: skip
 def test_the_kind_is_in_the_name(name: str, kind: str | None) -> None:
-    assert exchange_kind(name) == kind
+    assert collective_kind(name) == kind
     assert kind is None or kind in KINDS
 
 

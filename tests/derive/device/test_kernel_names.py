@@ -9,13 +9,13 @@ from stepscope.derive.device.kernel_names import (
     NARROW,
     TF32,
     WIDE,
+    OperandPrecision,
     TensorCoreEvidence,
-    Width,
     is_plain_kernel,
     is_product_kernel,
     name_uses_tensor_cores,
     plain_name,
-    width_of_name,
+    precision_of_name,
 )
 
 
@@ -98,8 +98,10 @@ from stepscope.derive.device.kernel_names import (
         ("CatArrayBatchedCopy<(anonymous namespace)::OpaqueType<2u>, unsigned", NARROW),
     ],
 )
-def test_names_tell_the_operands_width(name: str, width: Width | None) -> None:
-    assert width_of_name(name) == width
+def test_names_tell_the_operands_width(
+    name: str, width: OperandPrecision | None
+) -> None:
+    assert precision_of_name(name) == width
 
 
 @pytest.mark.parametrize(
@@ -107,9 +109,9 @@ def test_names_tell_the_operands_width(name: str, width: Width | None) -> None:
     [((7, 0), NARROW), ((7, 5), NARROW), ((8, 0), TF32), ((9, 0), TF32), (None, TF32)],
 )
 def test_units_before_8_0_do_not_cut(
-    capability: tuple[int, int] | None, width: Width
+    capability: tuple[int, int] | None, width: OperandPrecision
 ) -> None:
-    assert width_of_name("tensorop_s1688gemm_128x128", capability) == width
+    assert precision_of_name("tensorop_s1688gemm_128x128", capability) == width
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.device.kernel_names import DOUBLE, NARROW, WIDE, Width
+from stepscope.derive.device.kernel_names import DOUBLE, NARROW, WIDE, OperandPrecision
 from stepscope.derive.device.precision import (
     PrecisionEvidence,
     precision,
-    width_of_element,
-    width_of_shape,
+    precision_of_element,
+    precision_of_shape,
 )
 from stepscope.trace.tables import HLO_OPS
 
@@ -31,9 +31,9 @@ from stepscope.trace.tables import HLO_OPS
     ],
 )
 def test_elements_of_instructions_have_a_width(
-    element: str | None, width: Width | None
+    element: str | None, width: OperandPrecision | None
 ) -> None:
-    assert width_of_element(element) == width
+    assert precision_of_element(element) == width
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,10 @@ def test_elements_of_instructions_have_a_width(
         ("(int32[2])", None),
     ],
 )
-def test_recorded_shapes_have_a_width(shape: str, width: Width | None) -> None:
-    assert width_of_shape(shape) == width
+def test_recorded_shapes_have_a_width(
+    shape: str, width: OperandPrecision | None
+) -> None:
+    assert precision_of_shape(shape) == width
 
 
 def decided(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
-from stepscope.capture.collectors.sampled_frames import Frame, Look, SampledFrames
+from stepscope.capture.collectors.sampled_frames import Frame, Sample, SampledFrames
 from stepscope.derive.host.function_frames import frames_beside, function_frames
 from stepscope.derive.host.function_lines import FunctionLines, function_lines
 from stepscope.derive.timeline.drawn_rows import trace_timeline
@@ -173,9 +173,9 @@ def test_no_time_is_lost_or_counted_twice(
     runs: list[Frame[tuple[int, int]]] = []
     for number, stack in enumerate(stacks):
         called = [functions[one] for one, _ in stack]
-        ended += of_functions.add_sample(Look(1, 10 * number, 10 * number, called))
+        ended += of_functions.add_sample(Sample(1, 10 * number, 10 * number, called))
         found_lines = [lines_of[each] for each in stack]
-        runs += of_lines.add_sample(Look(1, 10 * number, 10 * number, found_lines))
+        runs += of_lines.add_sample(Sample(1, 10 * number, 10 * number, found_lines))
     ended += of_functions.end_frames()
     runs += of_lines.end_frames()
     cut = 10 * kept

@@ -18,7 +18,7 @@ from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import SamplesLine
-from stepscope.xspace.vocabulary import UNSEEN
+from stepscope.xspace.vocabulary import UNSAMPLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,7 +184,7 @@ def test_each_reason_is_known_again_by_its_warning() -> None:
 
     from stepscope.xspace.vocabulary import unseen_reason  # noqa: PLC0415 - as a reader
 
-    for one in UNSEEN.values():
+    for one in UNSAMPLED.values():
         assert unseen_reason(f"The producer reports: {one.warning}") == one
     assert unseen_reason("dropped 3 events") is None
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
-from stepscope.derive.model.places import ProgramPlaces, program_places, unite_places
+from stepscope.derive.model.places import ProgramTrees, merge_nodes, program_places
 
 
 @given(st.data())
@@ -15,7 +15,7 @@ def test_items_share_a_place_when_their_paths_are_equal(data: st.DataObject) -> 
     count = data.draw(st.integers(0, 40))
     parent = [data.draw(st.integers(-1, at - 1)) for at in range(count)]
     key = [data.draw(st.integers(0, 2)) for _ in range(count)]
-    found = unite_places(np.array(parent, np.int32), np.array(key, np.int32))
+    found = merge_nodes(np.array(parent, np.int32), np.array(key, np.int32))
     paths: list[tuple[int, ...]] = []
     for at in range(count):
         above = paths[parent[at]] if parent[at] >= 0 else ()
@@ -30,10 +30,10 @@ def test_items_share_a_place_when_their_paths_are_equal(data: st.DataObject) -> 
     assert len(found.parent) == len(set(paths))
 
 
-def places(*lines: blueprint.Line) -> ProgramPlaces:
+def places(*lines: blueprint.Line) -> ProgramTrees:
     profile = blueprint.profile(blueprint.trace(lines))
     found = profile.derived("vm", program_places)
-    assert isinstance(found, ProgramPlaces)
+    assert isinstance(found, ProgramTrees)
     return found
 
 

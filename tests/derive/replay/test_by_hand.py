@@ -11,8 +11,8 @@ from tests.support.traces.replayed import STEPS, US, step
 
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.claims import (
+    collectives_at_rate,
     copies_moved,
-    exchanges_at_rate,
     joint_edit,
     kernels_scaled,
     launched_as_one,
@@ -161,7 +161,7 @@ def test_an_exchange_takes_what_its_bytes_need(program: Programs) -> None:
     found = program(by_hand.copying())
     graph = found.graph
     slow = (graph.nodes.kind == NodeKind.DEVICE) & (graph.nodes.dur_ps == 400 * US)
-    edit = exchanges_at_rate(graph, slow, needed_ps=np.full(graph.count, 100 * US))
+    edit = collectives_at_rate(graph, slow, needed_ps=np.full(graph.count, 100 * US))
     assert found.gain_us(edit) == pytest.approx((300, 300), abs=5)
 
 

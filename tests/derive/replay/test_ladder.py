@@ -38,7 +38,7 @@ def test_the_baseline_foretells_what_more_workers_reached(
     assert found.check.stands
     assert found.check.unexplained_percent < 1
     gain = replayed_gain(found.graph, found.without(*IDLE_OWNERS, place="between"))
-    assert gain.can_be_told
+    assert gain.is_reportable
     for gained in (gain.low_ps, gain.high_ps):
         foretold = (gain.period_ps - gained) / 1e9
         assert foretold == pytest.approx(WITH_WORKERS, rel=0.05)

@@ -8,7 +8,7 @@ import polars as pl
 from tests.support.traces import blueprint
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice, device_sets
+from stepscope.derive.step_time.device_sets import DeviceSets, DeviceTimes, device_sets
 
 US = 1_000_000
 STREAM = "gpu:0/7(Compute)"
@@ -21,7 +21,7 @@ def sets_of(*lines: tuple[Any, ...]) -> DeviceSets:
     return found
 
 
-def device_of(*lines: tuple[Any, ...]) -> OneDevice:
+def device_of(*lines: tuple[Any, ...]) -> DeviceTimes:
     return sets_of(*lines).devices[0]
 
 

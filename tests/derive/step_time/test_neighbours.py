@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.account.parts import AccountParts, account_parts
-from stepscope.derive.step_time.neighbours import told_around
+from stepscope.derive.step_time.neighbours import neighbours_text
 
 STREAM = "gpu:0/7(Compute)"
 GRAPH = "EagerLocalExecute: __inference_train_function_7"
@@ -101,7 +101,7 @@ def test_long_time_without_a_cause_is_told_by_where_it_lies() -> None:
 def test_neighbours_in_words(
     before: str | None, after: str | None, said: str | None
 ) -> None:
-    assert told_around(before, after) == said
+    assert neighbours_text(before, after) == said
 
 
 def inside_of(*lines: tuple[Any, ...]) -> list[str | None]:
@@ -138,4 +138,4 @@ def test_time_within_a_steps_range_is_told_by_what_the_range_holds() -> None:
 def test_a_steps_range_begins_and_ends_what_nothing_else_does(
     before: str | None, after: str | None, told: str
 ) -> None:
-    assert told_around(before, after, inside=True) == told
+    assert neighbours_text(before, after, inside=True) == told

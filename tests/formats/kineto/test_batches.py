@@ -43,8 +43,8 @@ def _short_stretches(
 ) -> None:
     """Stretches that nearly always end in the wrong place."""
     stretch, short = request.param
-    monkeypatch.setattr(module, "_STRETCH", stretch)
-    monkeypatch.setattr(module, "_SHORT", short)
+    monkeypatch.setattr(module, "_PART_BYTES", stretch)
+    monkeypatch.setattr(module, "_SINGLE_BYTES", short)
 
 
 def document(text: str | bytes) -> Document:

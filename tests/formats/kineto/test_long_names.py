@@ -9,7 +9,7 @@ import pytest
 from tests.support.traces.kineto import complete, frame
 
 from stepscope.errors import BadInput
-from stepscope.formats.kineto.json.batches import LARGEST_EVENT
+from stepscope.formats.kineto.json.batches import MAX_EVENT_BYTES
 from stepscope.trace.reading import texts
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ def test_an_event_that_is_too_large_is_left_out_alone(
     trace_of: Make, place: int
 ) -> None:
     events = [complete("aten::mm", 10, 5), complete("aten::add", 20, 5)]
-    events.insert(place, complete("huge" * (LARGEST_EVENT // 2), 15, 1))
+    events.insert(place, complete("huge" * (MAX_EVENT_BYTES // 2), 15, 1))
     trace = trace_of(events)
     assert names(trace) == ["aten::mm", "aten::add"]
     assert frame(trace, "events").height == 2
     note = notes(trace)["refused_events"]
     assert note["count"] == 1
-    assert f"1 events of more than {LARGEST_EVENT:,} bytes" in note["message"]
+    assert f"1 events of more than {MAX_EVENT_BYTES:,} bytes" in note["message"]
     assert "hugehuge" in note["message"]
     assert len(note["message"]) < 400
 
@@ -49,11 +49,11 @@ def test_an_event_that_is_too_large_is_left_out_alone(
 def test_a_text_in_which_events_seem_to_follow_each_other_is_no_way_round(
     trace_of: Make, piece: str
 ) -> None:
-    tricky = piece * (LARGEST_EVENT // 3)
+    tricky = piece * (MAX_EVENT_BYTES // 3)
     begun = time.monotonic()
     trace = trace_of([complete("aten::mm", 10, 5), complete(tricky, 15, 1)])
     assert "aten::mm" in names(trace)
-    assert max(map(len, names(trace))) < LARGEST_EVENT
+    assert max(map(len, names(trace))) < MAX_EVENT_BYTES
     assert time.monotonic() - begun < 60
 
 
@@ -80,7 +80,7 @@ def test_names_as_long_as_real_ones_stay_as_they_are(trace_of: Make) -> None:
 def test_many_long_names_are_cut_together(
     trace_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "_TOGETHER", 2000)
+    monkeypatch.setattr(texts, "_MAX_TOTAL", 2000)
     trace = trace_of([complete(f"{at}" + "n" * 999, at * 10, 5) for at in range(5)])
     lengths = [len(name) for name in names(trace)]
     assert lengths[:2] == [1000, 1000]

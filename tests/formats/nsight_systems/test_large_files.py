@@ -39,7 +39,7 @@ def test_every_thread_reads_its_part_of_a_table(
     cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "_ROWS_OF_A_THREAD", 100)
-    monkeypatch.setattr(pages, "_ROWS_AT_A_TIME", 150)
+    monkeypatch.setattr(pages, "_ROWS_PER_TASK", 150)
     monkeypatch.setattr(pages, "core_count", lambda: cores)
     # Only rows of some parts have no number.
     rows = [(at, None if 400 < at < 420 else at * at) for at in range(1000)]

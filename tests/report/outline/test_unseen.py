@@ -16,7 +16,7 @@ from stepscope.advice.finding import Finding
 from stepscope.cli.output import Progress
 from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
-from stepscope.report.outline.findings import unseen_parts
+from stepscope.report.outline.findings import doubt_parts
 from stepscope.report.page import plain_text
 from stepscope.unavailable import Unavailable
 
@@ -30,7 +30,7 @@ OF_DEVICES = re.compile(r"(?i)device|kernel|nsight compute|cupti|matrix")
 
 def points_of(document: Document) -> tuple[list[str], str]:
     """The points of the section, and what it says of those that it leaves out."""
-    lines = as_text.render(tuple(unseen_parts(document)), width=100)
+    lines = as_text.render(tuple(doubt_parts(document)), width=100)
     text = " ".join(plain_text(lines).split())
     points, _, rest = text.partition("Not listed here: ")
     return [one.strip() for one in points.split("•")[1:]], rest

@@ -10,7 +10,7 @@ from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
 from stepscope.report.outline import as_text
 from stepscope.report.text import model as text_model
-from stepscope.report.to_table import MOST_ROWS
+from stepscope.report.to_table import MAX_ROWS
 
 
 def shown(trace: Any, view: str = "scope", width: int = 100, **options: Any) -> str:
@@ -51,11 +51,11 @@ def test_a_large_tree_shows_its_costliest_nodes_with_what_is_above_them() -> Non
         ("main", f"net/layer_{at}/MatMul:MatMul", 1000 * at, 1 + at) for at in range(80)
     ]
     text = shown(blueprint.trace(lines))
-    rows = text.splitlines()[3 : 3 + MOST_ROWS]
+    rows = text.splitlines()[3 : 3 + MAX_ROWS]
     assert rows[0].startswith("  net ")
     assert rows[1].startswith("    layer_79 ")
     assert rows[2].startswith("      MatMul ")
-    assert f"These are the {MOST_ROWS} costliest of 161 nodes" in text
+    assert f"These are the {MAX_ROWS} costliest of 161 nodes" in text
 
 
 def test_options_that_leave_nothing_say_so() -> None:

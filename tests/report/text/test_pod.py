@@ -13,7 +13,7 @@ from stepscope.analysis.pod_viewer import Options, PodViewerResult
 from stepscope.analysis.pod_viewer.comparison import SlowestWorker
 from stepscope.report.outline import as_text
 from stepscope.report.text import pod as text_pod
-from stepscope.report.words.pages import page_words
+from stepscope.report.words.pages import page_sentences
 
 if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
@@ -132,7 +132,7 @@ def test_nothing_is_said_of_steps_where_none_is_known() -> None:
     ):
         late = slowest(of_steps=1, steps=1, cause=cause, excess_ms={cause: 0.8})
         shown = msgspec.structs.replace(found, steps=(whole,), slowest=late)
-        words = page_words("pod_viewer", shown)
+        words = page_sentences("pod_viewer", shown)
         assert said in words["because"]
         assert words["together"] == (
             "No steps are known: the whole recording is compared."

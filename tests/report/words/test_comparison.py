@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.compare.parity import Check
-from stepscope.report.outline.comparison import check_words
+from stepscope.report.outline.comparison import check_text
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ from stepscope.report.outline.comparison import check_words
 def test_what_two_runs_share_is_written_as_a_reader_counts(
     fields: dict[str, Any], said: str
 ) -> None:
-    assert check_words(Check(**fields)) == said
+    assert check_text(Check(**fields)) == said

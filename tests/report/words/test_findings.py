@@ -11,15 +11,15 @@ from stepscope.advice.finding import Action, Finding, Pattern
 from stepscope.advice.headline import Lead
 from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.report.words.findings import (
+    evidence_basis_text,
     finding_headline,
     fitting_actions,
-    gain_words,
+    gain_text,
     lead_sentence,
-    recording_words,
-    standing_words,
+    rewrite_for_recording,
 )
 from stepscope.report.words.headline import first_sentence
-from stepscope.report.words.names import part_words, plain_name
+from stepscope.report.words.names import part_text, plain_name
 from stepscope.thresholds import THRESHOLDS
 
 ACTIONS = tuple(
@@ -150,8 +150,8 @@ def test_a_function_is_told_with_its_file_and_line() -> None:
         line=412,
         share_percent=57.0,
     )
-    assert part_words(part) == "`preprocess` (image_processing.py:412)"
-    assert part_words(Part(name="after a, before b", share_percent=1.0)) == (
+    assert part_text(part) == "`preprocess` (image_processing.py:412)"
+    assert part_text(Part(name="after a, before b", share_percent=1.0)) == (
         "after a, before b"
     )
 
@@ -184,19 +184,19 @@ def test_the_size_of_an_effect_is_told_as_far_as_it_is_known(
 
 
 def test_a_gain_that_may_be_more_says_so() -> None:
-    closed = gain_words(failing(saving_ms=Saving(low=1.0, high=3.0)))
+    closed = gain_text(failing(saving_ms=Saving(low=1.0, high=3.0)))
     assert closed is not None
     assert "more" not in closed
     why = "the computing speed after the change cannot be predicted"
-    more = gain_words(failing(saving_ms=Saving(low=1.0, high=3.0, open_above=True)))
+    more = gain_text(failing(saving_ms=Saving(low=1.0, high=3.0, open_above=True)))
     assert more == f"{closed}, or more: {why}"
-    either = gain_words(failing(saving_ms=Saving(low=0.0, high=3.0, open_above=True)))
+    either = gain_text(failing(saving_ms=Saving(low=0.0, high=3.0, open_above=True)))
     assert either == f"3.00 ms a step, perhaps less or more: {why}"
 
 
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_a_rule_that_failed_on_no_recorded_program_says_so(*, calibrated: bool) -> None:
-    told = standing_words(failing(calibrated=calibrated))
+    told = evidence_basis_text(failing(calibrated=calibrated))
     assert ("uncalibrated" in told) is not calibrated
 
 
@@ -220,7 +220,7 @@ def test_a_gain_that_is_none_is_no_number(
     high: float, explained_by: tuple[str, ...], told: str
 ) -> None:
     saving = Saving(low=high / 2, high=high)
-    assert gain_words(failing(saving_ms=saving, explained_by=explained_by)) == told
+    assert gain_text(failing(saving_ms=saving, explained_by=explained_by)) == told
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_share_without_steps_is_of_the_recording() -> None:
     ],
 )
 def test_without_steps_nothing_is_said_of_steps(of_steps: str, told: str) -> None:
-    assert recording_words(of_steps) == told
+    assert rewrite_for_recording(of_steps) == told
 
 
 def test_the_code_of_a_file_is_called_what_it_is() -> None:
@@ -303,9 +303,9 @@ def test_the_code_of_a_file_is_called_what_it_is() -> None:
         line=1,
         share_percent=9.0,
     )
-    assert part_words(part) == "the top level (serve.py:1)"
+    assert part_text(part) == "the top level (serve.py:1)"
     variable = msgspec.structs.replace(part, name="LOSSES")
-    assert part_words(variable) == "`LOSSES` (serve.py)"
+    assert part_text(variable) == "`LOSSES` (serve.py)"
     lead = Lead(
         kind="idle",
         owner="input",

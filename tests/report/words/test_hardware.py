@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.report.outline.whole import hardware_words
+from stepscope.report.outline.whole import hardware_text
 
 
 def document(peak: float | None, covered: float | None) -> Any:
@@ -25,7 +25,7 @@ def document(peak: float | None, covered: float | None) -> Any:
     [(47.6, 100.0, ""), (47.6, 25.0, " (known for 25.0 % of the time)")],
 )
 def test_what_kernels_reach_is_said(peak: float, covered: float, known: str) -> None:
-    assert hardware_words(document(peak, covered)) == (
+    assert hardware_text(document(peak, covered)) == (
         "On 1 × NVIDIA H100, its kernels reach 47.6 % of the peak of the units that "
         f"they use{known}."
     )
@@ -35,4 +35,4 @@ def test_what_kernels_reach_is_said(peak: float, covered: float, known: str) -> 
 def test_what_is_known_for_little_of_the_time_is_not_said(
     peak: float | None, covered: float | None
 ) -> None:
-    assert hardware_words(document(peak, covered)) is None
+    assert hardware_text(document(peak, covered)) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepscope.advice.replayed import Together
 from stepscope.derive.facts.evidence import Saving
-from stepscope.report.words.checks import together_words
+from stepscope.report.words.checks import joint_gain_text
 
 FOUND = Together(
     findings=("launch.delay", "gap.readback"),
@@ -15,7 +15,7 @@ FOUND = Together(
 
 
 def test_ids_name_findings_where_ids_are_in_sight() -> None:
-    assert together_words(FOUND) == (
+    assert joint_gain_text(FOUND) == (
         "Fixing launch.delay and gap.readback together may save 10.0 ms a step. Once "
         "launch.delay is fixed, the longest part of a step would be computing in "
         "32 bit (45.7 % of its critical path)."
@@ -23,7 +23,7 @@ def test_ids_name_findings_where_ids_are_in_sight() -> None:
 
 
 def test_titles_name_findings_elsewhere() -> None:
-    assert together_words(FOUND, by_title=True) == (
+    assert joint_gain_text(FOUND, by_title=True) == (
         "Fixing “the device waits for the host to launch its work” and “the host "
         "waits for a result before it continues” together may save 10.0 ms a step. "
         "Once the first finding is fixed, the longest part of a step would be "
@@ -35,7 +35,7 @@ def test_titles_name_findings_elsewhere() -> None:
         next_percent=95.9,
         next_hidden=True,
     )
-    assert together_words(alone, by_title=True) == (
+    assert joint_gain_text(alone, by_title=True) == (
         "Once “the step waits for its data” is fixed, the longest part of a step "
         "would be more waiting for launches, which other work hides now (95.9 % "
         "of its critical path)."

@@ -7,7 +7,7 @@ import pytest
 from tests.support.traces.training import apart, findings
 
 from stepscope.derive.facts.evidence import Saving
-from stepscope.report.words.checks import most_valuable
+from stepscope.report.words.checks import most_valuable_findings
 
 
 @pytest.mark.parametrize(("high", "told"), [(0.0, False), (0.1, True)])
@@ -19,7 +19,7 @@ def test_what_gains_nothing_is_not_among_the_most_valuable(
     one = msgspec.structs.replace(
         found, explained_by=(), saving_ms=Saving(low=0.0, high=high)
     )
-    valuable = most_valuable([one], first=None, frameworks=())
+    valuable = most_valuable_findings([one], first=None, frameworks=())
     assert [each.finding for each in valuable] == ([one.id] if told else [])
 
 
@@ -28,7 +28,7 @@ def test_the_headlines_own_finding_stays_without_a_promise_of_nothing() -> None:
     one = msgspec.structs.replace(
         found, explained_by=(), saving_ms=Saving(low=0.0, high=0.0)
     )
-    (valuable,) = most_valuable([one], first=one.id, frameworks=())
+    (valuable,) = most_valuable_findings([one], first=one.id, frameworks=())
     assert valuable.label == "Do first"
     assert valuable.action
     assert not valuable.promise

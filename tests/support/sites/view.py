@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from stepscope.report.words.names import CODE_WORDS
+from stepscope.report.words.names import CODE_TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -244,7 +244,7 @@ def check_shown(field: str, truth: Any, exact: str | None, shown: str) -> None:
         check_rounded(field, truth, shown)
     elif isinstance(truth, str):
         assert exact == truth, where
-        words = CODE_WORDS.get(field.rpartition(".")[2], {})
+        words = CODE_TEXTS.get(field.rpartition(".")[2], {})
         assert shown == words.get(truth, truth), where
 
 

@@ -261,7 +261,9 @@ def judge_steps(
     )
     judged = judge_series(item, signals, thresholds, series)
     share = judged.verdict.share_percent
-    worker_name = None if named is None else worker_words(named, comparison.workers)
+    worker_name = (
+        None if named is None else short_worker_name(named, comparison.workers)
+    )
     return judged.finding(
         inputs=("pod_viewer",),
         devices=tuple(sorted(comparison.workers, key=lambda worker: worker != named)),
@@ -272,7 +274,7 @@ def judge_steps(
     )
 
 
-def worker_words(label: str, workers: Sequence[str]) -> str:
+def short_worker_name(label: str, workers: Sequence[str]) -> str:
     """Return a short name of one worker that is unique among the workers.
 
     Hosts with one device each are distinguished by name, devices of one host by number.
@@ -286,7 +288,7 @@ def worker_words(label: str, workers: Sequence[str]) -> str:
     return host if hosts.count(host) == 1 else f"{host}, device {device}"
 
 
-def most_frequent_worker(
+def most_frequent_worker_share(
     steps: Sequence[StepWorkers], names: Sequence[str | None]
 ) -> tuple[str | None, float]:
     """Return the worker that is named in most steps, and its percentage of steps."""

@@ -17,10 +17,10 @@ import numpy as np
 from stepscope.derive.facts.devices.small_work import small_ops
 from stepscope.derive.facts.hosts.callbacks import CalledBack, called_back
 from stepscope.derive.facts.hosts.eager_ops import eager_signals
-from stepscope.derive.facts.hosts.function_runs import MOSTLY_PERCENT, function_runs
+from stepscope.derive.facts.hosts.function_runs import MIN_MAIN_PERCENT, function_runs
 from stepscope.derive.facts.processors import asleep
 from stepscope.derive.frameworks import PLAIN, frameworks_used
-from stepscope.derive.host.function_frames import FEW_LOOKS
+from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.frozen import Frozen
 from stepscope.patterns import COLLECTIONS
 from stepscope.unavailable import Unavailable
@@ -44,7 +44,7 @@ FUNCTION_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(function_runs, frameworks_used, called_back, asleep, eager_signals, small_ops),
 )
 #: A called function represents its caller from this share of the caller's time on.
-_NEARLY_ALL: Final = 0.8
+_MIN_PART_OF_CALLER: Final = 0.8
 #: Kinds of work that are never the purpose of a program, and can be removed.
 _WASTE: Final = ("copies", "compiles_patterns", "reports", "works_on_rows")
 
@@ -104,11 +104,11 @@ class HostFunction(Frozen, frozen=True, eq=True):
         time = self.time
         if time is None or not self.holds_up(thresholds) or not time.repeats:
             return False
-        if time.percent_within(time.runs.collecting) >= MOSTLY_PERCENT:
+        if time.percent_within(time.runs.collecting) >= MIN_MAIN_PERCENT:
             return False
         litters = time.collects_percent >= thresholds.host_work_warn.value
         return litters or any(
-            time.percent_of_work(work) >= MOSTLY_PERCENT for work in _WASTE
+            time.percent_of_work(work) >= MIN_MAIN_PERCENT for work in _WASTE
         )
 
 
@@ -139,7 +139,7 @@ def host_functions(
     )
     if large and not has_model:
         # If functions call each other, the innermost one does the work of all.
-        min_percent = _NEARLY_ALL * large[0].part.share_percent
+        min_percent = _MIN_PART_OF_CALLER * large[0].part.share_percent
         large = [
             function for function in large if function.part.share_percent >= min_percent
         ][-1:]
@@ -211,7 +211,7 @@ def _judged_function(
         time,
         calls_model=trains and time.calls_the_model,
         is_step=trains and (time.is_in_the_model or time.is_the_step),
-        is_seen=samples is None or samples >= FEW_LOOKS,
+        is_seen=samples is None or samples >= MIN_INTERVAL_SAMPLES,
     )
     if not function.calls_model or not len(time.alone):
         return function
@@ -243,7 +243,7 @@ def _working_lines(
             of_lines,
             share,
             runs.time_of_function(of_lines),
-            is_seen=lines.looks >= FEW_LOOKS,
+            is_seen=lines.looks >= MIN_INTERVAL_SAMPLES,
             alone=lines.working,
             scale=scale,
         )

@@ -79,7 +79,7 @@ class Owned(Frozen, frozen=True, eq=True):
         return shares.series(
             self.parts,
             place=self.place,
-            unknown_from=unexplained if self.unknown else _NEVER,
+            unknown_from=unexplained if self.unknown else _ABOVE_ANY_PERCENT,
             clocks=self.clocks,
             lost=self.lost,
         )
@@ -158,4 +158,4 @@ def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> Step
 
 
 #: A limit above any share: time without an owner never counts for these owners.
-_NEVER: Final = 101.0
+_ABOVE_ANY_PERCENT: Final = 101.0

@@ -46,14 +46,14 @@ def shared_time(
             finding for finding in owned if finding.devices[:1] == broad.devices[:1]
         ]
         other_shares = [
-            _whole_share(finding) for finding in narrower if finding not in owned
+            _share_or_zero(finding) for finding in narrower if finding not in owned
         ]
         return max(_shared_share(same_device, broad, broad_shares), *other_shares, 0.0)
 
     return shared
 
 
-def _whole_share(finding: Finding) -> float:
+def _share_or_zero(finding: Finding) -> float:
     return finding.share_percent or 0.0
 
 
@@ -61,7 +61,7 @@ def _share_by_causes(narrow: Finding, broad: Finding) -> float:
     """Return how much of a broader finding's causes is time of a narrower one."""
     caused = [cause for cause in broad.causes if cause.cause in _OWNERS]
     if broad.owners or not caused or not narrow.owners:
-        return _whole_share(narrow)
+        return _share_or_zero(narrow)
     if narrow.devices[:1] != broad.devices[:1]:
         return 0.0
     return sum(cause.share_percent for cause in caused if cause.cause in narrow.owners)

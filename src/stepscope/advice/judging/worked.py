@@ -9,7 +9,7 @@ import polars as pl
 from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.signals import NotApplicable
 from stepscope.derive.facts.devices.kernel_work import kernel_work
-from stepscope.derive.facts.evidence import SHOWN, Part, Saving
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part, Saving
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.edits import Faster
 from stepscope.derive.facts.step_shares import account_signals
@@ -150,7 +150,7 @@ def judge_kernels(
         "steps_clean": work.steps if work.stepped else None,
         "devices": (work.label,),
         "parts": _largest_ops(work, worked.rows),
-        "evidence": work.evidence(worked.rows, SHOWN),
+        "evidence": work.evidence(worked.rows, MAX_RANGES_SHOWN),
         "inputs": ("kernels",),
         "saving_ms": None
         if ms is None or status != "fail"
@@ -184,7 +184,7 @@ def measured_gain_ms(rows: pl.DataFrame) -> float:
     return float(saved.sum()) / PS_PER_MS
 
 
-def at_measured_speed(rows: pl.DataFrame) -> tuple[Faster, ...]:
+def measured_speed_changes(rows: pl.DataFrame) -> tuple[Faster, ...]:
     """Return the changes to the speed of 16-bit kernels of similar shape."""
     return tuple(
         Faster([kind], (1 / speedup, 1 / speedup))
@@ -206,7 +206,7 @@ def faster_kernels_change(
         low, high = worked.gain
         classes = worked.predicted["class"].to_list()
         predicted = (Faster(classes, (1 - low, 1 - high)),) if classes else ()
-        return (*predicted, *at_measured_speed(worked.measured))
+        return (*predicted, *measured_speed_changes(worked.measured))
 
     return changes
 
@@ -220,7 +220,7 @@ def _largest_ops(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
         .group_by("name", maintain_order=True)
         .agg(pl.col("time_ps").sum(), pl.col("kernel").first(), pl.col("op").first())
         .sort("time_ps", "name", descending=[True, False])
-        .head(SHOWN)
+        .head(MAX_RANGES_SHOWN)
     )
     total_ps = work.step_ps if work.stepped else max(work.device_ps, 1)
     return tuple(

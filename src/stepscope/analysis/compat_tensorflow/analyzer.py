@@ -27,7 +27,7 @@ from stepscope.analysis.input_pipeline_analyzer.steps import DEVICE_ROWS, InputS
 from stepscope.analysis.overview_page.ops import Eager, Placement, op_placements
 from stepscope.analysis.overview_page.page import compose_page
 from stepscope.analysis.results.statistics import sample_statistics
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.analysis.steps.input_share import verdict_on_share
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.summary import (
@@ -57,13 +57,13 @@ if TYPE_CHECKING:
     from stepscope.analysis.overview_page import OverviewPageResult
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("compat_tensorflow")
+_WHY: Final = package_reasons("compat_tensorflow")
 
 #: Percentage of the step in `other` from which TensorFlow's page says POTENTIALLY.
 _POTENTIALLY_PERCENT: Final = 3.0
 
 _READER: Final = r"::(?:TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO)$"
-_AHEAD: Final = r"::(?:MemoryReader|MemoryWriter|Interleave|Prefetch)"
+_READS_AHEAD: Final = r"::(?:MemoryReader|MemoryWriter|Interleave|Prefetch)"
 _INFEED: Final = r"^InfeedEnqueue"
 
 #: Value of the option `compat` that asks for TensorFlow's numbers.
@@ -240,7 +240,7 @@ def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavaila
         .then(pl.lit("enqueue"))
         .when(~name.str.contains(_READER))
         .then(pl.lit("preprocessing"))
-        .when(name.str.contains(_AHEAD))
+        .when(name.str.contains(_READS_AHEAD))
         .then(pl.lit("advanced_file_read"))
         .otherwise(pl.lit("demanded_file_read"))
     )
@@ -291,7 +291,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
     )
     absent = (
         *("input_wait_percent", "input_transfer_percent", "consumer_wait", "devices"),
-        *(f"steps.{name}" for name in _NOT_OF_THEIRS),
+        *(f"steps.{name}" for name in _FIELDS_NOT_IN_TENSORFLOW),
         *(f"by_host.{name}" for name in PERCENTS[1:]),
     )
     kept = [
@@ -321,7 +321,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
 
 
 #: Fields of a step that TensorFlow does not compute.
-_NOT_OF_THEIRS: Final = (
+_FIELDS_NOT_IN_TENSORFLOW: Final = (
     *("input_wait_ms", "input_transfer_ms", "consumer_wait_ms"),
     *("device_busy_least_ms", "device_busy_most_ms"),
 )

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
-_WHY: Final = room_reasons("compat_tensorflow")
+_WHY: Final = package_reasons("compat_tensorflow")
 
 _STEPS_LINE: Final = DERIVED_LINES.categories.to_list().index("steps")
 

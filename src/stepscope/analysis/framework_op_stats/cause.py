@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.correlation import device_timeline
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int64s
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("framework_op_stats")
+_WHY: Final = package_reasons("framework_op_stats")
 
 
 class Limit(Frozen, frozen=True, eq=True):

@@ -35,7 +35,7 @@ from stepscope.analysis.ops.rows import NO_COSTS, without_steps
 from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
-    room_reasons,
+    package_reasons,
 )
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.correlation import device_timeline
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_windows.windows import Windows
 
-_WHY: Final = room_reasons("framework_op_stats")
+_WHY: Final = package_reasons("framework_op_stats")
 
 _OF_KERNELS: Final = declared_reasons(
     KERNEL_ROWS,

@@ -165,13 +165,13 @@ def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
     return texts
 
 
-_Found = tuple["Int64s", "Int64s", list[str]]
-_NOTHING: Final[_Found] = (np.empty(0, np.int64), np.empty(0, np.int64), [])
+_CallShapes = tuple["Int64s", "Int64s", list[str]]
+_NO_SHAPES: Final[_CallShapes] = (np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
-def _shapes_of_activity(profile: ProfileData, work: OpWork) -> _Found:
+def _shapes_of_activity(profile: ProfileData, work: OpWork) -> _CallShapes:
     if not len(work.activity):
-        return _NOTHING
+        return _NO_SHAPES
     activity = require_available(profile.table(work.host, "device_activity"))
     handle = handles(activity, "shape")[work.activity]
     known = handle >= 0
@@ -181,17 +181,17 @@ def _shapes_of_activity(profile: ProfileData, work: OpWork) -> _Found:
     return work.call[known], code.astype(np.int64), texts
 
 
-def _shapes_of_events(profile: ProfileData, work: OpWork) -> _Found:
+def _shapes_of_events(profile: ProfileData, work: OpWork) -> _CallShapes:
     stats = profile.table(work.host, "stats")
     if not work.executions or isinstance(stats, Unavailable):
-        return _NOTHING
+        return _NO_SHAPES
     trace = profile.trace(work.host)
     events = work.calls["event"].head(work.executions).to_numpy().astype(np.int32)
     values = rows_of_owners(stats, "event", events)
     sizes = _recorded_texts(trace, values, _SIZES)
     types = _recorded_texts(trace, values, _TYPES)
     if sizes is None:
-        return _NOTHING
+        return _NO_SHAPES
     frame = sizes.rename({"text": "sizes"})
     if types is not None:
         frame = frame.join(

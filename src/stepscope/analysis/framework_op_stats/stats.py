@@ -28,9 +28,9 @@ from stepscope.analysis.ops.rows import (
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.results.tables import (
     declared_reasons,
+    largest_slices,
     missing_columns,
-    other_slices,
-    room_reasons,
+    package_reasons,
     share_percent,
 )
 from stepscope.derive.ops.costs import host_op_costs, op_costs
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import FrameworkOpStatsOptions
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("framework_op_stats")
+_WHY: Final = package_reasons("framework_op_stats")
 
 #: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (device_ops, host_op_costs, host_ops, op_costs)
@@ -215,7 +215,7 @@ def _time_pie(side: Side, label: str) -> Pie | None:
     idle = pl.DataFrame({label: [_IDLE], "self_ps": [side.idle_ps]})
 
     def slices(frame: pl.DataFrame) -> pl.DataFrame:
-        largest = other_slices(frame, label=label, value="self_ps", slices=_SLICES)
+        largest = largest_slices(frame, label=label, value="self_ps", slices=_SLICES)
         times = (pl.col("self_ps") / PS_PER_US).alias("self_time_us")
         return largest.select("name", times, "percent")
 

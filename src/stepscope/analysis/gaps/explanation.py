@@ -19,48 +19,53 @@ from stepscope.analysis.gaps.stretch import (
     gap_neighbours,
     on_host,
     owned_time,
+    range_around_instant,
+    range_between_times,
     shown_events,
-    stretch_around_instant,
-    stretch_between,
 )
 from stepscope.analysis.results.remedied import with_fitting_remedies
 from stepscope.analysis.steps.rows import step_number_at
 from stepscope.derive.account.naming import UNNAMED, naming
-from stepscope.derive.account.parts import interval_parts, largest_times, what_ran
+from stepscope.derive.account.parts import interval_parts, largest_times, owner_events
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.precision import precision
-from stepscope.derive.step_time.device_sets import owner_places
+from stepscope.derive.step_time.device_sets import owner_indices
 from stepscope.derive.step_time.host_time import BUSY_OWNERS
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.analysis.gaps.stretch import Shown, Stretch
+    from stepscope.analysis.gaps.stretch import EventTracks, TimeRange
     from stepscope.derive.account.naming import Name, Naming
-    from stepscope.derive.account.parts import RanMost
+    from stepscope.derive.account.parts import LargestEvents
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
 
 #: What to explain, in ps: an instant, or start and end of a time range.
-Asked: TypeAlias = "int | tuple[int, int]"
+RequestedTime: TypeAlias = "int | tuple[int, int]"
 
 #: Maximum number of intervals listed per owner.
-_MOST_INTERVALS: Final = 100
+_MAX_INTERVALS: Final = 100
 #: Owners of time that nothing in the recording explains, and the owner whose time is
 #: explained only if an event or function names it.
-_DARK: Final = ("queued", "unexplained")
-_IF_NAMED: Final = "between"
-#: Unexplained shares of the range, in percent: above `_SURE` the confidence is not
-#: high, above `_UNSURE` it is low. From `_WORTH_SAYING` on a remedy is given.
-_SURE: Final = 20.0
-_UNSURE: Final = 40.0
-_WORTH_SAYING: Final = 5.0
+_UNEXPLAINED_OWNERS: Final = ("queued", "unexplained")
+_EXPLAINED_IF_NAMED: Final = "between"
+#: Unexplained shares of the range, in percent: above `_MAX_UNEXPLAINED_HIGH` the
+#: confidence is not high, above `_MAX_UNEXPLAINED_MEDIUM` it is low. A remedy is given
+#: from `_MIN_PERCENT_FOR_REMEDY` on.
+_MAX_UNEXPLAINED_HIGH: Final = 20.0
+_MAX_UNEXPLAINED_MEDIUM: Final = 40.0
+_MIN_PERCENT_FOR_REMEDY: Final = 5.0
 #: Share of the idle time whose launching thread must be known for high confidence.
-_LAUNCH_KNOWN: Final = 0.5
+_MIN_KNOWN_LAUNCH_PART: Final = 0.5
 
 
 def explain_gap(
-    profile: ProfileData, host: str, requested: Asked, *, device: int | None = None
+    profile: ProfileData,
+    host: str,
+    requested: RequestedTime,
+    *,
+    device: int | None = None,
 ) -> GapExplanation | Unavailable:
     """Explain a time range of a device, or of the step threads without a device.
 
@@ -76,9 +81,9 @@ def explain_gap(
     if isinstance(devices, Unavailable):
         return devices
     time_range = (
-        stretch_around_instant(devices, requested)
+        range_around_instant(devices, requested)
         if isinstance(requested, int)
-        else stretch_between(devices, *requested)
+        else range_between_times(devices, *requested)
     )
     named = profile.derived(host, naming)
     names = None if isinstance(named, Unavailable) else named
@@ -98,11 +103,14 @@ def explain_gap(
     nameless_ps = sum(
         part.ps
         for owned in owners
-        if owned.owner == _IF_NAMED
+        if owned.owner == _EXPLAINED_IF_NAMED
         for part in owned.parts
         if part.name is None
     )
-    dark_ps = sum(owned.ps for owned in owners if owned.owner in _DARK) + nameless_ps
+    dark_ps = (
+        sum(owned.ps for owned in owners if owned.owner in _UNEXPLAINED_OWNERS)
+        + nameless_ps
+    )
     unexplained = 100 * (dark_ps + outside) / dur
     tracks = profile.table(host, "tracks")
     before, after = gap_neighbours(profile, time_range, where)
@@ -128,29 +136,29 @@ def explain_gap(
         not_explained_percent=unexplained,
         confidence=_confidence_level(time_range, unexplained),
         remedy=with_fitting_remedies(profile, see_more).remedy
-        if unexplained >= _WORTH_SAYING > 100 * outside / dur
+        if unexplained >= _MIN_PERCENT_FOR_REMEDY > 100 * outside / dur
         else None,
     )
 
 
 def _owned_time(
     profile: ProfileData,
-    time_range: Stretch,
+    time_range: TimeRange,
     owner_spans: tuple[str, Spans],
     *,
     names: Naming | None,
-    where: Shown,
+    where: EventTracks,
 ) -> OwnedTime:
     owner, spans = owner_spans
     range_ps = time_range.end_ps - time_range.begin_ps
     if owner in BUSY_OWNERS:
         ran, parts = _device_activities(profile, time_range, owner, spans)
     elif names is None:
-        ran = interval_parts(spans, most=_MOST_INTERVALS)
+        ran = interval_parts(spans, most=_MAX_INTERVALS)
         parts = [(UNNAMED, spans.length_ps)]
     else:
         device = time_range.owned.device
-        ran = what_ran(names, device, owner, spans, most=_MOST_INTERVALS)
+        ran = owner_events(names, device, owner, spans, most=_MAX_INTERVALS)
         parts = names.named_parts(device, owner, spans)
     grouped: dict[Name, int] = {}
     for name, time in parts:
@@ -189,8 +197,8 @@ def _owned_time(
 
 
 def _device_activities(
-    profile: ProfileData, time_range: Stretch, owner: str, spans: Spans
-) -> tuple[RanMost, list[tuple[Name, int]]]:
+    profile: ProfileData, time_range: TimeRange, owner: str, spans: Spans
+) -> tuple[LargestEvents, list[tuple[Name, int]]]:
     """Return the device's activities of an owner, and their time by name."""
     host = time_range.owned.host
     activity, types = (
@@ -203,12 +211,12 @@ def _device_activities(
         or isinstance(kernel_precision, Unavailable)
     ):
         unnamed = [(UNNAMED, spans.length_ps)]
-        return interval_parts(spans, most=_MOST_INTERVALS), unnamed
+        return interval_parts(spans, most=_MAX_INTERVALS), unnamed
     start = ints(activity, "start_ps")
     end = start + ints(activity, "dur_ps")
     in_range = handles(activity, "device") == time_range.owned.device.device
     in_range &= (start < time_range.end_ps) & (end > time_range.begin_ps)
-    place = owner_places(codes(activity, "kind"), kernel_precision)
+    place = owner_indices(codes(activity, "kind"), kernel_precision)
     rows = np.flatnonzero(in_range & (place == BUSY_OWNERS.index(owner)))
     rows = rows[np.argsort(start[rows], kind="stable")]
     # An activity is charged only for time that no earlier activity covers.
@@ -230,18 +238,18 @@ def _device_activities(
             types["name"].gather(used).to_list(), total.tolist(), strict=True
         )
     ]
-    return largest_times(time, activity_of_row, most=_MOST_INTERVALS), parts
+    return largest_times(time, activity_of_row, most=_MAX_INTERVALS), parts
 
 
 def _confidence_level(
-    time_range: Stretch, unexplained: float
+    time_range: TimeRange, unexplained: float
 ) -> Literal["high", "medium", "low"]:
     """Return how certain the owners are.
 
     The owner of a gap follows from the thread that launched the work after the gap. If
     that thread is unknown, all threads that drive the step were examined together.
     """
-    if unexplained > _UNSURE:
+    if unexplained > _MAX_UNEXPLAINED_MEDIUM:
         return "low"
     device = time_range.owned.device
     range_spans = time_range.spans
@@ -255,5 +263,5 @@ def _confidence_level(
         for track, spans in device.walked_by.items()
         if track < 0
     )
-    asked_all = unknown > 0 and known < _LAUNCH_KNOWN * (known + unknown)
-    return "medium" if unexplained > _SURE or asked_all else "high"
+    asked_all = unknown > 0 and known < _MIN_KNOWN_LAUNCH_PART * (known + unknown)
+    return "medium" if unexplained > _MAX_UNEXPLAINED_HIGH or asked_all else "high"

@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.step_time.device_sets import OneDevice
+    from stepscope.derive.step_time.device_sets import DeviceTimes
 
-_REST: Final = IDLE_OWNERS[-1]
+_UNEXPLAINED_OWNER: Final = IDLE_OWNERS[-1]
 
 #: Maximum number of event names listed for one thread, and for all threads.
-_OF_A_THREAD: Final = 5
-_MOST: Final = 20
+_MAX_NAMES_PER_THREAD: Final = 5
+_MAX_NAMES: Final = 20
 #: Minimum share of the range for an event name to be listed.
-_LEAST: Final = 0.005
+_MIN_SHARE: Final = 0.005
 
 
-class Shown(Frozen, frozen=True):
+class EventTracks(Frozen, frozen=True):
     """Where the timeline shows events.
 
     Attributes:
@@ -63,21 +63,21 @@ class Shown(Frozen, frozen=True):
         return track if track >= 0 else None
 
 
-def shown_events(profile: ProfileData, host: str) -> Shown:
+def shown_events(profile: ProfileData, host: str) -> EventTracks:
     """Return where the timeline shows the events of a host; empty without tables."""
     events, tracks = profile.table(host, "events"), profile.table(host, "tracks")
     timeline = profile.derived(host, trace_timeline)
     if isinstance(events, Unavailable) or isinstance(tracks, Unavailable):
-        return Shown(np.empty(0, np.int64), np.empty(0, np.int32))
+        return EventTracks(np.empty(0, np.int64), np.empty(0, np.int32))
     track = np.full(tracks.height, -1, np.int64)
     if not isinstance(timeline, Unavailable):
         source = handles(timeline.tracks, "source")
         track[source[source >= 0]] = np.flatnonzero(source >= 0)
-    return Shown(track, handles(events, "track"))
+    return EventTracks(track, handles(events, "track"))
 
 
 def on_host(
-    time_range: Stretch, naming: Naming, tracks: pl.DataFrame, where: Shown
+    time_range: TimeRange, naming: Naming, tracks: pl.DataFrame, where: EventTracks
 ) -> tuple[HostWork, ...]:
     """Return what the threads of a host did during a time range, by event name."""
     device = time_range.owned.device
@@ -87,7 +87,7 @@ def on_host(
         if track >= 0 and len(spans & time_range.spans)
     }
     works_of_host: list[HostWork] = []
-    for track in naming.asked_threads(device):
+    for track in naming.naming_threads(device):
         name = tracks["name"][track]
         works = _thread_work(time_range, naming, track, where)
         works_of_host += [
@@ -95,11 +95,11 @@ def on_host(
             for work in works
         ]
     works_of_host.sort(key=lambda host_work: (not host_work.launching, -host_work.ps))
-    return tuple(works_of_host[:_MOST])
+    return tuple(works_of_host[:_MAX_NAMES])
 
 
 def _thread_work(
-    time_range: Stretch, naming: Naming, track: int, where: Shown
+    time_range: TimeRange, naming: Naming, track: int, where: EventTracks
 ) -> Iterator[dict[str, Any]]:
     begin, end = time_range.begin_ps, time_range.end_ps
     table = naming.classes.rows
@@ -121,8 +121,8 @@ def _thread_work(
     np.add.at(total, place, nested.self_ps)
     # Step markers do not describe work.
     total[naming.marks[kinds]] = 0
-    min_ps = max(_LEAST * (end - begin), 1)
-    for kind in np.argsort(-total, kind="stable")[:_OF_A_THREAD].tolist():
+    min_ps = max(_MIN_SHARE * (end - begin), 1)
+    for kind in np.argsort(-total, kind="stable")[:_MAX_NAMES_PER_THREAD].tolist():
         if total[kind] < min_ps:
             break
         of_kind = np.flatnonzero(place == kind)
@@ -141,7 +141,7 @@ def _thread_work(
 
 
 def gap_neighbours(
-    profile: ProfileData, time_range: Stretch, where: Shown
+    profile: ProfileData, time_range: TimeRange, where: EventTracks
 ) -> tuple[Neighbour | None, Neighbour | None]:
     """Return the last activity before a gap and the first activity after it."""
     activity = profile.table(time_range.owned.host, "device_activity")
@@ -181,7 +181,7 @@ def gap_neighbours(
     return neighbours[0], neighbours[1]
 
 
-class Owned(Frozen, frozen=True):
+class AccountedDevice(Frozen, frozen=True):
     """Every instant of one device, or of a host without devices, by owner.
 
     Attributes:
@@ -194,7 +194,7 @@ class Owned(Frozen, frozen=True):
 
     host: str
     device: DeviceAccount
-    busy: OneDevice | None
+    busy: DeviceTimes | None
     unknown: frozenset[str]
     account_range: tuple[int, int]
     end_ps: int
@@ -207,18 +207,20 @@ class Owned(Frozen, frozen=True):
             name: all_spans[name] for name in all_spans if name not in self.unknown
         }
         lost = (all_spans[name] for name in all_spans if name in self.unknown)
-        by_owner[_REST] = Spans.union_of((all_spans[_REST], *lost))
+        by_owner[_UNEXPLAINED_OWNER] = Spans.union_of(
+            (all_spans[_UNEXPLAINED_OWNER], *lost)
+        )
         return by_owner
 
 
-class Stretch(Frozen, frozen=True):
+class TimeRange(Frozen, frozen=True):
     """A time range, and its kind.
 
     Attributes:
         kind: As in `GapExplanation`.
     """
 
-    owned: Owned
+    owned: AccountedDevice
     kind: Literal["gap", "busy", "host", "interval"]
     begin_ps: int
     end_ps: int
@@ -231,7 +233,7 @@ class Stretch(Frozen, frozen=True):
 
 def owned_time(
     profile: ProfileData, host: str, device: int | None
-) -> tuple[Owned, ...] | Unavailable:
+) -> tuple[AccountedDevice, ...] | Unavailable:
     """Return the owned time of a device, or of every device of the host for None.
 
     Raises:
@@ -258,7 +260,7 @@ def owned_time(
         else {device_set.device: device_set for device_set in sets.devices}
     )
     all_devices = [
-        Owned(
+        AccountedDevice(
             host,
             device_account,
             None if device_account.device is None else busy[device_account.device],
@@ -281,7 +283,7 @@ def owned_time(
     return chosen
 
 
-def stretch_around_instant(devices: tuple[Owned, ...], at_ps: int) -> Stretch:
+def range_around_instant(devices: tuple[AccountedDevice, ...], at_ps: int) -> TimeRange:
     """Return the time range around an instant.
 
     The range is the longest gap of any device at the instant. If all devices work, the
@@ -292,7 +294,7 @@ def stretch_around_instant(devices: tuple[Owned, ...], at_ps: int) -> Stretch:
         BadUsage: The instant is outside the recording.
     """
     _check_times(devices[0], at_ps, at_ps + 1)
-    ranges = [_stretch_in_device(owned, at_ps) for owned in devices]
+    ranges = [_range_in_device(owned, at_ps) for owned in devices]
     gaps = [time_range for time_range in ranges if time_range.kind == "gap"]
     return max(
         gaps or ranges[:1],
@@ -300,7 +302,9 @@ def stretch_around_instant(devices: tuple[Owned, ...], at_ps: int) -> Stretch:
     )
 
 
-def stretch_between(devices: tuple[Owned, ...], from_ps: int, to_ps: int) -> Stretch:
+def range_between_times(
+    devices: tuple[AccountedDevice, ...], from_ps: int, to_ps: int
+) -> TimeRange:
     """Return the given time range, on the busiest device of the recording.
 
     Raises:
@@ -313,13 +317,13 @@ def stretch_between(devices: tuple[Owned, ...], from_ps: int, to_ps: int) -> Str
         )
     _check_times(devices[0], from_ps, to_ps)
 
-    def work(owned: Owned) -> int:
+    def work(owned: AccountedDevice) -> int:
         return 0 if owned.busy is None else owned.busy.busy.length_ps
 
-    return Stretch(max(devices, key=work), "interval", from_ps, to_ps)
+    return TimeRange(max(devices, key=work), "interval", from_ps, to_ps)
 
 
-def _check_times(owned: Owned, from_ps: int, to_ps: int) -> None:
+def _check_times(owned: AccountedDevice, from_ps: int, to_ps: int) -> None:
     for time_ps, inside in (
         (from_ps, 0 <= from_ps < owned.end_ps),
         (to_ps, to_ps <= owned.end_ps),
@@ -331,25 +335,25 @@ def _check_times(owned: Owned, from_ps: int, to_ps: int) -> None:
             )
 
 
-def _stretch_in_device(owned: Owned, at_ps: int) -> Stretch:
+def _range_in_device(owned: AccountedDevice, at_ps: int) -> TimeRange:
     """Return a range around an instant, inside `account_range` or on one side of it."""
     edges = (0, *owned.account_range, owned.end_ps)
     place = int(np.searchsorted(edges[1:3], at_ps, side="right"))
     begin, end = edges[place], max(edges[place + 1], at_ps + 1)
     if owned.busy is None:
-        if place != _INSIDE:
-            return Stretch(owned, "host", begin, end)
+        if place != _INSIDE_WINDOWS:
+            return TimeRange(owned, "host", begin, end)
         held = (_interval_around(spans, at_ps) for spans in owned.device.idle.values())
-        return Stretch(
+        return TimeRange(
             owned,
             "host",
             *next((interval for interval in held if interval), (begin, end)),
         )
     gap = _interval_around(owned.busy.busy.gaps(begin, end), at_ps)
     if gap is not None:
-        return Stretch(owned, "gap", *gap)
+        return TimeRange(owned, "gap", *gap)
     worked = (_interval_around(spans, at_ps) for spans in owned.busy.charged.values())
-    return Stretch(
+    return TimeRange(
         owned,
         "busy",
         *next((interval for interval in worked if interval), (begin, end)),
@@ -357,7 +361,7 @@ def _stretch_in_device(owned: Owned, at_ps: int) -> Stretch:
 
 
 #: Index of the range inside `account_range`; 0 is the range before it, 2 after it.
-_INSIDE: Final = 1
+_INSIDE_WINDOWS: Final = 1
 
 
 def _interval_around(spans: Spans, at_ps: int) -> tuple[int, int] | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Code of a reason that does not count as lost time: the run has no device.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
-_REST: Final = REQUEST_BUCKETS[-1]
+_OTHER_BUCKET: Final = REQUEST_BUCKETS[-1]
 
 
 class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,16 +77,16 @@ def bucket_columns(
     names = [
         name
         for name, category in known.items()
-        if name != _REST.name
+        if name != _OTHER_BUCKET.name
         and (
             category not in lost
-            or category == _REST.category
+            or category == _OTHER_BUCKET.category
             or rows[f"{name}_ps"].sum()
         )
     ]
     columns = [pl.col(f"{name}_ps").alias(name) for name in names]
     remainder = pl.col("dur_ps") - (pl.sum_horizontal(*columns) if columns else 0)
-    return rows.select(*columns, remainder.alias(_REST.name))
+    return rows.select(*columns, remainder.alias(_OTHER_BUCKET.name))
 
 
 def category_columns(buckets: pl.DataFrame) -> pl.DataFrame:

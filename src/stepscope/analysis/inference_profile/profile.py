@@ -23,7 +23,7 @@ from stepscope.analysis.results.statistics import SINGLE_SAMPLE
 from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
-    room_reasons,
+    package_reasons,
     tool_tables,
 )
 from stepscope.analysis.results.tool import rows_read
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import InferenceProfileOptions
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("inference_profile")
+_WHY: Final = package_reasons("inference_profile")
 
 REQUESTS: Final = tool_tables("inference_profile")["requests"]
 

@@ -15,9 +15,13 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     input_steps,
 )
 from stepscope.analysis.results.statistics import Statistics, sample_statistics
-from stepscope.analysis.results.tables import missing_columns, room_reasons
+from stepscope.analysis.results.tables import missing_columns, package_reasons
 from stepscope.analysis.steps.input_share import InputShare
-from stepscope.analysis.steps.rows import UNASKED, shows_batch_requests, why_no_owner
+from stepscope.analysis.steps.rows import (
+    NO_BATCH_REQUESTS,
+    shows_batch_requests,
+    why_no_owner,
+)
 from stepscope.analysis.steps.summary import input_share, judged_input, step_summary
 from stepscope.derive.judging.input_verdict import UNKNOWN, InputVerdict
 from stepscope.derive.step_time.host_classes import host_classes
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.summary import StepSummary
     from stepscope.derive.intervals.spans import Spans
 
-_WHY: Final = room_reasons("input_pipeline_analyzer")
+_WHY: Final = package_reasons("input_pipeline_analyzer")
 
 
 class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +134,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         why = decided.why or total.why_no_input or _WHY["unsaid"]
         missing.append(why.missing_field("verdict"))
     if waiting is None:
-        why_unknown = _WHY["unsaid"] if asking_hosts else UNASKED
+        why_unknown = _WHY["unsaid"] if asking_hosts else NO_BATCH_REQUESTS
         missing.append(
             (total.why_no_wait or why_unknown).missing_field("consumer_wait")
         )
@@ -237,7 +241,7 @@ def _missing_columns(
     no_input = total.why_no_input or _WHY["unsaid"]
     of_steps = {
         "input_wait_ms": no_wait,
-        "consumer_wait_ms": total.why_no_wait or UNASKED,
+        "consumer_wait_ms": total.why_no_wait or NO_BATCH_REQUESTS,
         "input_transfer_ms": no_transfer,
         "input_ms": no_input,
         **{f"input_percent_{kind}": no_input for kind in _RANGE},

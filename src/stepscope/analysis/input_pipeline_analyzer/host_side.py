@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, share_percent, tool_tables
+from stepscope.analysis.results.tables import (
+    package_reasons,
+    share_percent,
+    tool_tables,
+)
 from stepscope.analysis.results.tool import derived_by_host
-from stepscope.derive.host.function_names import name_with_place
+from stepscope.derive.host.function_names import name_with_location
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.derive.input_pipeline.input_ops import (
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("input_pipeline_analyzer")
+_WHY: Final = package_reasons("input_pipeline_analyzer")
 
 INPUT_OPS: Final = tool_tables("input_pipeline_analyzer")["input_ops"]
 
@@ -291,7 +295,7 @@ def _largest_category(
 
 
 #: Share of the wait for batches without a working worker, from which workers are idle.
-_MOST: Final = 0.5
+_MIN_IDLE_PART: Final = 0.5
 
 
 class WorkerSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -354,10 +358,10 @@ def worker_side(run: ProfileData) -> WorkerSide:
     busiest = max(named, key=lambda function: function.time_ps, default=None)
     return WorkerSide(
         functions=pl.DataFrame(rows, schema=WORKER_FUNCTIONS.dtypes(), orient="row"),
-        idle=idle >= _MOST * awaited if awaited else None,
+        idle=idle >= _MIN_IDLE_PART * awaited if awaited else None,
         most=None
         if busiest is None
-        else name_with_place(f"`{busiest.function}`", busiest.file, busiest.line),
+        else name_with_location(f"`{busiest.function}`", busiest.file, busiest.line),
         missing=()
         if rows
         else tuple(

@@ -123,11 +123,13 @@ def verdict_text(
         subject = (
             decided.label if decided is not None and decided.label else "The program"
         )
-        return f"{subject} is {_WORDS[verdict]}. Each host is judged separately."
+        return (
+            f"{subject} is {_VERDICT_TEXTS[verdict]}. Each host is judged separately."
+        )
     reference = "step time" if has_steps else "recording (no steps are known)"
     if input_percent is None:
         share = f"at most {max(at_most_percent, 0.1):.1f} %"
-    elif at_most_percent - input_percent < _VISIBLE:
+    elif at_most_percent - input_percent < _MIN_DISPLAYED_DIFFERENCE:
         share = _percent_text(input_percent)
     else:
         share = f"at least {input_percent:.1f} %"
@@ -143,11 +145,12 @@ def verdict_text(
         of_it = (
             f" ({starved:.1f} % is idle time before the copy of a batch, without a "
             "recorded cause)"
-            if starved >= _VISIBLE
+            if starved >= _MIN_DISPLAYED_DIFFERENCE
             else ""
         )
         more = "" if decided is None else _verdict_reasons(decided, input_percent)
-        return f"The program is {_WORDS[verdict]}: {spent}{of_it}.{more}{next_step}"
+        bound = _VERDICT_TEXTS[verdict]
+        return f"The program is {bound}: {spent}{of_it}.{more}{next_step}"
     if decided is not None and decided.why is not None:
         return (
             "Whether the program is input-bound is not known. "
@@ -164,7 +167,7 @@ def _verdict_reasons(decided: InputVerdict, input_percent: float | None) -> str:
     """Return sentences that explain a verdict which the share alone would not give."""
     share = decided.share_percent
     sentences = []
-    if input_percent is None or abs(share - input_percent) >= _VISIBLE:
+    if input_percent is None or abs(share - input_percent) >= _MIN_DISPLAYED_DIFFERENCE:
         share_text = f"whose share is {_percent_text(share)}"
         sentences.append(f"The verdict is that of {decided.label}, {share_text}.")
     warn, critical = THRESHOLDS.input_warn.value, THRESHOLDS.input_critical.value
@@ -182,7 +185,7 @@ def _verdict_reasons(decided: InputVerdict, input_percent: float | None) -> str:
     return "".join(f" {sentence}" for sentence in sentences)
 
 
-_WORDS: Final = {
+_VERDICT_TEXTS: Final = {
     HIGHLY: "highly input-bound",
     MODERATELY: "moderately input-bound",
     NOT: "not input-bound",
@@ -191,10 +194,10 @@ _WORDS: Final = {
 
 def _percent_text(value: float) -> str:
     """Return a share as text; a positive share is never shown as 0."""
-    return "<0.1 %" if 0.0 < value < _LEAST_WRITTEN else f"{value:.1f} %"
+    return "<0.1 %" if 0.0 < value < _MIN_DISPLAYED_PERCENT else f"{value:.1f} %"
 
 
 #: Smallest difference, in percentage points, that one decimal shows.
-_VISIBLE: Final = 0.05
+_MIN_DISPLAYED_DIFFERENCE: Final = 0.05
 #: Smallest share, in percent, that is shown as a number.
-_LEAST_WRITTEN: Final = 0.1
+_MIN_DISPLAYED_PERCENT: Final = 0.1

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, tool_tables
+from stepscope.analysis.results.tables import package_reasons, tool_tables
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 
-_WHY: Final = room_reasons("input_pipeline_analyzer")
+_WHY: Final = package_reasons("input_pipeline_analyzer")
 
 DEVICE_ROWS: Final = tool_tables("input_pipeline_analyzer")["devices"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, shared_value, tool_tables
+from stepscope.analysis.results.tables import package_reasons, shared_value, tool_tables
 from stepscope.derive.device.kernels import kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
 from stepscope.trace.tables import NOT_MEASURED
@@ -16,7 +16,7 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("kernel_stats")
+_WHY: Final = package_reasons("kernel_stats")
 
 _TABLES: Final = tool_tables("kernel_stats")
 LAUNCH_ROWS: Final = _TABLES["measured"]

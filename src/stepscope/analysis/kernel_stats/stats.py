@@ -20,9 +20,9 @@ from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.results.tables import (
     declared_reasons,
+    largest_slices,
     missing_columns,
-    other_slices,
-    room_reasons,
+    package_reasons,
     share_percent,
     shared_value,
     sum_of_known,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
-_WHY: Final = room_reasons("kernel_stats")
+_WHY: Final = package_reasons("kernel_stats")
 
 _TABLES: Final = tool_tables("kernel_stats")
 KERNEL_ROWS: Final = _TABLES["rows"]
@@ -145,7 +145,7 @@ def analyse(
             how="left",
             maintain_order="left",
         )
-        .with_columns(_kernel_places(profile, host, of_host.rows["class"]))
+        .with_columns(_kernel_sources(profile, host, of_host.rows["class"]))
         for host, of_host in by_host.items()
     ]
     everything = pl.concat(frames) if frames else pl.DataFrame()
@@ -169,7 +169,7 @@ def analyse(
     missing += [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     computes = everything.filter(pl.col("precision").is_not_null())
     time = computes.group_by("precision").agg(pl.col("total_ps").sum())
-    slices = other_slices(
+    slices = largest_slices(
         everything, label="kernel_name", value="total_ps", slices=_SLICES
     )
     return KernelStatsResult(
@@ -201,7 +201,7 @@ def analyse(
     )
 
 
-def _kernel_places(
+def _kernel_sources(
     profile: ProfileData, host: str, of_class: pl.Series
 ) -> pl.DataFrame:
     places = profile.derived(host, kernel_places)

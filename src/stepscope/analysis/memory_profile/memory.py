@@ -19,7 +19,7 @@ from stepscope.analysis.results.statistics import Statistics, sample_statistics
 from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
-    room_reasons,
+    package_reasons,
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.trace.schema import TableSchema
     from stepscope.unavailable import Missing, Unavailable
 
-_WHY: Final = room_reasons("memory_profile")
+_WHY: Final = package_reasons("memory_profile")
 
 
 class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):

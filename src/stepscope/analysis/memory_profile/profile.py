@@ -23,12 +23,12 @@ from stepscope.analysis.memory_profile.rows import (
     SUMMARY_ROWS,
     MemoryView,
     breakdown_rows,
+    drawn_indexes,
     line_rows,
-    shown_places,
     step_rows,
     timeline_rows,
 )
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.memory.replay import allocation_steps, memory_replay
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import MemoryProfileOptions
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("memory_profile")
+_WHY: Final = package_reasons("memory_profile")
 
 #: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (allocation_steps, memory_replay)
@@ -163,7 +163,7 @@ def _memory_result(
         peak_heap_lifetime_bytes=facts.lifetime_peak,
         peak=peak,
         level=level,
-        timeline=timeline_rows(view, shown_places(view, options.points)),
+        timeline=timeline_rows(view, drawn_indexes(view, options.points)),
         breakdown=breakdown.clear() if place is None else breakdown,
         lines=line_rows(view, -1 if place is None else place),
         breakdown_time_ms=time_ms,

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.array_types import Bools, Int64s
-    from stepscope.derive.memory.replay import AllocationSteps, MemoryReplay, OneMemory
+    from stepscope.derive.memory.replay import (
+        AllocationSteps,
+        MemoryReplay,
+        ReplayedMemory,
+    )
 
 _TABLES: Final = tool_tables("memory_profile")
 SUMMARY_ROWS: Final = _TABLES["rows"]
@@ -59,7 +63,7 @@ class MemoryView(Frozen, frozen=True, dict=True):
 
     allocations: pl.DataFrame
     replay: MemoryReplay
-    memory: OneMemory
+    memory: ReplayedMemory
     steps: AllocationSteps
     strings: Sequence[str]
 
@@ -158,7 +162,7 @@ def timeline_rows(view: MemoryView, indexes: Int64s) -> pl.DataFrame:
     return frame.select(TIMELINE_ROWS.cast_columns())
 
 
-def shown_places(view: MemoryView, points: int | None) -> Int64s:
+def drawn_indexes(view: MemoryView, points: int | None) -> Int64s:
     """Choose at most `points` events in time order: extremes of spans, and the peak.
 
     Every span of time keeps its first minimum and its first maximum. If `points` is

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, sum_of_known, tool_tables
+from stepscope.analysis.results.tables import package_reasons, sum_of_known, tool_tables
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.model.annotation_calls import add_inner_calls
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
-_WHY: Final = room_reasons("model_views")
+_WHY: Final = package_reasons("model_views")
 
 _TABLES: Final = tool_tables("model_views")
 ANNOTATION_CALLS: Final = _TABLES["calls"]

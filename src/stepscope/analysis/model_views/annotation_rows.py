@@ -12,7 +12,7 @@ from stepscope.analysis.model_views.settings import Settings
 from stepscope.analysis.model_views.tree import METRICS, Nodes, Tree, show_nodes, sum_up
 from stepscope.analysis.results.tables import (
     missing_columns,
-    room_reasons,
+    package_reasons,
     sum_of_known,
     tool_tables,
 )
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Missing
 
-_WHY: Final = room_reasons("model_views")
+_WHY: Final = package_reasons("model_views")
 
 ANNOTATION_ROWS: Final = tool_tables("model_views")["annotation"]
 

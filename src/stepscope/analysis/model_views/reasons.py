@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.analysis.model_views.tree import NO_SOURCE
 from stepscope.analysis.ops.rows import NO_ACTIVITY, NO_OPS
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.model.work import SIDES, Side
 from stepscope.derive.ops.database import host_ops
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("model_views")
+_WHY: Final = package_reasons("model_views")
 
 #: Column that can be unknown in a whole tree → metric that counts its known values.
 _DECIDED_BY: Final = {

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.stat_values import (
     find_handle,
@@ -23,7 +23,7 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("ops")
+_WHY: Final = package_reasons("ops")
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):

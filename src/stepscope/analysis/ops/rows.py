@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.device.launch_facts import idle_waits_ps, typical_ps
 from stepscope.derive.names.event_kinds import OpCategory
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps, HostOps
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("ops")
+_WHY: Final = package_reasons("ops")
 
 #: Columns of host ops and of device ops after merging; null means unknown.
 MERGED_ROWS: Final[dict[str, pl.DataType]] = {

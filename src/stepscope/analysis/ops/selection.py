@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 #: Separators of scopes in a name: paths in most frameworks, namespaces in others.
 _SEPARATORS: Final = ("/", "::")
 #: Replaces the middle of a name on narrow pages; users may paste a name with it.
-_CUT: Final = "…"
-_NAMED: Final = 5
+_ELLIPSIS: Final = "…"
+_MAX_NAMES: Final = 5
 #: Maximum number of scope levels considered, counted from the end of a name.
 _DEEPEST: Final = 100
 
@@ -101,15 +101,17 @@ def select_ops(
                 scopes.update(paths.to_list())
         scope_names = pl.Series("name", sorted(scopes - {""}), pl.String)
         nearest = _nearest_names(path, scope_names)
-        raise BadUsage(f"no {what} has the scope {path!r}{_nearest_words(nearest)}")
+        raise BadUsage(
+            f"no {what} has the scope {path!r}{_nearest_names_text(nearest)}"
+        )
     return selection
 
 
 def _matching_name(op: str, known: pl.Series, what: str) -> str:
     if (known == op).any():
         return op
-    if _CUT in op:
-        first, _, last = op.partition(_CUT)
+    if _ELLIPSIS in op:
+        first, _, last = op.partition(_ELLIPSIS)
         long = known.str.len_chars() > len(first) + len(last)
         matches = known.filter(
             long & known.str.starts_with(first) & known.str.ends_with(last)
@@ -117,17 +119,17 @@ def _matching_name(op: str, known: pl.Series, what: str) -> str:
         if len(matches) == 1:
             return str(matches[0])
         if len(matches):
-            names = ", ".join(matches.head(_NAMED).to_list())
-            further = len(matches) - _NAMED
+            names = ", ".join(matches.head(_MAX_NAMES).to_list())
+            further = len(matches) - _MAX_NAMES
             more = f" and {further} more" if further > 0 else ""
             message = f"{op!r} can be short for {len(matches)} names: {names}{more}"
             raise BadUsage(message)
     raise BadUsage(
-        f"there is no {what} {op!r}{_nearest_words(_nearest_names(op, known))}"
+        f"there is no {what} {op!r}{_nearest_names_text(_nearest_names(op, known))}"
     )
 
 
-def _nearest_words(nearest: list[str]) -> str:
+def _nearest_names_text(nearest: list[str]) -> str:
     if not nearest:
         return "; no known name is similar. Without a name, the tool lists all"
     return f"; the nearest: {', '.join(nearest)}"
@@ -141,6 +143,6 @@ def _nearest_names(wanted: str, known: pl.Series) -> list[str]:
     inside = known.filter(lowered.str.contains(wanted.lower(), literal=True))
     holding = sorted(inside.to_list() if wanted else [], key=len)
     by_lowered = dict(zip(lowered.to_list(), known.to_list(), strict=True))
-    alike = get_close_matches(wanted.lower(), by_lowered, n=_NAMED)
+    alike = get_close_matches(wanted.lower(), by_lowered, n=_MAX_NAMES)
     nearest = dict.fromkeys([*holding, *(by_lowered[name] for name in alike)])
-    return list(nearest)[:_NAMED]
+    return list(nearest)[:_MAX_NAMES]

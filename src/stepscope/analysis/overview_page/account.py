@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 #: Maximum number of named parts per owner; the other parts are listed as one.
-_MOST_PARTS = 20
+_MAX_PARTS = 20
 
 
 class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ def _add_parts(
     if owner_rows is None:
         return entry
     rows = (row for row in owner_rows.iter_rows(named=True) if row["name"] is not None)
-    named = [*islice(rows, _MOST_PARTS)]
+    named = [*islice(rows, _MAX_PARTS)]
     parts = [
         AccountPart(
             ms=row["time_ps"] / windows / PS_PER_MS,

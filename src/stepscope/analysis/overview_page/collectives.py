@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, sum_of_known
+from stepscope.analysis.results.tables import package_reasons, sum_of_known
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.collectives.calls import collectives
 from stepscope.unavailable import Missing, Unavailable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("overview_page")
+_WHY: Final = package_reasons("overview_page")
 
 #: Bytes of a 32-bit gradient in an all-reduce (the estimate of TensorFlow's guide).
 _BYTES_PER_PARAMETER: Final = 4

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.hardware import device_type
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("overview_page")
+_WHY: Final = package_reasons("overview_page")
 
 
 class DeviceEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,13 +16,13 @@ from stepscope.analysis.ops.rows import (
     host_side,
     work_rates,
 )
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.precision import (
     PrecisionEvidence,
     precision,
-    untold_widths,
+    why_precisions_unknown,
 )
 from stepscope.derive.host.function_calls import EXPENSIVE_MODES, function_calls
 from stepscope.derive.names.event_kinds import OpCategory
@@ -39,7 +39,7 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("overview_page")
+_WHY: Final = package_reasons("overview_page")
 
 _TOP: Final = 10
 _DATASET: Final = OpCategory.DATASET.name.lower()
@@ -138,7 +138,7 @@ class Eager(msgspec.Struct, frozen=True, kw_only=True):
     device_percent: float | None
 
 
-class Placed(Frozen, frozen=True, eq=True):
+class PlacementOfRun(Frozen, frozen=True, eq=True):
     """On which side the ops of a run ran, as far as known.
 
     Attributes:
@@ -273,7 +273,7 @@ def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
     if not time["all"]:
         return why or _WHY["no_kernels_of_ops"]
     shares = {name: 100.0 * value / time["all"] for name, value in time.items()}
-    is_unknown = untold_widths(time["default"] / time["all"]) is not None
+    is_unknown = why_precisions_unknown(time["default"] / time["all"]) is not None
     # If the precision of many kernels is unknown, a share of 0 is unknown too.
     known = {
         name: None if is_unknown and not share else share
@@ -295,7 +295,7 @@ def missing_of_precision(shares: PrecisionShares | None) -> list[Missing]:
     """Return the reasons for null shares of precision."""
     if shares is None:
         return []
-    why = untold_widths(shares.default_evidence_percent / 100)
+    why = why_precisions_unknown(shares.default_evidence_percent / 100)
     return [
         why.missing_field(f"precision.{field}")
         for field in shares.__struct_fields__
@@ -303,13 +303,13 @@ def missing_of_precision(shares: PrecisionShares | None) -> list[Missing]:
     ]
 
 
-def op_placements(profile: ProfileData) -> Placed:
+def op_placements(profile: ProfileData) -> PlacementOfRun:
     """Measure executions and self times by side, eager shares, and training."""
     by_host, absent = derived_by_host(profile, op_placement)
     if not by_host:
         why = next(reversed(absent.values()), _WHY["no_names"])
         fields = ("op_placement", "eager", "is_training")
-        return Placed(None, None, None, tuple(map(why.missing_field, fields)))
+        return PlacementOfRun(None, None, None, tuple(map(why.missing_field, fields)))
     parts = {
         name: [getattr(placed, name) for placed in by_host.values()]
         for name in (
@@ -344,7 +344,7 @@ def op_placements(profile: ProfileData) -> Placed:
     missing = _placement_missing(profile, placement, eager)
     if training is None:
         missing = (*missing, _WHY["no_names"].missing_field("is_training"))
-    return Placed(placement, eager, training, missing)
+    return PlacementOfRun(placement, eager, training, missing)
 
 
 def _side_shares(

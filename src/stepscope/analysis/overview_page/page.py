@@ -18,8 +18,8 @@ from stepscope.analysis.overview_page.environment import RunEnvironment, run_env
 from stepscope.analysis.overview_page.ops import (
     Eager,
     Functions,
-    Placed,
     Placement,
+    PlacementOfRun,
     PrecisionShares,
     TopOp,
     graph_functions,
@@ -29,7 +29,7 @@ from stepscope.analysis.overview_page.ops import (
     top_ops_of,
 )
 from stepscope.analysis.results.statistics import Statistics
-from stepscope.analysis.results.tables import room_reasons, with_every_null
+from stepscope.analysis.results.tables import package_reasons, with_every_null
 from stepscope.analysis.results.tool import derived_by_host, rows_read
 from stepscope.analysis.steps.measured_hosts import MeasuredRun, measured_run
 from stepscope.analysis.steps.summary import (
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.candidates import Candidate
 
-_WHY: Final = room_reasons("overview_page")
+_WHY: Final = package_reasons("overview_page")
 
 #: Derivations that the tool needs of each host for its default options.
 NEEDS: Final = (
@@ -237,7 +237,7 @@ def compose_page(
     *,
     times: StepTimes,
     account: tuple[AccountEntry, ...],
-    placed: Placed,
+    placed: PlacementOfRun,
 ) -> OverviewPageResult:
     """Combine all parts of the page."""
     run, hosts, matching = measured.run, measured.hosts, measured.matching

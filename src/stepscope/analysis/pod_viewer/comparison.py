@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.derive.collectives.waits import HostClock
     from stepscope.unavailable import Unavailable
 
-_WHY: Final = room_reasons("pod_viewer")
+_WHY: Final = package_reasons("pod_viewer")
 
 #: Evidence for the slowest worker, strongest first.
 BASES: Final = ("collectives", "device_work", "step_time")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.analysis.pod_viewer.comparison import ALIKE
-from stepscope.analysis.results.tables import null_paths, room_reasons
+from stepscope.analysis.results.tables import null_paths, package_reasons
 from stepscope.analysis.steps.rows import present_categories, why_no_category
 from stepscope.derive.step_time.host_time import CATEGORIES
 from stepscope.unavailable import Missing, Unavailable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.rows import WorkerCollectives
     from stepscope.analysis.steps.rows import HostSteps
 
-_WHY: Final = room_reasons("pod_viewer")
+_WHY: Final = package_reasons("pod_viewer")
 
 _OF_COLLECTIVES: Final = (
     *("collective_wait_ms", "collective_transfer_ms", "collective_untold_ms"),

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 #: Maximum length of a pattern, and maximum product of its repetition counts. The time
 #: is also linear in the length of the pattern with repetitions written out.
-_LONGEST: Final = 1000
-_MOST_REPEATED: Final = 1000
+_MAX_PATTERN_LENGTH: Final = 1000
+_MAX_REPETITIONS: Final = 1000
 _COUNTED: Final = Pattern(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")
 
 
@@ -38,22 +38,22 @@ def check_pattern(pattern: str, what: str) -> None:
         BadUsage: The pattern is refused; the message gives the reason and a way out.
     """
     shown = pattern if len(pattern) <= 80 else f"{pattern[:80]}…"
-    if len(pattern) > _LONGEST:
+    if len(pattern) > _MAX_PATTERN_LENGTH:
         message = (
             f"{what}: {shown!r} has {len(pattern):,} characters, more than "
-            f"{_LONGEST:,}. Give several shorter patterns, or a part of the name"
+            f"{_MAX_PATTERN_LENGTH:,}. Give several shorter patterns, or part of a name"
         )
         raise BadUsage(message)
     # Upper bound of the repetitions: multiply all counts, as if they were nested.
     product = 1
     for low, high in _COUNTED.findall(pattern):
         product *= max(int(low), int(high or 0), 1)
-        if product > _MOST_REPEATED:
+        if product > _MAX_REPETITIONS:
             break
-    if product > _MOST_REPEATED:
+    if product > _MAX_REPETITIONS:
         message = (
             f"{what}: the product of all counts {{…}} in {shown!r} is more than "
-            f"{_MOST_REPEATED:,}. Use smaller counts, or * and +"
+            f"{_MAX_REPETITIONS:,}. Use smaller counts, or * and +"
         )
         raise BadUsage(message)
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.derive.host.function_frames import LEAST_LOOKS, function_frames
+from stepscope.derive.host.function_frames import MIN_RECORDING_SAMPLES, function_frames
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.names.event_kinds import event_kinds
 from stepscope.remedies import FittingRemedy, Remedy, Tracers, fit_remedy
@@ -17,10 +17,12 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-_Told = TypeVar("_Told", bound=msgspec.Struct)
+_WithRemedies = TypeVar("_WithRemedies", bound=msgspec.Struct)
 
 
-def with_fitting_remedies(profile: ProfileData, remediable: _Told) -> _Told:
+def with_fitting_remedies(
+    profile: ProfileData, remediable: _WithRemedies
+) -> _WithRemedies:
     """Return a result, or a reason, with remedies that fit the recording.
 
     With several hosts, a tracer counts as on only if it was on at all hosts. Remedies
@@ -73,7 +75,7 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
             if not isinstance(frames, Unavailable)
             for count in (frames.looks(),)
         ]
-        if sample_counts and max(sample_counts) < LEAST_LOOKS:
+        if sample_counts and max(sample_counts) < MIN_RECORDING_SAMPLES:
             return FittingRemedy(words=Remedy.LONGER_FOR_LOOKS.value)
         if sample_counts:
             return FittingRemedy(words=Remedy.ANNOTATE_UNKNOWN_TIME.value)
@@ -113,9 +115,9 @@ def _tracers_in_force(profile: ProfileData) -> Tracers:
     if len(known) < len(every_host):
         return Tracers()
     return Tracers(
-        host=_least_level([level_of_tracers.host for level_of_tracers in known]),
-        device=_least_level([level_of_tracers.device for level_of_tracers in known]),
-        python=_least_level([level_of_tracers.python for level_of_tracers in known]),
+        host=_lowest_level([level_of_tracers.host for level_of_tracers in known]),
+        device=_lowest_level([level_of_tracers.device for level_of_tracers in known]),
+        python=_lowest_level([level_of_tracers.python for level_of_tracers in known]),
     )
 
 
@@ -128,6 +130,6 @@ def recorder_without_levels(profile: ProfileData) -> str | None:
     return recorders.pop() if len(recorders) == 1 else None
 
 
-def _least_level(levels: list[int | None]) -> int | None:
+def _lowest_level(levels: list[int | None]) -> int | None:
     known = [level for level in levels if level is not None]
     return min(known) if known and len(known) == len(levels) else None

@@ -29,24 +29,26 @@ NOT_RECORDED: Final = Unavailable(
     remedy="Record with a tracer of the framework that writes this value, if any.",
 )
 
-_ROOM: Final = Path(__file__).parent
+_RESULTS_FOLDER: Final = Path(__file__).parent
 
 
 @cache
 def tool_tables(tool: str) -> dict[str, TableSchema]:
     """Return the declared tables of a tool, by name of the result's field."""
-    return read_tables(_ROOM.parent / tool / "tables.md", _shared_columns())
+    return read_tables(_RESULTS_FOLDER.parent / tool / "tables.md", _shared_columns())
 
 
 @cache
-def room_reasons(package: str) -> dict[str, Unavailable]:
+def package_reasons(package: str) -> dict[str, Unavailable]:
     """Return the reasons why values in a tool's results can be missing, by key."""
-    return read_reasons(_ROOM.parent / package / "reasons.md")
+    return read_reasons(_RESULTS_FOLDER.parent / package / "reasons.md")
 
 
 @cache
 def _shared_columns() -> dict[str, Column]:
-    return read_columns((_ROOM / "columns.md").read_text(encoding="utf-8"), {})
+    return read_columns(
+        (_RESULTS_FOLDER / "columns.md").read_text(encoding="utf-8"), {}
+    )
 
 
 def null_paths(value: object, path: str = "") -> Iterator[str]:
@@ -184,7 +186,7 @@ def missing_columns(
     ]
 
 
-def other_slices(
+def largest_slices(
     frame: pl.DataFrame, *, label: str, value: str, slices: int
 ) -> pl.DataFrame:
     """Return the largest slices of a whole, and the slice `other` for the rest of it.

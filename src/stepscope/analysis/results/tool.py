@@ -47,13 +47,13 @@ class Tool(Frozen, frozen=True, eq=True):
     @property
     def options(self) -> type[msgspec.Struct]:
         """The Struct of the tool's options; every field has a default."""
-        options: type[msgspec.Struct] = _room_attribute(self.name, "Options")
+        options: type[msgspec.Struct] = _package_attribute(self.name, "Options")
         return options
 
     @property
     def analyse(self) -> _Analyse:
         """Function from `(profile, options)` to a frozen result or `Unavailable`."""
-        analyse: _Analyse = _room_attribute(self.name, "analyse")
+        analyse: _Analyse = _package_attribute(self.name, "analyse")
         return analyse
 
     @property
@@ -62,16 +62,18 @@ class Tool(Frozen, frozen=True, eq=True):
 
         The derivations are computed in parallel before the tool starts.
         """
-        needs: tuple[Callable[..., object], ...] = _room_attribute(self.name, "NEEDS")
+        needs: tuple[Callable[..., object], ...] = _package_attribute(
+            self.name, "NEEDS"
+        )
         return needs
 
     def analyse_as(self, producer: str) -> _Analyse:
         """Return the `analyse` that gives the own numbers of a producer in `compat`."""
-        analyse: _Analyse = _room_attribute(self.compat[producer], self.name)
+        analyse: _Analyse = _package_attribute(self.compat[producer], self.name)
         return analyse
 
 
-def _room_attribute(package: str, name: str) -> Any:
+def _package_attribute(package: str, name: str) -> Any:
     return getattr(import_module(f"stepscope.analysis.{package}"), name)
 
 

@@ -11,14 +11,14 @@ from stepscope.analysis.ops.rows import NO_COSTS, NO_OPS
 from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
-    room_reasons,
+    package_reasons,
     share_percent,
     tool_tables,
 )
 from stepscope.analysis.roofline_model.work import (
     MEASURED,
     kernel_work,
-    measured_alone,
+    measured_without_recording,
     op_work,
     ops_with_counters,
     unit_peaks,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
-_WHY: Final = room_reasons("roofline_model")
+_WHY: Final = package_reasons("roofline_model")
 
 _TABLES: Final = tool_tables("roofline_model")
 OP_ROWS: Final = _TABLES["ops"]
@@ -121,7 +121,9 @@ def analyse(
         not isinstance(profile.derived(host, kernels), Unavailable)
         for host in profile.hosts
     )
-    counted = kernel_work(profile, work) if on_device else measured_alone(profile)
+    counted = (
+        kernel_work(profile, work) if on_device else measured_without_recording(profile)
+    )
     if not len(work) and not len(counted):
         return next(iter(side.absent.values()), NO_OPS)
     if on_device:

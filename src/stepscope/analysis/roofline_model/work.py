@@ -262,7 +262,7 @@ def unit_peaks(row: dict[str, Any]) -> dict[str, float]:
     return {unit: rate for unit, rate in peaks.items() if rate}
 
 
-def measured_alone(profile: ProfileData) -> pl.DataFrame:
+def measured_without_recording(profile: ProfileData) -> pl.DataFrame:
     """Return the kernels of an Nsight Compute table without a recording.
 
     Times are those of the measurement; the device's peaks are unknown.

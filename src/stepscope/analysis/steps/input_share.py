@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.judging.input_verdict import HIGHLY, MODERATELY, NOT, UNKNOWN
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from stepscope.unavailable import Unavailable
 
-_WHY: Final = room_reasons("steps")
+_WHY: Final = package_reasons("steps")
 
 #: Code of a reason that does not count as lost time: the run has no device.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.analysis.steps.rows import HostSteps, host_steps
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_windows.windows import typical_rows
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("steps")
+_WHY: Final = package_reasons("steps")
 
 
 #: Maximum distance between the step starts of two hosts in lock step, in steps.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.input_pipeline.input_ops import input_ops
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-_WHY: Final = room_reasons("steps")
+_WHY: Final = package_reasons("steps")
 
 OWNER_COLUMNS: Final = tuple(f"{owner.name}_ps" for owner in OWNERS)
 #: Category of the time that no cause explains; it is always known.
-_REST: Final = OWNERS[-1].category
+_OTHER_CATEGORY: Final = OWNERS[-1].category
 #: Code of a reason that does not count as lost time: the run has no device.
 NO_DEVICE: Final = "NO_DEVICE_PLANE"
 #: Categories of device work; without a device, only host events can show them.
@@ -43,9 +43,9 @@ _BUSY: Final = frozenset(BUSY_OWNERS)
 #: Measures of a row in addition to its owners; they are averaged like owners.
 _MEASURES: Final = ("device_busy_ps", "device_working_ps", "idle_input_ps")
 
-UNASKED: Final = _WHY["unasked"]
+NO_BATCH_REQUESTS: Final = _WHY["unasked"]
 #: Owners whose time may contain batch production, if no batch request was recorded.
-UNTOLD: Final = ("between_ps", "unexplained_ps")
+UNKNOWN_CAUSE_COLUMNS: Final = ("between_ps", "unexplained_ps")
 
 
 class HostSteps(Frozen, frozen=True, dict=True):
@@ -147,7 +147,7 @@ def _host_steps(
         and may_hide_input(rows)
         and not shows_batch_requests(profile, host)
     ):
-        missing = {**missing, "input": UNASKED}
+        missing = {**missing, "input": NO_BATCH_REQUESTS}
     return HostSteps(host, detected, step_windows, charged, rows, any_device, missing)
 
 
@@ -208,7 +208,7 @@ def present_categories(
         if category == _BETWEEN_DEVICES and not _BUSY & set(known):
             # Without devices, waiting for other workers is in the rest category.
             continue
-        if known and (not lost or category == _REST or has_time):
+        if known and (not lost or category == _OTHER_CATEGORY or has_time):
             shown.add(category)
     return (
         [name for name in CATEGORIES if name in shown],
@@ -336,7 +336,7 @@ def may_hide_input(rows: pl.DataFrame) -> bool:
     waits = typical["input_ps"]
     if waits.null_count() or waits.sum():
         return False
-    return bool(typical.select(pl.sum_horizontal(UNTOLD).sum()).item())
+    return bool(typical.select(pl.sum_horizontal(UNKNOWN_CAUSE_COLUMNS).sum()).item())
 
 
 def step_number_at(profile: ProfileData, host: str, time_ps: int) -> int | None:

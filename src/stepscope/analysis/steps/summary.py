@@ -14,7 +14,7 @@ from stepscope.analysis.results.statistics import (
     Statistics,
     sample_statistics,
 )
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.analysis.steps.input_share import InputShare, share_of_rows
 from stepscope.analysis.steps.measured_hosts import measured_any_device, measured_rows
 from stepscope.analysis.steps.rows import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
-_WHY: Final = room_reasons("steps")
+_WHY: Final = package_reasons("steps")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

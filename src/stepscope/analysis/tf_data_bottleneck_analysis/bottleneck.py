@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, tool_tables
+from stepscope.analysis.results.tables import package_reasons, tool_tables
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("tf_data_bottleneck_analysis")
+_WHY: Final = package_reasons("tf_data_bottleneck_analysis")
 
 _TABLES: Final = tool_tables("tf_data_bottleneck_analysis")
 BOTTLENECK_ROWS: Final = _TABLES["bottlenecks"]

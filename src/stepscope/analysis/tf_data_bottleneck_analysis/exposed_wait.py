@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
@@ -16,7 +16,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("tf_data_bottleneck_analysis")
+_WHY: Final = package_reasons("tf_data_bottleneck_analysis")
 
 
 class ExposedWait(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ RULER_STEPS: Final[dict[str, pl.DataType]] = {
     "flags": pl.List(pl.String()),
 }
 #: Number of threads above which a section is initially collapsed.
-_MANY_THREADS: Final = 20
+_MAX_EXPANDED_THREADS: Final = 20
 
 
 class CounterTrack(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +118,9 @@ def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavail
         .group_by("section")
         .agg(pl.len().alias("threads"))
     )
-    collapsed = threads.filter(pl.col("threads") > _MANY_THREADS)["section"].to_list()
+    collapsed = threads.filter(pl.col("threads") > _MAX_EXPANDED_THREADS)[
+        "section"
+    ].to_list()
     return TrackCatalogue(
         host=host,
         begin_ps=begin,

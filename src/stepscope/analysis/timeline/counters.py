@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.timeline.spans import host_timeline, typed_frame
-from stepscope.analysis.timeline.tiles import MOST_TRACKS, tile_window
+from stepscope.analysis.timeline.tiles import MAX_TRACKS, tile_window
 from stepscope.derive.timeline.counters import counter_curves
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
@@ -74,8 +74,8 @@ def counter_tile(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    if not 0 < len(tracks) <= MOST_TRACKS:
-        raise BadUsage(f"one answer has 1 to {MOST_TRACKS} tracks, not {len(tracks)}")
+    if not 0 < len(tracks) <= MAX_TRACKS:
+        raise BadUsage(f"one answer has 1 to {MAX_TRACKS} tracks, not {len(tracks)}")
     begin, end = tile_window(level, index)
     curves, first = counter_curves_of(profile, host), shown.timeline.tracks.height
     chosen, samples = [], []

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.analysis.timeline.relatives import (
     KERNELS,
     Activity,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("timeline")
+_WHY: Final = package_reasons("timeline")
 
 #: A value that a producer attached to an event.
 Argument = int | float | str
@@ -50,7 +50,7 @@ Argument = int | float | str
 #: Derived views whose spans are single ops or lines of source.
 _VIEWS_OF_OPS: Final = ("framework_ops", "xla_ops", "source")
 #: Maximum number of partners listed; the launch call of a graph may have thousands.
-MOST_PARTNERS: Final = 100
+MAX_PARTNERS: Final = 100
 
 
 class Partner(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +155,7 @@ def details_of_span(
     items = np.array([item], np.int64)
     code = int(shown.name_codes(track, items)[0])
     about = shown.timeline.tracks.row(track, named=True)
-    looked_up = _looked_up(profile, host, shown, track=track, item=item)
+    looked_up = _table_fields(profile, host, shown, track=track, item=item)
     absent = {
         field: value
         for field, value in looked_up.items()
@@ -197,7 +197,7 @@ def details_of_span(
 
 
 # `Any`, because the fields of `SpanDetails` have different types.
-def _looked_up(
+def _table_fields(
     profile: ProfileData, host: str, shown: HostTimeline, *, track: int, item: int
 ) -> dict[str, Any]:
     """Return fields of a span from tables; `Unavailable` where a table is absent."""
@@ -299,7 +299,7 @@ def _flow_partners(
         flow_row < len(flows.device_event) and flows.device_event[flow_row] == event
     )
     launched = np.flatnonzero(flows.launch_event == event)
-    shown_here = launched[:MOST_PARTNERS]
+    shown_here = launched[:MAX_PARTNERS]
     launched_by = (
         _flow_partner(shown, flows.launch_event, flow_row) if is_device else None
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 #: Maximum number of arrows drawn at once; more would hide the timeline.
-MOST_FLOWS: Final = 2_000
+MAX_FLOWS: Final = 2_000
 #: Columns of `TrackFlows.flows`.
 FLOW_COLUMNS: Final[dict[str, pl.DataType]] = {
     "launch_track": pl.Int32(),
@@ -45,7 +45,7 @@ class TrackFlows(msgspec.Struct, frozen=True, kw_only=True):
             requested, only its arrows.
         left_out: Number of these arrows that are not in `flows`.
         flows: Columns `FLOW_COLUMNS`, by row of the device event. If the window has
-            more than `MOST_FLOWS` arrows, `flows` contains those with the longest wait
+            more than `MAX_FLOWS` arrows, `flows` contains those with the longest wait
             between the end of the call and the start on the device.
     """
 
@@ -98,9 +98,9 @@ def track_flows(
         inside &= shown.timeline.line(track) is None
     chosen = np.flatnonzero(inside)
     count = len(chosen)
-    if count > MOST_FLOWS:
+    if count > MAX_FLOWS:
         wait = began[chosen] - called[chosen]
-        longest = np.argpartition(wait, count - MOST_FLOWS)[count - MOST_FLOWS :]
+        longest = np.argpartition(wait, count - MAX_FLOWS)[count - MAX_FLOWS :]
         chosen = np.sort(chosen[longest])
     timeline = shown.timeline
     launches = timeline.flows.launch_event[chosen].astype(np.int64)

@@ -22,7 +22,7 @@ _OF_DEVICES: Final = ("stream", "core")
 _OF_HOSTS: Final = ("thread",)
 
 
-class Spot(msgspec.Struct, frozen=True, kw_only=True):
+class BestSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A time range, and the span that shows it best.
 
     Attributes:
@@ -48,7 +48,7 @@ def best_spot(
     start_ps: int,
     end_ps: int,
     names: Collection[str] = (),
-) -> Spot:
+) -> BestSpan:
     """Find the span that shows a time range best.
 
     Args:
@@ -56,7 +56,9 @@ def best_spot(
         track: Name of the range's track; None if unknown.
         names: Names of spans that the range is about.
     """
-    no_span = Spot(track=None, item=None, start_ps=start_ps, dur_ps=end_ps - start_ps)
+    no_span = BestSpan(
+        track=None, item=None, start_ps=start_ps, dur_ps=end_ps - start_ps
+    )
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return no_span

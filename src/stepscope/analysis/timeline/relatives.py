@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tables import package_reasons
 from stepscope.analysis.timeline.spans import Place
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-_WHY: Final = room_reasons("timeline")
+_WHY: Final = package_reasons("timeline")
 
 #: Maximum number of children listed; a span around a whole program may have thousands.
-MOST_CHILDREN = 100
+MAX_CHILDREN = 100
 
 _SHAPED: Final = (
     "registers",
@@ -251,7 +251,7 @@ class Family(NamedTuple):
 
     Attributes:
         self_ps: Duration without the time of nested spans.
-        children: The first `MOST_CHILDREN` spans directly inside the span.
+        children: The first `MAX_CHILDREN` spans directly inside the span.
     """
 
     self_ps: int
@@ -313,7 +313,7 @@ def span_family(
         parent=None if parent < 0 else shown.place_of_item(track, parent),
         children=tuple(
             shown.place_of_item(track, child)
-            for child in inside[:MOST_CHILDREN].tolist()
+            for child in inside[:MAX_CHILDREN].tolist()
         ),
         children_count=len(inside),
     )

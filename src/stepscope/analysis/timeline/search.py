@@ -41,7 +41,7 @@ class Direction(Enum):
     PREVIOUS = "previous"
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class TextMatches(msgspec.Struct, frozen=True, kw_only=True):
     """How often a text occurs in the names of spans.
 
     Attributes:
@@ -60,7 +60,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     names: pl.DataFrame
 
 
-def count_spans(profile: ProfileData, host: str, text: str) -> Found | Unavailable:
+def count_spans(
+    profile: ProfileData, host: str, text: str
+) -> TextMatches | Unavailable:
     """Count the spans whose displayed or full name contains a text.
 
     Case does not matter, except in a text `/…/`, which is a regular expression.
@@ -88,7 +90,7 @@ def count_spans(profile: ProfileData, host: str, text: str) -> Found | Unavailab
         ]
     )
     schema = {"track": pl.Int32(), "count": pl.Int64(), "total_ps": pl.Int64()}
-    return Found(
+    return TextMatches(
         host=host,
         text=text,
         count=int(by_name.sum()),

@@ -41,7 +41,7 @@ EVENT_COLUMNS: Final[dict[str, pl.DataType]] = {
 }
 
 #: Maximum number of names per list of sums; one nameless row has the sum of the rest.
-MOST_NAMES: Final = 100
+MAX_NAMES: Final = 100
 #: Columns of `WindowTotals.owners`.
 OWNER_TOTALS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),  # null for the step threads of a host without devices
@@ -51,7 +51,7 @@ OWNER_TOTALS: Final[dict[str, pl.DataType]] = {
 }
 #: Columns of the sums by name.
 SUMS: Final[dict[str, pl.DataType]] = {
-    "name": pl.String(),  # null for the sum of names beyond `MOST_NAMES`
+    "name": pl.String(),  # null for the sum of names beyond `MAX_NAMES`
     "count": pl.Int64(),
     "time_ps": pl.Int64(),
 }
@@ -63,7 +63,7 @@ _KERNELS: Final = [
 _NO_OP: Final = [int(OpEvidence.COPY), int(OpEvidence.NONE)]
 
 
-class Chosen(NamedTuple):
+class TrackSelection(NamedTuple):
     """Spans of one track that overlap with a window, by item; arrays of equal length.
 
     Attributes:
@@ -112,7 +112,7 @@ def chosen_spans(
     end_ps: int,
     tracks: Sequence[int] = (),
     all_rows: bool = True,
-) -> Iterator[Chosen]:
+) -> Iterator[TrackSelection]:
     """Yield, track by track, the spans that begin in a window or extend into it.
 
     Args:
@@ -138,7 +138,7 @@ def chosen_spans(
         start, dur = index.start_ps[positions], index.dur_ps[positions]
         inside = np.minimum(start + dur, end_ps) - np.maximum(start, begin_ps)
         code = type_[items] if line is None else line.spans.name[positions]
-        yield Chosen(track, items, start, dur, np.maximum(inside, 0), code)
+        yield TrackSelection(track, items, start, dur, np.maximum(inside, 0), code)
 
 
 def spans_in_view(
@@ -430,9 +430,9 @@ def _largest_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
         .sort(["time_ps", "count", "name"], descending=[True, True, False])
         .select(pl.col(name).cast(dtype) for name, dtype in SUMS.items())
     )
-    if sums.height <= MOST_NAMES:
+    if sums.height <= MAX_NAMES:
         return sums
-    remainder = sums.slice(MOST_NAMES).select(
+    remainder = sums.slice(MAX_NAMES).select(
         pl.lit(None, pl.String).alias("name"), pl.col("count", "time_ps").sum()
     )
-    return pl.concat((sums.head(MOST_NAMES), remainder))
+    return pl.concat((sums.head(MAX_NAMES), remainder))

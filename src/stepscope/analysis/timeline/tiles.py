@@ -47,9 +47,9 @@ SLICE_COLUMNS: Final[dict[str, pl.DataType]] = {
     "category": pl.UInt8(),
 }
 #: Maximum number of spans that one call unfolds.
-MOST_UNFOLDED: Final = 10_000
+MAX_UNFOLDED: Final = 10_000
 #: Maximum number of tracks in one answer.
-MOST_TRACKS: Final = 64
+MAX_TRACKS: Final = 64
 
 
 class Rows(Enum):
@@ -169,13 +169,13 @@ def track_tiles(
     """Return the same tile of some tracks.
 
     Args:
-        tracks: 1 to `MOST_TRACKS` rows of the timeline's tracks.
+        tracks: 1 to `MAX_TRACKS` rows of the timeline's tracks.
 
     Raises:
         BadUsage: As for `track_tile`; or no track, or too many tracks, are requested.
     """
-    if not 0 < len(tracks) <= MOST_TRACKS:
-        raise BadUsage(f"one answer has 1 to {MOST_TRACKS} tracks, not {len(tracks)}")
+    if not 0 < len(tracks) <= MAX_TRACKS:
+        raise BadUsage(f"one answer has 1 to {MAX_TRACKS} tracks, not {len(tracks)}")
     begin, end = tile_window(level, index)
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
@@ -243,7 +243,7 @@ def track_window(
 def unfold_slice(
     profile: ProfileData, host: str, *, track: int, first: int, count: int
 ) -> TrackSlices | Unavailable:
-    """Return the spans that one slice represents, at most `MOST_UNFOLDED` of them.
+    """Return the spans that one slice represents, at most `MAX_UNFOLDED` of them.
 
     Args:
         track: Row of the timeline's tracks.
@@ -261,7 +261,7 @@ def unfold_slice(
     row = int(np.searchsorted(edges, first, side="right")) - 1
     if count < 1 or not 0 <= row < len(edges) - 1 or first + count > edges[row + 1]:
         raise BadUsage(f"track {track} has no {count} spans from {first} on in one row")
-    position = np.arange(first, first + min(count, MOST_UNFOLDED))
+    position = np.arange(first, first + min(count, MAX_UNFOLDED))
     span_rows = index.rows[position].astype(np.int64)
     start, dur = index.start_ps[span_rows], index.dur_ps[span_rows]
     ones, item = np.ones(len(span_rows), np.int64), span_rows + index.first_item

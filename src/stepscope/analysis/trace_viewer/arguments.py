@@ -63,7 +63,7 @@ class Arguments(NamedTuple):
     texts: Sequence[str]
 
 
-class Told(NamedTuple):
+class DerivedValues(NamedTuple):
     """Values of one name that are derived, not recorded with the spans.
 
     Attributes:
@@ -95,7 +95,11 @@ class ArgumentSource(Frozen, frozen=True):
     of_devices: int
 
     def arguments_of_events(
-        self, begin: int, types: Int32s, on_host: Bools, derived_values: Sequence[Told]
+        self,
+        begin: int,
+        types: Int32s,
+        on_host: Bools,
+        derived_values: Sequence[DerivedValues],
     ) -> Arguments:
         """Return the values of consecutive events.
 
@@ -169,7 +173,7 @@ def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
 
 
 def gather_arguments(
-    trace: TraceData, rows: StatRows | None, derived_values: Sequence[Told]
+    trace: TraceData, rows: StatRows | None, derived_values: Sequence[DerivedValues]
 ) -> Arguments:
     """Sort values by span: the group first, then recorded values, then derived ones.
 
@@ -278,7 +282,7 @@ def _recorded_frame(trace: TraceData, rows: StatRows, texts: list[str]) -> pl.Da
     )
 
 
-def _derived_frame(each: Told, number: int, texts: list[str]) -> pl.DataFrame:
+def _derived_frame(each: DerivedValues, number: int, texts: list[str]) -> pl.DataFrame:
     count = len(each.span)
     if isinstance(each.values, np.ndarray):
         real = each.values.dtype == np.float64

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.trace_viewer.arguments import (
-    Told,
+    DerivedValues,
     argument_source,
     gather_arguments,
 )
@@ -189,7 +189,7 @@ class _Host:
     def _recorded_piece(self, begin: int, end: int) -> SpanPiece:
         part = slice(begin, end)
         timeline, track = self._trace.timeline, self._track[part]
-        process, thread = self._trace.places_of_spans(
+        process, thread = self._trace.threads_of_spans(
             self._shown[track], timeline.row[part]
         )
         types = self._type[part]
@@ -223,7 +223,7 @@ class _Host:
 
     def _derived_piece(self, begin: int, end: int) -> SpanPiece:
         part, slices = slice(begin, end), self._trace.timeline.slices
-        process, thread = self._trace.places_of_spans(
+        process, thread = self._trace.threads_of_spans(
             slices.track[part], slices.row[part]
         )
         derived = [*self._full_names(slices.name[part])]
@@ -240,14 +240,15 @@ class _Host:
                 known = values.is_not_null().to_numpy()
                 numbers = values.drop_nulls().to_numpy()
                 if len(numbers):
-                    derived.append(Told(name, span[known], numbers))
+                    derived.append(DerivedValues(name, span[known], numbers))
         stats = self._trace.timeline.launch_stats.filter(
             pl.col("slice").is_between(begin, end, closed="left")
         )
         if len(stats):
             span = ints(stats, "slice") - begin
             derived += [
-                Told(each.name, span, each.to_numpy()) for each in launch_values(stats)
+                DerivedValues(each.name, span, each.to_numpy())
+                for each in launch_values(stats)
             ]
         count = end - begin
         none = np.empty(0, np.int64)
@@ -264,15 +265,15 @@ class _Host:
             (none, none),
         )
 
-    def _full_names(self, code: Int32s) -> list[Told]:
+    def _full_names(self, code: Int32s) -> list[DerivedValues]:
         """Return the full names of spans that are shown with a shorter name."""
         full = self._trace.timeline.full_names.gather(code)
         span = np.flatnonzero(full.is_not_null().to_numpy())
         if not len(span):
             return []
-        return [Told("long_name", span, full.gather(span).to_list())]
+        return [DerivedValues("long_name", span, full.gather(span).to_list())]
 
-    def _activity_values(self, begin: int, end: int) -> list[Told]:
+    def _activity_values(self, begin: int, end: int) -> list[DerivedValues]:
         known = self._activity
         if known is None:
             return []
@@ -287,13 +288,13 @@ class _Host:
             derived += _step_labels(self._steps, span[step >= 0], step[step >= 0])
         op = known.op_name.gather(known.op[part])
         named = op.is_not_null().to_numpy()
-        derived.append(Told("op", span[named], op.drop_nulls().to_list()))
+        derived.append(DerivedValues("op", span[named], op.drop_nulls().to_list()))
         size, dur_ps = known.size[part], self._dur_ps[begin:end][span]
         copies = (size >= 0) & (dur_ps > 0)
-        derived.append(Told("copied_bytes", span[size >= 0], size[size >= 0]))
+        derived.append(DerivedValues("copied_bytes", span[size >= 0], size[size >= 0]))
         # One byte per picosecond is 1000 gigabytes per second.
         rate = size[copies] / dur_ps[copies] * 1000
-        derived.append(Told("gigabytes_per_s", span[copies], rate))
+        derived.append(DerivedValues("gigabytes_per_s", span[copies], rate))
         return [each for each in derived if len(each.span)]
 
 
@@ -360,8 +361,8 @@ def _activity_facts(
     )
 
 
-def _step_labels(steps: Steps, span: Int64s, step: Int32s) -> list[Told]:
+def _step_labels(steps: Steps, span: Int64s, step: Int32s) -> list[DerivedValues]:
     if not len(span):
         return []
     names = pl.Series(step_names(steps), dtype=pl.String)
-    return [Told("step", span, names.gather(step).to_list())]
+    return [DerivedValues("step", span, names.gather(step).to_list())]

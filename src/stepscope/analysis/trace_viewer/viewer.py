@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, tool_tables
+from stepscope.analysis.results.tables import package_reasons, tool_tables
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
 
-_WHY: Final = room_reasons("trace_viewer")
+_WHY: Final = package_reasons("trace_viewer")
 
 _TABLES: Final = tool_tables("trace_viewer")
 TRACE_TRACKS: Final = _TABLES["tracks"]
@@ -41,9 +41,9 @@ NEEDS: Final = (trace_timeline,)
 
 #: Kind of section → first process number; a device with an ordinal has the number 1 +
 #: ordinal. Definition: docs/tools/trace_viewer.md#the-json.
-_FIRST: Final = {"device": 501, "host": 701, "other": 801}
+_FIRST_PROCESS_NUMBERS: Final = {"device": 501, "host": 701, "other": 801}
 #: Distance between the process numbers of two hosts of a run.
-_PER_HOST: Final = 1000
+_PROCESS_NUMBERS_PER_HOST: Final = 1000
 _ORDINALS: Final = 500
 _LANE_NAMES: Final = {"main": "", "overlap": " · overlap", "undrawn": " · bookkeeping"}
 
@@ -64,7 +64,7 @@ class HostTrace(Frozen, frozen=True):
     threads: pl.DataFrame
     offset_ps: int
 
-    def places_of_spans(self, track: Int32s, row: Int32s) -> tuple[Int32s, Int32s]:
+    def threads_of_spans(self, track: Int32s, row: Int32s) -> tuple[Int32s, Int32s]:
         """Return process and thread of spans, from their track and row inside it."""
         row_range = np.int64(2**32)
         lanes = ints(self.threads, "track") * row_range + ints(
@@ -82,12 +82,12 @@ def host_traces(profile: ProfileData) -> tuple[list[HostTrace], dict[str, Unavai
     offsets = clock_offsets(profile)
     timelines, absent = derived_by_host(profile, trace_timeline)
     traces: list[HostTrace] = []
-    per_host = _PER_HOST if len(profile.hosts) > 1 else 0
+    per_host = _PROCESS_NUMBERS_PER_HOST if len(profile.hosts) > 1 else 0
     for host, timeline in timelines.items():
         first = per_host * (1 + profile.hosts.index(host))
         taken: dict[int, None] = {}
         for kind, device in timeline.sections.select("kind", "device").iter_rows():
-            number = _FIRST[kind]
+            number = _FIRST_PROCESS_NUMBERS[kind]
             if kind == "device" and device is not None and device < _ORDINALS:
                 number = 1 + device
             while number in taken:
@@ -275,13 +275,13 @@ def _track_rows(profile: ProfileData, trace: HostTrace, counts: Int64s) -> pl.Da
         )
         drawn = shown if own else stop - begin
         first = int(starts[0]) + trace.offset_ps
-        parts = range(0, len(starts), _TOGETHER)
+        parts = range(0, len(starts), _SPANS_PER_PART)
         last = (
             max(
                 int(
                     (
-                        starts[first_row : first_row + _TOGETHER]
-                        + durs[first_row : first_row + _TOGETHER]
+                        starts[first_row : first_row + _SPANS_PER_PART]
+                        + durs[first_row : first_row + _SPANS_PER_PART]
                     ).max()
                 )
                 for first_row in parts
@@ -334,7 +334,7 @@ def _section_rows(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
 
 #: Number of spans processed at a time, so that intermediate arrays stay in a cache and
 #: need no new memory pages.
-_TOGETHER: Final = 1 << 16
+_SPANS_PER_PART: Final = 1 << 16
 
 
 def _visibility_counts(profile: ProfileData, trace: HostTrace) -> Int64s:

@@ -35,8 +35,8 @@ _STAGES: Final = {
     "/jax/core/compile/backend_compile_duration": "compile",
 }
 #: Minimum seconds of a stage; JAX's many small internal functions take less.
-_LEAST_S: Final = 0.001
-_RING: Final = 8_192
+_MIN_STAGE_S: Final = 0.001
+_RING_ROWS: Final = 8_192
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_US: Final = 1_000
 
@@ -51,7 +51,7 @@ class CompilationsCollector:
 
     def __init__(self) -> None:
         self._clock: ClockPair | None = None
-        self._rows: deque[_Row] = deque(maxlen=_RING)
+        self._rows: deque[_Row] = deque(maxlen=_RING_ROWS)
         self._names = ThreadNames()
         self._monitoring: Any = None
 
@@ -106,7 +106,7 @@ class CompilationsCollector:
 
     def _on_duration(self, event: str, seconds: float, **details: object) -> None:
         stage = _STAGES.get(event)
-        if stage is None or seconds < _LEAST_S:
+        if stage is None or seconds < _MIN_STAGE_S:
             return
         end_ns = recorder.clock_ns()
         name = str(details.get("fun_name", "a function"))

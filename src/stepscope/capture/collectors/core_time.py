@@ -26,7 +26,7 @@ _READ_BYTES: Final = 96
 #: Number of fields in `schedstat`: time on a core, time ready, time slices.
 _FIELDS: Final = 3
 #: Ranges that are at most this many ns apart are merged.
-_SLACK_NS: Final = 500_000
+_MAX_GAP_TO_MERGE_NS: Final = 500_000
 
 
 class Reading(NamedTuple):
@@ -134,7 +134,7 @@ class CoreClocks:
             # The thread was on a core nearly all the time since then. The remainder is
             # too short to show that the thread was ready or waited.
             computes = known is not None and (
-                (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _SLACK_NS
+                (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _MAX_GAP_TO_MERGE_NS
             )
             if known is None or not (computes or self._before.get(thread) == ran_ns):
                 known = self._read_delay(file, at_ns, ran_ns)
@@ -189,7 +189,7 @@ def _open_own_file(path: str) -> OwnFile | None:
         return None
 
 
-class Seen(NamedTuple):
+class CoreTimes(NamedTuple):
     """When a thread's clocks were read, and when the thread needed a core.
 
     Attributes:
@@ -238,7 +238,7 @@ class _Thread:
 
 
 def _add_range(ranges: list[tuple[int, int]], begin: int, end: int) -> None:
-    while ranges and ranges[-1][1] + _SLACK_NS >= begin:
+    while ranges and ranges[-1][1] + _MAX_GAP_TO_MERGE_NS >= begin:
         before = ranges.pop()
         begin, end = min(begin, before[0]), max(end, before[1])
     ranges.append((begin, end))
@@ -258,10 +258,10 @@ class CoreTime:
         else:
             known.add_reading(reading)
 
-    def take_times(self) -> list[Seen]:
+    def take_times(self) -> list[CoreTimes]:
         """Return the ranges since the last call; the next ranges begin at their end."""
         ranges = [
-            Seen(
+            CoreTimes(
                 thread,
                 known.begin_ns,
                 known.last.at_ns,
@@ -286,7 +286,7 @@ class CoreTime:
 #: tenths of a millisecond, and system timers add about 50 µs: less would gain little.
 _PROMPT_S: Final = 0.00002
 #: A thread on a core for at most this share of the time counts as waiting.
-_WAITS: Final = 0.05
+_MAX_BUSY: Final = 0.05
 
 
 class _Switching:
@@ -298,7 +298,7 @@ class _Switching:
         self._ran_ns: dict[int, int] = {}
 
     def update_interval(self) -> None:
-        if not self._main_runs_alone():
+        if not self._others_only_waited():
             self.restore_interval()
         elif self._usual_s is None and sys.getswitchinterval() > _PROMPT_S:
             self._usual_s = sys.getswitchinterval()
@@ -312,7 +312,7 @@ class _Switching:
         if usual_s is not None and is_unchanged:
             sys.setswitchinterval(usual_s)
 
-    def _main_runs_alone(self) -> bool:
+    def _others_only_waited(self) -> bool:
         """Return whether all other threads have only waited since the last call.
 
         A new thread's time on a core is compared with the main thread's whole time.
@@ -337,7 +337,7 @@ class _Switching:
             if thread not in before:
                 elapsed_ns = core_time_ns(os.getpid()) or 0
             ran_ns = self._ran_ns[thread] = core_time_ns(thread) or 0
-            all_waited &= ran_ns - before.get(thread, 0) <= _WAITS * elapsed_ns
+            all_waited &= ran_ns - before.get(thread, 0) <= _MAX_BUSY * elapsed_ns
         return all_waited
 
 

@@ -92,7 +92,7 @@ class Entrance(NamedTuple):
     starts: str
 
 
-class GivesWay(abc.ABC):
+class Framework(abc.ABC):
     """Base of the framework collectors; subclasses implement the framework's part.
 
     Attributes:
@@ -210,7 +210,7 @@ class GivesWay(abc.ABC):
     def program_profiler(self) -> str | None:
         """Return the name of the program's own profiler that runs now, or None."""
 
-    def _give_way(self, to: str) -> None:
+    def _yield_to_program(self, to: str) -> None:
         # A forked child does not continue the recordings of its parent.
         if os.getpid() != self._process:
             return
@@ -241,7 +241,7 @@ class GivesWay(abc.ABC):
         # `wraps` also copies the attributes of a class, for code that reads them.
         @functools.wraps(original)
         def enter_and_give_way(*args: Any, **kwargs: Any) -> Any:
-            self._give_way(starts)
+            self._yield_to_program(starts)
             with NO_FRAME:
                 return original(*args, **kwargs)
 
@@ -263,7 +263,7 @@ class FrameworkRecording(Protocol):
         """Abandon the recording as the process ends, unread if possible."""
 
 
-class GivesXSpace(GivesWay):
+class XSpaceCollector(Framework):
     """Base of collectors whose framework returns an XSpace with annotations."""
 
     def __init__(self) -> None:

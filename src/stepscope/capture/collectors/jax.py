@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope.capture.collectors.giving_way import (
     Entrance,
     FrameworkRecording,
-    GivesXSpace,
     OpenRecordings,
+    XSpaceCollector,
 )
 from stepscope.capture.temporary import make_folder
 
@@ -33,7 +33,7 @@ _OWN: Final = "the program's own JAX profiler"
 _SERVER: Final = "the program's own JAX profiler server"
 
 
-class JaxCollector(GivesXSpace):
+class JaxCollector(XSpaceCollector):
     """Collector that records with JAX's profiler if JAX is imported."""
 
     name = "jax"

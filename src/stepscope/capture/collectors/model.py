@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: Maximum CPU seconds of the search through the program's objects, for which the
 #: program waits, and number of objects examined between two readings of the clock.
 _SEARCH_S: Final = 1.0
-_AT_ONCE: Final = 2**16
+_OBJECTS_PER_CHECK: Final = 2**16
 
 
 class _TooManyObjects(Exception):
@@ -93,7 +93,7 @@ def _trained_models() -> list[Any]:
         compiled = [
             model for model in of_keras if getattr(model, "optimizer", None) is not None
         ]
-        outer = _whole_models(compiled or of_keras)
+        outer = _outermost_models(compiled or of_keras)
         if len(outer) == 1 or (compiled and outer):
             return outer
     # Take the modules that an optimizer trains, or else the only module.
@@ -104,7 +104,7 @@ def _trained_models() -> list[Any]:
         for group in optimizer.param_groups
         for parameter in group["params"]
     }
-    outer = _whole_models(model for model in models if hasattr(model, "parameters"))
+    outer = _outermost_models(model for model in models if hasattr(model, "parameters"))
     trained = [
         model for model in outer if any(id(p) in updated for p in _weights_of(model))
     ]
@@ -119,14 +119,14 @@ def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
     # run code of the program.
     wanted: dict[int, bool] = {}
     matches: list[Any] = []
-    for first in range(0, len(objects), _AT_ONCE):
+    for first in range(0, len(objects), _OBJECTS_PER_CHECK):
         if time.thread_time() > until_s:
             raise _TooManyObjects(
                 f"no model is described: in {_SEARCH_S:g} s only {first:,} of the "
                 f"program's {len(objects):,} objects were searched for it. Name it "
                 "with stepscope.describe(model)"
             )
-        some = objects[first : first + _AT_ONCE]
+        some = objects[first : first + _OBJECTS_PER_CHECK]
         of_type = list(map(id, map(type, some)))
         for key, sample in dict(zip(of_type, some, strict=True)).items():
             if key not in wanted:
@@ -135,7 +135,7 @@ def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
     return matches
 
 
-def _whole_models(models: Iterable[Any]) -> list[Any]:
+def _outermost_models(models: Iterable[Any]) -> list[Any]:
     """Return models that are not parts of others: those with additional variables."""
     sized = [(model, {id(weight) for weight in _weights_of(model)}) for model in models]
     outer: list[Any] = []

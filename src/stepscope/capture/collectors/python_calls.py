@@ -42,7 +42,7 @@ _Note = tuple[int, int, "CodeType", bool]
 #: Name, begin and end in ns, thread id and stats of a call.
 _Row = tuple[str, int, int, int, "dict[str, object]"]
 #: Number of notes that are stored between two measurements of the storing time.
-_AT_ONCE: Final = 20_000
+_NOTES_PER_CHECK: Final = 20_000
 
 
 class PythonCallsCollector(Collector):
@@ -119,7 +119,7 @@ class PythonCallsCollector(Collector):
         left = len(self._notes)
         while left:
             before_s = time.thread_time()
-            slice_of = min(left, _AT_ONCE)
+            slice_of = min(left, _NOTES_PER_CHECK)
             left -= slice_of
             notes = [self._notes.popleft() for _ in range(slice_of)]
             calls += self._calls.match_exits(

@@ -23,10 +23,10 @@ from stepscope._core import recorder, wire
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.core_time import CoreClocks, CoreTime, switching
 from stepscope.capture.collectors.sampled_frames import (
-    RING_LOOKS,
+    RING_SAMPLES,
     EndedFrames,
     FrameStore,
-    Look,
+    Sample,
     sample_times,
 )
 from stepscope.capture.ground.annotate import annotating_threads
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from stepscope._core.recorder import Stack
-    from stepscope.capture.collectors.core_time import Reading, Seen
+    from stepscope.capture.collectors.core_time import CoreTimes, Reading
     from stepscope.capture.collectors.sampled_frames import Frame
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.functions import CodeLine
@@ -64,14 +64,14 @@ _CRASHES: Final = 0x030C_0000
 #: A sample that is more ns late than this had to wait for the interpreter's lock.
 _HELD_NS: Final = 300_000
 #: Maximum frames per sample; deeper frames count as part of the last one kept.
-_MOST_FRAMES: Final = 128
+_MAX_FRAMES: Final = 128
 #: Maximum number of sampled threads that neither annotate nor are the main thread.
-_MOST_BESIDE: Final = 8
+_MAX_OTHER_THREADS: Final = 8
 #: Folder of the code that starts, stores and stops a recording on program threads.
 _RECORDING: Final = str(Path(__file__).resolve().parents[1] / "recording")
 #: Outermost code of every thread that Python starts, even before it is registered.
-_PYTHONS_OWN: Final = threading.Thread._bootstrap.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - has no public name
-_NOTHING: Final[Stack] = ([], [])
+_THREAD_BOOTSTRAP: Final = threading.Thread._bootstrap.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - has no public name
+_EMPTY: Final[Stack] = ([], [])
 
 
 class _Raw(NamedTuple):
@@ -101,7 +101,7 @@ class PythonSamplesCollector:
         self._hz = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._samples: deque[_Raw] = deque(maxlen=RING_LOOKS)
+        self._samples: deque[_Raw] = deque(maxlen=RING_SAMPLES)
         #: Sampled threads: Python's id and the system's id.
         self._threads: Sequence[tuple[int, int]] = ()
         #: Python's ids of all threads that Python started or knows.
@@ -117,7 +117,7 @@ class PythonSamplesCollector:
         self._parallel: set[int] = set()
         self._clocks = CoreClocks()
         self._core_time = CoreTime()
-        self._readings: deque[list[Reading]] = deque(maxlen=RING_LOOKS)
+        self._readings: deque[list[Reading]] = deque(maxlen=RING_SAMPLES)
         self._names = ThreadNames()
         self._functions = FunctionNames()
         self._lines = LinesOfCode()
@@ -192,7 +192,7 @@ class PythonSamplesCollector:
         failed = (self._failure,) if self._failure else ()
         return Collected(spooled.xspace + last.xspace, failed)
 
-    def _program_sample(self, raw: _Raw) -> Look[CodeLine]:
+    def _program_sample(self, raw: _Raw) -> Sample[CodeLine]:
         thread, due_ns, at_ns, codes, offsets = raw
         # A long operation that is not a call, such as freeing a large array, releases
         # the interpreter's lock only where the next function begins. A late sample at
@@ -207,7 +207,7 @@ class PythonSamplesCollector:
                 stack.append(self._lines.code_line(code, offset))
             elif code.co_filename.startswith(_RECORDING):
                 break
-        return Look(thread, due_ns, at_ns, stack)
+        return Sample(thread, due_ns, at_ns, stack)
 
     def _choose_threads(self) -> None:
         """Choose the main thread, annotating threads, and some others for sampling."""
@@ -233,7 +233,7 @@ class PythonSamplesCollector:
             if thread.ident in numbers.keys() - driving.keys()
             and not thread.name.startswith(OWN_THREADS)
         ]
-        extra = extra[:_MOST_BESIDE]
+        extra = extra[:_MAX_OTHER_THREADS]
         self._parallel = (self._parallel | {no for _, no in extra}) - set(
             driving.values()
         )
@@ -268,37 +268,34 @@ class PythonSamplesCollector:
         before, self._visiting = self._visiting, set()
         for thread, stack in stacks.items():
             codes, _ = stack
-            if not codes or codes[0] is _PYTHONS_OWN:
+            if not codes or codes[0] is _THREAD_BOOTSTRAP:
                 continue
             self._visiting.add(thread)
             if thread not in before and self._sampled_ns:
                 # The thread ran no function at the last sample.
-                self._keep_sample(thread, self._sampled_ns, self._sampled_ns, _NOTHING)
+                self._keep_sample(thread, self._sampled_ns, self._sampled_ns, _EMPTY)
             self._keep_sample(thread, due_ns, at_ns, stack)
         for thread in before - self._visiting:
-            self._keep_sample(thread, due_ns, at_ns, _NOTHING)
+            self._keep_sample(thread, due_ns, at_ns, _EMPTY)
 
     def _keep_sample(self, thread: int, due_ns: int, at_ns: int, stack: Stack) -> None:
         codes, offsets = stack
-        outer = codes[:_MOST_FRAMES], offsets[:_MOST_FRAMES]
+        outer = codes[:_MAX_FRAMES], offsets[:_MAX_FRAMES]
         self._samples.append(_Raw(thread, min(due_ns, at_ns), at_ns, *outer))
 
     def _write_ended(
-        self, ended: EndedFrames, clock: ClockPair, core_times: Sequence[Seen] = ()
+        self, ended: EndedFrames, clock: ClockPair, core_times: Sequence[CoreTimes] = ()
     ) -> Fragment:
+        parallel = self._parallel
         if self._on_frames is not None:
             self._on_frames(
-                [
-                    frame
-                    for frame in ended.functions
-                    if frame.thread not in self._parallel
-                ]
+                [frame for frame in ended.functions if frame.thread not in parallel]
             )
         if not any(ended) and not core_times:
             return Fragment(b"", 0)
 
         def samples_line(thread: int, is_line: bool) -> SamplesLine | None:  # noqa: FBT001 - signature of a callback
-            is_parallel = thread in self._parallel
+            is_parallel = thread in parallel
             if is_line and is_parallel:
                 return None
             kind: SamplesKind = "functions_beside" if is_parallel else "functions"
@@ -316,7 +313,7 @@ class PythonSamplesCollector:
         return Fragment(space.to_bytes(), len(begins), min(begins))
 
     def _write_core_time(
-        self, plane: PlaneBuilder, times: Seen, clock: ClockPair
+        self, plane: PlaneBuilder, times: CoreTimes, clock: ClockPair
     ) -> None:
         known = times.thread != OTHER_THREADS
         name = self._names.thread_name(times.thread) if known else "other threads"

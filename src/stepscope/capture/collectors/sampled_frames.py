@@ -35,10 +35,10 @@ class _LineOfCode(Protocol):
 Line = TypeVar("Line", bound=_LineOfCode)
 
 #: Maximum number of threads; beyond it, those that have ended are dropped.
-_MOST_THREADS: Final = 4_096
+_MAX_THREADS: Final = 4_096
 
 
-class Look(NamedTuple, Generic[Code]):
+class Sample(NamedTuple, Generic[Code]):
     """One sample of a thread's stack.
 
     Attributes:
@@ -77,14 +77,14 @@ class SampledFrames(Generic[Code]):
     def __init__(self) -> None:
         self._stacks: dict[int, _Stack[Code]] = {}
 
-    def add_sample(self, sample: Look[Code]) -> list[Frame[Code]]:
+    def add_sample(self, sample: Sample[Code]) -> list[Frame[Code]]:
         """Return the frames that ended between the thread's last sample and this one.
 
         Frames end halfway between the last sample and the time at which this sample was
         due. A sample is late if the thread kept the interpreter's lock; the delay
         belongs to the functions that the late sample shows.
         """
-        if len(self._stacks) > _MOST_THREADS:
+        if len(self._stacks) > _MAX_THREADS:
             # Drop threads that have ended: their stacks are empty.
             self._stacks = {
                 thread: known for thread, known in self._stacks.items() if known.frames
@@ -125,7 +125,7 @@ class SampledFrames(Generic[Code]):
 
 
 #: Maximum number of samples between two flushes, which occur five times a second.
-RING_LOOKS: Final = 4_096
+RING_SAMPLES: Final = 4_096
 
 _NS_PER_S: Final = 1_000_000_000
 #: Samples are shifted by up to a quarter of a period, so that they do not synchronize
@@ -177,12 +177,12 @@ class FrameStore(Generic[Line]):
         self._ended = EndedFrames([], [])
         self._stored_ns = 0
 
-    def add_sample(self, sample: Look[Line]) -> None:
+    def add_sample(self, sample: Sample[Line]) -> None:
         """Add a sample; the samples of a thread must be in time order."""
         functions: list[Any] = [line.code for line in sample.stack]
         self._ended.functions.extend(
             self._functions.add_sample(
-                Look(sample.thread, sample.due_ns, sample.at_ns, functions)
+                Sample(sample.thread, sample.due_ns, sample.at_ns, functions)
             )
         )
         self._ended.lines.extend(self._lines.add_sample(sample))

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope.capture.collectors.giving_way import (
     Entrance,
     FrameworkRecording,
-    GivesXSpace,
     OpenRecordings,
+    XSpaceCollector,
 )
 from stepscope.capture.collectors.levels import TracerLevels, levels_in_force
 from stepscope.capture.grpc_import import ForkedSince, import_grpc
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _SERVICE: Final = "/tensorflow.ProfilerService/"
 #: Duration in ms of a server recording that is not terminated.
-_LONGEST_MS: Final = 3_600_000
+_MAX_MS: Final = 3_600_000
 #: Seconds within which a call that cannot record fails.
 _SETTLE_S: Final = 0.05
 _CONNECT_S: Final = 5.0
@@ -89,9 +89,9 @@ class ServiceRecording:
             grpc.channel_ready_future(self._channel).result(timeout=_CONNECT_S)
             self._session = uuid.uuid4().hex
             # Servers read the duration from the options or from the request.
-            options = levels.message(duration_ms=_LONGEST_MS)
+            options = levels.message(duration_ms=_MAX_MS)
             request = (
-                number_field(_Request.DURATION_MS, _LONGEST_MS),
+                number_field(_Request.DURATION_MS, _MAX_MS),
                 sized_field(_Request.OPTIONS, options),
                 sized_field(_Request.SESSION_ID, self._session.encode()),
                 sized_field(_Request.HOST_NAME, host_name.encode()),
@@ -163,7 +163,7 @@ def _refusal_text(refusal: Any) -> str:
 
 
 #: TensorFlow's default levels.
-_USUAL: Final = TracerLevels(host=2, device=1, python=0)
+_DEFAULTS: Final = TracerLevels(host=2, device=1, python=0)
 #: Levels that no version uses by default: a recording with them honoured the request.
 _PROBED: Final = TracerLevels(host=1, device=0, python=0)
 _OWN: Final = "the program's own TensorFlow profiler"
@@ -176,7 +176,7 @@ _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - only a new private folder is u
 _SERVERS: Final[dict[int, int]] = {}
 
 
-class TensorFlowCollector(GivesXSpace):
+class TensorFlowCollector(XSpaceCollector):
     """Collector that records with TensorFlow's profiler if TensorFlow is imported."""
 
     name = "tensorflow"
@@ -216,7 +216,7 @@ class TensorFlowCollector(GivesXSpace):
     ) -> FrameworkRecording:
         """Begin a session in the process, or a recording on TensorFlow's server."""
         # A test session with unusual levels shows whether sessions respect levels.
-        if levels == _USUAL or (
+        if levels == _DEFAULTS or (
             levels_in_force(_InProcess(_PROBED, max_bytes=0).stop_session()) == _PROBED
         ):
             self.traces_python = bool(levels.python)
@@ -239,7 +239,7 @@ class TensorFlowCollector(GivesXSpace):
                 )
                 return recording
         self._warnings.append(
-            f"TensorFlow records at its default tracer levels ({_USUAL}): {why_not}"
+            f"TensorFlow records at its default tracer levels ({_DEFAULTS}): {why_not}"
         )
         return _InProcess(levels, options.max_bytes)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SLOW_STEP: Final = "slow step"
 EXCEPTION: Final = "exception"
-ASKED_FOR: Final = "asked for"
+REQUESTED: Final = "asked for"
 #: Period of the budget of slow steps, in seconds.
 BUDGET_S: Final = 3600.0
 
@@ -66,7 +66,7 @@ class Budget:
 
         A profile that the program asked for, or of an exception, is always written.
         """
-        if cause in (ASKED_FOR, EXCEPTION):
+        if cause in (REQUESTED, EXCEPTION):
             return None
         fixed_bytes = sum(
             profile.bytes_on_disk()
@@ -111,7 +111,7 @@ class Budget:
         return ()
 
     def _recent_slow_steps(self, now_s: float) -> list[KeptProfile]:
-        return _least_bad_first(
+        return _sorted_by_loss(
             profile
             for profile in self._profiles
             if profile.why == SLOW_STEP and now_s - profile.written_s < BUDGET_S
@@ -124,7 +124,7 @@ class Budget:
         """
         used_bytes = sum(profile.bytes_on_disk() for profile in self._profiles)
         removed: list[KeptProfile] = []
-        slow_steps = _least_bad_first(
+        slow_steps = _sorted_by_loss(
             profile for profile in self._profiles if profile.why == SLOW_STEP
         )
         other_profiles = [
@@ -142,8 +142,8 @@ class Budget:
 
 
 def _may_go(profile: KeptProfile) -> bool:
-    return profile.why != ASKED_FOR
+    return profile.why != REQUESTED
 
 
-def _least_bad_first(profiles: Iterable[KeptProfile]) -> list[KeptProfile]:
+def _sorted_by_loss(profiles: Iterable[KeptProfile]) -> list[KeptProfile]:
     return sorted(profiles, key=lambda profile: (profile.lost_ns, profile.written_s))

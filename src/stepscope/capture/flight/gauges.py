@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _NS_PER_S: Final = 1_000_000_000
 #: Maximum number of annotations with a separate share; the smaller ones are summed.
-_MOST_PARTS: Final = 16
-_MOST_LOOPS: Final = 16
-_OTHERS: Final = "others"
+_MAX_PARTS: Final = 16
+_MAX_LOOPS: Final = 16
+_REMAINDER: Final = "others"
 _NONE: Final = "no annotation"
 
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
@@ -47,7 +47,7 @@ class Gauges:
         self._slow = 0
         self._last_s: float | None = None
 
-    def hear_steps(
+    def add_steps(
         self,
         steps: Sequence[Step],
         medians_ns: Mapping[str, int],
@@ -66,11 +66,11 @@ class Gauges:
         if not steps:
             return
         total = sum(parts_ns.values())
-        largest = sorted(parts_ns, key=lambda name: -parts_ns[name])[:_MOST_PARTS]
+        largest = sorted(parts_ns, key=lambda name: -parts_ns[name])[:_MAX_PARTS]
         with self._lock:
             for step in steps:
-                known = step.name in self._steps or len(self._steps) < _MOST_LOOPS
-                name = step.name if known else _OTHERS
+                known = step.name in self._steps or len(self._steps) < _MAX_LOOPS
+                name = step.name if known else _REMAINDER
                 self._steps[name] += 1
                 before_s = self._seconds.get(name, 0.0)
                 self._seconds[name] = before_s + step.dur_ns / _NS_PER_S
@@ -78,7 +78,7 @@ class Gauges:
             if total:
                 parts = {part or _NONE: parts_ns[part] / total for part in largest}
                 if len(parts_ns) > len(largest):
-                    parts[_OTHERS] = max(0.0, 1 - sum(parts.values()))
+                    parts[_REMAINDER] = max(0.0, 1 - sum(parts.values()))
                 self._parts = parts
                 self._input = None if input_ns is None else input_ns / total
             self._slow += slow

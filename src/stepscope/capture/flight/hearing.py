@@ -21,7 +21,7 @@ _READ_BYTES: Final = 65_536
 _MS_PER_S: Final = 1000
 
 
-class Bell:
+class WakeUp:
     """Wake-up of a thread by a call, or by a signal even while the program is busy.
 
     A Python signal handler waits until the main thread returns to Python. The handler
@@ -45,7 +45,7 @@ class Bell:
             register(number, file=writing, all_threads=False, chain=chain)
             self._number = number
 
-    def ring_bell(self) -> None:
+    def wake_thread(self) -> None:
         """Wake the thread."""
         self._rung = True
         with contextlib.suppress(OSError):
@@ -79,7 +79,7 @@ class Bell:
         self._writing.close()
 
 
-class LastWords:
+class ExceptionHook:
     """Hook for an exception that ends the program, called before Python prints it."""
 
     def __init__(self, on_exception: Callable[[BaseException], object]) -> None:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.encoding import Rows
 
 #: Maximum number of annotations, and of function executions, in memory: about 6 MB.
-_MOST_ROWS: Final = 16_384
-_MOST_FRAMES: Final = 8_192
+_MAX_ANNOTATIONS: Final = 16_384
+_MAX_FRAMES: Final = 8_192
 #: Number of steps that a slow step is compared with.
-_COMPARED: Final = 32
+_COMPARED_STEPS: Final = 32
 _INPUT: Final[Pattern[str]] = Pattern(NAMED_INPUT)
 #: Number of latest steps whose annotation shares are computed, once a second.
-_SAMPLED: Final = 16
+_SHARE_STEPS: Final = 16
 
 
 class Span(NamedTuple):
@@ -37,7 +37,7 @@ class Span(NamedTuple):
     name: str
 
 
-class Notebook:
+class RecentEvents:
     """The program's latest annotations and functions.
 
     One thread at a time adds rows while another thread reads; the reader uses copies.
@@ -46,21 +46,21 @@ class Notebook:
     def __init__(self) -> None:
         self._batches: deque[Rows] = deque()
         self._rows = 0
-        self._frames: deque[Frame[CodeType]] = deque(maxlen=_MOST_FRAMES)
+        self._frames: deque[Frame[CodeType]] = deque(maxlen=_MAX_FRAMES)
         self._functions = FunctionNames()
-        self._new: deque[Step] = deque(maxlen=_MOST_ROWS)
+        self._new: deque[Step] = deque(maxlen=_MAX_ANNOTATIONS)
 
-    def hear_rows(self, rows: Rows) -> None:
+    def add_annotations(self, rows: Rows) -> None:
         """Add annotations that ended."""
         if not rows.names:
             return
         self._batches.append(rows)
         self._rows += len(rows.names)
-        while len(self._batches) > 1 and self._rows > _MOST_ROWS:
+        while len(self._batches) > 1 and self._rows > _MAX_ANNOTATIONS:
             self._rows -= len(self._batches.popleft().names)
         self._new.extend(_steps_in_rows(rows))
 
-    def hear_frames(self, frames: Sequence[Frame[CodeType]]) -> None:
+    def add_frames(self, frames: Sequence[Frame[CodeType]]) -> None:
         """Add function executions that ended."""
         self._frames.extend(frames)
 
@@ -74,7 +74,7 @@ class Notebook:
 
         Garbage collections count as annotations; "" is the remaining time.
         """
-        return own_times(self._annotation_spans((step,)), step.begin_ns, step.end_ns)
+        return self_times(self._annotation_spans((step,)), step.begin_ns, step.end_ns)
 
     def parts_of_last(self, steps: Sequence[Step]) -> dict[str, int]:
         """Return the self time of each annotation in a loop's last 16 steps, in ns."""
@@ -106,12 +106,12 @@ class Notebook:
             for rows in tuple(self._batches)
             for earlier in _steps_in_rows(rows)
             if earlier.name == step.name and earlier.end_ns <= step.begin_ns
-        ][-_COMPARED:]
+        ][-_COMPARED_STEPS:]
         if not before:
             return {}
         spans = self._annotation_spans(before)
         step_times = [
-            own_times(
+            self_times(
                 _overlapping_spans(spans, earlier.begin_ns, earlier.end_ns),
                 earlier.begin_ns,
                 earlier.end_ns,
@@ -136,7 +136,7 @@ class Notebook:
             and frame.end_ns > begin_ns
             and frame.begin_ns < end_ns
         ]
-        times_ns = own_times(spans, begin_ns, end_ns)
+        times_ns = self_times(spans, begin_ns, end_ns)
         times_ns.pop("", None)
         return times_ns
 
@@ -160,7 +160,7 @@ class Notebook:
         ]
 
 
-def own_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, int]:
+def self_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, int]:
     """Divide an interval among the innermost spans; "" is the time that no span covers.
 
     Spans nest, as calls do. The returned times in ns add up to the interval.
@@ -210,14 +210,14 @@ def _last_loop_steps(steps: Sequence[Step]) -> list[Step]:
         step
         for step in steps
         if (step.name, step.thread) == (last[0].name, last[0].thread)
-    ][-_SAMPLED:]
+    ][-_SHARE_STEPS:]
 
 
 def _summed_times(steps: Sequence[Step], spans: Sequence[Span]) -> dict[str, int]:
     times_ns: dict[str, int] = {}
     for step in steps:
         within = _overlapping_spans(spans, step.begin_ns, step.end_ns)
-        for name, ns in own_times(within, step.begin_ns, step.end_ns).items():
+        for name, ns in self_times(within, step.begin_ns, step.end_ns).items():
             times_ns[name] = times_ns.get(name, 0) + ns
     return times_ns
 
@@ -228,12 +228,12 @@ def _overlapping_spans(spans: Sequence[Span], begin_ns: int, end_ns: int) -> lis
 
 _PS_PER_NS: Final = 1_000
 #: Maximum number of characters of an exception's message in a sentence.
-_SHOWN: Final = 120
+_MAX_MESSAGE_CHARACTERS: Final = 120
 #: A function is named if its time is at least this share of a step's excess time.
-_MOSTLY: Final = 0.3
+_MIN_NAMED_SHARE: Final = 0.3
 
 
-def slow_step_sentence(slow: Slow, notebook: Notebook) -> str:
+def slow_step_sentence(slow: Slow, notebook: RecentEvents) -> str:
     """Return a sentence about a slow step: the annotation with the most excess time."""
     step, median_ns = slow
     usual = notebook.usual_parts(step)
@@ -243,24 +243,24 @@ def slow_step_sentence(slow: Slow, notebook: Notebook) -> str:
     }
     name, longer_ns = max(excess.items(), key=lambda part: part[1])
     line = (
-        f"{step.name} {step.number} took {_duration_words(step.dur_ns)}, "
+        f"{step.name} {step.number} took {_duration_text(step.dur_ns)}, "
         f"{step.dur_ns / median_ns:.1f} times the median of "
-        f"{_duration_words(median_ns)}: {_duration_words(longer_ns)} longer than usual "
+        f"{_duration_text(median_ns)}: {_duration_text(longer_ns)} longer than usual "
     )
     line += f"in {name}" if name else "outside of any annotation"
     functions = notebook.function_times(step.thread, step.begin_ns, step.end_ns)
     longest = max(functions, key=lambda function: functions[function], default="")
-    if longest and functions[longest] >= _MOSTLY * longer_ns:
+    if longest and functions[longest] >= _MIN_NAMED_SHARE * longer_ns:
         line += f", mostly in {longest}"
     return line
 
 
 def hang_sentence(
-    last: Step, notebook: Notebook, *, main_thread: int, since_ns: int, now_ns: int
+    last: Step, notebook: RecentEvents, *, main_thread: int, since_ns: int, now_ns: int
 ) -> str:
     """Return since when no step has ended, and where the program is, as a sentence."""
     line = (
-        f"no step has ended for {_duration_words(now_ns - since_ns)}; the last one was "
+        f"no step has ended for {_duration_text(now_ns - since_ns)}; the last one was "
         f"{last.name} {last.number}"
     )
     for thread, label in (
@@ -276,12 +276,12 @@ def hang_sentence(
 
 def exception_sentence(error: BaseException, last: Step | None) -> str:
     """Return which exception ends the program, and after which step, as a sentence."""
-    text = str(error).split("\n")[0][:_SHOWN]
+    text = str(error).split("\n")[0][:_MAX_MESSAGE_CHARACTERS]
     line = f"ended by {type(error).__name__}" + (f": {text}" if text else "")
     if last is None:
         return line
     return f"{line}; the last step was {last.name} {last.number}"
 
 
-def _duration_words(ns: int) -> str:
+def _duration_text(ns: int) -> str:
     return duration_text(ns * _PS_PER_NS)

@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from stepscope._core import recorder
 from stepscope.capture.flight.budget import (
-    ASKED_FOR,
     EXCEPTION,
+    REQUESTED,
     SLOW_STEP,
     Budget,
     KeptProfile,
 )
 from stepscope.capture.flight.gauges import Gauges, MetricsServer
-from stepscope.capture.flight.hearing import Bell, LastWords
+from stepscope.capture.flight.hearing import ExceptionHook, WakeUp
 from stepscope.capture.flight.notebook import (
-    Notebook,
+    RecentEvents,
     exception_sentence,
     hang_sentence,
     slow_step_sentence,
@@ -60,17 +60,17 @@ _RATES: Final = ProfilerOptions(python_sampling_hz=20, counters_hz=2)
 #: Seconds between two flushes; a kill loses the events since the last flush.
 _FLUSH_S: Final = 1.0
 #: Number of flushes between two stores of functions that have not returned yet.
-_PIECE: Final = 10
+_FLUSHES_PER_STORE: Final = 10
 #: Maximum age of a ring, in ns: 64-bit times in picoseconds overflow after 106 days.
-_LONGEST_NS: Final = 30 * 24 * 3600 * 1_000_000_000
-_LEAST_BYTES: Final = 2**20
+_MAX_AGE_NS: Final = 30 * 24 * 3600 * 1_000_000_000
+_MIN_BYTES: Final = 2**20
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_S: Final = 1_000_000_000
 _FRAMEWORKS: Final = frozenset({"tensorflow", "jax", "torch"})
 #: Maximum seconds of recording after a slow step, whatever the number of steps.
-_MOST_FOLLOWING_S: Final = 10.0
+_MAX_FOLLOWING_S: Final = 10.0
 #: Seconds between two checks whether the flight recorder was stopped.
-_LOOK_S: Final = 0.25
+_CHECK_PERIOD_S: Final = 0.25
 #: Seconds that `stop` waits for the flight recorder's thread.
 _ENDS_WITHIN_S: Final = 2.0
 
@@ -92,7 +92,7 @@ class Written(NamedTuple):
     following: Path | None = None
 
 
-class _One:
+class _CurrentRecorder:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.recorder: FlightRecorder | None = None
@@ -115,18 +115,18 @@ class _One:
             inherited.forget_in_child()
 
 
-_one: Final = _One()
+_current: Final = _CurrentRecorder()
 
 
 def dumped() -> Path | None:
     """Write the last steps now; return the path, or None if no file was written."""
-    current = _one.recorder
+    current = _current.recorder
     return None if current is None else current.dump().path
 
 
 def steps_heard() -> tuple[str, ...]:
     """Return one line about the steps of each loop; empty without a flight recorder."""
-    current = _one.recorder
+    current = _current.recorder
     return () if current is None else current.steps_heard()
 
 
@@ -171,14 +171,14 @@ def flight_recorder(
         ("slower_than", slower_than, slower_than > 1, "more than 1"),
         ("hang_s", hang_s, hang_s > 0, "more than 0 seconds"),
         ("most", most, most >= 1, "1 or more"),
-        ("disk_bytes", disk_bytes, disk_bytes >= _LEAST_BYTES, f"{_LEAST_BYTES:,} up"),
+        ("disk_bytes", disk_bytes, disk_bytes >= _MIN_BYTES, f"{_MIN_BYTES:,} up"),
         ("steps_after", steps_after, steps_after >= 0, "0 or more"),
-        ("ring_bytes", ring_bytes, ring_bytes >= _LEAST_BYTES, f"{_LEAST_BYTES:,} up"),
+        ("ring_bytes", ring_bytes, ring_bytes >= _MIN_BYTES, f"{_MIN_BYTES:,} up"),
     ):
         if not fits or math.isnan(value):
             raise BadUsage(f"{name}={value!r} is out of range; give {wanted}.")
-    with leaving.undisturbed(), _one.lock:
-        if _one.recorder is not None:
+    with leaving.undisturbed(), _current.lock:
+        if _current.recorder is not None:
             raise BadUsage(
                 "this process has a flight recorder already; stop() ends it."
             )
@@ -227,7 +227,7 @@ class FlightRecorder:
         self._budget = budget
         self._steps_after = steps_after
         self._ring_bytes = ring_bytes
-        self._notebook = Notebook()
+        self._notebook = RecentEvents()
         self._watch = StepWatch(slower_than, hang_s, now_ns=recorder.clock_ns())
         self._gauges = Gauges()
         self._nvml = None if metrics is None else Nvml()
@@ -241,10 +241,10 @@ class FlightRecorder:
         set_stand_by(self)
         if current_session() is None:
             self._ring.resume_recording()
-        self._bell = Bell(on_signal)
-        self._last_words = LastWords(self._write_exception)
+        self._bell = WakeUp(on_signal)
+        self._last_words = ExceptionHook(self._write_exception)
         atexit.register(self.stop)
-        _one.set_recorder(self)
+        _current.set_recorder(self)
         self._thread = threading.Thread(
             target=self._turn_until_stopped, name="stepscope-flight", daemon=True
         )
@@ -261,7 +261,7 @@ class FlightRecorder:
     def dump(self) -> Written:
         """Write the last steps now, regardless of the budget."""
         with leaving.undisturbed():
-            return self._write_profile(ASKED_FOR, "by a call of `dump()`")
+            return self._write_profile(REQUESTED, "by a call of `dump()`")
 
     def gauges(self) -> str:
         """Return the content of `/metrics`, as OpenMetrics text."""
@@ -289,7 +289,7 @@ class FlightRecorder:
             self._stopped = True
             self._last_words.restore_hook()
             atexit.unregister(self.stop)
-            self._bell.ring_bell()
+            self._bell.wake_thread()
             if self._thread is not threading.current_thread():
                 self._thread.join(_ENDS_WITHIN_S)
             if not self._thread.is_alive():
@@ -298,8 +298,8 @@ class FlightRecorder:
             self._ring.end_recording(keep=False)
             if self._metrics is not None:
                 self._metrics.stop_serving()
-            with _one.lock:
-                _one.recorder = None
+            with _current.lock:
+                _current.recorder = None
 
     def pause_for_recording(self) -> None:
         """Pause while a recording is under way; called by that recording."""
@@ -339,7 +339,7 @@ class FlightRecorder:
         if not self._ring.records:
             return
         self._flushes += 1
-        if self._flushes % _PIECE:
+        if self._flushes % _FLUSHES_PER_STORE:
             self._ring.store_new_events()
         else:
             self._ring.store_running_functions()
@@ -347,7 +347,7 @@ class FlightRecorder:
         judged = [self._watch.judge_step(step) for step in steps]
         slow_steps = [verdict for verdict in judged if verdict is not None]
         if self._metrics is not None:
-            self._gauges.hear_steps(
+            self._gauges.add_steps(
                 steps,
                 self._watch.medians_ns(),
                 self._notebook.parts_of_last(steps),
@@ -372,7 +372,7 @@ class FlightRecorder:
                 now_ns=now_ns,
             )
             self._write_profile("hang", text)
-        if now_ns - self._ring.begun_ns > _LONGEST_NS:
+        if now_ns - self._ring.begun_ns > _MAX_AGE_NS:
             before, self._ring = self._ring, self._new_ring()
             before.end_recording(keep=False)
             if current_session() is None:
@@ -479,9 +479,9 @@ def record_following(
         return None
     enough = threading.Event()
     with StepsBegun(steps, enough):
-        left_s = _MOST_FOLLOWING_S
-        while left_s > 0 and not stopped() and not enough.wait(_LOOK_S):
-            left_s -= _LOOK_S
+        left_s = _MAX_FOLLOWING_S
+        while left_s > 0 and not stopped() and not enough.wait(_CHECK_PERIOD_S):
+            left_s -= _CHECK_PERIOD_S
     # A second `stop` returns the same run if another thread stopped the session.
     at_safe_point(begun[0].stop, within_s=MAIN_THREAD_S)
     return begun[0].stop()

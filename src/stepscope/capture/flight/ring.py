@@ -34,14 +34,14 @@ from stepscope.capture.recording.saving import (
     save_file,
 )
 from stepscope.units import PS_PER_NS
-from stepscope.xspace.merging.merge import whole_length
+from stepscope.xspace.merging.merge import complete_length
 from stepscope.xspace.reading.decode import decode_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.capture.collectors.contract import Collected, Collector
-    from stepscope.capture.flight.notebook import Notebook
+    from stepscope.capture.flight.notebook import RecentEvents
     from stepscope.capture.ground.options import ProfilerOptions
 
 #: Maximum number of annotations between two flushes; limits the cost of storing them.
@@ -63,7 +63,7 @@ class Ring:
         self,
         logdir: Path,
         options: ProfilerOptions,
-        notebook: Notebook,
+        notebook: RecentEvents,
         *,
         max_bytes: int,
     ) -> None:
@@ -105,7 +105,7 @@ class Ring:
             if self._host is not None:
                 return
             self._host = HostCollector(
-                ring_events=_RING_EVENTS, on_rows=self._notebook.hear_rows
+                ring_events=_RING_EVENTS, on_rows=self._notebook.add_annotations
             )
             self._start_collector(self._host)
             self._samplers = {
@@ -221,7 +221,7 @@ class Ring:
         self._host, self._samplers, self._compilations = None, {}, None
 
     def _new_sampler(self) -> PythonSamplesCollector:
-        return PythonSamplesCollector(on_frames=self._notebook.hear_frames)
+        return PythonSamplesCollector(on_frames=self._notebook.add_frames)
 
     def _listen_to_compilers(self) -> None:
         if self._compilations is None:
@@ -247,14 +247,14 @@ class Ring:
         if collected is None or not collected.xspace:
             return
         xspace, begin_ns = collected.xspace, None
-        if whole_length(xspace) == len(xspace):
+        if complete_length(xspace) == len(xspace):
             offsets_ps = decode_bytes(xspace).events.offset_ps
             if len(offsets_ps):
                 begin_ns = self.begun_ns + int(offsets_ps.min()) // PS_PER_NS
         self._append_fragment(name, Fragment(xspace, 1, begin_ns))
 
     def _append_fragment(self, name: str, fragment: Fragment) -> None:
-        if whole_length(fragment.xspace) == len(fragment.xspace):
+        if complete_length(fragment.xspace) == len(fragment.xspace):
             self._spool.append_fragment(fragment)
         else:
             self._note_failure(name, ValueError("the recorded data is malformed"))

@@ -8,23 +8,23 @@ from typing import Final, NamedTuple
 
 _NS_PER_S: Final = 1_000_000_000
 #: Number of steps in the running median.
-_WINDOW: Final = 64
+_MEDIAN_STEPS: Final = 64
 #: Number of first steps that are not judged: they compile and warm up.
-_EXEMPT: Final = 20
+_EXEMPT_STEPS: Final = 20
 #: Number of steps after a slow one that are not judged: its cause often continues.
-_COOLDOWN: Final = 50
+_COOLDOWN_STEPS: Final = 50
 #: Unjudged steps count as slow above this multiple of the last slow step's duration.
-_FAR_WORSE: Final = 2
+_MIN_UNJUDGED_RATIO: Final = 2
 #: Minimum distance of a slow step from the median, in median absolute deviations: 6
 #: standard deviations, each 1.4826 median deviations of a normal distribution. A loop
 #: with varying steps thus has no slow step.
-_DEVIATIONS: Final = 6 * 1.4826
+_MIN_DEVIATIONS: Final = 6 * 1.4826
 #: Quantile of recent durations that a slow step exceeds: one step in ten is usual.
-_OFTEN: Final = 0.9
+_USUAL_QUANTILE: Final = 0.9
 #: Minimum excess of a slow step, in ns: about one time slice of the scheduler.
-_LEAST_NS: Final = 5_000_000
+_MIN_EXCESS_NS: Final = 5_000_000
 #: Maximum number of watched loops; a program has few (training, validation).
-_MOST_LOOPS: Final = 16
+_MAX_LOOPS: Final = 16
 
 
 class Step(NamedTuple):
@@ -52,7 +52,7 @@ class Slow(NamedTuple):
 class _Loop:
     def __init__(self) -> None:
         self.seen = 0
-        self.exempt_until = _EXEMPT
+        self.exempt_until = _EXEMPT_STEPS
         #: Duration of the last slow step in ns; 0 without one.
         self.worst_ns = 0
         self._by_age: deque[int] = deque()
@@ -64,7 +64,7 @@ class _Loop:
 
     def add_duration(self, dur_ns: int) -> None:
         self.seen += 1
-        if len(self._by_age) == _WINDOW:
+        if len(self._by_age) == _MEDIAN_STEPS:
             oldest = self._by_age.popleft()
             del self.sorted[bisect.bisect_left(self.sorted, oldest)]
         self._by_age.append(dur_ns)
@@ -90,13 +90,13 @@ class StepWatch:
         self.last = step
         loop = self._loops.get(step.name)
         if loop is None:
-            if len(self._loops) >= _MOST_LOOPS:
+            if len(self._loops) >= _MAX_LOOPS:
                 return None
             loop = self._loops[step.name] = _Loop()
         slow = None
         if self._is_slow(loop, step.dur_ns):
             slow = Slow(step, loop.median_ns)
-            loop.exempt_until = loop.seen + _COOLDOWN
+            loop.exempt_until = loop.seen + _COOLDOWN_STEPS
             loop.worst_ns = step.dur_ns
         loop.add_duration(step.dur_ns)
         return slow
@@ -121,15 +121,15 @@ class StepWatch:
         self._heard_ns = now_ns
 
     def _is_slow(self, loop: _Loop, dur_ns: int) -> bool:
-        is_far_worse = 0 < _FAR_WORSE * loop.worst_ns < dur_ns
+        is_far_worse = 0 < _MIN_UNJUDGED_RATIO * loop.worst_ns < dur_ns
         if loop.seen < loop.exempt_until and not is_far_worse:
             return False
         median_ns = loop.median_ns
         longer_ns = dur_ns - median_ns
-        if dur_ns <= self._slower_than * median_ns or longer_ns < _LEAST_NS:
+        if dur_ns <= self._slower_than * median_ns or longer_ns < _MIN_EXCESS_NS:
             return False
         # If every second step is longer, the median deviation can be 0.
-        often_ns = loop.sorted[int(_OFTEN * len(loop.sorted))]
+        often_ns = loop.sorted[int(_USUAL_QUANTILE * len(loop.sorted))]
         deviations_ns = sorted(abs(step_ns - median_ns) for step_ns in loop.sorted)
         deviation_ns = deviations_ns[len(loop.sorted) // 2]
-        return dur_ns > often_ns and longer_ns > _DEVIATIONS * deviation_ns
+        return dur_ns > often_ns and longer_ns > _MIN_DEVIATIONS * deviation_ns

@@ -12,24 +12,24 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
 
 #: Number of latest unrecorded steps whose median duration is the baseline.
-_BEFORE: Final = 64
-_LEAST_BEFORE: Final = 3
+_BASELINE_STEPS: Final = 64
+_MIN_BEFORE: Final = 3
 #: Number of first recorded steps that are ignored: they include the profiler's setup.
 _SETTING_UP: Final = 1
-_LEAST_WITHIN: Final = 3
+_MIN_WITHIN: Final = 3
 #: Smallest lengthening of a step that counts as harmful, in seconds.
-_LEAST_S: Final = 0.05
+_MIN_EXCESS_S: Final = 0.05
 #: Number of unrecorded steps that are compared with the recorded steps.
-_CONTROL: Final = 5
+_CONTROL_STEPS: Final = 5
 #: Minimum seconds of noting calls before the slowdown is estimated.
-_LEAST_NOTED_S: Final = 1.0
+_MIN_NOTED_S: Final = 1.0
 _SCHEDULED: Final = "/proc/self/schedstat"
 _CALLS: Final = 1000
 _ROUNDS: Final = 3
 #: Notes per function call: one at the entry, one at the exit.
 _NOTES_A_CALL: Final = 2
 #: Upper bound of the share of time spent on notes; keeps `1 - share` above 0.
-_MOST: Final = 0.99
+_MAX_SHARE: Final = 0.99
 #: Host tracer level that records only the framework's critical ops.
 _CRITICAL: Final = 1
 
@@ -47,7 +47,7 @@ class StepCost:
     def __init__(self, max_slowdown: float) -> None:
         """Set the limit: `max_slowdown` 1.0 lets steps take twice as long."""
         self._max_slowdown = max_slowdown
-        self._before: deque[float] = deque(maxlen=_BEFORE)
+        self._before: deque[float] = deque(maxlen=_BASELINE_STEPS)
         self._within: list[float] = []
         self._skipped = 0
 
@@ -75,7 +75,7 @@ class StepCost:
     @property
     def times(self) -> float | None:
         """Median recorded step divided by median unrecorded step; None if unknown."""
-        if len(self._before) < _LEAST_BEFORE or len(self._within) < _LEAST_WITHIN:
+        if len(self._before) < _MIN_BEFORE or len(self._within) < _MIN_WITHIN:
             return None
         before_s, within_s = _median_value(self._before), _median_value(self._within)
         return None if before_s <= 0 else within_s / before_s
@@ -105,7 +105,7 @@ class StepCost:
     def is_beyond(self, recorded_s: float, other_s: float) -> bool:
         """Return whether a step of `recorded_s` is too slow compared with `other_s`."""
         longer_s = recorded_s - other_s
-        return longer_s > self._max_slowdown * other_s and longer_s >= _LEAST_S
+        return longer_s > self._max_slowdown * other_s and longer_s >= _MIN_EXCESS_S
 
 
 class Control:
@@ -133,7 +133,7 @@ class Control:
     @property
     def is_over(self) -> bool:
         """Whether enough unrecorded steps were measured."""
-        return len(self.steps_s) >= _CONTROL
+        return len(self.steps_s) >= _CONTROL_STEPS
 
     def measured_slowdown(self, now_s: float) -> float | None:
         """Return how many times as long recorded steps take; None within the limit.
@@ -206,7 +206,7 @@ class CallsCost:
         Taking and storing notes hold the interpreter's lock, so the program waits.
         """
         lasted_s = now_s - self._began_s
-        if lasted_s < _LEAST_NOTED_S:
+        if lasted_s < _MIN_NOTED_S:
             return None
         spent_s = (self._notes + waiting) * self._note_s + self._storing_s
         # On a busy machine, one second of work takes more than a second of wall time.
@@ -215,7 +215,7 @@ class CallsCost:
             for now, before in zip(_ran_and_waited(), self._began, strict=True)
         )
         spent_s *= (ran_ns + waited_ns) / ran_ns if ran_ns > 0 else 1.0
-        share = min(spent_s / lasted_s, _MOST)
+        share = min(spent_s / lasted_s, _MAX_SHARE)
         return share / (1 - share)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OWN_THREADS: Final = "stepscope-"
 _PS_PER_NS: Final = 1000
 #: Maximum number of thread names; beyond it, names of ended threads are dropped.
-_MOST_NAMES: Final = 4_096
+_MAX_NAMES: Final = 4_096
 
 
 def native_id(thread: threading.Thread) -> int | None:
@@ -64,7 +64,7 @@ class ThreadNames:
 
     def refresh_names(self) -> None:
         """Read the names of the threads that exist now."""
-        if len(self._names) >= _MOST_NAMES:
+        if len(self._names) >= _MAX_NAMES:
             self._names.clear()
         for thread in threading.enumerate():
             number = native_id(thread)

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from types import CodeType
 
 #: Maximum number of cached code objects; a program may create functions as it runs.
-_MOST_KEPT: Final = 65_536
+_MAX_CACHED: Final = 65_536
 
 #: Opcode at which a function, or a generator after a `yield`, starts to execute.
 _RESUME: Final = opcode.opmap["RESUME"]
 
 #: Folder of stepscope, whose functions are not part of the profiled program.
-_OURS: Final = str(Path(__file__).resolve().parents[2])
+_STEPSCOPE_FOLDER: Final = str(Path(__file__).resolve().parents[2])
 
 
 def function_name(file: str, first_line: int, name: str) -> str:
@@ -26,7 +26,7 @@ def function_name(file: str, first_line: int, name: str) -> str:
 
     LINE is the function's first line, so that each function has one name.
     """
-    if file.startswith(_OURS):
+    if file.startswith(_STEPSCOPE_FOLDER):
         return ""
     base = file.rpartition("/")[2]
     return f"${base}:{first_line} {name}"
@@ -70,7 +70,7 @@ class FunctionNames:
             name = function_name(
                 code.co_filename, code.co_firstlineno, code.co_qualname
             )
-            if len(self._names) >= _MOST_KEPT:
+            if len(self._names) >= _MAX_CACHED:
                 self._names.clear()
             # Keep the code object, so that no other object gets the same `id`.
             known = self._names[id(code)] = code, name
@@ -99,7 +99,7 @@ class LinesOfCode:
         """Return the source line of the instruction at an offset of the code."""
         table = self._tables.get(id(code))
         if table is None:
-            if len(self._tables) >= _MOST_KEPT:
+            if len(self._tables) >= _MAX_CACHED:
                 self._tables.clear()
             table = self._tables[id(code)] = _Table(code)
         return table.found.get(offset) or table.find_line(offset)

@@ -27,9 +27,9 @@ _HOLD_NOTHING: Final = (
     "stepscope.capture.collectors.python_calls",
 )
 #: Factor on the waiting time for a main thread that runs Python at an unsafe point.
-_PATIENCE: Final = 10
+_UNSAFE_FACTOR: Final = 10
 #: Seconds between two checks whether the main thread is at a safe point.
-_AGAIN_S: Final = 0.02
+_CHECK_PERIOD_S: Final = 0.02
 #: Modules in which the main thread is not interrupted: an import or the start of a
 #: profiler is incomplete, or a lock of Python or of stepscope may be held.
 _UNSAFE: Final = (
@@ -80,7 +80,7 @@ def at_safe_point(
         call()
         return True
     turn = _Turn(call)
-    last = time.monotonic() + _PATIENCE * within_s
+    last = time.monotonic() + _UNSAFE_FACTOR * within_s
     while True:
         in_main_thread(turn.take_turn)
         was_checked = _wait_for_first(turn.looked, over, within_s=within_s)
@@ -90,7 +90,7 @@ def at_safe_point(
         if not was_checked or time.monotonic() >= last:
             return turn.withdraw_call()
         turn.looked.clear()
-        time.sleep(_AGAIN_S)
+        time.sleep(_CHECK_PERIOD_S)
 
 
 def _wait_for_first(
@@ -101,7 +101,7 @@ def _wait_for_first(
         return event.wait(within_s)
     deadline = time.monotonic() + within_s
     while not over.is_set() and time.monotonic() < deadline:
-        if event.wait(_AGAIN_S):
+        if event.wait(_CHECK_PERIOD_S):
             return True
     return event.is_set() and not over.is_set()
 

@@ -13,14 +13,14 @@ _LEVELS: Final = {
     "device_tracer_level": 1,
 }
 #: Maximum counter readings a second; faster reading would slow the program down.
-_MOST_HZ: Final = 100.0
+_MAX_COUNTERS_HZ: Final = 100.0
 #: Maximum stack samples a second; more samples would slow the program down.
-_MOST_SAMPLES_HZ: Final = 1000.0
+_MAX_SAMPLES_HZ: Final = 1000.0
 #: Minimum of `max_bytes`: a smaller file could not hold one flush.
 _LEAST_BYTES: Final = 2**20
 #: Minimum duration of a window in seconds, if its number of steps is not given: at 100
 #: stack samples a second, a shorter window has too few samples.
-LEAST_WINDOW_S: Final = 0.4
+MIN_WINDOW_S: Final = 0.4
 #: Maximum number of PyTorch events in a window, if its end is not given: the program
 #: waits about 12 µs for each event to be stored, less than 2 s in total
 #: (docs/overhead.md#what-stopping-costs).
@@ -88,9 +88,9 @@ class ProfilerOptions:
                 f"delay_ms={self.delay_ms!r} is not a delay; give milliseconds from 0, "
                 "or None."
             )
-        _check_rate("counters_hz", self.counters_hz, _MOST_HZ, "readings")
+        _check_rate("counters_hz", self.counters_hz, _MAX_COUNTERS_HZ, "readings")
         _check_rate(
-            "python_sampling_hz", self.python_sampling_hz, _MOST_SAMPLES_HZ, "samples"
+            "python_sampling_hz", self.python_sampling_hz, _MAX_SAMPLES_HZ, "samples"
         )
         if not _is_number(self.max_slowdown, minimum=0):
             raise BadUsage(

@@ -30,7 +30,7 @@ _ENDS_WITHIN_S: Final = 1.0
 _SIGACTION_BYTES: Final = 512
 _SIGNALS: Final = tuple(map(int, signal.valid_signals()))
 #: Module prefix of stepscope's own handlers, which raise no exceptions.
-_OURS: Final = "stepscope."
+_PREFIX: Final = "stepscope."
 
 
 class Alarm:
@@ -58,18 +58,18 @@ class Alarm:
 
     def end_thread(self) -> None:
         """Stop listening; called by the main thread."""
-        self._give_back()
+        self._restore_descriptor()
         with contextlib.suppress(OSError):
             os.write(self._writing.number(), _OVER)
         self._thread.join(_ENDS_WITHIN_S)
 
     def forget_in_child(self) -> None:
         """Stop listening in a forked child, whose signals do not concern its parent."""
-        self._give_back()
+        self._restore_descriptor()
         self._reading.close()
         self._writing.close()
 
-    def _give_back(self) -> None:
+    def _restore_descriptor(self) -> None:
         descriptor = signal.set_wakeup_fd(-1)
         if descriptor not in (-1, self._written_to):
             # The program may have closed its own descriptor as well.
@@ -87,7 +87,7 @@ class Alarm:
                 )
 
                 # Do not write to a descriptor that the program has closed.
-                in_main_thread(self._give_back)
+                in_main_thread(self._restore_descriptor)
                 break
             if self._number in received:
                 self._on_signal()
@@ -159,7 +159,7 @@ def hold_exceptions() -> Iterator[None]:
     try:
         for number, handler in _current_handlers():
             module = getattr(handler, "__module__", None) or ""
-            is_ours = isinstance(handler, _Holding) or module.startswith(_OURS)
+            is_ours = isinstance(handler, _Holding) or module.startswith(_PREFIX)
             if callable(handler) and not is_ours:
                 _replace_handler(number, _Holding(handler))
         _held.by = os.getpid()

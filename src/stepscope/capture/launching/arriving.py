@@ -51,11 +51,11 @@ class Arrivals:
                 continue
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
-                self._hear_loader(name, spec.loader)
+                self._listen_to_loader(name, spec.loader)
                 return spec
         return None
 
-    def _hear_loader(self, name: str, loader: object) -> None:
+    def _listen_to_loader(self, name: str, loader: object) -> None:
         execute = getattr(loader, "exec_module", None)
         if execute is None:
             return

@@ -20,8 +20,8 @@ from stepscope.capture.launching.harmless import harmless, say_line
 from stepscope.capture.launching.plan import FRAMEWORKS, RunPlan
 from stepscope.capture.launching.waiting import (
     FORKS,
+    notify_ancestors,
     runs_nothing_itself,
-    tell_ancestors,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def arm() -> None:
         return
     if not forks:
         # A forked process records only if it counts steps, so its parent records too.
-        tell_ancestors(plan.notes)
+        notify_ancestors(plan.notes)
     Armed(plan, steps_only=forks).begin_waiting()
 
 
@@ -73,7 +73,7 @@ class Armed:
         guard = harmless(lambda reason: self._window.abandon(reason))  # noqa: PLW0108 - the window is created later
         self._end_window = guard(self._close_window)
         self._window = Window(
-            plan, begun=self._end_first, left=self._end_window, over=self._stop_hearing
+            plan, begun=self._end_first, left=self._end_window, over=self._unhook
         )
         self._counter: StepCounter[Window] = StepCounter(self._window)
         self._undo: list[Callable[[], None]] = []
@@ -85,7 +85,7 @@ class Armed:
     def begin_waiting(self) -> None:
         """Watch for frameworks, elapsed time and the exit, without recording yet."""
         waited: dict[str, Callable[[], None]] = {
-            name: functools.partial(self._guard(self._hear_framework), name)
+            name: functools.partial(self._guard(self._listen_to_framework), name)
             for name in (*FRAMEWORKS, _ANNOTATIONS)
         }
         waited |= dict.fromkeys(_OWN_RECORDING, self._guard(self._leave_to_program))
@@ -100,7 +100,7 @@ class Armed:
             )
             self._watcher.start()
 
-    def _hear_framework(self, name: str) -> None:
+    def _listen_to_framework(self, name: str) -> None:
         from stepscope.capture.launching.counting import (  # noqa: PLC0415 - keeps process startup fast
             install_step_source,
         )
@@ -189,7 +189,7 @@ class Armed:
         with contextlib.suppress(BaseException):
             self._end_window()
 
-    def _stop_hearing(self) -> None:
+    def _unhook(self) -> None:
         self._ends.set()
         undone, self._undo = self._undo, []
         for undo in undone:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 #: Minimum calls of a function per call of another one to count as part of its step.
-_LEAST_PARTS: Final = 2
+_MIN_PARTS: Final = 2
 
 
 class RepeatedCalls:
@@ -61,7 +61,7 @@ class RepeatedCalls:
             encloses_leader = (
                 called in self._carries
                 and called in self._before_anew
-                and calls[self._leader] >= _LEAST_PARTS * calls[called]
+                and calls[self._leader] >= _MIN_PARTS * calls[called]
             )
             if encloses_leader:
                 self._parts.add(self._leader)
@@ -100,10 +100,10 @@ CALLS: Final = "calls"
 _SUREST_FIRST: Final = (MARKED, FIT, CALLS)
 #: Number of backward passes without an optimizer step after which each pass counts as a
 #: step: fewer passes may accumulate the gradients of one step.
-_PARTS: Final = 32
+_MIN_PASSES: Final = 32
 
 
-class HearsSteps(Protocol):
+class StepListener(Protocol):
     """Receiver of counted steps, such as the window of a recording.
 
     Attributes:
@@ -140,7 +140,7 @@ class HearsSteps(Protocol):
         """Cancel the step in progress, of N batches: it did not run."""
 
 
-_Hearer_co = TypeVar("_Hearer_co", bound=HearsSteps, covariant=True)
+_Hearer_co = TypeVar("_Hearer_co", bound=StepListener, covariant=True)
 
 
 class StepCounter(Generic[_Hearer_co]):
@@ -195,10 +195,10 @@ class StepCounter(Generic[_Hearer_co]):
             if self._calls.leads is not None and not self._records_passes():
                 return
             number = self._passes.count_call((title, called))
-            if number is None or number <= _PARTS:
+            if number is None or number <= _MIN_PASSES:
                 return
             self._follow_call(title, called)
-            self.window.step_begins(number - _PARTS + 1)
+            self.window.step_begins(number - _MIN_PASSES + 1)
             if self.window.phase is Phase.STEPS:
                 self._passes.keep_leader()
 
@@ -223,7 +223,7 @@ class StepCounter(Generic[_Hearer_co]):
             self.window.step_begins(first, batches=batches, marked=source != MARKED)
             return first
 
-    def takes_back(self, source: str, *, batches: int) -> None:
+    def cancel_step(self, source: str, *, batches: int) -> None:
         """Cancel the step in progress: it did not run."""
         with self._lock:
             if source == self._source:
@@ -279,7 +279,7 @@ STEP_SOURCES: Final = {
 
 
 def install_step_source(
-    arrived: str, counter: StepCounter[HearsSteps]
+    arrived: str, counter: StepCounter[StepListener]
 ) -> Callable[[], None]:
     """Count the steps of an imported module; return a function that stops counting.
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 #: Maximum number of recorded steps. A loop with more steps in the minimum recording
 #: time probably counts parts of steps.
-_MOST_STEPS: Final = 1000
+_MAX_STEPS: Final = 1000
 #: Seconds of recording before events are counted: an event takes at least 1 µs.
 COUNTED_AFTER_S: Final = 0.1
 #: At least this number of steps is recorded, because fewer show no pattern, unless they
@@ -40,7 +40,7 @@ class Extent:
         self.shortened: str | None = None
         self._steps = plan.steps
         self._least_s = plan.least_s
-        self._max_steps = _MOST_STEPS
+        self._max_steps = _MAX_STEPS
         self._has_counted = not plan.max_events
         self._opened_at_s = 0.0
         self._second_began_s: float | None = None
@@ -56,7 +56,7 @@ class Extent:
         self._opened_at_s = now_s
         self._second_began_s = None
 
-    def begins_anew(self, first: int) -> None:
+    def restart_at(self, first: int) -> None:
         """Restart the window at a step, with the same number of steps."""
         self.last = first + self._steps - 1
 
@@ -94,11 +94,11 @@ class Extent:
         recorded = next_step - self.first
         a_step = count_events() / recorded
         limit = self._plan.max_events
-        steps = int(limit / a_step) if a_step else _MOST_STEPS
+        steps = int(limit / a_step) if a_step else _MAX_STEPS
         if _MIN_STEPS * a_step <= _MAX_EXCESS * limit:
             steps = max(steps, _MIN_STEPS)
         if steps >= self._steps:
-            self._max_steps = min(steps, _MOST_STEPS)
+            self._max_steps = min(steps, _MAX_STEPS)
             return False
         self._steps, self._least_s = max(steps, recorded), 0.0
         self.last = self.first + self._steps - 1

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: Code of child processes of `multiprocessing` that the program did not fork itself.
 _CHILD: Final = ("from multiprocessing.spawn ", "from multiprocessing.forkserver ")
 #: Maximum number of characters of `-c` code that are shown as a program's name.
-_SHOWN: Final = 48
+_MAX_CHARS: Final = 48
 #: Maximum number of characters of an exception's text that are kept.
 _MAX_ERROR_CHARACTERS: Final = 160
 
@@ -141,7 +141,7 @@ def program_name() -> str:
     for index, argument in enumerate(arguments):
         if argument in {"-m", "-c"}:
             target = arguments[index + 1 : index + 2]
-            return " ".join((argument, *target)).split("\n")[0][:_SHOWN]
+            return " ".join((argument, *target)).split("\n")[0][:_MAX_CHARS]
         if not argument.startswith("-"):
             return argument
     return "python"

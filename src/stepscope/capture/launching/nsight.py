@@ -68,7 +68,7 @@ def find_tool(name: str) -> str:
     )
 
 
-def check_alone(command: Sequence[str], name: str) -> None:
+def refuse_tracers(command: Sequence[str], name: str) -> None:
     """Refuse a command that would trace the GPU itself.
 
     Raises:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 BY_SIGNAL: Final = 128
 
 #: Minimum number of steps that count as repetition.
-_REPEATED: Final = 2
+_MIN_STEPS: Final = 2
 #: A child that lasts at least this share of its launcher's time is the main program.
-_MUCH: Final = 0.25
+_MIN_MAIN_SHARE: Final = 0.25
 #: Number of steps from the last skipped step to the first recorded one. It is 2 if a
 #: step is known only by its end, because the start of the first step is then unknown.
 _FIRST_KNOWN: Final = 2
@@ -55,7 +55,7 @@ def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, 
     return kept, left_out
 
 
-def tell_early_ends(notes: Sequence[Note], status: int) -> None:
+def add_end_reasons(notes: Sequence[Note], status: int) -> None:
     """Add the reason for the end to recordings of programs that ended before a step.
 
     A program without a framework that ends without an error expects no steps, so
@@ -136,8 +136,8 @@ def _recording_rank(note: Note, longest_s: float) -> int:
     if note.how == "waited":
         # The program itself may start many short processes. A launcher starts a process
         # that lasts nearly as long as the launcher.
-        return 3 if longest_s < _MUCH * note.seconds else 1
-    if note.steps >= _REPEATED:
+        return 3 if longest_s < _MIN_MAIN_SHARE * note.seconds else 1
+    if note.steps >= _MIN_STEPS:
         return 5
     return 4 if note.how == "time" else 2
 

@@ -29,18 +29,18 @@ _SERVANT: Final = "from multiprocessing.resource_tracker"
 #: Code of the `multiprocessing` process that forks the program's child processes.
 FORKS: Final = "from multiprocessing.forkserver"
 #: Maximum number of ancestors to notify; shells may run between two processes.
-_MOST_ANCESTORS: Final = 8
+_MAX_ANCESTORS: Final = 8
 #: Maximum processor time of a process that only waits, since it started its first
 #: child: seconds for starting children, seconds for ending, and a share of the elapsed
 #: time for supervising them.
 _STARTING_S: Final = 0.1
 _ENDING_S: Final = 0.4
-_LOOKING_SHARE: Final = 0.05
+_CHECKING_SHARE: Final = 0.05
 #: Positions in /proc/PID/stat, counted after the name of the process.
 _PARENT, _USER_TICKS, _SYSTEM_TICKS = 1, 11, 12
 
 
-def tell_ancestors(folder: str) -> None:
+def notify_ancestors(folder: str) -> None:
     """Report to the ancestors of this process that they started it."""
     for process, used_s in _ancestor_times():
         try:
@@ -66,7 +66,7 @@ def only_waits(folder: str, *, ours_s: float, ends: bool) -> bool:
         return False
     waited_s = time.monotonic() - since_s
     used_s = time.process_time() - before_s - ours_s
-    granted_s = _STARTING_S + _LOOKING_SHARE * waited_s + (_ENDING_S if ends else 0)
+    granted_s = _STARTING_S + _CHECKING_SHARE * waited_s + (_ENDING_S if ends else 0)
     return used_s <= granted_s and not _uses_a_device()
 
 
@@ -92,7 +92,7 @@ def _names_launcher(arguments: Sequence[str]) -> bool:
 
 def _ancestor_times() -> Iterator[tuple[int, float]]:
     process = os.getppid()
-    for _ in range(_MOST_ANCESTORS):
+    for _ in range(_MAX_ANCESTORS):
         if process <= 1:
             return
         try:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 #: Rate at which counters are read before the window opens, in Hz.
 _WATCH_HZ: Final = 1.0
 #: Minimum number of steps that count as repetition.
-_REPEATED: Final = 2
+_MIN_STEPS: Final = 2
 
 
 class Phase(enum.Enum):
@@ -119,7 +119,7 @@ class Window:
     @property
     def repeats(self) -> bool:
         """Whether enough steps have ended to count as repetition."""
-        return self._ended >= _REPEATED
+        return self._ended >= _MIN_STEPS
 
     def watch_program(self) -> None:
         """Record steps and counters from now on, unless a recording is in progress."""
@@ -461,12 +461,12 @@ class Window:
             options = lowered.options
             self._cost.set_baseline(control.steps_s)
         self._open_steps(first, options)
-        self._extent.begins_anew(first)
+        self._extent.restart_at(first)
         return True
 
     def _note_ended(self, last: int) -> None:
         before, self._ended = self._ended, last
-        if before < _REPEATED <= last:
+        if before < _MIN_STEPS <= last:
             say_steps_are_counted(self.plan.notes)
 
     def _begin_session(self, options: ProfilerOptions) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope import rundir
 from stepscope.capture.ground.spool import Spool
 from stepscope.units import bytes_text
-from stepscope.xspace.merging.merge import whole_length
+from stepscope.xspace.merging.merge import complete_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.spool import Fragment
 
 #: Free disk space, in bytes, below which a recording probably does not fit.
-_LITTLE_BYTES: Final = 64 * 2**20
+_MIN_FREE_BYTES: Final = 64 * 2**20
 #: Maximum number of names to try, because other processes may take a name first.
-_ATTEMPTS: Final = 100
+_MAX_ATTEMPTS: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ def claim_place(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place,
     host = rundir.host_file_name(platform.node(), os.environ, ())
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             used_names = {
                 entry.name.removesuffix(suffix)
                 for entry in directory.iterdir()
@@ -79,7 +79,7 @@ def claim_place(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place,
             if spool.refused is not None:
                 warnings.append(_refusal_text(directory, spool.refused.strerror))
             free = shutil.disk_usage(directory).free
-            if free < _LITTLE_BYTES:
+            if free < _MIN_FREE_BYTES:
                 warnings.append(
                     f"only {bytes_text(free)} are free in {directory}: the recording "
                     "may not fit"
@@ -180,7 +180,7 @@ class Flusher:
         Raises:
             ValueError: The fragment is malformed, so later ones would be unreadable.
         """
-        if whole_length(fragment.xspace) != len(fragment.xspace):
+        if complete_length(fragment.xspace) != len(fragment.xspace):
             raise ValueError("the fragment is malformed")
         self._spool.append_fragment(fragment)
 

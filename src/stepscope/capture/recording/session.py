@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("stepscope")
 #: Maximum seconds that `stop` waits for the cancelled thread of a delayed start.
 _ENDS_WITHIN_S: Final = 1.0
-_OURS: Final = str(Path(__file__).resolve().parents[1])
+_CAPTURE_FOLDER: Final = str(Path(__file__).resolve().parents[1])
 
 
 class StandBy(Protocol):
@@ -95,7 +95,7 @@ class Session:
         self.run = run
         self.options = options
         frame = sys._getframe()  # noqa: SLF001 - the only way to get the caller's frame
-        while frame.f_back and frame.f_code.co_filename.startswith(_OURS):
+        while frame.f_back and frame.f_code.co_filename.startswith(_CAPTURE_FOLDER):
             frame = frame.f_back
         self.owner = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         self.began = ClockPair.now()

@@ -98,12 +98,8 @@ class UnderWay:
         self._spool = spool
         self._collectors = tuple(collectors)
         # Checked before any start: a Python call tracer would record these checks.
-        self._tracers = [
-            collector for collector in collectors if isinstance(collector, TracesPython)
-        ]
-        self._halting = [
-            collector for collector in collectors if isinstance(collector, Halting)
-        ]
+        self._tracers = [each for each in collectors if isinstance(each, TracesPython)]
+        self._halting = [each for each in collectors if isinstance(each, Halting)]
         self._started: list[Collector] = []
         self._is_halted = False
         #: Collectors that failed to halt, so their events are lost.
@@ -233,14 +229,10 @@ class UnderWay:
             except Exception as error:  # noqa: BLE001 - any collector may fail
                 self._tell_lost(collector, error)
         self._started = [
-            collector
-            for collector in self._started
-            if not isinstance(collector, Exiting)
+            each for each in self._started if not isinstance(each, Exiting)
         ]
         self._tracers = [
-            collector
-            for collector in self._tracers
-            if not isinstance(collector, Exiting)
+            each for each in self._tracers if not isinstance(each, Exiting)
         ]
         return self.drop_events()
 
@@ -279,12 +271,7 @@ class UnderWay:
 
     def _start_collectors(self, options: ProfilerOptions) -> None:
         first_own = next(
-            (
-                collector
-                for collector in self._collectors
-                if isinstance(collector, Streaming)
-            ),
-            None,
+            (each for each in self._collectors if isinstance(each, Streaming)), None
         )
         for collector in self._collectors:
             if collector is first_own:

@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
 
 #: Share of a caller's time from which one callee is reported in place of the caller.
-_ALL: Final = 0.9
-#: A caller is divided among its callees if each takes at least the share `_PIECE`
-#: of the caller's time and the callees take the share `_TOGETHER` in total.
-_TOGETHER: Final = 0.8
-_PIECE: Final = 0.1
+_MIN_DOMINANT_SHARE: Final = 0.9
+#: A caller is divided among its callees if each takes at least `_MIN_CALLEE_SHARE` of
+#: the caller's time, and all of them together at least `_MIN_JOINT_SHARE`.
+_MIN_JOINT_SHARE: Final = 0.8
+_MIN_CALLEE_SHARE: Final = 0.1
 #: Least share of a part's time that a callee must take to be named as its detail.
-_MOST: Final = 0.5
+_MIN_DETAIL_SHARE: Final = 0.5
 #: Least share of the whole time for a separate part; smaller times go to the caller.
-_TOLD: Final = 0.02
+_MIN_PART_SHARE: Final = 0.02
 #: A loop encloses at least this share of the steps that it overlaps.
-_AROUND: Final = 0.9
+_MIN_ENCLOSED_SHARE: Final = 0.9
 #: Share of a single window, at each end, that a function around it may leave uncovered.
-_MARGIN: Final = 0.02
+_MAX_UNCOVERED_SHARE: Final = 0.02
 _NONE: Final = -1
 #: Suffix of the qualified name of a lambda that is created inside a function.
 _LAMBDA: Final = ".<locals>.<lambda>"
@@ -133,7 +133,7 @@ def _busiest_loop_line(
         for line, line_spans in lines.own_spans([kind], tracks=[track]).items()
     }
     busiest = max(took, key=lambda line: took[line], default=_NONE)
-    return busiest if took.get(busiest, 0) >= _MOST * time_ps else _NONE
+    return busiest if took.get(busiest, 0) >= _MIN_DETAIL_SHARE * time_ps else _NONE
 
 
 def calling_function(
@@ -163,7 +163,7 @@ def calling_function(
     if not len(rows) or not len(spans):
         return None
     tree = _Tree.build_tree(frames, spans, rows, windows, in_parallel=beside)
-    min_ps = _MOST * spans.length_ps
+    min_ps = _MIN_DETAIL_SHARE * spans.length_ps
     # With several threads, several functions may each run most of the time.
     deepest, waiting = None, list(tree.roots)
     while waiting:
@@ -189,7 +189,7 @@ def calling_function(
         start, end = frames.start_ps[own_rows], frames.end_ps[own_rows]
         runs = Spans.from_events(start, end - start)
         steps = Spans.from_events(windows[0], windows[1] - windows[0])
-        if deepest.time_ps < _ALL * (runs & steps).length_ps:
+        if deepest.time_ps < _MIN_DOMINANT_SHARE * (runs & steps).length_ps:
             return None
     return FunctionPart(deepest.type, _NONE, deepest.is_loop, deepest.time_ps)
 
@@ -251,7 +251,7 @@ class _Tree(Frozen, frozen=True, eq=True):
 
     def divide_time(self, *, total_ps: int) -> list[FunctionPart]:
         """Return the parts of all paths; they add up to the time of the roots."""
-        min_ps = _TOLD * total_ps
+        min_ps = _MIN_PART_SHARE * total_ps
         parts: list[FunctionPart] = []
         # Paths to visit, each with the path of the program's function that calls it.
         waiting = [(root, _NONE) for root in self.roots]
@@ -274,7 +274,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         if node.is_loop:
             return self._large_calls(node.calls, min_ps)
         if owner == _NONE:
-            return self._gives_way(path, self._large_calls(node.calls, min_ps))
+            return self._divided_calls(path, self._large_calls(node.calls, min_ps))
         # The program's nearest functions below a path, across library calls.
         own: list[int] = []
         waiting = self._large_calls(self.nodes[path].calls, min_ps)
@@ -285,13 +285,17 @@ class _Tree(Frozen, frozen=True, eq=True):
             else:
                 waiting += self._large_calls(self.nodes[call].calls, min_ps)
         # A program's function that a library calls back gets a separate part.
-        return self._gives_way(path, own, min_share=_MOST) if node.is_own else own
+        return (
+            self._divided_calls(path, own, min_share=_MIN_DETAIL_SHARE)
+            if node.is_own
+            else own
+        )
 
     def _large_calls(self, calls: Iterable[int], min_ps: float) -> list[int]:
         return [call for call in calls if self.nodes[call].time_ps >= min_ps]
 
-    def _gives_way(
-        self, path: int, calls: list[int], *, min_share: float = _ALL
+    def _divided_calls(
+        self, path: int, calls: list[int], *, min_share: float = _MIN_DOMINANT_SHARE
     ) -> list[int]:
         """Return the calls among which a function's time is divided; empty for none.
 
@@ -300,16 +304,18 @@ class _Tree(Frozen, frozen=True, eq=True):
         """
         total_ps = self.nodes[path].time_ps
         shares = {call: self.nodes[call].time_ps / total_ps for call in calls}
-        pieces = [call for call in calls if shares[call] >= _PIECE]
+        pieces = [call for call in calls if shares[call] >= _MIN_CALLEE_SHARE]
         only = max(shares.values(), default=0.0) >= min_share
-        several = len(pieces) > 1 and sum(shares[call] for call in pieces) >= _TOGETHER
+        several = (
+            len(pieces) > 1 and sum(shares[call] for call in pieces) >= _MIN_JOINT_SHARE
+        )
         return pieces if only or several else []
 
     def _deepest_function(
         self, path: int, separate: list[int], left: int, min_ps: float
     ) -> int:
         """Return the deepest function with most of the time that a path keeps."""
-        min_kept_ps = max(_MOST * left, min_ps)
+        min_kept_ps = max(_MIN_DETAIL_SHARE * left, min_ps)
         without = set(separate)
         while True:
             calls = (
@@ -383,7 +389,7 @@ def _paths_around_steps(
     if not len(starts):
         return np.zeros(count, np.bool_)
     if len(starts) == 1:
-        margin = (_MARGIN * (ends - starts)).astype(np.int64)
+        margin = (_MAX_UNCOVERED_SHARE * (ends - starts)).astype(np.int64)
         starts, ends = starts + margin, ends - margin
     around = np.searchsorted(ends, runs[1], side="right")
     around -= np.searchsorted(starts, runs[0], side="left")
@@ -394,7 +400,7 @@ def _paths_around_steps(
     enclosed = np.bincount(path, weights=np.maximum(around, 0), minlength=count)
     partly = np.bincount(path, weights=touched, minlength=count)
     # The recording may begin or end within a step, so two partial steps are allowed.
-    nearly: Bools = enclosed >= _AROUND * (partly - 2)
+    nearly: Bools = enclosed >= _MIN_ENCLOSED_SHARE * (partly - 2)
     return is_around & nearly
 
 

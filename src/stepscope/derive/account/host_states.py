@@ -49,8 +49,8 @@ Claims = tuple[tuple[str, Spans], ...]
 
 #: An interval in which no op or launch begins is work of the program if it is longer
 #: than 1 ms and than this number of launch latencies.
-_LONG_STRETCH_PS: Final = 1 * PS_PER_MS
-_LONG_LATENCIES: Final = 20
+_MIN_WORK_GAP_PS: Final = 1 * PS_PER_MS
+_MIN_WORK_GAP_LATENCIES: Final = 20
 
 _WRAPPERS: Final = (
     EventFlag.EAGER_WRAPPER
@@ -74,7 +74,7 @@ _INPUT: Final = (
     HostCode.FILE_READ,
 )
 #: Producing a batch, on a thread that another thread may wait for.
-_MAKING: Final = (HostCode.OWN_INPUT, HostCode.ITERATOR)
+_PRODUCING_CODES: Final = (HostCode.OWN_INPUT, HostCode.ITERATOR)
 _OUTPUT: Final = (HostCode.OUTPUT, HostCode.READ_BACK, HostCode.COPY_OUT)
 #: Codes whose start shows that the thread goes from one op to the next.
 _BEGINS: Final = (
@@ -94,7 +94,7 @@ _WAITING: Final = (
     HostCode.SYSTEM_WAIT,
 )
 #: Codes of recorded events, which take precedence over sampled functions.
-_SEEN: Final = (HostCode.HOST_COMPUTE, HostCode.GARBAGE)
+_RECORDED_CODES: Final = (HostCode.HOST_COMPUTE, HostCode.GARBAGE)
 #: Codes of work: a thread in one of them does not wait for the input of another thread.
 _WORKING: Final = (
     *(HostCode.LAUNCHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE),
@@ -105,15 +105,15 @@ _WORKING: Final = (
 #: Codes in which a thread is blocked, on a host without devices.
 _BLOCKED: Final = (HostCode.SYNC, HostCode.READ_BACK, HostCode.SYSTEM_WAIT)
 #: Codes of waiting for other threads, whose work explains the wait.
-_FOR_OTHERS: Final = (HostCode.BLOCKED, HostCode.SYSTEM_WAIT)
+_THREAD_WAIT_CODES: Final = (HostCode.BLOCKED, HostCode.SYSTEM_WAIT)
 
 
-def long_stretch_ps(latency_ps: int) -> int:
+def min_work_gap_ps(latency_ps: int) -> int:
     """Return the time without a new op, in ps, beyond which the program works."""
-    return max(_LONG_STRETCH_PS, _LONG_LATENCIES * latency_ps)
+    return max(_MIN_WORK_GAP_PS, _MIN_WORK_GAP_LATENCIES * latency_ps)
 
 
-class _Told(Frozen, frozen=True, eq=True):
+class _FunctionSpans(Frozen, frozen=True, eq=True):
     """Where the functions of a thread fetch, write, wait or call.
 
     Attributes:
@@ -131,13 +131,15 @@ class _Told(Frozen, frozen=True, eq=True):
     waiting: Spans
     calling: Spans
 
-    def limit_to(self, within: Spans) -> _Told:
+    def limit_to(self, within: Spans) -> _FunctionSpans:
         """Return every field restricted to a set of spans."""
-        return _Told(*(within & getattr(self, field) for field in _TOLD))
+        return _FunctionSpans(
+            *(within & getattr(self, field) for field in _SPAN_FIELDS)
+        )
 
 
-_TOLD: Final = _Told.__struct_fields__
-_NOTHING_TOLD: Final = _Told(*(Spans.empty() for _ in _TOLD))
+_SPAN_FIELDS: Final = _FunctionSpans.__struct_fields__
+_NO_SPANS: Final = _FunctionSpans(*(Spans.empty() for _ in _SPAN_FIELDS))
 
 #: Common names of a program's functions that produce or fetch a batch, or write a
 #: checkpoint. Functions of known libraries have a purpose instead.
@@ -151,7 +153,7 @@ _WRITING: Final = (FunctionPurpose.CHECKPOINT, FunctionPurpose.SUMMARY)
 
 def _states_by_functions(
     frames: FunctionFrames | Unavailable, purposes: FunctionPurposes | Unavailable
-) -> tuple[dict[int, _Told], Spans]:
+) -> tuple[dict[int, _FunctionSpans], Spans]:
     if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
         return {}, Spans.empty()
     fetching = purposes.purpose == FunctionPurpose.INPUT
@@ -162,7 +164,7 @@ def _states_by_functions(
         on_thread = frames.track == track
         waits = frames.spans(on_thread & (purposes.purpose == FunctionPurpose.SYNC))
         calls = frames.spans(on_thread & (purposes.purpose == FunctionPurpose.CALL))
-        states[track] = _Told(
+        states[track] = _FunctionSpans(
             frames.spans(on_thread) - waits - calls,
             frames.spans(on_thread & fetching),
             frames.spans(on_thread & writing),
@@ -202,7 +204,7 @@ class HostStates(Frozen, frozen=True):
     chores: Spans
     between: Spans
     dense: Spans
-    function_spans: dict[int, _Told]
+    function_spans: dict[int, _FunctionSpans]
     awaiting: Spans
     off_core: dict[int, Spans]
 
@@ -217,7 +219,7 @@ class HostStates(Frozen, frozen=True):
             of_any_thread: Result of `claims_of_any_thread` for the same set.
         """
         active = self.doing_spans(track, within)
-        functions = self.function_spans.get(track, _NOTHING_TOLD).limit_to(within)
+        functions = self.function_spans.get(track, _NO_SPANS).limit_to(within)
         away = self.off_core.get(track, Spans.empty())
         lines = (track, *self.notes) if track in self.program_threads() else (track,)
         own = self._ordered_claims(
@@ -266,7 +268,7 @@ class HostStates(Frozen, frozen=True):
                 waits
                 | state(HostCode.FILE_READ)
                 | self._waits_for_batch(state, within)
-                | _subtract_codes(functions.fetching, state, _SEEN),
+                | _subtract_codes(functions.fetching, state, _RECORDED_CODES),
             ),
             ("output", state(HostCode.OUTPUT) | functions.writing),
             ("between", (self.chores | state(HostCode.GARBAGE)) & self.between),
@@ -281,7 +283,7 @@ class HostStates(Frozen, frozen=True):
     def _ordered_claims(
         self,
         state: _State,
-        functions: _Told,
+        functions: _FunctionSpans,
         within: Spans,
         *,
         active: Spans | None,
@@ -334,8 +336,8 @@ class HostStates(Frozen, frozen=True):
             ("between", self.between),
         )
 
-    def _states_within(self, within: Spans) -> _Told:
-        return _Told(
+    def _states_within(self, within: Spans) -> _FunctionSpans:
+        return _FunctionSpans(
             *(
                 _union_within(
                     (
@@ -344,7 +346,7 @@ class HostStates(Frozen, frozen=True):
                     ),
                     within,
                 )
-                for field in _TOLD
+                for field in _SPAN_FIELDS
             )
         )
 
@@ -353,7 +355,7 @@ class HostStates(Frozen, frozen=True):
         if not len(blocked):
             return blocked
         return blocked & Spans.union_of(
-            _code_on_any_thread(self.classes, code, within) for code in _MAKING
+            _code_on_any_thread(self.classes, code, within) for code in _PRODUCING_CODES
         )
 
     def _away_together(self) -> Spans:
@@ -366,8 +368,10 @@ class HostStates(Frozen, frozen=True):
         if track not in self.threads:
             return Spans.empty()
         sets = self.classes.by_thread.get(track, {})
-        recorded = [spans for code, spans in sets.items() if code not in _FOR_OTHERS]
-        functions = self.function_spans.get(track, _NOTHING_TOLD)
+        recorded = [
+            spans for code, spans in sets.items() if code not in _THREAD_WAIT_CODES
+        ]
+        functions = self.function_spans.get(track, _NO_SPANS)
         return _union_within((*recorded, functions.named, functions.calling), within)
 
     def _state_of_threads(self, within: Spans) -> _State:
@@ -402,7 +406,7 @@ def host_states(
     types = handles(events, "type")
     functions, awaiting = _states_by_functions(function_frames, function_purposes)
     calling = rows_of.tracks_having(types, of_the_program(event_types, event_kinds))
-    threads, program = _asked_threads(tracks, calling, host_classes, functions)
+    threads, program = _considered_threads(tracks, calling, host_classes, functions)
     notes = _note_lines(tracks, calling, host_classes)
     threads += [track for track in notes if track not in threads]
     plain_classes = (HostClass.NONE, *SYSTEM_CLASSES)
@@ -423,7 +427,7 @@ def host_states(
         # The silence of a pool's thread does not show what the program does.
         if program[track]:
             plain = host_classes.code[rows] == HostCode.NOTHING
-            ran = functions.get(track, _NOTHING_TOLD)
+            ran = functions.get(track, _NO_SPANS)
             named = rows_of.covered_spans(rows, shows_activity[own_types] & plain) | (
                 ran.named - sets.get(HostCode.PIPELINE, Spans.empty())
             )
@@ -441,7 +445,7 @@ def host_states(
         chores=Spans.union_of(chores),
         between=between_steps,
         dense=_busy_with_ops(
-            rows_of, threads, host_classes.code, max_gap_ps=long_stretch_ps(latency_ps)
+            rows_of, threads, host_classes.code, max_gap_ps=min_work_gap_ps(latency_ps)
         ),
         function_spans=function_states,
         awaiting=awaiting,
@@ -463,11 +467,11 @@ def _recorder_spans(
     )
 
 
-def _asked_threads(
+def _considered_threads(
     tracks: pl.DataFrame,
     calling: Bools,
     classes: HostClasses,
-    functions: Mapping[int, _Told],
+    functions: Mapping[int, _FunctionSpans],
 ) -> tuple[list[int], Bools]:
     """Return the threads whose state is considered, and which threads run the program.
 
@@ -541,7 +545,7 @@ def _busy_with_ops(
     begins = np.zeros(256, np.uint8)
     begins[list(_BEGINS)] = 1
     return Spans.union_of(
-        Spans.between_quick(
+        Spans.unite_near_starts(
             rows_of.start_ps[rows],
             rows_of.dur_ps[rows],
             code=code[rows],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.account.function_parts import function_parts
-from stepscope.derive.host.core_time import thread_places
+from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
 
 #: Least share of the time in question in which the thread's CPU clock was read.
-_ENOUGH: Final = 0.5
+_MIN_READ_SHARE: Final = 0.5
 #: Largest share of a wait in which threads outside of Python may compute for the
 #: waiting thread. On a busy machine such threads rarely get a core.
-_OTHERS: Final = 0.1
+_MAX_UNKNOWN_SHARE: Final = 0.1
 #: Least share of a wait that another thread must work (or sleep) to be its cause.
-_MOST: Final = 0.5
+_MIN_CAUSE_SHARE: Final = 0.5
 #: Names of pool threads and of threads that the program did not name end in a number.
 _NUMBERED: Final = Pattern(r"[-_]\d+(?= \(|\Z)")
 #: Files of Python's standard library in which one thread waits for another.
@@ -46,7 +46,7 @@ _FOR_THREADS: Final = Pattern(
     r"[\\/](?:threading|queue|(?:concurrent|multiprocessing)[\\/][\w\\/]+)\.py\Z"
 )
 
-_NOTHING_SEEN: Final = WHY["core_not_recorded"]
+_CORE_NOT_RECORDED: Final = WHY["core_not_recorded"]
 
 
 class HostWaits(Frozen, frozen=True):
@@ -76,7 +76,7 @@ class HostWaits(Frozen, frozen=True):
     pooled: bool = False
 
 
-class _Other(Frozen, frozen=True, eq=True):
+class _OtherThread(Frozen, frozen=True, eq=True):
     """Another thread of the program: its core times, and its functions if recorded."""
 
     name: str
@@ -107,17 +107,17 @@ def host_waits(
         or isinstance(function_purposes, Unavailable)
         or not naming.function_tracks
     ):
-        return _NOTHING_SEEN
+        return _CORE_NOT_RECORDED
     main = naming.function_tracks[0]
-    thread_id = thread_places(tracks)[main]
+    thread_id = thread_identities(tracks)[main]
     own = core_time.threads.get(thread_id)
     hosts = [device for device in account.devices if device.device is None]
     if own is None or not hosts:
-        return _NOTHING_SEEN
+        return _CORE_NOT_RECORDED
     inside = (hosts[0].idle["host_compute"] & windows.judged) - hosts[0].between
     inside = inside - naming.tasks_of_ops(hosts[0], "host_compute", inside)
-    if (inside & own.seen).length_ps < _ENOUGH * inside.length_ps:
-        return _NOTHING_SEEN
+    if (inside & own.seen).length_ps < _MIN_READ_SHARE * inside.length_ps:
+        return _CORE_NOT_RECORDED
     asleep = inside & own.asleep
     threads = _other_threads(
         core_time, thread_id, tracks, (function_frames, frames_beside), main=main
@@ -131,17 +131,17 @@ def host_waits(
     pooled = asleep - surely
     unknown = pooled if other_clocks is None else pooled & other_clocks.awake
     may_be_pooled = bool(unknown.length_ps)
-    if unknown.length_ps > _OTHERS * asleep.length_ps:
+    if unknown.length_ps > _MAX_UNKNOWN_SHARE * asleep.length_ps:
         asleep, busy, may_be_pooled = surely, surely & busy, False
     if not len(asleep):
         return WHY["pool_may_compute"] if len(pooled) else WHY["no_sleep"]
     parts = function_parts(function_frames, asleep, track=main, windows=naming.windows)
     if parts[0].type < 0:
-        return _NOTHING_SEEN
+        return _CORE_NOT_RECORDED
     function = naming.function_name(
         function_frames, parts[0].type, parts[0].detail
     )._replace(loop=parts[0].is_loop)
-    works = busy.length_ps >= _MOST * asleep.length_ps
+    works = busy.length_ps >= _MIN_CAUSE_SHARE * asleep.length_ps
     thread, running, of_library = _awaited_thread(naming, threads, asleep, works=works)
     return HostWaits(
         *(asleep, function, busy.length_ps, thread, running, works),
@@ -157,8 +157,8 @@ def _other_threads(
     recorded: tuple[FunctionFrames | Unavailable, ...],
     *,
     main: int,
-) -> list[_Other]:
-    thread_ids = thread_places(tracks)
+) -> list[_OtherThread]:
+    thread_ids = thread_identities(tracks)
     framed: dict[tuple[str, int | None, int], tuple[FunctionFrames, int]] = {}
     for frames in recorded:
         if isinstance(frames, Unavailable):
@@ -166,21 +166,21 @@ def _other_threads(
         for track in sorted(set(frames.track.tolist()) - {main}):
             framed.setdefault(thread_ids[track], (frames, track))
     return [
-        _Other(time.name, time, *framed.get(thread_id, (None, -1)))
+        _OtherThread(time.name, time, *framed.get(thread_id, (None, -1)))
         for thread_id, time in core_time.threads.items()
         if thread_id != own and thread_id[:2] == own[:2]
     ]
 
 
 def _awaited_thread(
-    naming: Naming, other_threads: list[_Other], asleep: Spans, *, works: bool
+    naming: Naming, other_threads: list[_OtherThread], asleep: Spans, *, works: bool
 ) -> tuple[str | None, Name | None, bool]:
     """Return the thread that a wait is for, its function, and if it is a library's.
 
     If threads work, it is the one that works most. If none works, it is the only thread
     or pool that sleeps in a function other than a wait for threads.
     """
-    pools: dict[str, list[_Other]] = defaultdict(list)
+    pools: dict[str, list[_OtherThread]] = defaultdict(list)
     for thread in other_threads:
         pools[_NUMBERED.sub("", thread.name)].append(thread)
     awaited: list[tuple[int, str, Name | None]] = []
@@ -197,7 +197,7 @@ def _awaited_thread(
                 named[name] += time
                 of_library |= {name} if library else set()
         ranked = sorted(named.items(), key=lambda item: -item[1])
-        if works or (ranked and ranked[0][1] >= _MOST * asleep.length_ps):
+        if works or (ranked and ranked[0][1] >= _MIN_CAUSE_SHARE * asleep.length_ps):
             label = threads[0].name if len(threads) == 1 else pool
             awaited.append((during, label, ranked[0][0] if ranked else None))
     if not awaited or (not works and len(awaited) > 1):
@@ -207,7 +207,7 @@ def _awaited_thread(
 
 
 def _functions_of_thread(
-    naming: Naming, thread: _Other, spans: Spans, *, idle: bool
+    naming: Naming, thread: _OtherThread, spans: Spans, *, idle: bool
 ) -> list[tuple[Name, int, bool]]:
     """Return a thread's functions during a set; if `idle`, without waits for threads.
 

@@ -28,7 +28,7 @@ from stepscope.derive.step_time.host_time import (
     HostCode,
     codes_that_name,
 )
-from stepscope.derive.step_time.neighbours import Surroundings, told_around
+from stepscope.derive.step_time.neighbours import Surroundings, neighbours_text
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
@@ -164,7 +164,7 @@ class Naming(Frozen, frozen=True, dict=True):
             transit = transit - self._long_calls(device, transit)
             times += [(LAUNCH_LATENCY, transit.length_ps)] if len(transit) else []
             left = left - transit
-        for track in self.asked_threads(device):
+        for track in self.naming_threads(device):
             if not len(left):
                 break
             named = self._parts_by_events(track, owner, left)
@@ -190,7 +190,7 @@ class Naming(Frozen, frozen=True, dict=True):
 
     def _long_calls(self, device: DeviceAccount, spans: Spans) -> Spans:
         call_spans = []
-        for track in self.asked_threads(device) if len(spans) else ():
+        for track in self.naming_threads(device) if len(spans) else ():
             if not self.classes.may_have(track, HostCode.LAUNCH):
                 continue
             rows = self._meeting_rows(track, spans, [HostCode.LAUNCH])
@@ -213,7 +213,7 @@ class Naming(Frozen, frozen=True, dict=True):
             return Spans.empty()
         return spans & work
 
-    def asked_threads(self, device: DeviceAccount) -> tuple[int, ...]:
+    def naming_threads(self, device: DeviceAccount) -> tuple[int, ...]:
         """Return the threads whose events name time, launching threads first."""
         first = [track for track in device.walked_by if track >= 0]
         return tuple(dict.fromkeys((*first, *self.threads)))
@@ -285,7 +285,7 @@ class Naming(Frozen, frozen=True, dict=True):
         )
         if awaited is None:
             return parts
-        activity_text = f"while {awaited[0]} is in {self._place_text(awaited[1])}"
+        activity_text = f"while {awaited[0]} is in {self._location_text(awaited[1])}"
         return [
             (Name(f"{name.name}, {activity_text}") if name.function else name, time)
             for name, time in parts
@@ -452,7 +452,7 @@ class Naming(Frozen, frozen=True, dict=True):
             marks=self.marks,
         )
 
-    def _place_text(self, kind: int) -> str:
+    def _location_text(self, kind: int) -> str:
         function = None if self.frames is None else self.frames.names.get(kind)
         return str(self.names[kind]) if function is None else function.placed()
 
@@ -466,9 +466,10 @@ class Naming(Frozen, frozen=True, dict=True):
             if first >= 0 and last >= 0 and self.marks[[first, last]].all():
                 return _FROM_STEP_TO_STEP
             texts = (
-                None if kind < 0 else self._place_text(kind) for kind in (first, last)
+                None if kind < 0 else self._location_text(kind)
+                for kind in (first, last)
             )
-            return Name(told_around(*texts, inside=inside))
+            return Name(neighbours_text(*texts, inside=inside))
 
         lengths = spans.end_ps - spans.start_ps
         rows = zip(*(column.tolist() for column in (*around, lengths)), strict=True)

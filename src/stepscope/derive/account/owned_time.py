@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         DeviceTimeline,
     )
     from stepscope.derive.device.launch_facts import LaunchLatency
-    from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
+    from stepscope.derive.step_time.device_sets import DeviceSets, DeviceTimes
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
@@ -205,7 +205,7 @@ def charged_rows(
     starts: Int64s,
     ends: Int64s,
     *,
-    device: OneDevice | None,
+    device: DeviceTimes | None,
     ordinal: int | None,
     idle: Mapping[str, Spans],
     missing: Mapping[str, Unavailable],
@@ -442,7 +442,7 @@ def _unknown_host_owners(host: HostClasses | Unavailable) -> dict[str, Unavailab
 
 
 def _account_device(
-    device: OneDevice,
+    device: DeviceTimes,
     window_range: tuple[int, int],
     states: HostStates | None,
     between: Spans,

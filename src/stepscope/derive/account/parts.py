@@ -53,7 +53,7 @@ CALLER_ROWS: Final[dict[str, pl.DataType]] = {
     if name not in ("name", "detail", "loop")
 }
 #: Least share of the windows' time for which the calling function is searched.
-_CALLED: Final = 0.02
+_MIN_CALLED_SHARE: Final = 0.02
 
 
 class AccountParts(Frozen, frozen=True):
@@ -98,7 +98,10 @@ def account_parts(
                     (*key, *name, time)
                     for name, time in _named_parts(namer, device, owner, spans)
                 ]
-                if namer is not None and spans.length_ps >= _CALLED * judged.length_ps:
+                if (
+                    namer is not None
+                    and spans.length_ps >= _MIN_CALLED_SHARE * judged.length_ps
+                ):
                     callers += [
                         (*key, name.function, name.file, name.line, time)
                         for name, time in namer.calling_functions(owner, spans)
@@ -147,7 +150,7 @@ def _named_parts(
 _NO_EVENT: Final = -1
 
 
-class Ran(NamedTuple):
+class NamedEvent(NamedTuple):
     """An event or interval that ran during the time of an owner.
 
     Attributes:
@@ -162,38 +165,40 @@ class Ran(NamedTuple):
     time_ps: int
 
 
-class RanMost(NamedTuple):
+class LargestEvents(NamedTuple):
     """The events that name most of an owner's time, and the number of all such events.
 
     Attributes:
         ran: At most the requested number; all events' times add up to the owner's.
     """
 
-    ran: list[Ran]
+    ran: list[NamedEvent]
     number: int
 
 
-def what_ran(
+def owner_events(
     naming: Naming, device: DeviceAccount, owner: str, spans: Spans, *, most: int
-) -> RanMost:
+) -> LargestEvents:
     """Return the events of an owner's time, by the rules of `Naming.named_parts`."""
     if owner not in NAMED_OWNERS:
         return interval_parts(spans, most=most)
-    parts: list[RanMost] = []
+    parts: list[LargestEvents] = []
     left = spans
     if owner == "launch":
         in_transit = left & device.latency
         parts.append(interval_parts(in_transit, LAUNCH_LATENCY, most=most))
         left = left - in_transit
-    for track in naming.asked_threads(device):
+    for track in naming.naming_threads(device):
         if not len(left):
             break
         covered, rows, time = naming.covering_rows(track, owner, left)
         parts.append(_top_events(naming, rows, time, limit=most))
         unnamed_ps = covered.length_ps - int(time.sum())
         if unnamed_ps > 0:
-            unnamed = Ran(*(covered.hull or (0, 0)), _NO_EVENT, UNNAMED, unnamed_ps)
-            parts.append(RanMost([unnamed], 1))
+            unnamed = NamedEvent(
+                *(covered.hull or (0, 0)), _NO_EVENT, UNNAMED, unnamed_ps
+            )
+            parts.append(LargestEvents([unnamed], 1))
         left = left - covered
     tasks = naming.tasks_of_ops(device, owner, left)
     left = left - tasks
@@ -205,7 +210,7 @@ def what_ran(
         left = left - covered
     remaining = interval_parts(left | tasks, most=most)
     named = [
-        Ran(event.start_ps, event.end_ps, _NO_EVENT, *name)
+        NamedEvent(event.start_ps, event.end_ps, _NO_EVENT, *name)
         for event in remaining.ran
         for name in naming.remaining_parts(
             owner,
@@ -213,14 +218,16 @@ def what_ran(
             on_device=device.device is not None,
         )
     ]
-    parts.append(RanMost(named, remaining.number + len(named) - len(remaining.ran)))
+    parts.append(
+        LargestEvents(named, remaining.number + len(named) - len(remaining.ran))
+    )
     ranked = sorted(
         (event for part in parts for event in part.ran), key=lambda ran: -ran.time_ps
     )
-    return RanMost(ranked[:most], sum(part.number for part in parts))
+    return LargestEvents(ranked[:most], sum(part.number for part in parts))
 
 
-def interval_parts(spans: Spans, name: Name = UNNAMED, *, most: int) -> RanMost:
+def interval_parts(spans: Spans, name: Name = UNNAMED, *, most: int) -> LargestEvents:
     """Return the longest intervals of a set as parts without an event."""
     length = spans.end_ps - spans.start_ps
 
@@ -235,15 +242,20 @@ def largest_times(
     described_part: Callable[[int], tuple[int, int, int, Name]],
     *,
     most: int,
-) -> RanMost:
+) -> LargestEvents:
     """Return the largest times; `described_part` describes the event of each index."""
     nonzero = np.flatnonzero(time_ps > 0)
     order = nonzero[np.argsort(-time_ps[nonzero], kind="stable")[:most]]
-    ran = [Ran(*described_part(index), int(time_ps[index])) for index in order.tolist()]
-    return RanMost(ran, len(nonzero))
+    ran = [
+        NamedEvent(*described_part(index), int(time_ps[index]))
+        for index in order.tolist()
+    ]
+    return LargestEvents(ran, len(nonzero))
 
 
-def _top_events(naming: Naming, rows: Int64s, time: Int64s, *, limit: int) -> RanMost:
+def _top_events(
+    naming: Naming, rows: Int64s, time: Int64s, *, limit: int
+) -> LargestEvents:
     table = naming.classes.rows
 
     def described_part(index: int) -> tuple[int, int, int, Name]:
@@ -257,10 +269,10 @@ def _top_events(naming: Naming, rows: Int64s, time: Int64s, *, limit: int) -> Ra
 
 def _largest_functions(
     naming: Naming, track: int, spans: Spans, *, limit: int
-) -> tuple[RanMost, Spans]:
+) -> tuple[LargestEvents, Spans]:
     frames = naming.frames
     if frames is None:
-        return RanMost([], 0), Spans.empty()
+        return LargestEvents([], 0), Spans.empty()
     own_rows = np.flatnonzero(frames.track == track)
     start, end = frames.start_ps[own_rows], frames.end_ps[own_rows]
     time = spans.within(start, end)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Least share of the launches that led to device work (without a device: of the host's
 #: work) that must be inside the program's calls for these to be the work of the steps.
-_HELD: Final = 0.8
+_MIN_INSIDE_SHARE: Final = 0.8
 
 
 def between_steps(
@@ -78,7 +78,7 @@ def between_steps(
     called = ints(launches, "start_ps")[used]
     if len(called) and once_per_step:
         held = calls.within(called, called + 1) > 0
-        if held.mean() >= _HELD:
+        if held.mean() >= _MIN_INSIDE_SHARE:
             return bounds - calls
     launch = correlation.launch_of_activity
     known = (launch >= 0) & (activity_steps >= 0)
@@ -107,7 +107,11 @@ def _between_host_work(
         served = Spans.from_events(ints(rows, "start_ps"), ints(rows, "dur_ps"))
     window_work = work & bounds
     for holding in (served, calls):
-        if (window_work & holding).length_ps >= _HELD * window_work.length_ps > 0:
+        if (
+            (window_work & holding).length_ps
+            >= _MIN_INSIDE_SHARE * window_work.length_ps
+            > 0
+        ):
             return bounds - holding
     return Spans.empty()
 

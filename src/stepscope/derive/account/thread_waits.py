@@ -37,7 +37,7 @@ _WAITS: Final = (
 )
 _WORK: Final = tuple(code for code in HostCode if code not in _WAITS)
 #: Least share of a wait that one type of event must take to be its cause.
-_MOST: Final = 0.5
+_MIN_CAUSE_SHARE: Final = 0.5
 
 
 def off_core(
@@ -150,7 +150,7 @@ def awaited_thread(
         [] if frames is None else _innermost_functions(frames, names, waits),
     ):
         longest = max(timed, default=None)
-        if longest is not None and longest[0] >= _MOST * waits.length_ps:
+        if longest is not None and longest[0] >= _MIN_CAUSE_SHARE * waits.length_ps:
             return longest[1:]
     return None
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.host_states import long_stretch_ps
+from stepscope.derive.account.host_states import min_work_gap_ps
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
@@ -45,17 +45,17 @@ FINITE_CHECK: Final = (
     r"(?:scale|l2norm_?scale)_?check"
 )
 #: Largest size of a finite check's result, in bytes.
-_ANSWER_BYTES: Final = 16
+_MAX_CHECK_RESULT_BYTES: Final = 16
 #: Largest number of activities from a finite check to the copy of its result: the
 #: results for several tensors are combined first.
-_NEAR: Final = 8
+_MAX_ACTIVITIES_TO_COPY: Final = 8
 
 #: Owners of time in which no event shows what the program did.
 UNFED_OWNERS: Final = ("between", "unexplained")
 #: A batch is a copy of more than 4,096 bytes; smaller copies are scalars or indices.
-_LEAST_BYTES: Final = 4096
+_MAX_SCALAR_BYTES: Final = 4096
 #: Least share of the closed windows in which a batch must be copied.
-_USUAL: Final = 0.8
+_MIN_WINDOWS_WITH_BATCH: Final = 0.8
 
 
 class BatchCopies(Frozen, frozen=True):
@@ -81,7 +81,7 @@ class BatchCopies(Frozen, frozen=True):
             launch_latency, Unavailable
         ):
             return None
-        return cls(windows, correlation, long_stretch_ps(launch_latency.latency_ps))
+        return cls(windows, correlation, min_work_gap_ps(launch_latency.latency_ps))
 
     def waits_for_copy(
         self, device: DeviceAccount, doing: Spans, blocked: Spans
@@ -98,14 +98,14 @@ class BatchCopies(Frozen, frozen=True):
         is_copy = codes(activity, "kind") == ACTIVITY_CODES["h2d"]
         is_copy &= handles(activity, "device") == device.device
         size = fill_nulls(activity["bytes"], 0)
-        is_copy &= (size > _LEAST_BYTES) & (launch >= 0)
+        is_copy &= (size > _MAX_SCALAR_BYTES) & (launch >= 0)
         called = np.sort(ints(self.correlation.launches, "start_ps")[launch[is_copy]])
         rows = self.windows.rows.filter(~self.windows.rows["open_end"])
         if not rows.height or not len(called):
             return Spans.empty()
         starts, ends = ints(rows, "start_ps"), ints(rows, "end_ps")
         copies = np.searchsorted(called, ends) - np.searchsorted(called, starts)
-        if (copies > 0).mean() < _USUAL:
+        if (copies > 0).mean() < _MIN_WINDOWS_WITH_BATCH:
             return Spans.empty()
         silent = Spans.union_of(
             (blocked, *(device.idle[owner] for owner in UNFED_OWNERS))
@@ -121,7 +121,7 @@ class BatchCopies(Frozen, frozen=True):
         return Spans(unfed.start_ps[long], unfed.end_ps[long])
 
 
-def scaling_holes(
+def scaling_gaps(
     device_activity: pl.DataFrame, event_types: pl.DataFrame, device: int | None
 ) -> Spans:
     """Return the time from each finite check to the first kernel after its copy."""
@@ -135,9 +135,13 @@ def scaling_holes(
     end = start + ints(device_activity, "dur_ps")[own_rows]
     kernel = codes(device_activity, "kind")[own_rows] == ACTIVITY_CODES["kernel"]
     is_check_kernel = kernel & is_check[handles(device_activity, "type")[own_rows]]
-    size = device_activity["bytes"].fill_null(_ANSWER_BYTES + 1).to_numpy()[own_rows]
+    size = (
+        device_activity["bytes"]
+        .fill_null(_MAX_CHECK_RESULT_BYTES + 1)
+        .to_numpy()[own_rows]
+    )
     answers = codes(device_activity, "kind")[own_rows] == ACTIVITY_CODES["d2h"]
-    copies = np.flatnonzero(answers & (size <= _ANSWER_BYTES))
+    copies = np.flatnonzero(answers & (size <= _MAX_CHECK_RESULT_BYTES))
     # The last finite check before each copy; -1 where there is none.
     rows = np.flatnonzero(is_check_kernel)
     index = np.searchsorted(rows, copies) - 1
@@ -145,7 +149,11 @@ def scaling_holes(
     # The first kernel after each copy; the number of activities for none.
     kernels = np.append(np.flatnonzero(kernel), len(kernel))
     following: Int64s = kernels[np.searchsorted(kernels, copies, side="right")]
-    near = (check >= 0) & (copies - check <= _NEAR) & (following < len(own_rows))
+    near = (
+        (check >= 0)
+        & (copies - check <= _MAX_ACTIVITIES_TO_COPY)
+        & (following < len(own_rows))
+    )
     begin = end[check[near]]
     return Spans.from_events(begin, np.maximum(start[following[near]] - begin, 0))
 
@@ -158,7 +166,7 @@ TOPICS: Final = (
     *("read_back", "callback", "unfed", "unnamed"),
 )
 #: Largest result, in bytes, that is read to inspect it, not to keep it.
-_SMALL_BYTES: Final = 4096
+_MAX_INSPECTED_BYTES: Final = 4096
 #: Ops and callbacks for inspecting a program: prints, numeric checks, and the search
 #: for the op that made a gradient wrong.
 _DEBUGGING: Final = (
@@ -178,8 +186,8 @@ _COLLECTING: Final = ("between", "host_compute")
 _REFILLING: Final = ("launch", "sync", "output", "between")
 
 #: Owners of all time that can have a topic.
-_LOOKED_AT: Final = ("between", "host_compute", "launch", "output", "sync")
-_EVERY: Final = (*_LOOKED_AT, "unexplained")
+_CHECK_OWNERS: Final = ("between", "host_compute", "launch", "output", "sync")
+_EVERY: Final = (*_CHECK_OWNERS, "unexplained")
 
 
 class DeviceTopics(Frozen, frozen=True):
@@ -253,7 +261,7 @@ def idle_topics(
     for device in account.devices:
         drained = scaling = unfed = Spans.empty()
         if not isinstance(device_activity, Unavailable) and device.device is not None:
-            scaling = scaling_holes(device_activity, event_types, device.device)
+            scaling = scaling_gaps(device_activity, event_types, device.device)
         if reads is not None and device.device is not None:
             drained = reads.drained_spans(device, host)
         if batches is not None and device.device is not None:
@@ -401,8 +409,8 @@ def _topics_of_device(
     wanted = {
         "garbage": _union_owners(idle, _COLLECTING) & host.garbage,
         "writing": writing,
-        "debugging": _union_owners(idle, _LOOKED_AT) & debugging,
-        "scaling": _union_owners(idle, _LOOKED_AT) & scaling,
+        "debugging": _union_owners(idle, _CHECK_OWNERS) & debugging,
+        "scaling": _union_owners(idle, _CHECK_OWNERS) & scaling,
         "read_back": reading,
         "callback": chores & host.doing,
         "unfed": unfed,
@@ -443,8 +451,8 @@ class _ReadBacks(Frozen, frozen=True):
             (codes(self.activity, "kind") == ACTIVITY_CODES["d2h"])
             & (handles(self.activity, "device") == device.device)
         )
-        size = fill_nulls(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
-        rows = rows[size <= _SMALL_BYTES]
+        size = fill_nulls(self.activity["bytes"].gather(rows), _MAX_INSPECTED_BYTES + 1)
+        rows = rows[size <= _MAX_INSPECTED_BYTES]
         start_ps, dur_ps = (ints(self.activity, key) for key in ("start_ps", "dur_ps"))
         copied: Int64s = start_ps[rows] + dur_ps[rows]
         # Keep idle time that begins when a wait ends, or when such a copy does.

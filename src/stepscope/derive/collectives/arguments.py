@@ -143,7 +143,7 @@ def host_collectives(
     if not isinstance(stats, Unavailable):
         group = recorded_arguments(trace, stats, rows)["group"].to_list()
     kinds = {
-        number: exchange_kind(names[number]) or "other"
+        number: collective_kind(names[number]) or "other"
         for number in np.unique(types[rows]).tolist()
     }
     return pl.DataFrame(
@@ -198,7 +198,7 @@ def element_type(name: str) -> tuple[str, int | None]:
     return _TYPES.get(lowered, (lowered, None))
 
 
-def exchange_kind(text: str) -> str | None:
+def collective_kind(text: str) -> str | None:
     """Return the kind of collective stated in the name of a kernel, op, event or call.
 
     None if the name contains no kind.

@@ -11,8 +11,8 @@ from stepscope._core.nesting import inherit_from_parents
 from stepscope.derive.collectives.arguments import (
     ARGUMENTS,
     bus_share,
+    collective_kind,
     element_type,
-    exchange_kind,
     is_sure_kind,
     recorded_arguments,
 )
@@ -90,7 +90,7 @@ _LISTS: Final = r"^_?c10d(?:_functional)?::"
 _IN_PLACE: Final = frozenset({"all-reduce", "broadcast", "reduce"})
 
 #: Number of recorded tensors of an op with one input and one output.
-_BOTH_SIDES: Final = 2
+_INPUT_AND_OUTPUT: Final = 2
 
 NO_COLLECTIVES: Final = WHY["no_device_collectives"]
 
@@ -227,7 +227,7 @@ def collective_calls(
     for text in frame:
         # Each distinct name is parsed once, not each collective.
         kinds = {
-            name: exchange_kind(name) for name in text.drop_nulls().unique().to_list()
+            name: collective_kind(name) for name in text.drop_nulls().unique().to_list()
         }
         named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
         kind = kind.fill_null(named) if kinds else kind
@@ -320,7 +320,7 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
         )
     ]
     # Each distinct op is parsed once, not each activity.
-    kinds = [exchange_kind(text) for text in texts.to_list()]
+    kinds = [collective_kind(text) for text in texts.to_list()]
     return pl.Series(
         [
             kind if kind is not None and (known or is_sure_kind(kind)) else None
@@ -378,7 +378,7 @@ def _size_and_type(  # noqa: PLR0917 - one row of a table
     name, _ = element_type(name.removeprefix("c10::"))
     if sizes and kind in _IN_PLACE:
         return sum(sizes) if lists else max(sizes), name
-    return (max(sizes), name) if len(sizes) == _BOTH_SIDES else (None, None)
+    return (max(sizes), name) if len(sizes) == _INPUT_AND_OUTPUT else (None, None)
 
 
 def _known_sizes(shape: str | None) -> tuple[list[int], str]:

@@ -174,7 +174,7 @@ def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
 #: Sources of a host's clock offset, most reliable first.
 CLOCK_SOURCES: Final = ("reference", "collectives", "recorded", "steps", "none")
 #: Minimum number of differences whose spread is used; with fewer, only bounds are used.
-_FEW: Final = 5
+_MIN_SPREAD_SAMPLES: Final = 5
 #: Minimum error: some recordings round times to microseconds.
 _ROUNDING_PS: Final = PS_PER_US
 
@@ -354,7 +354,7 @@ def _tie_clocks(own: pl.DataFrame, reference: pl.DataFrame) -> _Tie | None:
         return None
     bound = max(shift - int(low[fits].max()), int(high[fits].min()) - shift)
     doubt = bound
-    if len(differences) >= _FEW:
+    if len(differences) >= _MIN_SPREAD_SAMPLES:
         spread = int(np.abs(differences - shift)[fits].max())
         doubt = max(min(spread, bound), _ROUNDING_PS)
     return _Tie(shift, doubt, bound, len(differences))

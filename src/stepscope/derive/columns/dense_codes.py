@@ -42,9 +42,9 @@ class DistinctRuns(Frozen, frozen=True):
 
 #: Maximum number of entries, per row, of a lookup table over the range of values;
 #: larger ranges are sorted instead.
-_ENTRIES_PER_ROW: Final = 4
+_MAX_ENTRIES_PER_ROW: Final = 4
 #: Maximum number of entries of a lookup table whatever the number of rows.
-_SMALL_TABLE: Final = 1 << 16
+_MAX_SMALL_TABLE_ENTRIES: Final = 1 << 16
 
 
 class Codes(Frozen, frozen=True):
@@ -79,7 +79,7 @@ class Extremes(Totals, frozen=True):
     greatest: Int64s
 
 
-class Hulls(Frozen, frozen=True):
+class TimeRanges(Frozen, frozen=True):
     """Earliest start and latest end by code; zeros for a code without rows."""
 
     count: Int64s
@@ -116,7 +116,7 @@ def _number_pairs(
     width = greatest - lowest + 1
     groups_outside = outer.count if outer is not None else 1
     fits = lowest >= -(2**31) and greatest < 2**31
-    max_cells = max(_SMALL_TABLE, _ENTRIES_PER_ROW * rows)
+    max_cells = max(_MAX_SMALL_TABLE_ENTRIES, _MAX_ENTRIES_PER_ROW * rows)
     if not fits or width * groups_outside > max_cells:
         distinct = pl.Series(inner).unique().sort().to_numpy()
         ranks = np.searchsorted(distinct, inner).astype(np.int64)
@@ -175,15 +175,15 @@ def _add_up(code: Int32s, values: Int64s, mask: Bools | None, *outputs: Int64s) 
     )
 
 
-def hulls_by_code(
+def time_ranges_by_code(
     code: Int32s, start_ps: Int64s, dur_ps: Int64s, *, count: int
-) -> Hulls:
+) -> TimeRanges:
     """Find the earliest start and the latest end by code.
 
     Args:
         code: Code of each row, below `count`; rows with a negative code are ignored.
     """
-    ranges = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
+    ranges = TimeRanges(*(np.zeros(count, np.int64) for _ in range(3)))
     accepted_answer(
         numbering.group_hulls(
             np.ascontiguousarray(code, np.int32),

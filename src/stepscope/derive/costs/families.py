@@ -114,7 +114,7 @@ def _chosen_bytes(given: Operands) -> int | None:
     choices = [
         tensor
         for index in (1, 2)
-        if (tensor := given.tensor_at_place(index)) is not None
+        if (tensor := given.tensor_at_index(index)) is not None
     ]
     if sizes is None or not choices:
         return None
@@ -128,11 +128,11 @@ _Sizes = tuple[int, ...]
 
 def _per_input(count: int, place: int = 0) -> Rule:
     def count_flops(given: Operands) -> int | None:
-        tensor = given.tensor_at_place(place)
+        tensor = given.tensor_at_index(place)
         return None if tensor is None else count * tensor.elements
 
     def result_sizes(given: Operands) -> _Sizes | None:
-        tensor = given.tensor_at_place(place)
+        tensor = given.tensor_at_index(place)
         return None if tensor is None else tensor.sizes
 
     return Rule(count_flops, result_sizes)
@@ -146,12 +146,12 @@ def _over_dimensions(count: int) -> Rule:
     """
 
     def result_sizes(given: Operands) -> _Sizes | None:
-        tensor = given.tensor_at_place(0)
+        tensor = given.tensor_at_index(0)
         if tensor is None:
             return None
-        if len(given.tensors) < _LONG_FORM:
+        if len(given.tensors) < _MIN_LONG_FORM_OPERANDS:
             return ()
-        dims = given.value_at_place(1)
+        dims = given.value_at_index(1)
         if isinstance(dims, int):
             dims = [dims]
         if not given.values or not isinstance(dims, list | None):
@@ -167,11 +167,11 @@ def _normalised_elements(place: int, weights: Sequence[int]) -> Rule:
     """Return the rule of normalisation: 5 operations per element, plus 1 per weight."""
 
     def count_flops(given: Operands) -> int | None:
-        tensor = given.tensor_at_place(place)
+        tensor = given.tensor_at_index(place)
         if tensor is None:
             return None
-        present = sum(given.tensor_at_place(weight) is not None for weight in weights)
-        return (_CENTRED + present) * tensor.elements
+        present = sum(given.tensor_at_index(weight) is not None for weight in weights)
+        return (_OPS_PER_NORMALISED_ELEMENT + present) * tensor.elements
 
     return Rule(count_flops, _per_input(0, place).result)
 
@@ -180,16 +180,16 @@ def _pooled_windows() -> Rule:
     """Return the rule of pooling; window, stride and padding give the result sizes."""
 
     def result_sizes(given: Operands) -> _Sizes | None:
-        tensor, window = given.tensor_at_place(0), given.value_at_place(1)
-        stride, padding = given.value_at_place(2), given.value_at_place(3)
+        tensor, window = given.tensor_at_index(0), given.value_at_index(1)
+        stride, padding = given.value_at_index(2), given.value_at_index(3)
         if tensor is None or not isinstance(window, list) or not window:
             return None
-        if not isinstance(padding, list) or given.value_at_place(4) not in (
+        if not isinstance(padding, list) or given.value_at_index(4) not in (
             [1],
             [1, 1],
         ):
             return None
-        if given.value_at_place(5) is not False:
+        if given.value_at_index(5) is not False:
             return None
         rank = len(tensor.sizes) - 2
         if rank < 1 or {len(window), len(padding)} - {1, rank}:
@@ -210,7 +210,7 @@ def _pooled_windows() -> Rule:
         return (*tensor.sizes[:-rank], *sizes)
 
     def count_flops(given: Operands) -> int | None:
-        sizes, window = result_sizes(given), given.value_at_place(1)
+        sizes, window = result_sizes(given), given.value_at_index(1)
         if sizes is None or not isinstance(window, list):
             return None
         rank = len(sizes) - 2 if len(sizes) > 2 else 1
@@ -220,10 +220,10 @@ def _pooled_windows() -> Rule:
 
 
 #: Least number of operands of a sum: tensor, dimensions, whether to keep them.
-_LONG_FORM: Final = 3
+_MIN_LONG_FORM_OPERANDS: Final = 3
 #: Operations per element of a normalisation: mean, deviation, square, variance, and the
 #: product with the inverse square root.
-_CENTRED: Final = 5
+_OPS_PER_NORMALISED_ELEMENT: Final = 5
 
 
 #: Name of a rule in the table of ops → function that returns the rule.
@@ -270,7 +270,7 @@ class _FamilyRow(Frozen, frozen=True, forbid_unknown_fields=True):
     def read_family(self) -> Family:
         rules: dict[str, Rule] = {}
         for row in self.rules:
-            rule = _MAKERS[row.rule](**row.settings)
+            rule = _RULE_BUILDERS[row.rule](**row.settings)
             aten = (f"aten::{name}" for name in row.aten.split())
             rules |= dict.fromkeys((*aten, *row.ops.split()), rule)
         return Family(self.name, Part[self.part], self.formula, self.source, rules)
@@ -290,7 +290,7 @@ class _OpTable(Frozen, frozen=True, forbid_unknown_fields=True):
     instructions: dict[Literal["elementwise", "nothing", "moving"], str]
 
 
-_MAKERS: Final = {**ELEMENT_RULES, **PRODUCT_RULES}
+_RULE_BUILDERS: Final = {**ELEMENT_RULES, **PRODUCT_RULES}
 _TABLE: Final = msgspec.json.decode(
     Path(__file__).with_name("ops.json").read_bytes(), type=_OpTable
 )
@@ -298,7 +298,7 @@ _TABLE: Final = msgspec.json.decode(
 OPCODES: Final = {
     kind: frozenset(names.split()) for kind, names in _TABLE.instructions.items()
 }
-_LAST_PLACE: Final = {
+_LAST_READ_OPERAND: Final = {
     f"aten::{name}": place
     for place, names in _TABLE.last_read.items()
     for name in names.split()
@@ -310,7 +310,7 @@ _BY_TYPE: Final = {op: family for family in FAMILIES for op in family.rules}
 
 #: Upper limit of plausible operations or bytes of one execution: an hour at 20 TFLOP/s.
 #: Larger costs come from damaged sizes.
-_COST_END: Final = 2**56
+_MAX_PLAUSIBLE_COST: Final = 2**56
 
 
 class Cost(Frozen, frozen=True, eq=True):
@@ -364,12 +364,12 @@ def execution_cost(op_type: str, given: Operands) -> Cost | None:
 
 def plausible_cost(cost: int | None) -> int | None:
     """Return the cost, or None if it is implausible because of damaged sizes."""
-    return cost if cost is not None and 0 <= cost < _COST_END else None
+    return cost if cost is not None and 0 <= cost < _MAX_PLAUSIBLE_COST else None
 
 
 def weight_sizes(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
     """Return the sizes of the layer variables that an execution of its op read."""
-    tensors = (given.tensor_at_place(index) for index in WEIGHTS.get(op_type, ()))
+    tensors = (given.tensor_at_index(index) for index in WEIGHTS.get(op_type, ()))
     return tuple(tensor.sizes for tensor in tensors if tensor is not None)
 
 
@@ -391,7 +391,7 @@ def without_outputs(
     op_type: str, given: Operands
 ) -> tuple[Operands, tuple[Tensor, ...]]:
     """Return the operands that are read, and the `out=` tensors that are written."""
-    last = _LAST_PLACE.get(op_type)
+    last = _LAST_READ_OPERAND.get(op_type)
     if last is None or not any(given.tensors[last + 1 :]):
         return given, ()
     outputs = tuple(

@@ -35,7 +35,7 @@ _SUMS: Final = frozenset({"all-reduce", "all-reduce-start", "reduce-scatter"})
 _NUMBERS: Final = r"=\{([\d,]*)\}"
 _CONVOLUTION_CALL: Final = Pattern(r"^__cudnn\$conv(?P<way>\w*)")
 #: Maximum nesting of fusions; the cost of a deeper fusion is unknown.
-_DEEPEST: Final = 16
+_MAX_FUSION_DEPTH: Final = 16
 
 
 class _Instruction(Frozen, frozen=True, eq=True):
@@ -101,7 +101,7 @@ class _Program:
     def count_flops(self, op: _Instruction, depth: int = 0) -> int | None:
         """Return the floating-point operations of one execution; None if unknown."""
         if op.opcode == "fusion":
-            if depth > _DEEPEST or not op.calls:
+            if depth > _MAX_FUSION_DEPTH or not op.calls:
                 return None
             sums = [self._computation_flops(name, depth + 1) for name in op.calls]
             known = [number for number in sums if number is not None]

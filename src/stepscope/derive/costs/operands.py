@@ -58,7 +58,7 @@ class Family(Frozen, frozen=True, eq=True):
 
 
 #: Bytes of one element; the size of any other type is unknown.
-_WIDTHS: Final = {
+_ELEMENT_BYTES: Final = {
     **dict.fromkeys(("bool", "unsigned char", "signed char", "uint8", "int8"), 1),
     **dict.fromkeys(("pred", "s8", "u8", "f8e5m2", "f8e4m3fn", "f8e4m3"), 1),
     **dict.fromkeys(("c10::Float8_e4m3fn", "c10::Float8_e5m2", "float8_e4m3fn"), 1),
@@ -101,7 +101,7 @@ class Tensor(Frozen, frozen=True, eq=True):
     @property
     def size_bytes(self) -> int | None:
         """Bytes of all elements; None for an unknown element type."""
-        width = _WIDTHS.get(self.dtype)
+        width = _ELEMENT_BYTES.get(self.dtype)
         return None if width is None else width * self.elements
 
 
@@ -119,13 +119,13 @@ class Operands(Frozen, frozen=True, eq=True):
     values: tuple[object, ...] = ()
     equation: str | None = None
 
-    def tensor_at_place(self, index: int) -> Tensor | None:
+    def tensor_at_index(self, index: int) -> Tensor | None:
         """Return the tensor at index `index`; None unless it is a single tensor."""
         if index >= len(self.tensors) or len(self.tensors[index]) != 1:
             return None
         return self.tensors[index][0]
 
-    def value_at_place(self, index: int) -> object:
+    def value_at_index(self, index: int) -> object:
         """Return the plain value at index `index`; None if unknown."""
         return self.values[index] if index < len(self.values) else None
 

@@ -40,7 +40,7 @@ def _matrix_product(left: int, right: int) -> Rule:
     """Return the rule for (…, m, k) times (…, k, n); leading sizes are equal or 1."""
     return _product_rule(
         lambda given: _dot_shape(
-            given.tensor_at_place(left), given.tensor_at_place(right)
+            given.tensor_at_index(left), given.tensor_at_index(right)
         )
     )
 
@@ -60,7 +60,7 @@ def _dot_shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] 
 
 def _layer_shape(given: Operands) -> tuple[_Sizes, int] | None:
     """Return the result sizes of inputs (…, k) times weights (…, k), and k."""
-    inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
+    inputs, weight = given.tensor_at_index(0), given.tensor_at_index(1)
     if inputs is None or weight is None or not inputs.sizes or not weight.sizes:
         return None
     if inputs.sizes[-1] != weight.sizes[-1]:
@@ -74,7 +74,7 @@ def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
     The recording does not contain the transposition. None if several transpositions fit
     the sizes and give different numbers of operations.
     """
-    left, right = given.tensor_at_place(0), given.tensor_at_place(1)
+    left, right = given.tensor_at_index(0), given.tensor_at_index(1)
     if left is None or right is None or min(len(left.sizes), len(right.sizes)) < 2:
         return None
     outer = broadcast_sizes(left.sizes[:-2], right.sizes[:-2])
@@ -126,13 +126,13 @@ def _attention_rule(
     """
 
     def result_sizes(given: Operands) -> tuple[int, ...] | None:
-        query, value = given.tensor_at_place(first), given.tensor_at_place(first + 2)
+        query, value = given.tensor_at_index(first), given.tensor_at_index(first + 2)
         if query is None or value is None or len(query.sizes) != 4:
             return None
         return (*query.sizes[:-1], value.sizes[-1])
 
     def count_flops(given: Operands) -> int | None:
-        tensors = [given.tensor_at_place(first + index) for index in range(3)]
+        tensors = [given.tensor_at_index(first + index) for index in range(3)]
         if any(tensor is None or len(tensor.sizes) != 4 for tensor in tensors):
             return None
         # A one-dimensional int32 operand marks packed sequences of unknown lengths.
@@ -151,7 +151,7 @@ def _attention_rule(
         width = (products - over_values) * query[3] + over_values * value[3]
         # A causal mask leaves half of the query-key pairs. Each remaining pair costs
         # one multiplication and one addition per element of the width.
-        masked = given.value_at_place(causal) in _CAUSAL
+        masked = given.value_at_index(causal) in _CAUSAL
         return pairs * width if masked else 2 * pairs * width
 
     return Rule(count_flops, result_sizes)
@@ -161,7 +161,7 @@ _WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
 _LABELS: Final = Pattern(r"dim_labels=([\dbf]+)_([\dio]+)->([\dbf]+)")
 #: Maximum size of a spatial dimension of the result whose elements are counted one by
 #: one; the cost of a longer dimension is unknown.
-_LONGEST: Final = 1 << 20
+_MAX_COUNTED_SIZE: Final = 1 << 20
 
 
 class Window(Frozen, frozen=True, eq=True):
@@ -185,7 +185,7 @@ class Window(Frozen, frozen=True, eq=True):
     labels: tuple[str, str, str] | None
 
 
-class _Places(Frozen, frozen=True, eq=True):
+class _OperandIndices(Frozen, frozen=True, eq=True):
     """Operand indices of an op's settings; None if the op lacks the setting."""
 
     stride: int
@@ -197,14 +197,14 @@ class _Places(Frozen, frozen=True, eq=True):
     groups: int | None = None
 
 
-def _forward_convolution(indices: _Places) -> Rule:
+def _forward_convolution(indices: _OperandIndices) -> Rule:
     """Return the rule for input (batch, channels, …), weight (out, in / groups, …)."""
 
     def result_sizes(given: Operands) -> _Sizes | None:
         return _convolution_sizes(given, indices)
 
     def count_flops(given: Operands) -> int | None:
-        inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
+        inputs, weight = given.tensor_at_index(0), given.tensor_at_index(1)
         if inputs is None or weight is None or not weight.sizes:
             return None
         if _is_transposed(given, indices):
@@ -220,14 +220,14 @@ def _forward_convolution(indices: _Places) -> Rule:
     return Rule(count_flops, result_sizes)
 
 
-def _is_transposed(given: Operands, indices: _Places) -> bool:
+def _is_transposed(given: Operands, indices: _OperandIndices) -> bool:
     if indices.transposed is None:
         return indices.always_transposed
-    return given.value_at_place(indices.transposed) is True
+    return given.value_at_index(indices.transposed) is True
 
 
-def _convolution_sizes(given: Operands, indices: _Places) -> _Sizes | None:
-    inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
+def _convolution_sizes(given: Operands, indices: _OperandIndices) -> _Sizes | None:
+    inputs, weight = given.tensor_at_index(0), given.tensor_at_index(1)
     if inputs is None or weight is None:
         return None
     rank = len(weight.sizes) - 2
@@ -243,7 +243,7 @@ def _convolution_sizes(given: Operands, indices: _Places) -> _Sizes | None:
     reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
     if transposed:
         extra = _read_setting(given, indices.output_padding, rank, 0)
-        groups = 1 if indices.groups is None else given.value_at_place(indices.groups)
+        groups = 1 if indices.groups is None else given.value_at_index(indices.groups)
         if extra is None or not isinstance(groups, int):
             return None
         sizes = tuple(
@@ -271,7 +271,7 @@ def _read_setting(
     """Return one number per spatial dimension; a single number applies to all."""
     if index is None:
         return (default,) * rank
-    value = given.value_at_place(index)
+    value = given.value_at_index(index)
     if isinstance(value, int):
         return (value,) * rank
     if not isinstance(value, list) or not all(isinstance(size, int) for size in value):
@@ -284,7 +284,7 @@ def _read_setting(
 
 def _read_padding(given: Operands, index: int | None, rank: int) -> _Sizes | None:
     """Return the padding at each end; -1 if the result is as long as the input."""
-    value = None if index is None else given.value_at_place(index)
+    value = None if index is None else given.value_at_index(index)
     if value == "valid":
         return (0,) * rank
     if value == "same":
@@ -296,21 +296,21 @@ def _convolution_gradients() -> Rule:
     """Return the rule of the requested gradients of one convolution."""
 
     def count_flops(given: Operands) -> int | None:
-        outer, inputs, weight = (given.tensor_at_place(index) for index in range(3))
-        mask = given.value_at_place(10)
+        outer, inputs, weight = (given.tensor_at_index(index) for index in range(3))
+        mask = given.value_at_index(10)
         if outer is None or inputs is None or weight is None or not weight.sizes:
             return None
         if not isinstance(mask, list) or len(mask) != 3 or not weight.sizes[0]:
             return None
         per_channel = weight.elements // weight.sizes[0]
-        moved = inputs.elements if given.value_at_place(7) is True else outer.elements
+        moved = inputs.elements if given.value_at_index(7) is True else outer.elements
         products = sum(flag is True for flag in mask[:2])
         of_bias = outer.elements if mask[2] else 0
         return 2 * products * moved * per_channel + of_bias
 
     def result_sizes(given: Operands) -> _Sizes | None:
-        inputs, weight = given.tensor_at_place(1), given.tensor_at_place(2)
-        mask = given.value_at_place(10)
+        inputs, weight = given.tensor_at_index(1), given.tensor_at_index(2)
+        mask = given.value_at_index(10)
         if inputs is None or weight is None or not isinstance(mask, list):
             return None
         wanted = zip(mask, (inputs, weight), strict=False)
@@ -321,7 +321,7 @@ def _convolution_gradients() -> Rule:
 
 def _flops_of_input_gradient(given: Operands) -> int | None:
     """Count the operations for input sizes, result gradient, weight (out, in, …)."""
-    outer, weight = given.tensor_at_place(1), given.tensor_at_place(2)
+    outer, weight = given.tensor_at_index(1), given.tensor_at_index(2)
     if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
         return None
     return 2 * outer.elements * (weight.elements // weight.sizes[0])
@@ -331,7 +331,7 @@ def _input_gradient(*, depthwise: bool) -> Rule:
     """Return the rule for input sizes, filter (…, in, out) and result gradient."""
 
     def count_flops(given: Operands) -> int | None:
-        kernel, outer = given.tensor_at_place(1), given.tensor_at_place(2)
+        kernel, outer = given.tensor_at_index(1), given.tensor_at_index(2)
         if kernel is None or outer is None or len(kernel.sizes) < 3:
             return None
         # A depthwise filter does not sum over channels.
@@ -388,7 +388,7 @@ def convolution_terms(
         label = str(axis)
         if label not in of_input or label not in of_result:
             return None
-        if of_result[label] > _LONGEST:
+        if of_result[label] > _MAX_COUNTED_SIZE:
             return None
         # Count pairs of a result and a window element that meet an input element.
         starts = np.arange(of_result[label], dtype=np.int64) * window.stride[axis]
@@ -417,7 +417,7 @@ PRODUCT_RULES: Final[dict[str, Callable[..., Rule]]] = {
     "transposable": lambda: _product_rule(_transposable_shape),
     "einsum": lambda: Rule(_einsum_flops, _product_rule(_einsum_shape).result),
     "attention": _attention_rule,
-    "convolution": lambda **places: _forward_convolution(_Places(**places)),
+    "convolution": lambda **places: _forward_convolution(_OperandIndices(**places)),
     "gradients": _convolution_gradients,
     "input_gradient": _input_gradient,
     "input_gradient_of_library": lambda: Rule(_flops_of_input_gradient, lambda _: None),

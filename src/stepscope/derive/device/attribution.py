@@ -275,7 +275,7 @@ def activity_ops(
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op,
     docs/tools/kernel_stats.md#what-is-a-row.
     """
-    collected = _Found(len(device_activity))
+    collected = _AttributedOps(len(device_activity))
     _add_by_instruction(collected, device_activity, event_types, strings, hlo_ops)
     collected.add_distinct(
         handles(device_activity, "op"),
@@ -329,7 +329,7 @@ def activity_ops(
     return ActivityOps(collected.op, ops[list(OPS_SCHEMA)], no_op)
 
 
-class _Found:
+class _AttributedOps:
     """The ops found so far; weaker evidence never overwrites stronger evidence."""
 
     def __init__(self, row_count: int) -> None:
@@ -377,7 +377,7 @@ def _op_rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFr
 
 
 def _add_by_instruction(
-    collected: _Found,
+    collected: _AttributedOps,
     activity: pl.DataFrame,
     event_types: pl.DataFrame,
     strings: Sequence[str],

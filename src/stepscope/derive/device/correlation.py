@@ -69,9 +69,9 @@ def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
 
 
 #: Maximum number of entries, per launch call, of a lookup table over the range of ids.
-_ENTRIES_PER_ROW: Final = 8
+_MAX_ENTRIES_PER_CALL: Final = 8
 #: Maximum number of entries of a lookup table whatever the number of launch calls.
-_SMALL_TABLE: Final = 1 << 16
+_MAX_SMALL_TABLE_ENTRIES: Final = 1 << 16
 
 
 class Correlation(Frozen, frozen=True):
@@ -162,7 +162,9 @@ def _match_launches(
     called = ints(launches, "correlation")
     ids, called = _unite_process_ids(activity, launches, ids, called)
     lowest, greatest = int(called.min()), int(called.max())
-    if greatest - lowest >= max(_SMALL_TABLE, _ENTRIES_PER_ROW * len(called)):
+    if greatest - lowest >= max(
+        _MAX_SMALL_TABLE_ENTRIES, _MAX_ENTRIES_PER_CALL * len(called)
+    ):
         # Ids from a wide range are numbered first, to keep the lookup table small.
         numbered = number_values(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)

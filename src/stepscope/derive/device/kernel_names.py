@@ -15,7 +15,7 @@ from stepscope.frozen import Frozen
 from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
 
 
-class Width(Frozen, frozen=True, eq=True):
+class OperandPrecision(Frozen, frozen=True, eq=True):
     """Precision of the operands of a kernel.
 
     Attributes:
@@ -29,10 +29,10 @@ class Width(Frozen, frozen=True, eq=True):
     tf32: bool = False
 
 
-NARROW: Final = Width(16)
-WIDE: Final = Width(32)
-DOUBLE: Final = Width(32, fp64=True)
-TF32: Final = Width(32, tf32=True)
+NARROW: Final = OperandPrecision(16)
+WIDE: Final = OperandPrecision(32)
+DOUBLE: Final = OperandPrecision(32, fp64=True)
+TF32: Final = OperandPrecision(32, tf32=True)
 
 
 class TensorCoreEvidence(IntEnum):
@@ -54,7 +54,7 @@ _NARROW_PARTS: Final = (
 _NARROW_SIZES: Final = Pattern(r"opaquetype<[12]u?>|nv_fp[468]")
 #: The captured letter is the type of the operands; the outputs and shapes follow.
 _NVJET: Final = Pattern(r"nvjet_(?:sm\d+_)?([a-z])[a-z]+_")
-_NVJET_WIDTHS: Final = {"s": TF32, "c": TF32, "d": DOUBLE, "z": DOUBLE}
+_NVJET_PRECISIONS: Final = {"s": TF32, "c": TF32, "d": DOUBLE, "z": DOUBLE}
 #: A matrix instruction: the accumulator's type, then rows, columns and depth.
 _INSTRUCTION: Final = Pattern(
     r"(?<![a-z0-9])([shicdz])(884|1684|1688|16168|16816|16832|16864|161616|8816|8832)"
@@ -135,7 +135,7 @@ _PRODUCT: Final = Pattern(
     r"|prefillwith|matmul|mm_kernel|triton_mm|fused_moe_kernel|tem_fused_\w*(?:mm|conv)"
 )
 #: Names that match `_PRODUCT` of kernels that only prepare or finish a product.
-_BESIDE: Final = Pattern(
+_NOT_PRODUCTS: Final = Pattern(
     r"compute\w*offset|gemm_pointers|reshape_and_cache|workspace|splitkreduce"
     r"|reducesplitk|depthwise|populate_rng|attention_?mask|triton_(?:poi|red|per)_"
     r"|convertqgrad|dotokernel|convert_dq|dot_do_o|reduce_wgrad|causal_conv1d"
@@ -153,7 +153,9 @@ _PLAIN: Final = Pattern(
 )
 
 
-def width_of_name(name: str, capability: tuple[int, int] | None = None) -> Width | None:
+def precision_of_name(
+    name: str, capability: tuple[int, int] | None = None
+) -> OperandPrecision | None:
     """Return the precision that a kernel's name states; None if it states none.
 
     Args:
@@ -167,19 +169,19 @@ def width_of_name(name: str, capability: tuple[int, int] | None = None) -> Width
     lowered = (_MARKS.sub(" ", name) if mangled else name).lower()
     nvjet = _NVJET.search(lowered)
     if nvjet:
-        return _NVJET_WIDTHS.get(nvjet[1], NARROW)
-    typed = _width_of_types(name, lowered, capability)
+        return _NVJET_PRECISIONS.get(nvjet[1], NARROW)
+    typed = _precision_of_types(name, lowered, capability)
     if typed is None and mangled and _MANGLED_FLOAT.search(name):
         typed = WIDE
     instruction = _INSTRUCTION.search(lowered)
     if instruction and typed not in (NARROW, TF32):
-        return _width_of_instruction(instruction, lowered, capability)
+        return _precision_of_instruction(instruction, lowered, capability)
     return typed
 
 
-def _width_of_types(
+def _precision_of_types(
     name: str, lowered: str, capability: tuple[int, int] | None
-) -> Width | None:
+) -> OperandPrecision | None:
     if any(part in lowered for part in _NARROW_PARTS) or _NARROW_SIZES.search(lowered):
         return NARROW
     if "tf32" in lowered or "tfloat32" in lowered:
@@ -189,9 +191,9 @@ def _width_of_types(
     return DOUBLE if any(part in lowered for part in _DOUBLE_PARTS) else None
 
 
-def _width_of_instruction(
+def _precision_of_instruction(
     match: re.Match[str], lowered: str, capability: tuple[int, int] | None
-) -> Width:
+) -> OperandPrecision:
     accumulator, shape = match[1], match[2]
     if accumulator in "dz":
         return DOUBLE
@@ -236,7 +238,9 @@ def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
 def is_product_kernel(name: str) -> bool:
     """Return whether a kernel's name is that of a matrix product or convolution."""
     lowered = name.lower()
-    return _PRODUCT.search(lowered) is not None and _BESIDE.search(lowered) is None
+    return (
+        _PRODUCT.search(lowered) is not None and _NOT_PRODUCTS.search(lowered) is None
+    )
 
 
 def is_plain_kernel(name: str) -> bool:

@@ -42,7 +42,7 @@ _TC_EVIDENCE: Final = {
     TensorCoreEvidence.NAME: "name",
     TensorCoreEvidence.NAME_UNCONFIRMED: "name_unconfirmed",
 }
-_WIDTH_EVIDENCE: Final = {
+_PRECISION_EVIDENCE: Final = {
     PrecisionEvidence.HLO: "hlo",
     PrecisionEvidence.SHAPE: "shape",
     PrecisionEvidence.NAME: "name",
@@ -121,7 +121,7 @@ def kernels(
             "shared_memory_bytes",
             "occupancy_percent",
             "occupancy_limiter",
-            _evidence_words("tensor_core_evidence", _TC_EVIDENCE),
+            _evidence_texts("tensor_core_evidence", _TC_EVIDENCE),
             pl.when(pl.col("fp64") > 0)
             .then(pl.lit("64"))
             .when(pl.col("tf32") > 0)
@@ -129,7 +129,7 @@ def kernels(
             .when(pl.col("bits") > 0)
             .then(pl.col("bits").cast(pl.String))
             .alias("precision"),
-            _evidence_words("precision_evidence", _WIDTH_EVIDENCE),
+            _evidence_texts("precision_evidence", _PRECISION_EVIDENCE),
             *("count", "total_ps", "min_ps", "max_ps", "exposed_ps", "step_ps"),
         ),
         geometries if isinstance(geometries, Unavailable) else None,
@@ -146,7 +146,7 @@ def _verdict_column(code: NDArray[np.int8]) -> pl.Series:
     return nullable_series("verdict", code > 0, code >= 0)
 
 
-def _evidence_words(
+def _evidence_texts(
     column: str, texts: dict[TensorCoreEvidence, str] | dict[PrecisionEvidence, str]
 ) -> pl.Expr:
     return pl.col(column).replace_strict(

@@ -37,23 +37,23 @@ if TYPE_CHECKING:
 #: Latency if not measurable: the least of 20 to 40 µs in TensorFlow's GPU guide.
 ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
 #: Minimum number of launches or gaps from which a typical value is computed.
-ENOUGH_SAMPLES: Final = 30
+MIN_TYPICAL_SAMPLES: Final = 30
 #: Longest wait for an activity that its launch into an empty queue can explain.
-_MOST_PS: Final = 100 * PS_PER_US
+_MAX_LAUNCH_WAIT_PS: Final = 100 * PS_PER_US
 #: The same limit for the launch of a whole program, in multiples of the usual latency.
-_OF_PROGRAMS: Final = 2
+_MAX_PROGRAM_WAIT_LATENCIES: Final = 2
 #: Gap between back-to-back activities on one stream if it cannot be measured.
 _ASSUMED_SWITCH_PS: Final = 1 * PS_PER_US
-_SWITCH_QUANTILE: Final = 10
+_SWITCH_PERCENTILE: Final = 10
 #: Longest gap attributed to the device itself, even if longer gaps are usual.
-_LONGEST_SWITCH_PS: Final = 10 * PS_PER_US
-_CLOCK_QUANTILE: Final = 99
+_MAX_SWITCH_PS: Final = 10 * PS_PER_US
+_CLOCK_PERCENTILE: Final = 99
 #: Maximum share of activities on an idle device that begin before their launch call.
 #: With more of them, the clock offset to the host is about as long as a launch.
-_MOST_EARLY: Final = 0.1
-_LONG_QUANTILE: Final = 95
+_MAX_EARLY_SHARE: Final = 0.1
+_LONG_PERCENTILE: Final = 95
 #: Minimum share of a place's calls with activity for the others to count as lost.
-_USUAL: Final = 0.5
+_MIN_CALLS_WITH_ACTIVITY: Final = 0.5
 #: Activity that stands for all kernels of a replayed graph.
 _REPLAYED_GRAPH: Final = r"^CudaGraphExec"
 #: Calls that return when all work of a device, or of a stream, has finished.
@@ -90,9 +90,9 @@ def launch_latency(*, tracks: pl.DataFrame, correlation: Correlation) -> LaunchL
         latency_ps=latency_ps,
         latency_samples=samples,
         switch_ps=_switch_ps(correlation, latency_ps),
-        max_wait_ps=max(_MOST_PS, _OF_PROGRAMS * latency_ps)
+        max_wait_ps=max(_MAX_LAUNCH_WAIT_PS, _MAX_PROGRAM_WAIT_LATENCIES * latency_ps)
         if runs_programs
-        else _MOST_PS,
+        else _MAX_LAUNCH_WAIT_PS,
     )
 
 
@@ -117,7 +117,7 @@ def typical_ps(waits_ps: Int64s) -> tuple[int, int]:
     """
     after = waits_ps[waits_ps >= 0]
     early = len(waits_ps) - len(after)
-    if len(after) < ENOUGH_SAMPLES or early > _MOST_EARLY * len(waits_ps):
+    if len(after) < MIN_TYPICAL_SAMPLES or early > _MAX_EARLY_SHARE * len(waits_ps):
         return ASSUMED_LATENCY_PS, 0
     return int(np.median(after)), len(after)
 
@@ -193,7 +193,7 @@ def launch_facts(
         # This median reorders `of_kernels`, so it is computed last.
         median_kernel_ps=_median_or_none(of_kernels),
         clock_error_ps=max(
-            int(np.percentile(beyond, _CLOCK_QUANTILE)) if len(beyond) else 0
+            int(np.percentile(beyond, _CLOCK_PERCENTILE)) if len(beyond) else 0
             for beyond in (early, outlasting)
         ),
         lost=len(lost),
@@ -298,7 +298,8 @@ def _lost_launches(
         }
     )
     usual = place.select(
-        pl.col("used").mean().over("track", "type", "around") >= _USUAL
+        pl.col("used").mean().over("track", "type", "around")
+        >= _MIN_CALLS_WITH_ACTIVITY
     ).to_series()
     within = (first[track] < called) & (called < last[track])
     lost: NDArray[np.intp] = rows[~used & usual.to_numpy() & within]
@@ -316,7 +317,7 @@ def _lost_time_ps(
     total = 0
     for kind, count in zip(*np.unique(type_[lost], return_counts=True), strict=True):
         like = dur_ps[known][led_by == kind]
-        total += int(count) * int(np.percentile(like, _LONG_QUANTILE))
+        total += int(count) * int(np.percentile(like, _LONG_PERCENTILE))
     return total
 
 
@@ -339,10 +340,10 @@ def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
             out,
         )
     )
-    if count < ENOUGH_SAMPLES:
+    if count < MIN_TYPICAL_SAMPLES:
         return _ASSUMED_SWITCH_PS
-    usual = int(np.percentile(out[:count], _SWITCH_QUANTILE, overwrite_input=True))
-    return min(usual, _LONGEST_SWITCH_PS)
+    usual = int(np.percentile(out[:count], _SWITCH_PERCENTILE, overwrite_input=True))
+    return min(usual, _MAX_SWITCH_PS)
 
 
 def _median_or_none(values: Int64s) -> int | None:

@@ -28,7 +28,7 @@ _DATA_SHEET: Final = "data_sheet"
 #: Minimum share of the published bandwidth that a recorded one must reach to be used. A
 #: product's memory has one speed; a lower value was computed wrongly (AMD's tracer
 #: omits the double data rate).
-_PLAUSIBLE: Final = 0.75
+_MIN_BANDWIDTH_SHARE: Final = 0.75
 _MEGA: Final = 1_000_000
 _GIGA: Final = 1_000_000_000
 
@@ -84,7 +84,7 @@ def _device_row(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | N
     published = sheet.memory_gb_per_s * _GIGA
     if not row["clock_hz"] and sheet.clock_mhz:
         row |= {"clock_hz": sheet.clock_mhz * _MEGA, "clock_source": _DATA_SHEET}
-    doubtful = bool(recorded) and recorded < _PLAUSIBLE * published
+    doubtful = bool(recorded) and recorded < _MIN_BANDWIDTH_SHARE * published
     if not recorded or doubtful:
         row |= {"memory_bandwidth": published, "memory_source": _DATA_SHEET}
     if doubtful:

@@ -13,7 +13,7 @@ from stepscope.derive.device.kernel_names import (
     NARROW,
     TF32,
     WIDE,
-    width_of_name,
+    precision_of_name,
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, UInt8s
     from stepscope.derive.device.activity_classes import ActivityClasses
-    from stepscope.derive.device.kernel_names import Width
+    from stepscope.derive.device.kernel_names import OperandPrecision
 
 #: Minimum share of the compute time in kernels of unknown precision at which a
 #: precision without known kernels is reported as unknown, not as absent.
-_UNTOLD: Final = 0.05
+_MIN_UNKNOWN_SHARE: Final = 0.05
 #: Code of the kind of activity that computes.
 KERNEL_KIND: Final = ACTIVITY_CODES["kernel"]
 
 
-def untold_widths(share: float) -> Unavailable | None:
+def why_precisions_unknown(share: float) -> Unavailable | None:
     """Return why kernels may have a precision that no kernel is known to have.
 
     A kernel of unknown precision counts as 32-bit. If such kernels take much time,
@@ -45,7 +45,7 @@ def untold_widths(share: float) -> Unavailable | None:
     Args:
         share: Part of the compute time spent in kernels of unknown precision.
     """
-    if share < _UNTOLD:
+    if share < _MIN_UNKNOWN_SHARE:
         return None
     return Unavailable(
         code="NOT_RECORDED",
@@ -139,7 +139,7 @@ def precision(
     dur_ps = np.bincount(
         activity_classes.code, ints(device_activity, "dur_ps"), minlength=len(rows)
     )
-    decided = _width_by_name(rows["type"].to_list(), by_class, dur_ps.tolist())
+    decided = _precision_by_name(rows["type"].to_list(), by_class, dur_ps.tolist())
     of_class = np.zeros((len(rows), 4), np.uint8)
     for index, (kind, type_) in enumerate(rows[["kind", "type"]].iter_rows()):
         if kind == KERNEL_KIND:
@@ -158,19 +158,22 @@ def _class_evidence(
     strings: Sequence[str],
     hlo_ops: pl.DataFrame | Unavailable,
     capability: tuple[int, int] | None,
-) -> list[tuple[Width, PrecisionEvidence] | None]:
+) -> list[tuple[OperandPrecision, PrecisionEvidence] | None]:
     types, opcodes = [None], [""]
     if not isinstance(hlo_ops, Unavailable):
         types, opcodes = (hlo_ops[key].to_list() for key in ("operand_type", "opcode"))
-    bits = {hlo: width_of_element(types[hlo]) for hlo in _known_numbers(rows["hlo"])}
+    bits = {
+        hlo: precision_of_element(types[hlo]) for hlo in _known_numbers(rows["hlo"])
+    }
     by_shape = {
-        shape: width_of_shape(strings[shape]) for shape in _known_numbers(rows["shape"])
+        shape: precision_of_shape(strings[shape])
+        for shape in _known_numbers(rows["shape"])
     }
     by_name = {
-        type_: width_of_name(names[type_], capability)
+        type_: precision_of_name(names[type_], capability)
         for type_ in _known_numbers(rows["type"])
     }
-    by_class: list[tuple[Width, PrecisionEvidence] | None] = []
+    by_class: list[tuple[OperandPrecision, PrecisionEvidence] | None] = []
     # The loop runs over classes of activities, about as many as distinct kernels.
     for kind, hlo, shape, type_ in rows[["kind", "hlo", "shape", "type"]].iter_rows():
         if kind != KERNEL_KIND:
@@ -196,20 +199,20 @@ def _class_evidence(
     return by_class
 
 
-def _width_by_name(
+def _precision_by_name(
     types: list[int],
-    by_class: list[tuple[Width, PrecisionEvidence] | None],
+    by_class: list[tuple[OperandPrecision, PrecisionEvidence] | None],
     dur_ps: list[float],
-) -> dict[int, tuple[Width, PrecisionEvidence]]:
+) -> dict[int, tuple[OperandPrecision, PrecisionEvidence]]:
     """Return by name the precision with most time, and its main evidence."""
-    time: dict[int, dict[tuple[Width, PrecisionEvidence], float]] = {}
+    time: dict[int, dict[tuple[OperandPrecision, PrecisionEvidence], float]] = {}
     for type_, pair, dur in zip(types, by_class, dur_ps, strict=True):
         if pair is not None:
             of_type = time.setdefault(type_, {})
             of_type[pair] = of_type.get(pair, 0.0) + dur
     decided = {}
     for type_, times in time.items():
-        by_width: dict[Width, float] = {}
+        by_width: dict[OperandPrecision, float] = {}
         for (width, _), dur in times.items():
             by_width[width] = by_width.get(width, 0.0) + dur
         # For equal times the lower precision counts, whatever the order of rows.
@@ -221,7 +224,7 @@ def _width_by_name(
     return decided
 
 
-def width_of_element(element: str | None) -> Width | None:
+def precision_of_element(element: str | None) -> OperandPrecision | None:
     """Return the precision of an HLO element type; None if it decides nothing."""
     if element is None:
         return None
@@ -229,7 +232,7 @@ def width_of_element(element: str | None) -> Width | None:
     return NARROW if lowered.startswith(_SMALL_ELEMENTS) else _ELEMENTS.get(lowered)
 
 
-def width_of_shape(shape: str) -> Width | None:
+def precision_of_shape(shape: str) -> OperandPrecision | None:
     """Return the precision named in recorded operand shapes; None if they name none."""
     lowered = shape.lower()
     if any(part in lowered for part in _NARROW_SHAPES):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 #: Number of ranges shown per finding.
-SHOWN: Final = 3
+MAX_RANGES_SHOWN: Final = 3
 
 
 class CauseShare(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
 
     def within(self, limits: Limits) -> Saving:
         """Return the saving with both ends between 0 and the most the limits allow."""
-        high = min(max(self.high, 0.0), limits.most_ms)
+        high = min(max(self.high, 0.0), limits.max_saving_ms)
         low = min(max(self.low, 0.0), high)
         return msgspec.structs.replace(self, low=low, high=high)
 
@@ -93,7 +93,7 @@ class Limits(Frozen, frozen=True, eq=True):
     floor_ms: float = 0.0
 
     @property
-    def most_ms(self) -> float:
+    def max_saving_ms(self) -> float:
         """Return the greatest possible saving: at most the effect, at most the step."""
         known = [] if self.effect_ms is None else [self.effect_ms]
         if self.step_ms is not None:
@@ -163,23 +163,25 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def longest_intervals(spans: Spans) -> list[tuple[int, int]]:
-    """Return the `SHOWN` longest intervals of a set, longest first."""
-    order = places_of_largest(spans.end_ps - spans.start_ps)
+    """Return the `MAX_RANGES_SHOWN` longest intervals of a set, longest first."""
+    order = indices_of_largest(spans.end_ps - spans.start_ps)
     return [(int(spans.start_ps[row]), int(spans.end_ps[row])) for row in order]
 
 
-def places_of_largest(values: Int64s) -> Int64s:
-    """Return the indices of the `SHOWN` largest values, largest first.
+def indices_of_largest(values: Int64s) -> Int64s:
+    """Return the indices of the `MAX_RANGES_SHOWN` largest values, largest first.
 
     Equal values are in the order of their indices.
     """
     chosen = np.arange(len(values))
-    if len(values) > SHOWN:
+    if len(values) > MAX_RANGES_SHOWN:
         # Only candidates are sorted, including values equal to the smallest.
-        smallest = np.partition(values, -SHOWN)[-SHOWN]
-        equal = np.flatnonzero(values == smallest)[:SHOWN]
+        smallest = np.partition(values, -MAX_RANGES_SHOWN)[-MAX_RANGES_SHOWN]
+        equal = np.flatnonzero(values == smallest)[:MAX_RANGES_SHOWN]
         chosen = np.sort(np.append(equal, np.flatnonzero(values > smallest)))
-    indices: Int64s = chosen[np.argsort(-values[chosen], kind="stable")[:SHOWN]]
+    indices: Int64s = chosen[
+        np.argsort(-values[chosen], kind="stable")[:MAX_RANGES_SHOWN]
+    ]
     return indices
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, wanted_rows
-from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.processors import counter_readings
 from stepscope.derive.judging.recorded_devices import HOST_MEMORY
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.array_types import Int64s
-    from stepscope.derive.memory.replay import MemoryReplay, OneMemory
+    from stepscope.derive.memory.replay import MemoryReplay, ReplayedMemory
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
@@ -196,7 +196,7 @@ def _allocator_use(
     host: str,
     allocations: pl.DataFrame,
     replay: MemoryReplay,
-    memory: OneMemory,
+    memory: ReplayedMemory,
     steps: _Steps,
 ) -> MemoryUse:
     events = allocations.select(_USE)[memory.rows]
@@ -205,7 +205,7 @@ def _allocator_use(
     time_ps = ints(events, "start_ps")
     peak = memory.peak
     peak_event = None if peak is None else events.row(peak, named=True)
-    min_bytes, numbers = _least_by_step(memory, time_ps, steps)
+    min_bytes, numbers = _min_bytes_by_step(memory, time_ps, steps)
     # A replay of the recorded allocations, or an allocator that began to count while
     # recording, does not include older blocks.
     older = events["older_counted"].eq(other=False).any()
@@ -229,8 +229,8 @@ def _allocator_use(
     )
 
 
-def _least_by_step(
-    memory: OneMemory, time_ps: Int64s, steps: _Steps
+def _min_bytes_by_step(
+    memory: ReplayedMemory, time_ps: Int64s, steps: _Steps
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the least use in each step, and the numbers of the steps."""
     if not memory.known.all() or not len(time_ps):
@@ -264,7 +264,7 @@ def _largest_ops(
     )
     return tuple(
         Part(name=op, share_percent=100 * size / total_bytes)
-        for op, size in named.head(SHOWN).iter_rows()
+        for op, size in named.head(MAX_RANGES_SHOWN).iter_rows()
         if size
     )
 

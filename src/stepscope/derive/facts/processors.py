@@ -220,7 +220,7 @@ class Asleep(Frozen, frozen=True):
 
 
 #: Worker processes that use fewer cores than this count as waiting.
-_AT_WORK: Final = 0.1
+_MIN_WORKER_CORES: Final = 0.1
 
 
 @of_each_host
@@ -248,7 +248,7 @@ def asleep(
     function = _named_part(host_waits.function, share)
     used = None if cores is None else cores.workers
     works_itself = host_waits.works and not host_waits.of_library
-    workers = None if works_itself or (used or 0.0) < _AT_WORK else used
+    workers = None if works_itself or (used or 0.0) < _MIN_WORKER_CORES else used
     return Asleep(times, share, function, host_waits.works, running_part, workers)
 
 

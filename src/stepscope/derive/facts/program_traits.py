@@ -101,13 +101,13 @@ def program_traits(
 
 
 #: Generation of a garbage collection of all objects.
-_ALL_OBJECTS: Final = 2
+_FULL_GENERATION: Final = 2
 #: Minimum number of collections of all objects that show what triggers them.
-_FEW_COLLECTIONS: Final = 3
+_MIN_COLLECTIONS: Final = 3
 #: Number of younger collections per collection of all objects, below which the program
 #: itself triggers them. Python does so only after more than ten collections of the
 #: middle generation, each of which follows more than ten of the youngest.
-_YOUNGER: Final = 50
+_MIN_YOUNGER_PER_FULL: Final = 50
 
 
 @of_each_host
@@ -127,11 +127,14 @@ def collected_by_hand(
     key = find_handle(trace.strings, StatKey.GENERATION)
     generation, known = owner_numbers(rows_with_key(stats, "event", key), rows, key)
     counts = Counter(generation[known].tolist())
-    of_all_objects = counts[_ALL_OBJECTS]
+    of_all_objects = counts[_FULL_GENERATION]
     younger = counts.total() - of_all_objects
     if not counts:
         return None
-    return of_all_objects >= _FEW_COLLECTIONS and younger < _YOUNGER * of_all_objects
+    return (
+        of_all_objects >= _MIN_COLLECTIONS
+        and younger < _MIN_YOUNGER_PER_FULL * of_all_objects
+    )
 
 
 def host_annotations(

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, wanted_rows
-from stepscope.derive.host.function_frames import LEAST_LOOKS
+from stepscope.derive.host.function_frames import MIN_RECORDING_SAMPLES
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, HostClass
 from stepscope.derive.run_derivation import (
@@ -51,7 +51,7 @@ _COPY: Final = r"(?i)^(copy|memcpy)"
 #: Calls that launch a recorded graph, of CUDA, ROCm and XLA.
 _REPLAY: Final = r"(?i)graph_?(?:exec_?)?launch|command_?buffer"
 #: Maximum share of graph launches whose activity may follow after the recording.
-_WITHOUT_WORK: Final = 0.1
+_MAX_LAUNCHES_WITHOUT_WORK: Final = 0.1
 #: Kinds of quality notes in which the recorder reports missing records.
 _COUNTERS: Final = frozenset({"dropped_events", "truncated_file"})
 #: Kinds of quality notes about a file with missing content.
@@ -123,7 +123,9 @@ def capture_signals(
     counts = [host_frames.looks() for host_frames in frames]
     # `looks` is None for a host whose functions were recorded exactly.
     max_samples = max((count for count in counts if count is not None), default=0)
-    too_few = bool(counts) and None not in counts and max_samples < LEAST_LOOKS
+    too_few = (
+        bool(counts) and None not in counts and max_samples < MIN_RECORDING_SAMPLES
+    )
     system_calls = 0
     for host, kinds in known_hosts(event_kinds).items():
         events = hosts[host].table("events")
@@ -210,7 +212,7 @@ def _hides_replays(
     working = np.zeros(launches.height, bool)
     working[tied.launch_of_activity[tied.launch_of_activity >= 0]] = True
     without = int((calls & ~working).sum())
-    return not calls.any() or without > _WITHOUT_WORK * calls.sum()
+    return not calls.any() or without > _MAX_LAUNCHES_WITHOUT_WORK * calls.sum()
 
 
 class HostVersions(Frozen, frozen=True):

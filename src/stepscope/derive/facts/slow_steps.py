@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.derive.facts.evidence import SHOWN, Evidence, Fact, Part
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Evidence, Fact, Part
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 #: Name of the fact for the share of all steps' time that is in slow steps.
 HELD_BY_SLOW: Final = "held_by_slow_steps"
 #: Median absolute deviations above the median from which a step is slow.
-_DEVIATIONS: Final = 5
+_MIN_SLOW_DEVIATIONS: Final = 5
 #: Longest period between slow steps that is searched for, in steps.
-_LONGEST: Final = 200
+_MAX_PERIOD_STEPS: Final = 200
 #: Minimum number of slow steps that show a period.
-_OFTEN: Final = 3
+_MIN_SLOW_STEPS: Final = 3
 #: Minimum share of all slow steps' extra time that the steps of a period must contain.
-#: With fewer than `_MANY` steps, the higher share is required, because three
+#: With fewer than `_MIN_MANY_STEPS` steps, the higher share is required, because three
 #: slow steps may be at equal distances by chance.
-_MOST: Final = 0.6
-_NEARLY_ALL: Final = 0.9
-_MANY: Final = 5
+_MIN_EXPLAINED_SHARE: Final = 0.6
+_MIN_EXPLAINED_SHARE_OF_FEW: Final = 0.9
+_MIN_MANY_STEPS: Final = 5
 #: Maximum time of an owner in other steps, relative to slow steps, up to which the
 #: names of its time are reported.
-_ELSEWHERE: Final = 0.2
+_MAX_OTHER_STEPS_RATIO: Final = 0.2
 
 
 class Period(NamedTuple):
@@ -52,7 +52,7 @@ def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
     length = np.array(shares.window_ps, np.float64)
     median = float(np.median(length))
     deviation = float(np.median(np.abs(length - median)))
-    slow: Bools = (length > median + _DEVIATIONS * deviation) & (
+    slow: Bools = (length > median + _MIN_SLOW_DEVIATIONS * deviation) & (
         length > thresholds.outlier_ratio.value * median
     )
     return slow
@@ -60,7 +60,7 @@ def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
 
 def longest_period(steps: int) -> int:
     """Return the longest period that a number of steps can show."""
-    return min(_LONGEST, steps // _OFTEN)
+    return min(_MAX_PERIOD_STEPS, steps // _MIN_SLOW_STEPS)
 
 
 def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
@@ -72,9 +72,13 @@ def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
     for period in range(2, longest_period(count) + 1):
         for phase in np.unique(number[slow] % period).tolist():
             in_phase = number % period == phase
-            if in_phase.sum() < _OFTEN or not slow[in_phase].all():
+            if in_phase.sum() < _MIN_SLOW_STEPS or not slow[in_phase].all():
                 continue
-            min_share = _MOST if in_phase.sum() >= _MANY else _NEARLY_ALL
+            min_share = (
+                _MIN_EXPLAINED_SHARE
+                if in_phase.sum() >= _MIN_MANY_STEPS
+                else _MIN_EXPLAINED_SHARE_OF_FEW
+            )
             if excess[in_phase].sum() >= min_share * excess.sum():
                 return Period(period, in_phase)
     return None
@@ -142,7 +146,7 @@ def named_parts(
         return first
     times = np.array(shares.times(owner), np.float64)
     inside = float(times[slow].mean())
-    if not inside or float(times[~slow].mean()) > _ELSEWHERE * inside:
+    if not inside or float(times[~slow].mean()) > _MAX_OTHER_STEPS_RATIO * inside:
         return first
     # A loop around all steps is not what makes steps slow. Functions with less than
     # half of the owner's time are not, either.
@@ -157,7 +161,7 @@ def longest_slow_steps(shares: StepShares, slow: Bools) -> tuple[Evidence, ...]:
     """Return the longest of the slow steps."""
     length = np.array(shares.window_ps, np.int64)
     chosen = np.flatnonzero(slow)
-    longest = chosen[np.argsort(-length[chosen], kind="stable")][:SHOWN]
+    longest = chosen[np.argsort(-length[chosen], kind="stable")][:MAX_RANGES_SHOWN]
     return tuple(
         Evidence(
             host=shares.host,

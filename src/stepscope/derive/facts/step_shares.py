@@ -9,7 +9,12 @@ import polars as pl
 
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.facts.evidence import SHOWN, Evidence, Part, longest_intervals
+from stepscope.derive.facts.evidence import (
+    MAX_RANGES_SHOWN,
+    Evidence,
+    Part,
+    longest_intervals,
+)
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import judged_device, working_time_ps
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
 
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
 #: Minimum length of an interval shown as evidence, relative to the longest one.
-_WORTH_A_LOOK: Final = 0.01
+_MIN_EVIDENCE_RATIO: Final = 0.01
 _NO_WINDOW: Final = Unavailable(
     code="NO_STEPS",
     reason="The recording contains no time window to analyse.",
@@ -238,7 +243,7 @@ class StepShares(Frozen, frozen=True):
                 key = (part.name, part.function, part.file, part.line)
                 groups.setdefault(key, []).append(part)
         times = {key: sum(part.time_ps for part in groups[key]) for key in groups}
-        largest = sorted(times, key=times.__getitem__, reverse=True)[:SHOWN]
+        largest = sorted(times, key=times.__getitem__, reverse=True)[:MAX_RANGES_SHOWN]
         # A detail is kept if its part has at least half of the merged time.
         details = {
             key: part.detail
@@ -288,7 +293,7 @@ class StepShares(Frozen, frozen=True):
             for start, end in intervals
         ]
         ranges.sort(key=lambda span: (-span[0], span[1]))
-        min_range_ps = _WORTH_A_LOOK * ranges[0][0] if ranges else 0
+        min_range_ps = _MIN_EVIDENCE_RATIO * ranges[0][0] if ranges else 0
         return tuple(
             Evidence(
                 host=self.host,
@@ -300,7 +305,7 @@ class StepShares(Frozen, frozen=True):
                     part.name for part in self.named(owner, place=where) if part.name
                 )[:1],
             )
-            for dur, start, owner, where in ranges[:SHOWN]
+            for dur, start, owner, where in ranges[:MAX_RANGES_SHOWN]
             if dur >= min_range_ps
         )
 

@@ -92,7 +92,7 @@ def core_time(
     return CoreTime(threads, others_by_process) if threads else _NOT_READ
 
 
-def thread_places(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
+def thread_identities(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
     """Return plane, process and thread id of the system by row of tracks.
 
     These are the keys of `CoreTime.threads`.

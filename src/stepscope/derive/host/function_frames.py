@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from stepscope.xspace.samples_line import SamplesKind
 
 #: Least number of stack samples in a recording for statements about its time.
-LEAST_LOOKS: Final = 20
+MIN_RECORDING_SAMPLES: Final = 20
 #: Least number of stack samples in an interval for statements about its time.
-FEW_LOOKS: Final = 3
+MIN_INTERVAL_SAMPLES: Final = 3
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
 _THREAD: Final = _KINDS.index("thread")
@@ -142,7 +142,7 @@ class FunctionFrames(Frozen, frozen=True):
         own &= self.rows_called_from(np.isin(self.type, callers))
         return np.flatnonzero(own & ~self.rows_called_from(own))
 
-    def called_most(self, callers: Sequence[int]) -> FunctionName | None:
+    def longest_called(self, callers: Sequence[int]) -> FunctionName | None:
         """Return the function called from `callers` that ran longest; None for none."""
         rows = self.outermost_called(callers)
         if not len(rows):

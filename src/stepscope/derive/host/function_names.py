@@ -65,7 +65,7 @@ def is_nameless(function: str) -> bool:
     return function.endswith((*COMPREHENSIONS, "<lambda>"))
 
 
-def name_with_place(function: str, file: str | None, line: int | None) -> str:
+def name_with_location(function: str, file: str | None, line: int | None) -> str:
     """Return `load (train.py:12)`, as far as the place of a function is known."""
     if not file:
         return function
@@ -93,7 +93,7 @@ class FunctionName(Frozen, frozen=True, eq=True):
 
     def placed(self) -> str:
         """Return `load (train.py:12)`, as far as the place is known."""
-        return name_with_place(self.function, self.file, self.line)
+        return name_with_location(self.function, self.file, self.line)
 
 
 class FunctionNames(Frozen, frozen=True):

@@ -28,7 +28,7 @@ from stepscope.derive.intervals.nesting import flatten_tracks, nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.reasons import WHY
-from stepscope.derive.step_time.device_sets import owner_places
+from stepscope.derive.step_time.device_sets import owner_indices
 from stepscope.derive.step_time.host_time import BUSY_OWNERS, OWNERS, STICKY, HostCode
 from stepscope.derive.step_time.pool_tasks import pool_tasks
 from stepscope.frozen import Frozen
@@ -289,11 +289,11 @@ _CODES: Final = {
     ),
 }
 #: Largest number of serving threads: their labels are stored as uint8 codes.
-_MOST_THREADS: Final = 254
+_MAX_THREADS: Final = 254
 
-_MANY_THREADS: Final = Unavailable(
+_TOO_MANY_THREADS: Final = Unavailable(
     code="NOT_RECORDED",
-    reason=f"More than {_MOST_THREADS} threads served requests: too many to "
+    reason=f"More than {_MAX_THREADS} threads served requests: too many to "
     "assign the tasks of thread pools to requests.",
     remedy="Record a shorter window.",
 )
@@ -332,7 +332,7 @@ def request_waits(
     work = _device_work(correlation, precision, served=served, tasks=tasks)
     missing: dict[str, Unavailable] = {}
     if tasks is None:
-        missing |= dict.fromkeys(("other_threads", "thread_queue"), _MANY_THREADS)
+        missing |= dict.fromkeys(("other_threads", "thread_queue"), _TOO_MANY_THREADS)
     if isinstance(work, Unavailable):
         missing |= dict.fromkeys(BUSY_OWNERS, work)
     if host_classes.launch_unknown is not None:
@@ -452,7 +452,7 @@ def _served_tasks(
 
     Threads are numbered from 1, as in `served.tracks`; None for too many threads.
     """
-    if len(served.tracks) > _MOST_THREADS:
+    if len(served.tracks) > _MAX_THREADS:
         return None
     label = np.zeros(events.height, np.uint8)
     label[served.event] = served.thread + 1
@@ -482,7 +482,7 @@ def _device_work(
     edges = np.searchsorted(of_thread, np.arange(1, len(served.tracks)))
     activity = correlation.activity
     start, dur = ints(activity, "start_ps"), ints(activity, "dur_ps")
-    place = owner_places(codes(activity, "kind"), precision)
+    place = owner_indices(codes(activity, "kind"), precision)
     by_thread: list[dict[str, Spans]] = []
     for number, own_rows in enumerate(np.split(rows, edges)):
         sets = {}

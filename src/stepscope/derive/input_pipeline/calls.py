@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Largest depth of executions that cause each other; deeper ones are left out.
 #: Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
-_DEEPEST: Final = 100
+_MAX_DEPTH: Final = 100
 
 #: Columns of `PipelineCalls.calls`, by start; the row number identifies the call.
 CALLS: Final[dict[str, pl.DataType]] = {
@@ -80,7 +80,7 @@ def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
     """Find the executions of all calls, starting at the roots, level by level."""
     walk = _Walk(pipeline_graph)
     reached = walk.walk_blocking()
-    unwaited = walk.walk_others(reached)
+    unwaited = walk.walk_unwaited(reached)
     call = np.concatenate((reached.call, unwaited.call))
     execution = np.concatenate((reached.execution, unwaited.execution))
     critical = np.concatenate((reached.kept_ps, np.zeros(len(unwaited.call), np.int64)))
@@ -99,7 +99,7 @@ def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
         count=walk.cut,
         scope="input pipelines",
         message=f"{walk.cut:,} executions of input pipeline stages are more "
-        f"than {_DEEPEST} levels deep; their time is charged to the stages that "
+        f"than {_MAX_DEPTH} levels deep; their time is charged to the stages that "
         "waited for them.",
     )
     # Latency, rank and bottleneck of each call.
@@ -201,7 +201,7 @@ class _Walk:
         low, high = graph.start_ps[execution], self.end_ps[execution]
         self._mark_new(call, execution)
         levels = []
-        for level in range(_DEEPEST + 1):
+        for level in range(_MAX_DEPTH + 1):
             above, child = self._new_children(edges, call, execution, level)
             starts = np.clip(graph.start_ps[child], low[above], high[above])
             ends = np.clip(self.end_ps[child], starts, high[above])
@@ -213,13 +213,13 @@ class _Walk:
                 break
         return _stack_reached(levels)
 
-    def walk_others(self, reached: _Reached) -> _Reached:
+    def walk_unwaited(self, reached: _Reached) -> _Reached:
         """Return the calls' other executions, which ran before or after the wait."""
         call, execution, _ = reached
         edges = _Edges.choose_edges(self.graph, ~self.overlaps)
         every = _Edges.choose_edges(self.graph, np.ones(len(self.overlaps), np.bool_))
         levels = []
-        for level in range(_DEEPEST + 1):
+        for level in range(_MAX_DEPTH + 1):
             above, execution = self._new_children(edges, call, execution, level)
             call = call[above]
             levels.append(_Reached(call, execution, np.zeros(len(execution), np.int64)))
@@ -234,7 +234,7 @@ class _Walk:
         """Return indices into `rows`, and their children that are new to their call."""
         above, child = edges.follow_edges(rows)
         fresh = self._mark_new(call[above], child)
-        if level == _DEEPEST:
+        if level == _MAX_DEPTH:
             self.cut += int(fresh.sum())
             fresh[:] = False
         return above[fresh], child[fresh]

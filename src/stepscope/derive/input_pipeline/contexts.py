@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
 
 #: A context with at least this number of producers and of consumers is ignored.
-_CROWD: Final = 64
+_MIN_CROWD_EVENTS: Final = 64
 #: Largest number of contexts to follow from work back to the call that it runs for.
-_MOST_HOPS: Final = 64
+_MAX_HOPS: Final = 64
 _NO_PROCESS: Final = -1
 _NAMES: Final = (
     *(StatKey.PRODUCER_TYPE, StatKey.PRODUCER, StatKey.CONSUMER_TYPE),
@@ -83,12 +83,16 @@ class Contexts(Frozen, frozen=True, dict=True):
         indices = order[np.searchsorted(self.consumers.row[order], rows)]
         wanted = _Side(*(column[indices] for column in self.consumers))
         position, matches = _match_sides(wanted, self.producers)
-        frequent = np.flatnonzero(np.bincount(position, minlength=len(rows)) >= _CROWD)
+        frequent = np.flatnonzero(
+            np.bincount(position, minlength=len(rows)) >= _MIN_CROWD_EVENTS
+        )
         crowded = np.zeros(len(rows), np.bool_)
         if len(frequent):
             frequent_side = _Side(*(column[frequent] for column in wanted))
             matched, _ = _match_sides(frequent_side, self.consumers)
-            crowded[frequent] = np.bincount(matched, minlength=len(frequent)) >= _CROWD
+            crowded[frequent] = (
+                np.bincount(matched, minlength=len(frequent)) >= _MIN_CROWD_EVENTS
+            )
         kept = ~crowded[position]
         crowds = {
             (int(wanted.type[index]), int(wanted.id[index]), int(wanted.process[index]))
@@ -202,7 +206,7 @@ def find_callers(
     edges: list[tuple[Int64s, Int64s]] = []
     visited = np.empty(0, np.int64)
     crowds: set[Context] = set()
-    for _ in range(_MOST_HOPS):
+    for _ in range(_MAX_HOPS):
         origin, stop = origin[stop >= 0], stop[stop >= 0]
         reached = is_call[stop]
         edges.append((origin[reached], stop[reached]))

@@ -128,7 +128,7 @@ def input_ops(
     """
     if not event_types["known"].any():
         return WHY["nameless_input"]
-    collected = _Found()
+    collected = _InputEvents()
     doubts: dict[str, Unavailable] = {}
     if isinstance(iterators, Unavailable):
         if iterators.code not in ("NO_TFDATA_EVENTS", "FORMAT"):
@@ -190,7 +190,7 @@ def pipeline_category(long_name: str) -> str:
     return "demanded_file_read"
 
 
-class _Found:
+class _InputEvents:
     """Events with their op names; a later rule overrides an earlier one."""
 
     def __init__(self) -> None:

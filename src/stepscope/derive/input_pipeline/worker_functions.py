@@ -15,7 +15,7 @@ import numpy as np
 
 from stepscope.derive.account.function_parts import calling_function, function_parts
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.host.function_frames import FEW_LOOKS, FunctionFrames
+from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES, FunctionFrames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
@@ -42,14 +42,14 @@ _CONNECTIONS: Final = Pattern(r"/multiprocessing/connection\.py\Z")
 #: Calling an object in another process is waiting for that process, not for work.
 _OBJECTS: Final = Pattern(r"/multiprocessing/managers\.py\Z")
 _TAKES: Final = Pattern(r"(?:^|\.)get\Z")
-_GIVES: Final = Pattern(r"(?:^|\.)put\Z")
-_HEARS: Final = Pattern(r"(?:^|\.)(?:recv|recv_bytes|recv_bytes_into|poll)\Z")
+_PUTS: Final = Pattern(r"(?:^|\.)put\Z")
+_RECEIVES: Final = Pattern(r"(?:^|\.)(?:recv|recv_bytes|recv_bytes_into|poll)\Z")
 _SENDS: Final = Pattern(r"(?:^|\.)(?:send|send_bytes)\Z")
 _NOTHING: Final = np.empty(0, np.int64)
 #: Least share of the workers' working time for a function to be named as most of it.
-_MOST: Final = 0.5
+_MIN_MAIN_SHARE: Final = 0.5
 #: Least share of the workers' sampled time from which a function is worth naming.
-_NAMED: Final = 0.2
+_MIN_NAMED_SHARE: Final = 0.2
 
 
 class WorkerFunction(Frozen, frozen=True, eq=True):
@@ -115,10 +115,12 @@ class WorkerFunctions(Frozen, frozen=True):
         main = self.most
         if main is None and self.functions:
             largest = self.functions[0]
-            main = largest if largest.time_ps >= _MOST * self.works_ps else None
-        if main is None or self.looks < FEW_LOOKS:
+            main = (
+                largest if largest.time_ps >= _MIN_MAIN_SHARE * self.works_ps else None
+            )
+        if main is None or self.looks < MIN_INTERVAL_SAMPLES:
             return None
-        return main if main.time_ps >= _NAMED * self.looked_ps else None
+        return main if main.time_ps >= _MIN_NAMED_SHARE * self.looked_ps else None
 
 
 def worker_functions(
@@ -138,7 +140,7 @@ def worker_functions(
         return windows
     starts = ints(windows.measured, "start_ps")
     steps = Spans.from_events(starts, ints(windows.measured, "end_ps") - starts)
-    row = _InARow.line_up_workers(worker_frames, steps)
+    row = _JoinedWorkers.line_up_workers(worker_frames, steps)
     if not len(row.looked):
         return WHY["no_worker_samples"]
     waits = row.queue_spans("waits")
@@ -183,7 +185,7 @@ def worker_functions(
     )
 
 
-class _InARow(NamedTuple):
+class _JoinedWorkers(NamedTuple):
     """The workers' frames shifted one after the other, as if one worker had run all.
 
     Attributes:
@@ -203,7 +205,7 @@ class _InARow(NamedTuple):
     places: int
 
     @classmethod
-    def line_up_workers(cls, frames: FunctionFrames, steps: Spans) -> _InARow:
+    def line_up_workers(cls, frames: FunctionFrames, steps: Spans) -> _JoinedWorkers:
         first = int(min(frames.start_ps.min(), steps.start_ps.min(initial=0)))
         width = int(max(frames.end_ps.max(), steps.end_ps.max(initial=0))) - first + 1
         tracks, index = np.unique(frames.track, return_inverse=True)
@@ -237,7 +239,7 @@ class _InARow(NamedTuple):
 
     def queue_spans(self, what: Literal["waits", "gives"]) -> Spans:
         """Return where workers wait for work, or hand over their results."""
-        on_queue, on_pipe = (_TAKES, _HEARS) if what == "waits" else (_GIVES, _SENDS)
+        on_queue, on_pipe = (_TAKES, _RECEIVES) if what == "waits" else (_PUTS, _SENDS)
         frames = self.frames
         queued = self._kinds_named(_QUEUES, on_queue)
         sent = self._kinds_named(_CONNECTIONS, on_pipe)
@@ -262,7 +264,7 @@ def _is_in_file(name: FunctionName, file: Pattern[str]) -> bool:
 
 
 def _worker_function(
-    row: _InARow,
+    row: _JoinedWorkers,
     kind: int,
     inside: int,
     time_ps: int,

@@ -33,7 +33,7 @@ NESTED_KINDS: Final = ("thread", "core", "derived", "samples")
 #: nested again with a buffer for all its rows.
 _USUAL_DEPTH: Final = 1024
 #: Least number of rows for several threads, whose start costs time.
-_WORTH_THREADS: Final = 100_000
+_MIN_ROWS_FOR_THREADS: Final = 100_000
 
 
 class Nesting(Frozen, frozen=True):
@@ -323,7 +323,7 @@ def _unfilled_nesting(row_count: int, track_count: int) -> Nesting:
 def _run_largest_first(work: Callable[[int], None], sizes: Int64s) -> None:
     """Run `work` per track on all cores; the compiled functions release the GIL."""
     order: Iterable[int] = np.argsort(-sizes, kind="stable").tolist()
-    if int(sizes.sum()) < _WORTH_THREADS:
+    if int(sizes.sum()) < _MIN_ROWS_FOR_THREADS:
         for track in order:
             work(track)
         return

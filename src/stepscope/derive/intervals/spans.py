@@ -104,7 +104,7 @@ class TrackRows(Frozen, frozen=True):
 LIMIT_PS: Final = 2**62 - 1
 
 #: Least average length of sorted runs of intervals; otherwise all are sorted together.
-_WORTHWHILE_RUN: Final = 64
+_MIN_RUN_LENGTH: Final = 64
 
 
 class Spans(Frozen, frozen=True, dict=True):
@@ -152,7 +152,7 @@ class Spans(Frozen, frozen=True, dict=True):
         if len(starts) != len(durs):
             raise ValueError(f"{len(starts)} starts for {len(durs)} durations")
         turns = np.flatnonzero(starts[1:] < starts[:-1]) + 1
-        if len(turns) * _WORTHWHILE_RUN > len(starts):
+        if len(turns) * _MIN_RUN_LENGTH > len(starts):
             order = np.argsort(starts, kind="stable")
             return _unite_events(starts[order], durs[order], 0, len(starts))
         edges = [0, *turns.tolist(), len(starts)]
@@ -161,7 +161,7 @@ class Spans(Frozen, frozen=True, dict=True):
         )
 
     @classmethod
-    def between_quick(
+    def unite_near_starts(
         cls,
         start_ps: Int64s,
         dur_ps: Int64s,
@@ -300,7 +300,7 @@ class Spans(Frozen, frozen=True, dict=True):
         """Return the whole intervals that share an instant with another set."""
         if not len(self) or not len(other):
             return Spans.empty()
-        return self._ranges_as_spans(*self._ranges_beside(other))
+        return self._ranges_as_spans(*self._ranges_meeting(other))
 
     def holding(self, times_ps: Int64s) -> NDArray[np.intp]:
         """Return by time the interval that contains it, -1 for none."""
@@ -311,8 +311,8 @@ class Spans(Frozen, frozen=True, dict=True):
     def covered_before(self, times_ps: ArrayLike) -> Int64s:
         """Return the covered length before each time; ascending times are fastest."""
         times = _as_int64(times_ps)
-        if _FEW * len(times) < len(self):
-            return self._covered_before_few(times)
+        if _MIN_LENGTH_RATIO * len(times) < len(self):
+            return self._covered_before_times(times)
         covered = np.empty(len(times), np.int64)
         _checked(
             kernels.covered_before(
@@ -328,13 +328,13 @@ class Spans(Frozen, frozen=True, dict=True):
             raise ValueError(f"{len(starts)} starts for {len(ends)} ends")
         if (ends < starts).any():
             raise ValueError("a window ends before it starts")
-        if 2 * _FEW * len(starts) >= len(self):
+        if 2 * _MIN_LENGTH_RATIO * len(starts) >= len(self):
             return self.covered_before(ends) - self.covered_before(starts)
         # All intervals are read only once, for starts and ends together.
-        before = self._covered_before_few(np.concatenate((starts, ends)))
+        before = self._covered_before_times(np.concatenate((starts, ends)))
         return before[len(starts) :] - before[: len(starts)]
 
-    def _covered_before_few(self, times: Int64s) -> Int64s:
+    def _covered_before_times(self, times: Int64s) -> Int64s:
         """Return `covered_before` of few times, without an array as long as the set."""
         order = np.argsort(times, kind="stable")
         ascending = np.empty(len(times), np.int64)
@@ -353,8 +353,8 @@ class Spans(Frozen, frozen=True, dict=True):
         return lengths
 
     def _near_part(self, other: Spans) -> Spans:
-        if _FEW * len(other) < len(self):
-            first, count = self._ranges_beside(other)
+        if _MIN_LENGTH_RATIO * len(other) < len(self):
+            first, count = self._ranges_meeting(other)
             if 2 * int(count.sum()) <= len(self):
                 return self._ranges_as_spans(first, count)
         begin = int(self.end_ps.searchsorted(other.start_ps[0], side="right"))
@@ -363,7 +363,7 @@ class Spans(Frozen, frozen=True, dict=True):
             return self
         return Spans(self.start_ps[begin:end], self.end_ps[begin:end])
 
-    def _ranges_beside(self, other: Spans) -> tuple[Int64s, Int64s]:
+    def _ranges_meeting(self, other: Spans) -> tuple[Int64s, Int64s]:
         """Return the first interval that meets each interval of `other`, and the count.
 
         An interval that meets two intervals of `other` counts for the first only.
@@ -381,7 +381,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
 #: Least ratio of the lengths of two sets from which binary search is faster than
 #: reading the longer set.
-_FEW: Final = 16
+_MIN_LENGTH_RATIO: Final = 16
 
 
 def _as_int64(values: ArrayLike) -> Int64s:

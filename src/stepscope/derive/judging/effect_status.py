@@ -66,14 +66,14 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(map(sum, zip(*self.parts_ps.values(), strict=True)))
 
 
-_DRAWS: Final = 1000
+_BOOTSTRAP_DRAWS: Final = 1000
 _INTERVAL: Final = (2.5, 97.5)
 #: Least number of steps for an interval of the mean effect.
-_FEW: Final = 3
+_MIN_STEPS_FOR_INTERVAL: Final = 3
 _PAIR: Final = 2
 
 #: Tolerance for rounding, which may increase a share by this factor at most.
-_NEARLY: Final = 1 - 1e-9
+_ROUNDING_FACTOR: Final = 1 - 1e-9
 
 
 class EffectStatus(NamedTuple):
@@ -139,7 +139,7 @@ def _status_by_levels(
     if share < warn.value:
         high = share
         # No draw of steps has a higher share than the step with the highest share.
-        if not too_few and shares.max() >= _NEARLY * warn.value:
+        if not too_few and shares.max() >= _ROUNDING_FACTOR * warn.value:
             high = ratio_interval(effects, windows)[1]
         return EffectStatus("pass", note="borderline" if high >= warn.value else None)
     # The share is large, but the effect is too short to be a finding.
@@ -156,7 +156,7 @@ def _status_by_levels(
     if left < warn.value / (1 if once else 2):
         return EffectStatus("fail", "info", "once")
     # No draw of steps has a lower share than the step with the lowest share.
-    some = _NEARLY * shares.min() < warn.value / 2
+    some = _ROUNDING_FACTOR * shares.min() < warn.value / 2
     if some and ratio_interval(effects, windows)[0] < warn.value / 2:
         return EffectStatus("fail", "info", "noisy")
     enough = (
@@ -185,9 +185,9 @@ def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
     """
     count = max(len(effect_ps), 1)
     mean = sum(effect_ps) / count
-    if len(effect_ps) < _FEW:
+    if len(effect_ps) < _MIN_STEPS_FOR_INTERVAL:
         return mean / PS_PER_MS, mean / PS_PER_MS
-    drawn = np.zeros(_DRAWS)
+    drawn = np.zeros(_BOOTSTRAP_DRAWS)
     for stream, hit in enumerate((True, False)):
         group = [effect for effect in effect_ps if is_hit(effect, mean) is hit]
         if len(set(group)) > 1:
@@ -229,9 +229,9 @@ def _bootstrap_sums(
     length = math.ceil(count ** (1 / 3)) if count > _PAIR else 1
     blocks = math.ceil(count / length)
     # Python's generator is already imported; importing numpy's takes 8 ms.
-    drawn = random.Random(stream).randbytes(4 * _DRAWS * blocks)  # noqa: S311 - no secret
+    drawn = random.Random(stream).randbytes(4 * _BOOTSTRAP_DRAWS * blocks)  # noqa: S311 - no secret
     # Modulo of 2³² values: each step is equally likely, up to one in millions.
-    starts = (np.frombuffer(drawn, np.uint32) % count).reshape(_DRAWS, blocks)
+    starts = (np.frombuffer(drawn, np.uint32) % count).reshape(_BOOTSTRAP_DRAWS, blocks)
     sums = []
     for values in columns:
         around = np.concatenate((values, values[: length - 1])).astype(np.float64)

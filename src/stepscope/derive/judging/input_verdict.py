@@ -289,7 +289,7 @@ def decide_input(
     if judged.step_confidence < thresholds.medium_confidence.value:
         why = NO_JUDGED_STEPS
     elif why is None and device.recorded == "silent" and status.status == "fail":
-        why = _device_unseen(device, judged.percent)
+        why = _device_not_recorded(device, judged.percent)
     if why is not None:
         status = EffectStatus("cannot_tell")
     unknown_ps = sum(each.unknown_ps for each in all_series)
@@ -327,7 +327,7 @@ def _input_time_of(
     )
 
 
-def _device_unseen(device: DeviceSignals, percent: float) -> Unavailable:
+def _device_not_recorded(device: DeviceSignals, percent: float) -> Unavailable:
     cause = device.reason
     return Unavailable(
         code=cause.code if cause else "NO_DEVICE_EVENTS",

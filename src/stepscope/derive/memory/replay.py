@@ -52,7 +52,7 @@ class AllocationSteps(Frozen, frozen=True):
     why: Unavailable | None
 
 
-class OneMemory(Frozen, frozen=True):
+class ReplayedMemory(Frozen, frozen=True):
     """One memory (an allocator's name) of a host; arrays are by index of `rows`.
 
     Attributes:
@@ -92,11 +92,11 @@ class MemoryReplay(Frozen, frozen=True):
             end is unknown, unless it existed before the profile. -1 for deallocations.
     """
 
-    memories: tuple[OneMemory, ...]
+    memories: tuple[ReplayedMemory, ...]
     source: Int32s
     ended_by: Int32s
 
-    def alive_rows(self, memory: OneMemory, index: int) -> Int64s:
+    def alive_rows(self, memory: ReplayedMemory, index: int) -> Int64s:
         """Return rows of the allocations that exist after the event at an index.
 
         Before the first event (index -1) there are none.
@@ -148,7 +148,7 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
         else:
             peak_row = int(np.argmax(np.where(known, in_use, np.iinfo(np.int64).min)))
         memories.append(
-            OneMemory(
+            ReplayedMemory(
                 name=name,
                 rows=rows,
                 heap_bytes=level,

@@ -25,10 +25,10 @@ _ORDINAL_TEXT: Final = Pattern(_ORDINAL)
 #: Event of PyTorch's memory reports, with a device number but no allocator name.
 _NUMBERED: Final = "[memory]"
 #: Largest number of texts to search: for more, reading the table is faster.
-_MANY_TEXTS: Final = 100_000
+_MAX_TEXTS_SEARCHED: Final = 100_000
 #: Least share of the busiest device's number of allocated blocks from which the program
 #: uses a device. Fewer blocks are bookkeeping of a framework.
-_TAKES_PART: Final = 0.25
+_MIN_BLOCKS_SHARE: Final = 0.25
 
 
 class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
@@ -81,7 +81,9 @@ def unrecorded_devices(
     ran = np.bincount(handles(device_activity, "device")[kernel])
     working = set(np.flatnonzero(ran).tolist())
     # The devices whose memory a text may name; -1 if texts do not show it.
-    if (event_types["name"] == _NUMBERED).any() or len(trace.strings) > _MANY_TEXTS:
+    if (event_types["name"] == _NUMBERED).any() or len(
+        trace.strings
+    ) > _MAX_TEXTS_SEARCHED:
         named_by_texts = {-1}
     else:
         named_by_texts = {
@@ -109,7 +111,7 @@ def unrecorded_devices(
     )
     if not len(taken):
         return WHY["memory_names_no_device"]
-    min_count = _TAKES_PART * int(taken["count"].max() or 0)  # type: ignore[arg-type]
+    min_count = _MIN_BLOCKS_SHARE * int(taken["count"].max() or 0)  # type: ignore[arg-type]
     used = set(taken.filter(pl.col("count") >= min_count)["device"].to_list())
     # Without any kernel, kernels were not recorded, which another doubt reports. A
     # device with kernels but without memory has another number in allocator names.

@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import innermost_rows, nest_subset
-from stepscope.derive.model.places import inherit_labels, label_inside, unite_places
+from stepscope.derive.model.places import inherit_labels, label_inside, merge_nodes
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.steps.markers import STEP_RANGE
 from stepscope.frozen import Frozen
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.model.places import Places
+    from stepscope.derive.model.places import CallTree
     from stepscope.derive.steps.chosen import Steps
 
 #: Least share of a thread's launches during a range at which the range's thread runs
 #: neither an op nor a driver call.
-_SILENT_SHARE: Final = 0.99
+_MIN_SILENT_SHARE: Final = 0.99
 
 
-def charge_lent_launches(
+def charge_foreign_launches(
     of_event: Int32s,
     of_launch: Int32s,
     *,
@@ -149,7 +149,7 @@ def _keep_silent_calls(call: Int32s, silent: Bools) -> Int32s:
     held = np.flatnonzero(call >= 0)
     count = np.bincount(call[held])
     quiet = np.bincount(call[held[silent[held]]], minlength=len(count))
-    kept = values_by_row(quiet >= _SILENT_SHARE * count, call, none=False)
+    kept = values_by_row(quiet >= _MIN_SILENT_SHARE * count, call, none=False)
     return np.where(kept, call, np.int32(-1))
 
 
@@ -164,7 +164,7 @@ _NONE: Final = Unavailable(
     reason="no range that the program named was recorded.",
     remedy=Remedy.NAME_RANGES,
 )
-_LAUNCHED_ELSEWHERE: Final = Unavailable(
+_LAUNCHED_BY_OTHER_THREADS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="every launch call of device work is outside of the named ranges: other "
     "threads launched the work.",
@@ -212,7 +212,7 @@ class AnnotationCalls(Frozen, frozen=True):
     self_ps: Int64s
     depth: Int32s
     step: Int32s
-    places: Places
+    places: CallTree
     names: tuple[str, ...]
     library: Bools
     of_event: Int32s
@@ -267,7 +267,7 @@ def annotation_calls(
     if isinstance(launches, Unavailable):
         launched = launches
     else:
-        launched = charge_lent_launches(
+        launched = charge_foreign_launches(
             of_event,
             values_by_row(of_event, handles(launches, "event")),
             tracks=tracks,
@@ -285,7 +285,7 @@ def annotation_calls(
         self_ps=nested.self_ps,
         depth=nested.depth,
         step=_steps_of_calls(start_ps, steps),
-        places=unite_places(nested.parent, key_of_type[types]),
+        places=merge_nodes(nested.parent, key_of_type[types]),
         names=names,
         library=library,
         of_event=of_event,
@@ -377,7 +377,7 @@ def _calls_of_launches(
     if (of_activity >= 0).any():
         return of_launch, of_activity
     # Zero would mean that the ranges launched no work.
-    why = _LAUNCHED_ELSEWHERE
+    why = _LAUNCHED_BY_OTHER_THREADS
     if not len(of_activity):
         why = _SILENT
     elif (correlation.launch_of_activity < 0).all():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
 
 
-class Places(Frozen, frozen=True):
+class CallTree(Frozen, frozen=True):
     """A tree, and the place of each item in it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Places(Frozen, frozen=True):
     key: Int32s
 
 
-def unite_places(parent: Int32s, key: Int32s) -> Places:
+def merge_nodes(parent: Int32s, key: Int32s) -> CallTree:
     """Combine items with equal keys inside equal parents into one place.
 
     Args:
@@ -70,7 +70,7 @@ def unite_places(parent: Int32s, key: Int32s) -> Places:
         )
         level = by_parent[np.arange(len(shift)) + shift]
         above = node[parent[level]]
-    return Places(node, np.concatenate(parents), np.concatenate(keys))
+    return CallTree(node, np.concatenate(parents), np.concatenate(keys))
 
 
 def inherit_labels(
@@ -121,7 +121,7 @@ LIBRARY: Final = (
 _MODULE: Final = r"^nn\.Module: (?P<module>.+)$"
 
 
-class EventPlaces(Frozen, frozen=True):
+class EventTree(Frozen, frozen=True):
     """The places of one kind of frame.
 
     Attributes:
@@ -132,11 +132,11 @@ class EventPlaces(Frozen, frozen=True):
     """
 
     node: Int32s
-    places: Places
+    places: CallTree
     texts: pl.Series
 
 
-class ProgramPlaces(Frozen, frozen=True):
+class ProgramTrees(Frozen, frozen=True):
     """The place in the program of each host event.
 
     Attributes:
@@ -144,13 +144,13 @@ class ProgramPlaces(Frozen, frozen=True):
         modules: Modules of the model; None if none was recorded.
     """
 
-    lines: EventPlaces | None
-    modules: EventPlaces | None
+    lines: EventTree | None
+    modules: EventTree | None
 
 
 def program_places(
     *, events: pl.DataFrame, event_types: pl.DataFrame, event_nesting: Nesting
-) -> ProgramPlaces:
+) -> ProgramTrees:
     """Find the frames around every event of the same thread.
 
     Only frames that are recorded as events count. A frame's line is the first line of
@@ -169,15 +169,15 @@ def program_places(
         )
     ).to_series()
     modules = names["name"].str.extract(_MODULE)
-    return ProgramPlaces(
-        _event_places(events, event_nesting, lines),
-        _event_places(events, event_nesting, modules),
+    return ProgramTrees(
+        _event_tree(events, event_nesting, lines),
+        _event_tree(events, event_nesting, modules),
     )
 
 
-def _event_places(
+def _event_tree(
     events: pl.DataFrame, nesting: Nesting, texts: pl.Series
-) -> EventPlaces | None:
+) -> EventTree | None:
     """Return places of the events whose type has a text."""
     named = present_mask(texts)
     if not named.any():
@@ -193,9 +193,9 @@ def _event_places(
     distinct = texts.drop_nulls().unique(maintain_order=True)
     number = dict(zip(distinct.to_list(), range(len(distinct)), strict=True))
     of_type = np.array([number.get(text, -1) for text in texts.to_list()], np.int32)
-    tree = unite_places(around, of_type[types[rows]])
+    tree = merge_nodes(around, of_type[types[rows]])
     node = np.append(tree.node, np.int32(-1))[label]
-    return EventPlaces(node, tree, distinct)
+    return EventTree(node, tree, distinct)
 
 
 #: Text for a kernel that is launched at several places.
@@ -207,7 +207,7 @@ def kernel_places(
     activity_classes: ActivityClasses,
     correlation: Correlation | Unavailable,
     launches: pl.DataFrame | Unavailable,
-    program_places: ProgramPlaces | Unavailable,
+    program_places: ProgramTrees | Unavailable,
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame:
     """Return `source` (`file:line`, with the name if it is a function) and `module`.
@@ -239,12 +239,12 @@ def kernel_places(
 
 
 def _text_by_class(
-    frames: EventPlaces | None, event: Int32s, code: Int32s, empty: pl.Series
+    frames: EventTree | None, event: Int32s, code: Int32s, empty: pl.Series
 ) -> pl.Series:
     """Return the text around the launches of each class; "mixed" for several."""
     if frames is None:
         return empty
-    node = np.append(_program_place(frames)[frames.node], np.int32(-1))[event]
+    node = np.append(_program_node(frames)[frames.node], np.int32(-1))[event]
     node[np.append(frames.node, np.int32(-1))[event] < 0] = -1
     key = np.append(frames.places.key, np.int32(-1))[node]
     distinct = (
@@ -265,7 +265,7 @@ def _text_by_class(
     return classes.join(rows, on="class", how="left", maintain_order="left")["text"]
 
 
-def _program_place(frames: EventPlaces) -> Int32s:
+def _program_node(frames: EventTree) -> Int32s:
     """Return by place the innermost place at or around it that is not in a library."""
     library = frames.texts.str.contains(LIBRARY).to_numpy()[frames.places.key]
     parent = frames.places.parent

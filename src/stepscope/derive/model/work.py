@@ -21,7 +21,7 @@ from stepscope.derive.model.charges import (
     merged_charges,
     parameter_charges,
 )
-from stepscope.derive.model.places import Places, inherit_labels, unite_places
+from stepscope.derive.model.places import CallTree, inherit_labels, merge_nodes
 from stepscope.derive.model.view_names import VIEWS, View
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.intervals.nesting import Nesting
-    from stepscope.derive.model.places import EventPlaces, ProgramPlaces
+    from stepscope.derive.model.places import EventTree, ProgramTrees
     from stepscope.derive.ops.execution_costs import ExecutionCosts
     from stepscope.derive.step_windows.windows import Windows
 
@@ -59,7 +59,7 @@ class Grouping(Frozen, frozen=True):
     of_execution: Int32s
     of_activity: Int32s
     of_allocation: Int32s
-    places: Places | None
+    places: CallTree | None
     texts: list[str]
 
 
@@ -67,7 +67,7 @@ class PlacedCharges(Frozen, frozen=True):
     """Charges of one tree, columns `CHARGES`, and the places in it."""
 
     rows: pl.DataFrame
-    places: Places | None
+    places: CallTree | None
     texts: list[str]
 
 
@@ -115,7 +115,7 @@ class ModelWork(Frozen, frozen=True):
 def model_work(
     *,
     event_nesting: Nesting,
-    program_places: ProgramPlaces,
+    program_places: ProgramTrees,
     host_op_events: HostOpEvents | Unavailable,
     execution_costs: ExecutionCosts | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
@@ -211,7 +211,7 @@ def charges_in_steps(
             (each for each in charges if group.places is work.groupings[each].places),
             None,
         )
-        charges[view] = charges[same] if same else _charges_by_place(work, group, steps)
+        charges[view] = charges[same] if same else _charges_by_node(work, group, steps)
     if not isinstance(work.parameters, Unavailable):
         described = parameter_charges(work.parameters, trainable_only=trainable_only)
         unread = pl.lit(None, pl.Int64).alias("parameters")
@@ -221,7 +221,7 @@ def charges_in_steps(
     return charges
 
 
-def _charges_by_place(
+def _charges_by_node(
     work: ModelWork, grouping: Grouping, steps: Sequence[int] | None
 ) -> PlacedCharges:
     host = device = allocated = None
@@ -300,7 +300,7 @@ def _device_work(
 
 
 def _group_by(
-    frames: EventPlaces | None,
+    frames: EventTree | None,
     executed: Int32s,
     launch_event: Int32s,
     allocation_event: Int32s,
@@ -326,7 +326,7 @@ def _group_by_call(
     allocation_event: Int32s,
 ) -> Grouping:
     """Place each op beneath the op that called it."""
-    tree = unite_places(costs.parent, host.op)
+    tree = merge_nodes(costs.parent, host.op)
     of_event = np.full(len(nesting.parent), -1, np.int32)
     if len(host.event):
         of_event[host.event] = tree.node
@@ -341,7 +341,7 @@ def _group_by_call(
 
 
 def _variable_reads(
-    host: HostOpEvents, costs: ExecutionCosts, modules: EventPlaces | None
+    host: HostOpEvents, costs: ExecutionCosts, modules: EventTree | None
 ) -> VariableReads | None:
     """Number variables by layer: variables of equal size only differ by their layer."""
     if modules is None:

@@ -27,7 +27,7 @@ _READS: Final = _CALL.format(
     r"p?readv?2?|preadv2?|fread|fgets|fgetc|getc|getline|getdelim|readahead"
 )
 #: Other calls that may take long: of drivers, memory, files, processes and the network.
-_OTHERS: Final = _CALL.format(
+_OTHER_CALLS: Final = _CALL.format(
     r"ioctl|mmap2?|munmap|mremap|mprotect|madvise|mlock2?|munlock|brk|sbrk|msync"
     r"|open(?:at2?|dir)?|fopen|fdopen|freopen|close|fclose|closedir|readdir|scandir"
     r"|p?writev?2?|pwritev2?|fwrite|fputs|fputc|putc|fflush|fsync|fdatasync|sync|syncfs"
@@ -42,5 +42,5 @@ _OTHERS: Final = _CALL.format(
 SYSTEM_CALLS: Final = {
     "SYSTEM_WAIT": _WAITS,
     "FILE_READ": _READS,
-    "SYSTEM_CALL": _OTHERS,
+    "SYSTEM_CALL": _OTHER_CALLS,
 }

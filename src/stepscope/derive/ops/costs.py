@@ -204,7 +204,7 @@ def _host_costs(runs: DeviceExecutions, costs: ExecutionCosts) -> dict[str, pl.S
     owner = runs.owner
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
-        candidates &= ~left_to_others(runs, costs)
+        candidates &= ~encloses_unknown_costs(runs, costs)
         # The cost of work that a calling op launches itself is not recorded.
         candidates &= ~(runs.launched & costs.only_calls)
     count = len(runs.rows)
@@ -222,7 +222,7 @@ def _host_costs(runs: DeviceExecutions, costs: ExecutionCosts) -> dict[str, pl.S
     return columns
 
 
-def left_to_others(runs: DeviceExecutions, costs: ExecutionCosts) -> Bools:
+def encloses_unknown_costs(runs: DeviceExecutions, costs: ExecutionCosts) -> Bools:
     """Return executions that enclose executions of unknown cost with device work.
 
     The operands of the outer execution may describe the work of the inner ones.
@@ -394,7 +394,7 @@ def kernel_costs(
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is None or isinstance(execution_costs, Unavailable):
         return by_program
-    doubtful = left_to_others(device_executions, execution_costs)
+    doubtful = encloses_unknown_costs(device_executions, execution_costs)
     doubtful |= device_executions.launched & execution_costs.only_calls
     # Also doubtful: executions with work of several ops or on several devices.
     doubtful |= device_executions.owner < 0

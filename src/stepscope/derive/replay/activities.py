@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
 
 #: Maximum number of replayed windows; more windows cost time and add little accuracy.
-MOST_WINDOWS: Final = 20
+MAX_WINDOWS: Final = 20
 
 #: A step with all of these flags performs setup that later steps use.
 _COLD: Final = frozenset(("first", "compile", "outlier"))
@@ -68,11 +68,11 @@ _COPIES: Final = tuple(
     ACTIVITY_CODES[kind] for kind in ("h2d", "d2h", "p2p_copy", "local_copy")
 )
 #: Minimum of the usual gap between queued activities of a stream, in ps. The usual gap
-#: is the percentile `_NEARLY_ALL` of the measured gaps.
-_STREAM_GAP_PS: Final = 3 * PS_PER_US
-_NEARLY_ALL: Final = 90
+#: is the percentile `_STREAM_GAP_PERCENTILE` of the measured gaps.
+_MIN_STREAM_GAP_PS: Final = 3 * PS_PER_US
+_STREAM_GAP_PERCENTILE: Final = 90
 #: Edges explain a start that is at most this much later, in ps (or one launch latency).
-_LATE_PS: Final = 10 * PS_PER_US
+_MAX_EXPLAINED_DELAY_PS: Final = 10 * PS_PER_US
 
 
 class Pace(Frozen, frozen=True):
@@ -96,15 +96,15 @@ class Pace(Frozen, frozen=True):
         latency = ASSUMED_LATENCY_PS
         if not isinstance(facts, Unavailable):
             latency = facts.latency_ps
-        late = max(_LATE_PS, latency)
-        gap = _STREAM_GAP_PS
+        late = max(_MAX_EXPLAINED_DELAY_PS, latency)
+        gap = _MIN_STREAM_GAP_PS
         if activities is not None:
             free = activities.stream_edge_ps()
             waited = activities.start_ps - free
             in_time = activities.returned_ps <= free - 2 * latency
             usual = waited[in_time & (waited > 0) & (waited <= late)]
             if len(usual):
-                gap = max(gap, int(np.percentile(usual, _NEARLY_ALL)))
+                gap = max(gap, int(np.percentile(usual, _STREAM_GAP_PERCENTILE)))
         return cls(latency, gap, late)
 
 
@@ -207,7 +207,7 @@ def collect_activities(
 
 
 def sample_windows(
-    windows: Windows, *, limit: int = MOST_WINDOWS
+    windows: Windows, *, limit: int = MAX_WINDOWS
 ) -> Sampled | Unavailable:
     """Choose the last windows of the longest run of consecutive typical windows."""
     if not windows.has_steps:

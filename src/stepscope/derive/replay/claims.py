@@ -109,7 +109,7 @@ def kernels_scaled(graph: Graph, chosen: Bools, *, factor: float) -> Edit:
     return msgspec.structs.replace(unchanged_edit(graph), dur_ps=dur_ps)
 
 
-def exchanges_at_rate(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Edit:
+def collectives_at_rate(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Edit:
     """Shorten some collectives to the time that their bytes need; none becomes longer.
 
     Args:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _NONE: Final = -1
 #: Number of latest activity ends that are tested as the reason for a start.
-_LOOKED_BACK: Final = 8
+_MAX_ENDS_SEARCHED: Final = 8
 
 
 def launch_edges(
@@ -84,7 +84,7 @@ def across_edges(
         ends = activities.end_ps[by_end]
         of_device = activities.device[late] == device
         index = np.searchsorted(ends, begun, side="right") - 1
-        for back in range(_LOOKED_BACK):
+        for back in range(_MAX_ENDS_SEARCHED):
             rows = by_end[np.maximum(index - back, 0)]
             fits = of_device & (source < 0) & (index >= back)
             fits &= begun - activities.end_ps[rows] <= pace.late_ps

@@ -65,11 +65,11 @@ if TYPE_CHECKING:
 
 _NONE: Final = -1
 #: Maximum time, in ps, from the end of awaited work to the return of the waiting call.
-_RETURNS_PS: Final = 200 * PS_PER_US
+_MAX_RETURN_PS: Final = 200 * PS_PER_US
 #: A wait of at least this share of a step shows when something from outside arrived.
-_LONG: Final = 0.01
+_MIN_ARRIVAL_WAIT_SHARE: Final = 0.01
 #: Pattern of calls that wait for all streams of a device.
-_WHOLE_DEVICE: Final = r"^(?:cu|cuda|hip)(?:Device|Ctx|Context)Synchronize"
+_DEVICE_SYNCHRONISATION: Final = r"^(?:cu|cuda|hip)(?:Device|Ctx|Context)Synchronize"
 
 
 def step_graph(
@@ -105,7 +105,9 @@ def step_graph(
         else host_states.program_threads(),
         activities=activities,
     )
-    wide = event_types["name"].str.contains(_WHOLE_DEVICE).fill_null(value=False)
+    wide = (
+        event_types["name"].str.contains(_DEVICE_SYNCHRONISATION).fill_null(value=False)
+    )
     types, of_event = wide.to_numpy(), handles(events, "type")
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     waits = []
@@ -293,7 +295,7 @@ def _merge_waits(
     return _Wait(
         waits,
         is_explained,
-        waits.ended_ps - waits.resumed_ps > _RETURNS_PS,
+        waits.ended_ps - waits.resumed_ps > _MAX_RETURN_PS,
         (wait_of[wait_of >= 0], activity[wait_of >= 0]),
         (kept_index[offset + entry], entry),
     )
@@ -356,7 +358,7 @@ def _handover_edges(
         EdgeKind.HANDOVER,
         np.where(real, source, _NONE),
         target,
-        lag_ps=np.minimum(lag, _RETURNS_PS),
+        lag_ps=np.minimum(lag, _MAX_RETURN_PS),
         from_start=begins,
     )
 
@@ -403,7 +405,7 @@ def _finish_graph(
     # The program's thread always exists, so its start needs no explanation.
     rooted = rootless.copy()
     rooted[:1] = False
-    kept = slack > np.where(device, pace.late_ps, _RETURNS_PS)
+    kept = slack > np.where(device, pace.late_ps, _MAX_RETURN_PS)
     kept |= rooted | (nodes.kind == NodeKind.OUTSIDE)
     kept[late[late >= 0]] = True
     may_wait = device | (nodes.kind == NodeKind.RESUMED) | kept
@@ -412,7 +414,7 @@ def _finish_graph(
     outside = host.outside[host.outside >= 0]
     # A short wait does not show when the awaited event occurred.
     period = (chosen.last_ps - chosen.first_ps) / chosen.count
-    outside = outside[nodes.dur_ps[outside] > _LONG * period]
+    outside = outside[nodes.dur_ps[outside] > _MIN_ARRIVAL_WAIT_SHARE * period]
     following = outside + 1
     inside = following < len(host.kind)
     arrival[following[inside]] = outside[inside]

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.threads import Thread
 
 #: Maximum time, in ps, from waking a thread until it runs.
-_WAKES_PS: Final = 200 * PS_PER_US
+_MAX_WAKE_PS: Final = 200 * PS_PER_US
 #: Minimum silence, in ps, in which the program's thread may wait for another thread.
-_SILENCE_PS: Final = 100 * PS_PER_US
+_MIN_SILENCE_PS: Final = 100 * PS_PER_US
 #: Minimum share of a silence during which other threads work.
-_SHARED: Final = 0.5
+_MIN_SHARED_SHARE: Final = 0.5
 _NONE: Final = -1
 #: Maximum pause, in ps, between two ops in which a thread is on its way to the second.
 _PAUSE_PS: Final = PS_PER_MS
@@ -127,7 +127,7 @@ class _Work(Frozen, frozen=True, eq=True):
         source_ps = when_ps.copy()
         ends = self.end_ps[self.by_end]
         latest = np.searchsorted(ends, when_ps, side="right") - 1
-        for back in range(_LOOKED_BACK):
+        for back in range(_MAX_INTERVALS_SEARCHED):
             index = np.maximum(latest - back, 0)
             row = self.by_end[index] if len(ends) else index
             if not len(ends):
@@ -140,7 +140,7 @@ class _Work(Frozen, frozen=True, eq=True):
         """Return, for each time, the other working thread that started last."""
         source = np.full(len(when_ps), _NONE, np.int64)
         latest = np.searchsorted(self.start_ps, when_ps, side="left") - 1
-        for back in range(_LOOKED_BACK):
+        for back in range(_MAX_INTERVALS_SEARCHED):
             if not len(self.start_ps):
                 break
             index = np.maximum(latest - back, 0)
@@ -151,7 +151,7 @@ class _Work(Frozen, frozen=True, eq=True):
 
 
 #: Number of work intervals to search for one that belongs to another thread.
-_LOOKED_BACK: Final = 8
+_MAX_INTERVALS_SEARCHED: Final = 8
 
 
 def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
@@ -172,7 +172,7 @@ def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releas
         ]
     )
     source, source_ps = work.last_ended(when, thread)
-    late = when - source_ps > _WAKES_PS
+    late = when - source_ps > _MAX_WAKE_PS
     source[late], source_ps[late] = _NONE, when[late]
     if threads and threads[0].is_program:
         # The program's thread hands out work while it runs, or just before it waits.
@@ -184,7 +184,7 @@ def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releas
         if len(waiting):
             inside = (index >= 0) & (waiting.end_ps[np.maximum(index, 0)] > when)
             begun = waiting.start_ps[np.maximum(index, 0)]
-            busy = ~inside | (when - begun <= _WAKES_PS)
+            busy = ~inside | (when - begun <= _MAX_WAKE_PS)
             moment = np.where(inside, begun, when)
         alive_range = program.alive.hull or (0, 0)
         busy &= (when >= alive_range[0]) & (when <= alive_range[1])
@@ -228,7 +228,9 @@ def _explain_waits(work: _Work, number: int, spans: Spans, handed: Spans) -> Rel
     began, when = spans.start_ps, spans.end_ps
     thread = np.full(len(when), number, np.int64)
     source, source_ps = work.last_ended(when, thread)
-    near = when - source_ps <= np.maximum(_WAKES_PS, (when - began) // _PART)
+    near = when - source_ps <= np.maximum(
+        _MAX_WAKE_PS, (when - began) // _MAX_DELAY_DIVISOR
+    )
     near &= source_ps > began
     source[~near], source_ps[~near] = _NONE, when[~near]
     still = (source < 0) & (handed.within(began, when) > 0)
@@ -248,7 +250,7 @@ def _handed_over(waits: Releases, waiting: Spans) -> Releases:
     after = np.searchsorted(begun, waits.when_ps, side="right")
     for near in (after - 1, after):
         index = np.clip(near, 0, len(begun) - 1)
-        close = np.abs(begun[index] - waits.when_ps) <= _WAKES_PS
+        close = np.abs(begun[index] - waits.when_ps) <= _MAX_WAKE_PS
         close &= (source < 0) & (begun[index] > waits.began_ps)
         source[close] = 0
         source_ps[close] = np.minimum(begun[index], waits.when_ps)[close]
@@ -256,7 +258,7 @@ def _handed_over(waits: Releases, waiting: Spans) -> Releases:
 
 
 #: Maximum delay of the end of a wait after the awaited work, as 1/n of the wait.
-_PART: Final = 20
+_MAX_DELAY_DIVISOR: Final = 20
 
 
 def _silent_spans(threads: Sequence[Thread], number: int) -> Spans:
@@ -274,7 +276,7 @@ def _silent_spans(threads: Sequence[Thread], number: int) -> Spans:
     if not len(busy) or not (own.is_program or own.silent_for):
         return Spans.empty()
     moments = own.moments
-    long = np.diff(moments) > _SILENCE_PS
+    long = np.diff(moments) > _MIN_SILENCE_PS
     quiet = Spans.from_events(moments[:-1][long], np.diff(moments)[long])
     quiet = (quiet & own.alive) - own.for_thread - own.for_device
     length = quiet.end_ps - quiet.start_ps
@@ -286,7 +288,7 @@ def _silent_spans(threads: Sequence[Thread], number: int) -> Spans:
     shared[inside] = np.maximum(
         shared[inside], busy.end_ps[last[inside]] - busy.start_ps[first[inside]]
     )
-    chosen = (shared >= _SHARED * length) & (length > _SILENCE_PS)
+    chosen = (shared >= _MIN_SHARED_SHARE * length) & (length > _MIN_SILENCE_PS)
     begun, ended = quiet.start_ps[chosen], quiet.end_ps[chosen]
     # Until the other threads begin, the silent thread itself works.
     first = np.minimum(first[chosen], len(busy) - 1)

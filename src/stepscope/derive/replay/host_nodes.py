@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _NEVER: Final = -(2**61)
 #: Length of the last part of a staged copy, as 1/n of the copy.
-_LAST_PART: Final = 20
+_LAST_PART_DIVISOR: Final = 20
 
 
 class Waits(NamedTuple):
@@ -205,7 +205,7 @@ def copy_waits(
     blocks = activities.copy & (activities.launch >= 0) & (in_call > pace.latency_ps)
     blocks &= in_call > length
     # A call that stages a copy returns when it has submitted the last part.
-    last = np.maximum(pace.latency_ps, length // _LAST_PART)
+    last = np.maximum(pace.latency_ps, length // _LAST_PART_DIVISOR)
     blocks &= activities.end_ps <= activities.returned_ps + last
     rows = np.flatnonzero(blocks)
     place_of = {thread.track: number for number, thread in enumerate(threads)}

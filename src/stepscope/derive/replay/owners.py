@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.owned_time import Account, DeviceAccount
     from stepscope.derive.replay.nodes import Graph
-    from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
+    from stepscope.derive.step_time.device_sets import DeviceSets, DeviceTimes
     from stepscope.derive.step_time.host_classes import HostClasses
 
 #: Minimum duration of a long silence of a thread, as a share of a step.
-_LONG: Final = 0.01
+_MIN_SILENCE_SHARE: Final = 0.01
 
 
 def idle_spans(
@@ -48,7 +48,7 @@ def idle_spans(
     return spans & between if place == "between" else spans
 
 
-def charged_spans(device: OneDevice, owner: str, *, within: tuple[int, int]) -> Spans:
+def charged_spans(device: DeviceTimes, owner: str, *, within: tuple[int, int]) -> Spans:
     """Return when a device's time is charged to an owner of work."""
     return device.charged[owner].clip(*within)
 
@@ -180,7 +180,9 @@ class Silences:
         self._busy = device_busy
         self._of_track: dict[int, Spans] = {}
         chosen = graph.sampled
-        self._long = _LONG * (chosen.last_ps - chosen.first_ps) / chosen.count
+        self._long = (
+            _MIN_SILENCE_SHARE * (chosen.last_ps - chosen.first_ps) / chosen.count
+        )
 
     def may_hold(self, node: Int64s) -> Bools:
         """Return which nodes are pieces of threads long enough to contain a silence."""

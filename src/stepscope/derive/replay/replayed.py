@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.nodes import Graph
 
 #: Maximum share of the path that is kept as recorded, in percent.
-_KEPT_PERCENT_OF_PATH: Final = 10.0
+_MAX_KEPT_PERCENT_OF_PATH: Final = 10.0
 
 
 class Gain(Frozen, frozen=True):
@@ -52,9 +52,9 @@ class Gain(Frozen, frozen=True):
     kept_percent: float
 
     @property
-    def can_be_told(self) -> bool:
+    def is_reportable(self) -> bool:
         """Whether the graph explains enough of the path to report a gain."""
-        return self.kept_percent <= _KEPT_PERCENT_OF_PATH
+        return self.kept_percent <= _MAX_KEPT_PERCENT_OF_PATH
 
 
 #: Values instead of an edge number: the piece is a node, or nothing explains the piece.
@@ -173,11 +173,11 @@ class BackWalk:
 
 
 #: Maximum deviation of the replayed periods from the measured ones, in percent.
-_MEDIAN_PERCENT: Final = 1.0
-_P95_PERCENT: Final = 3.0
+_MAX_MEDIAN_ERROR_PERCENT: Final = 1.0
+_MAX_P95_ERROR_PERCENT: Final = 3.0
 #: Maximum share of starts that are kept as recorded, in percent.
-_KEPT_PERCENT: Final = 10.0
-_HIGH: Final = 95
+_MAX_KEPT_PERCENT: Final = 10.0
+_ERROR_PERCENTILE: Final = 95
 
 
 class Identity(Frozen, frozen=True):
@@ -201,9 +201,9 @@ class Identity(Frozen, frozen=True):
     def stands(self) -> bool:
         """Whether edits may be replayed on this graph."""
         return (
-            self.median_error_percent <= _MEDIAN_PERCENT
-            and self.p95_error_percent <= _P95_PERCENT
-            and self.unexplained_percent <= _KEPT_PERCENT
+            self.median_error_percent <= _MAX_MEDIAN_ERROR_PERCENT
+            and self.p95_error_percent <= _MAX_P95_ERROR_PERCENT
+            and self.unexplained_percent <= _MAX_KEPT_PERCENT
         )
 
     @property
@@ -237,7 +237,7 @@ def replay_check(*, step_graph: Graph) -> Identity:
     return Identity(
         windows=chosen.count,
         median_error_percent=float(np.median(errors)),
-        p95_error_percent=float(np.percentile(errors, _HIGH)),
+        p95_error_percent=float(np.percentile(errors, _ERROR_PERCENTILE)),
         unexplained_percent=100 * step_graph.unexplained_share,
         starts=int((step_graph.may_wait & step_graph.measured).sum()),
         kept_percent=100 * kept_share(step_graph, run),

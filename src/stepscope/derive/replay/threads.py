@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
 
 #: Minimum silence, in ps, after which a thread counts as having no work.
-_SILENT_PS: Final = 50 * PS_PER_US
+_MIN_SILENCE_PS: Final = 50 * PS_PER_US
 #: Maximum duration, in ps, of a call that waits for other threads but counts as work.
-SHORT_WAIT_PS: Final = 20 * PS_PER_US
-#: A wait with at least `_INSIDE` events that cover at least
-#: `_COVERED` of it is work, for example producing the batch on the fetching thread.
-_INSIDE: Final = 4
-_COVERED: Final = 0.5
+MAX_SHORT_WAIT_PS: Final = 20 * PS_PER_US
+#: A wait with at least `_MIN_EVENTS_INSIDE` events that cover at least
+#: `_MIN_COVERED_SHARE` of it is work, such as producing the batch.
+_MIN_EVENTS_INSIDE: Final = 4
+_MIN_COVERED_SHARE: Final = 0.5
 _FOR_DEVICE: Final = (HostCode.SYNC, HostCode.READ_BACK)
 _FOR_THREAD: Final = (
     *(HostCode.BLOCKED, HostCode.INPUT_WAIT),
@@ -91,7 +91,7 @@ def find_threads(
     chosen = dict.fromkeys(
         track for track in (*driving, *callers, *working) if track >= 0
     )
-    reader = _Look(sampled, tracks, events, classes, activities)
+    reader = _ThreadReader(sampled, tracks, events, classes, activities)
     # Choose the thread that is the program itself.
     marks = classes.threads.by_evidence[EVIDENCE.index("marker")].sum(axis=1)
 
@@ -114,7 +114,7 @@ def find_threads(
     )
 
 
-class _Look:
+class _ThreadReader:
     """The events of each thread within the windows."""
 
     def __init__(
@@ -183,7 +183,7 @@ class _Look:
             # Until the next window begins the program works; one more ps is that begin.
             end = bounds[1] if self._open_end else self._to + 1
             return Spans.of([(min(bounds[0], self._from), end)])
-        pauses = ran.start_ps[1:] - ran.end_ps[:-1] > _SILENT_PS
+        pauses = ran.start_ps[1:] - ran.end_ps[:-1] > _MIN_SILENCE_PS
         return Spans(
             ran.start_ps[np.concatenate(([True], pauses))],
             ran.end_ps[np.concatenate((pauses, [True]))],
@@ -197,15 +197,15 @@ class _Look:
 
 
 def _waits_without_work(waits: Spans, start: Int64s, dur: Int64s) -> Spans:
-    long = waits.end_ps - waits.start_ps > SHORT_WAIT_PS
+    long = waits.end_ps - waits.start_ps > MAX_SHORT_WAIT_PS
     waits = Spans(waits.start_ps[long], waits.end_ps[long])
     if not len(waits):
         return waits
     first = np.searchsorted(start, waits.start_ps, side="right")
     last = np.searchsorted(start, waits.end_ps, side="left")
     held = last - first
-    deep = np.concatenate(([0], np.cumsum(np.minimum(dur, _SILENT_PS))))
+    deep = np.concatenate(([0], np.cumsum(np.minimum(dur, _MIN_SILENCE_PS))))
     own = (deep[last] - deep[first]) / (waits.end_ps - waits.start_ps)
-    is_dense: Bools = (waits.end_ps - waits.start_ps) < held * 10 * _SILENT_PS
-    works = (held >= _INSIDE) & ((own >= _COVERED) | is_dense)
+    is_dense: Bools = (waits.end_ps - waits.start_ps) < held * 10 * _MIN_SILENCE_PS
+    works = (held >= _MIN_EVENTS_INSIDE) & ((own >= _MIN_COVERED_SHARE) | is_dense)
     return Spans(waits.start_ps[~works], waits.end_ps[~works])

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
-from stepscope.derive.device.precision import PrecisionEvidence, untold_widths
+from stepscope.derive.device.precision import PrecisionEvidence, why_precisions_unknown
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_time import BUSY_OWNERS, OWNER_OF_KIND
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 NO_DEVICE_EVENTS: Final = WHY["no_device_events"]
 
 #: Owners whose time is unknown if the precision of many kernels is unknown.
-_WIDTHS: Final = frozenset({"compute_16", "compute_tf32", "compute_64"})
+_PRECISION_OWNERS: Final = frozenset({"compute_16", "compute_tf32", "compute_64"})
 
 
-class OneDevice(Frozen, frozen=True):
+class DeviceTimes(Frozen, frozen=True):
     """One device that has activity.
 
     Attributes:
@@ -60,8 +60,8 @@ class DeviceSets(Frozen, frozen=True):
         any_device: The union of the sets of all devices; its `device` is -1.
     """
 
-    devices: tuple[OneDevice, ...]
-    any_device: OneDevice
+    devices: tuple[DeviceTimes, ...]
+    any_device: DeviceTimes
 
 
 def device_sets(
@@ -77,11 +77,13 @@ def device_sets(
         ints(device_activity, "start_ps"),
         ints(device_activity, "dur_ps"),
     )
-    order = owner_places(codes(device_activity, "kind"), precision)
+    order = owner_indices(codes(device_activity, "kind"), precision)
     computes = precision.bits > 0
     total = int(dur_ps[computes].sum())
     is_default = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
-    why = untold_widths(int(dur_ps[is_default].sum()) / total if total else 0.0)
+    why = why_precisions_unknown(
+        int(dur_ps[is_default].sum()) / total if total else 0.0
+    )
     if why is None:
         doubtful = {}
     else:
@@ -89,7 +91,7 @@ def device_sets(
         doubtful = {
             name: why
             for index, name in enumerate(BUSY_OWNERS)
-            if name in _WIDTHS and index not in present
+            if name in _PRECISION_OWNERS and index not in present
         }
     sets = []
     for number, rows in _rows_by_device(handles(device_activity, "device")):
@@ -148,7 +150,7 @@ def _rows_by_device(device: Int32s) -> list[tuple[int, slice | NDArray[np.intp]]
     ]
 
 
-def owner_places(kind: UInt8s, precision: Precision) -> UInt8s:
+def owner_indices(kind: UInt8s, precision: Precision) -> UInt8s:
     """Return the index in `BUSY_OWNERS` of each activity."""
     owner_of_kind = np.zeros(256, np.uint8)
     for name, owner in OWNER_OF_KIND.items():
@@ -163,7 +165,7 @@ def owner_places(kind: UInt8s, precision: Precision) -> UInt8s:
 
 def _charge_device(
     device: int, orders: dict[str, Spans], unknown: dict[str, Unavailable]
-) -> OneDevice:
+) -> DeviceTimes:
     charged = {}
     for index, name in enumerate(BUSY_OWNERS):
         left = orders.get(name, Spans.empty())
@@ -171,7 +173,7 @@ def _charge_device(
         for earlier in BUSY_OWNERS[:index]:
             left = left - orders.get(earlier, Spans.empty())
         charged[name] = left
-    return OneDevice(
+    return DeviceTimes(
         device=device,
         orders=orders,
         unknown=unknown,

@@ -24,7 +24,7 @@ from stepscope.derive.step_time.host_time import (
     HostCode,
 )
 from stepscope.derive.step_time.pool_tasks import (
-    ops_beside_exchanges,
+    computing_spans,
     pool_tasks,
     until_first_task,
 )
@@ -60,7 +60,7 @@ _WORKING: Final = frozenset(
 )
 
 #: Codes that are merged because they alternate very often between two launches.
-_AS_ONE: Final[dict[int, int]] = {
+_MERGED_CODES: Final[dict[int, int]] = {
     HostCode.LAUNCH: HostCode.LAUNCHING,
     HostCode.DISPATCH: HostCode.LAUNCHING,
 }
@@ -114,7 +114,7 @@ class HostClasses(Frozen, frozen=True):
 
     def may_have(self, track: int, code: HostCode) -> bool:
         """Return whether a thread ever has a code; merged codes count as one."""
-        return _AS_ONE.get(code, code) in self.by_thread.get(track, {})
+        return _MERGED_CODES.get(code, code) in self.by_thread.get(track, {})
 
     def code_spans(self, track: int, within: Spans) -> Callable[[HostCode], Spans]:
         """Return a function: code → when a thread has the code, in `within`."""
@@ -139,7 +139,7 @@ class HostClasses(Frozen, frozen=True):
 
         @cache
         def when(code: HostCode) -> Spans:
-            if code in _AS_ONE:
+            if code in _MERGED_CODES:
                 return launching() & launching_sets().get(code, Spans.empty())
             return within & sets.get(code, Spans.empty())
 
@@ -174,7 +174,7 @@ def host_classes(
         # If events have step groups, a wait without a group belongs to no step.
         waits = np.flatnonzero(code == HostCode.INPUT_WAIT)
         code[np.setdiff1d(waits, groups.rows)] = HostCode.OWN_INPUT
-    sets = flatten_tracks(tracks, events, code, sticky=STICKY, alike=_AS_ONE)
+    sets = flatten_tracks(tracks, events, code, sticky=STICKY, alike=_MERGED_CODES)
     handed = computing = Spans.empty()
     rows = TrackRows.from_tables(tracks, events)
     if launching.no_device:
@@ -191,7 +191,7 @@ def host_classes(
         handed = Spans.from_events(handed_ps, tasks.end_ps[of_steps] - handed_ps)
         blocked = np.flatnonzero(code == HostCode.BLOCKED)
         handed |= until_first_task(events, event_kinds, blocked)
-        computing = ops_beside_exchanges(
+        computing = computing_spans(
             events, event_kinds, tasks, code=code, sets=sets, rows=rows
         )
     busy = [track for track, by_code in sets.items() if _WORKING & by_code.keys()]

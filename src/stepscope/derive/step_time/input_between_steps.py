@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
 
 #: Minimum share of gaps with an input wait, if the fetch is outside the markers.
-_GAPS: Final = 0.5
+_MIN_GAPS_WITH_WAIT: Final = 0.5
 
 
 class InputBetweenSteps(Frozen, frozen=True, eq=True):
@@ -44,7 +44,7 @@ class InputBetweenSteps(Frozen, frozen=True, eq=True):
         return (
             self.gaps > 0
             and self.markers_with_wait == 0
-            and self.gaps_with_wait >= _GAPS * self.gaps
+            and self.gaps_with_wait >= _MIN_GAPS_WITH_WAIT * self.gaps
         )
 
 

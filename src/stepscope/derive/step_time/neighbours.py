@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans, TrackRows
 
 #: Minimum duration, in ps, of an event that shows where the program was.
-_NEIGHBOUR_PS: Final = 100 * PS_PER_US
+_MIN_NEIGHBOUR_PS: Final = 100 * PS_PER_US
 #: Maximum time, in ps, before a write in which calls count as its preparation.
-_SOON_PS: Final = 10 * PS_PER_MS
+_MAX_PREPARATION_PS: Final = 10 * PS_PER_MS
 
 
 class Neighbours(NamedTuple):
@@ -82,15 +82,18 @@ class Surroundings(Frozen, frozen=True, eq=True):
             marks: By row of event_types, whether the event marks a step.
         """
         own_slice = rows.track_rows(track)
-        long = np.flatnonzero(rows.dur_ps[own_slice] >= _NEIGHBOUR_PS) + own_slice.start
+        long = (
+            np.flatnonzero(rows.dur_ps[own_slice] >= _MIN_NEIGHBOUR_PS)
+            + own_slice.start
+        )
         shown = long[~passing[types[long]] & (code[long] != HostCode.LAUNCH)]
         start = rows.start_ps[shown]
         end = start + rows.dur_ps[shown]
-        outer = _outermost_places(start, end)
+        outer = _outermost_indices(start, end)
         marking = marks[types[shown]]
         ranges, unmarked = np.flatnonzero(marking), np.flatnonzero(~marking)
-        ranges = ranges[_outermost_places(start[ranges], end[ranges])]
-        unmarked = unmarked[_outermost_places(start[unmarked], end[unmarked])]
+        ranges = ranges[_outermost_indices(start[ranges], end[ranges])]
+        unmarked = unmarked[_outermost_indices(start[unmarked], end[unmarked])]
         writing = np.flatnonzero(code[own_slice] == HostCode.OUTPUT) + own_slice.start
         begun = rows.start_ps[writing]
         # Wrappers begin before the writing op and repeat it, so the last event counts.
@@ -135,7 +138,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
         first = np.searchsorted(self.writes_ps, ends_ps, side="left")
         begun = np.append(self.writes_ps, never)[first]
         called = np.searchsorted(self.calls_ps, ends_ps, side="left")
-        soon = (begun <= ends_ps + _SOON_PS) & (
+        soon = (begun <= ends_ps + _MAX_PREPARATION_PS) & (
             begun < np.append(self.calls_ps, never)[called]
         )
         written = np.append(self.written, np.int32(-1))[first]
@@ -159,7 +162,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
         )
 
 
-def told_around(
+def neighbours_text(
     before: str | None, after: str | None, *, inside: bool = False
 ) -> str | None:
     """Return in words between which events a time lies; None without events.
@@ -185,7 +188,7 @@ def told_around(
     return ", ".join(phrases) or None
 
 
-def _outermost_places(start_ps: Int64s, end_ps: Int64s) -> NDArray[np.intp]:
+def _outermost_indices(start_ps: Int64s, end_ps: Int64s) -> NDArray[np.intp]:
     """Return the indices of rows that no earlier row contains; rows ascend by start."""
     if not len(start_ps):
         return np.empty(0, np.intp)

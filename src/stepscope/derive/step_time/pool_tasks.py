@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 #: Maximum length of a chain of tasks that hand over tasks; chains are short, because a
 #: parallel loop halves itself.
-_MOST_ROUNDS: Final = 64
+_MAX_CHAIN_LENGTH: Final = 64
 #: Maximum entries per id in a lookup table over the whole range of ids.
-_ENTRIES_PER_ID: Final = 8
+_MAX_ENTRIES_PER_ID: Final = 8
 
 
 class PoolTasks(Frozen, frozen=True):
@@ -65,7 +65,7 @@ _CALLS: Final = (
 _WAITS: Final = (HostCode.PEER, HostCode.SYNC, HostCode.BLOCKED)
 
 
-def ops_beside_exchanges(
+def computing_spans(
     events: pl.DataFrame,
     kinds: EventKinds,
     tasks: PoolTasks,
@@ -173,7 +173,7 @@ def _rows_by_id(*, ids: Int64s, rows: Int32s, wanted: Int64s) -> Int64s:
     lowest, highest = int(ids.min()), int(ids.max())
     inside = (wanted >= lowest) & (wanted <= highest)
     row_of = np.full(len(wanted), -1, np.int64)
-    if highest - lowest < _ENTRIES_PER_ID * len(ids):
+    if highest - lowest < _MAX_ENTRIES_PER_ID * len(ids):
         table = np.full(highest - lowest + 1, -1, np.int64)
         table[ids - lowest] = rows
         row_of[inside] = table[wanted[inside] - lowest]
@@ -214,7 +214,7 @@ def _spread_codes(
     outer = _task_around(tasks, tracks[record[open_tasks]], time_ps[record[open_tasks]])
     inside = outer >= 0
     open_tasks, outer = open_tasks[inside], outer[inside]
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_CHAIN_LENGTH):
         codes_around = tasks.code[outer]
         fresh = codes_around != 0
         if not fresh.any():

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.columns.dense_codes import hulls_by_code, number_rows
+from stepscope.derive.columns.dense_codes import number_rows, time_ranges_by_code
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.unavailable import Unavailable
 
@@ -34,7 +34,7 @@ DEVICE_SPANS: Final[dict[str, pl.DataType]] = {
 }
 
 #: Columns that follow from device activity alone, without stored spans.
-_HULLS: Final = dict(list(DEVICE_SPANS.items())[:4])
+_RANGE_COLUMNS: Final = dict(list(DEVICE_SPANS.items())[:4])
 
 
 def device_spans(
@@ -47,9 +47,9 @@ def device_spans(
 
     Definition: docs/how-steps-are-found.md#windows.
     """
-    measured = pl.DataFrame(schema=_HULLS)
+    measured = pl.DataFrame(schema=_RANGE_COLUMNS)
     if activity_steps is not None and device_activity is not None:
-        measured = _step_hulls(activity_steps, device_activity)
+        measured = _step_ranges(activity_steps, device_activity)
     if measured.is_empty() and steps.stored.is_empty():
         return pl.DataFrame(schema=DEVICE_SPANS)
     if steps.stored.is_empty():
@@ -78,14 +78,14 @@ def device_spans(
     )
 
 
-def _step_hulls(activity_steps: Int32s, device_activity: pl.DataFrame) -> pl.DataFrame:
+def _step_ranges(activity_steps: Int32s, device_activity: pl.DataFrame) -> pl.DataFrame:
     if not len(activity_steps):
-        return pl.DataFrame(schema=_HULLS)
+        return pl.DataFrame(schema=_RANGE_COLUMNS)
     device = handles(device_activity, "device")
     width = int(device.max()) + 1
     # The code is negative for an activity without a step, on every device.
     code = activity_steps if width == 1 else activity_steps * np.int32(width) + device
-    ranges = hulls_by_code(
+    ranges = time_ranges_by_code(
         code,
         ints(device_activity, "start_ps"),
         ints(device_activity, "dur_ps"),
@@ -131,7 +131,7 @@ def first_compute(
     # -1 marks an activity that belongs to no step.
     wanted &= step >= 0
     groups = number_rows((step, device))
-    ranges = hulls_by_code(
+    ranges = time_ranges_by_code(
         np.where(wanted, groups.code, np.int32(-1)),
         ints(device_activity, "start_ps"),
         ints(device_activity, "dur_ps"),

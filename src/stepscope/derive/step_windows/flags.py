@@ -22,7 +22,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS
-from stepscope.derive.steps.periods import LEAST_STEPS, modal_row, rows_likeness
+from stepscope.derive.steps.periods import MIN_STEPS, modal_row, rows_likeness
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import is_true
@@ -37,29 +37,29 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 #: Minimum number of other closed steps, for the first steps to count as warm-up.
-_REMAIN: Final = 8
+_MIN_OTHER_STEPS: Final = 8
 #: Warm-up is detected only if steps typically wait for input this share of their time.
-_TYPICAL: Final = 0.05
+_MIN_WAIT_SHARE: Final = 0.05
 #: A step finds its batch ready if it waits less than this share of the typical wait.
-_READY: Final = 0.5
+_MAX_READY_WAIT_RATIO: Final = 0.5
 #: Maximum probability that the leading ready steps are all ready by chance, given how
 #: often later steps find their batch ready.
-_BY_CHANCE: Final = 0.05
+_MAX_CHANCE: Final = 0.05
 #: A cold first step is longer than this many times the median of the other steps.
-_USUAL: Final = 3
+_MIN_COLD_TO_MEDIAN: Final = 3
 #: A cold first step is longer than this many times the longest of the other steps.
-_LONGEST: Final = 2
+_MIN_COLD_TO_LONGEST: Final = 2
 #: An event that runs only in the first step explains its length if the event lasts this
 #: share of the excess over the median.
-_EXPLAINED: Final = 0.5
+_MIN_EXPLAINED_SHARE: Final = 0.5
 
 #: A step of another kind shares less than this part of its work with the usual step.
-_SHARED: Final = 0.5
+_MIN_SHARED_WORK: Final = 0.5
 #: Unusual steps with a larger share of all steps than this, and more than one, are part
 #: of the training cycle, for example a weight update after every fourth batch.
-_RARE: Final = 0.15
+_MAX_RARE_SHARE: Final = 0.15
 #: Maximum steps times names to compare; names with the least total time are dropped.
-_CELLS: Final = 20_000_000
+_MAX_CELLS: Final = 20_000_000
 #: Arrays (step, type, duration), one entry per piece of work; step -1 means no step.
 Work = tuple["Int32s", "Int32s", "Int64s"]
 
@@ -74,16 +74,16 @@ FLAGS: Final = (
 LEFT_OUT: Final = ("unrecorded", "other_kind", "warm_up")
 
 #: Minimum distance of an outlier from the median, in median absolute deviations.
-_OUTLIER_MADS: Final = 5
+_MIN_OUTLIER_MADS: Final = 5
 #: Minimum distance of an outlier above the median, as a share of the median.
-_OUTLIER_SHARE: Final = 0.10
+_MIN_OUTLIER_SHARE: Final = 0.10
 #: Pattern of kernels and host events with which XLA tries out implementations.
 _AUTOTUNE: Final = r"redzone_checker|XlaAutotuner"
 #: Prefix of a `tf_function_call` value if the call traced the function.
 _TRACED: Final = "traced"
 #: A first or last step is incomplete if the share of its calls with device records is
 #: below this part of the share in other steps.
-_FEWER_EXECUTED: Final = 0.9
+_MIN_EXECUTED_RATIO: Final = 0.9
 
 
 class WindowFacts(Frozen, frozen=True, eq=True):
@@ -136,7 +136,7 @@ def window_flags(
         work = device_work(device_activity, activity_steps)
     if work is None:
         work = host_work(steps, facts.tracks, facts.events, facts.event_kinds)
-    is_other = other_kinds(work, count, np.arange(count) < count - 1)[step]
+    is_other = steps_of_other_kinds(work, count, np.arange(count) < count - 1)[step]
     is_other &= ~unrecorded
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
     # Mark windows in which the host compiled, or traced a function again.
@@ -182,7 +182,7 @@ def _length_outliers(length: Int64s, sample: Bools) -> Bools:
         return sample
     median = np.median(length[sample])
     deviation = np.median(np.abs(length[sample] - median))
-    limit = median + max(_OUTLIER_MADS * deviation, _OUTLIER_SHARE * median)
+    limit = median + max(_MIN_OUTLIER_MADS * deviation, _MIN_OUTLIER_SHARE * median)
     outliers: Bools = sample & (length > limit)
     return outliers
 
@@ -237,7 +237,7 @@ def _unrecorded_steps(steps: Steps, correlation: Correlation) -> Bools:
     called = np.bincount(step[values_by_row(leading, type_)], minlength=n + 1)[1:]
     recorded = np.bincount(step[executed], minlength=n + 1)[1:]
     share = np.where(called > 0, recorded / np.maximum(called, 1), 1.0)
-    fewer = share < _FEWER_EXECUTED * share[called > 0].max(initial=0.0)
+    fewer = share < _MIN_EXECUTED_RATIO * share[called > 0].max(initial=0.0)
     unrecorded = np.logical_and.accumulate(fewer)
     unrecorded |= np.logical_and.accumulate(fewer[::-1])[::-1]
     unrecorded[n - 1 :] = False
@@ -252,10 +252,10 @@ def _last_is_unexecuted(begin: Int64s, correlation: Correlation) -> bool:
     if not last.any() or not before.any():
         return False
     share_before = float(executed[before].mean())
-    return float(executed[last].mean()) < _FEWER_EXECUTED * share_before
+    return float(executed[last].mean()) < _MIN_EXECUTED_RATIO * share_before
 
 
-def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
+def steps_of_other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
     """Return the few steps whose work clearly differs from the work of the other steps.
 
     Two steps are compared by how often each name occurs, weighted by its mean duration.
@@ -265,7 +265,7 @@ def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
         judged: By step, whether the step was recorded completely.
     """
     differs = np.zeros(steps, np.bool_)
-    if work is None or judged.sum() <= LEAST_STEPS or not len(work[0]):
+    if work is None or judged.sum() <= MIN_STEPS or not len(work[0]):
         return differs
     # Build a table of occurrences times mean duration, by step and name.
     step, of_type, dur = work
@@ -274,7 +274,7 @@ def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
     total = sums.total.astype(np.float64)
     used = np.flatnonzero(sums.count)
     mean = np.maximum(total[used] / sums.count[used], 1)
-    kept = np.argsort(-total[used], kind="stable")[: max(1, _CELLS // steps)]
+    kept = np.argsort(-total[used], kind="stable")[: max(1, _MAX_CELLS // steps)]
     column = np.full(name.count, -1, np.int32)
     column[used[kept]] = np.arange(len(kept))
     count = np.zeros((steps, len(kept)), np.int64)
@@ -283,9 +283,12 @@ def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
     )
     weighed: Int64s = (count * mean[kept]).astype(np.int64)
     table = weighed[judged]
-    different = rows_likeness(table, table[modal_row(table)]) < _SHARED
+    different = rows_likeness(table, table[modal_row(table)]) < _MIN_SHARED_WORK
     number = int(different.sum())
-    if number <= max(1.0, _RARE * len(table)) and len(table) - number >= LEAST_STEPS:
+    if (
+        number <= max(1.0, _MAX_RARE_SHARE * len(table))
+        and len(table) - number >= MIN_STEPS
+    ):
         differs[np.flatnonzero(judged)[different]] = True
     return differs
 
@@ -343,18 +346,18 @@ def warm_up(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Bool
     start = ints(steps.rows, "start_ps")
     n = len(start)
     is_warm_up = np.zeros(n, np.bool_)
-    if steps.on_device or n - 1 <= _REMAIN:
+    if steps.on_device or n - 1 <= _MIN_OTHER_STEPS:
         return is_warm_up
     wait = _input_waits(steps, events, event_kinds).within(start[:-1], start[1:])
     typical = float(np.median(wait[(n - 1) // 2 :]))
-    if typical < _TYPICAL * float(np.median(np.diff(start))):
+    if typical < _MIN_WAIT_SHARE * float(np.median(np.diff(start))):
         return is_warm_up
-    ready = wait < _READY * typical
+    ready = wait < _MAX_READY_WAIT_RATIO * typical
     first = int(np.flatnonzero(~ready)[0])
     if (
-        n - 1 - first >= _REMAIN
+        n - 1 - first >= _MIN_OTHER_STEPS
         and ((int(ready[first:].sum()) + 1) / (len(ready[first:]) + 2)) ** first
-        <= _BY_CHANCE
+        <= _MAX_CHANCE
     ):
         is_warm_up[:first] = True
     return is_warm_up
@@ -371,15 +374,17 @@ def cold_start(start_ps: Int64s, end_ps: Int64s, events: pl.DataFrame) -> Bools:
     """
     n = len(start_ps)
     is_cold = np.zeros(n, np.bool_)
-    if n - 2 < _REMAIN:
+    if n - 2 < _MIN_OTHER_STEPS:
         return is_cold
     length = (end_ps - start_ps)[:-1]
     later = length[1:]
     usual = float(np.median(later))
-    if length[0] <= _USUAL * usual or length[0] <= _LONGEST * int(later.max()):
+    if length[0] <= _MIN_COLD_TO_MEDIAN * usual or length[
+        0
+    ] <= _MIN_COLD_TO_LONGEST * int(later.max()):
         return is_cold
     begin, dur = ints(events, "start_ps"), ints(events, "dur_ps")
-    min_ps = _EXPLAINED * (length[0] - usual)
+    min_ps = _MIN_EXPLAINED_SHARE * (length[0] - usual)
     inside = (begin >= start_ps[0]) & (begin + dur <= end_ps[0]) & (dur >= min_ps)
     types = handles(events, "type")
     reasons = np.unique(types[inside])

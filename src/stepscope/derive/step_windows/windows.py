@@ -24,7 +24,7 @@ from stepscope.derive.columns.arrays import (
 )
 from stepscope.derive.columns.dense_codes import (
     extremes_by_code,
-    hulls_by_code,
+    time_ranges_by_code,
     totals_by_code,
 )
 from stepscope.derive.intervals.spans import Spans
@@ -33,7 +33,7 @@ from stepscope.derive.reasons import WHY
 from stepscope.derive.sequences import instruction_sequence
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
 from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
-from stepscope.derive.steps.periods import LEAST_STEPS
+from stepscope.derive.steps.periods import MIN_STEPS
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import fill_nulls, nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 #: The host runs ahead only if at least this share of steps has kernels on the stream.
-_DEVICE_STEPS: Final = 0.8
+_MIN_DEVICE_STEPS: Final = 0.8
 #: The host runs ahead only if more than this share of steps (without the last) is late.
-_RUN_AHEAD: Final = 0.5
+_MIN_LATE_STEPS: Final = 0.5
 #: A step is late if its kernels end later than the next step's start on the host, by
 #: more than this share of the step.
-_PAST_THE_END: Final = 0.05
+_MIN_LATE_SHARE: Final = 0.05
 #: Minimum number of launches in late steps; fewer may belong to a different step.
-_LEAST_LAUNCHES: Final = 2
+_MIN_LAUNCHES: Final = 2
 
 #: Initial buffer size, in kernels whose launch call also launched work of another step.
 _USUAL_SPILLS: Final = 1024
@@ -88,9 +88,9 @@ class StepKernels(Frozen, frozen=True):
 
 
 #: Steps are only dispatched if more than this share of the work ran after all markers.
-_BEHIND: Final = 0.5
+_MIN_WORK_AFTER_MARKERS: Final = 0.5
 #: Instructions count steps only if at least this share of the work ran equally often.
-_EQUAL: Final = 0.9
+_MIN_EQUAL_WORK: Final = 0.9
 
 
 def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels | None:
@@ -102,7 +102,7 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
     """
     host = ints(steps.rows, "start_ps")
     n = len(host)
-    if n < LEAST_STEPS:
+    if n < MIN_STEPS:
         return None
     for runs in (n, n - 1):
         symbols = np.flatnonzero(instructions.counts == runs)
@@ -135,7 +135,7 @@ def only_dispatched(steps: Steps, instructions: SymbolSequence | None) -> bool:
         return False
     weight = instructions.weight
     behind = instructions.at_ps >= int(ints(steps.rows, "end_ps").max())
-    return float(weight[behind].sum()) > _BEHIND * float(weight.sum())
+    return float(weight[behind].sum()) > _MIN_WORK_AFTER_MARKERS * float(weight.sum())
 
 
 def _repeats_evenly(instructions: SymbolSequence, runs: int) -> bool:
@@ -143,7 +143,7 @@ def _repeats_evenly(instructions: SymbolSequence, runs: int) -> bool:
     often = instructions.counts[instructions.symbol]
     multiple = (often % runs == 0) | (often % (runs + 1) == 0)
     weight = instructions.weight
-    return float(weight[multiple].sum()) >= _EQUAL * float(weight.sum())
+    return float(weight[multiple].sum()) >= _MIN_EQUAL_WORK * float(weight.sum())
 
 
 def step_kernels(
@@ -170,7 +170,7 @@ def step_kernels(
         # Add the count, so that kernels of length 0 outweigh a stream without kernels.
         chosen &= handle == int(np.argmax(totals.total + totals.count))
     step = np.where(chosen, activity_steps, np.int32(-1))
-    ranges = hulls_by_code(
+    ranges = time_ranges_by_code(
         step,
         ints(device_activity, "start_ps"),
         ints(device_activity, "dur_ps"),
@@ -212,12 +212,12 @@ def window_anchor(steps: Steps, run: StepKernels) -> str:
         return "device"
     host = ints(steps.rows, "start_ps")
     busy = run.any
-    if len(host) < 2 or busy.mean() < _DEVICE_STEPS:
+    if len(host) < 2 or busy.mean() < _MIN_DEVICE_STEPS:
         return "host"
     past = run.last_ps[:-1] - host[1:]
-    late = busy[:-1] & (past > _PAST_THE_END * np.diff(host))
-    proven = int(run.launches[:-1][late].sum()) >= _LEAST_LAUNCHES
-    return run.side if proven and late.mean() > _RUN_AHEAD else "host"
+    late = busy[:-1] & (past > _MIN_LATE_SHARE * np.diff(host))
+    proven = int(run.launches[:-1][late].sum()) >= _MIN_LAUNCHES
+    return run.side if proven and late.mean() > _MIN_LATE_STEPS else "host"
 
 
 def work_starts(run: StepKernels) -> Int64s:
@@ -234,9 +234,9 @@ def work_starts(run: StepKernels) -> Int64s:
 
 
 #: Maximum pause between two profiler steps, as a share of the time from start to start.
-_BETWEEN: Final = 0.05
+_MAX_PAUSE_SHARE: Final = 0.05
 #: Minimum events in a complete last step, as a share of the fewest in another step.
-_WHOLE: Final = 0.9
+_MIN_COMPLETE_SHARE: Final = 0.9
 
 #: Columns of `Windows.rows`.
 WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
@@ -252,7 +252,7 @@ WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
     # the last step, and if the boundaries are device times.
     "host_period_ps": pl.Int64(),
 }
-_APART: Final = frozenset(LEFT_OUT)
+_LEFT_OUT_FLAGS: Final = frozenset(LEFT_OUT)
 
 
 class Windows(Frozen, frozen=True, dict=True):
@@ -308,7 +308,7 @@ def are_typical(rows: pl.DataFrame) -> Bools:
     """
     closed = ~rows["open_end"].to_numpy()
     # There are few windows; a polars expression over lists of strings starts slowly.
-    usual = [_APART.isdisjoint(flags) for flags in rows["flags"].to_list()]
+    usual = [_LEFT_OUT_FLAGS.isdisjoint(flags) for flags in rows["flags"].to_list()]
     for wanted in (closed & np.array(usual, np.bool_), closed):
         if wanted.any():
             return wanted
@@ -467,7 +467,7 @@ def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -
     if not event_kinds.has(EventFlag.PROFILER_STEP)[types].all():
         return False
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
-    if ((start[1:] - end[:-1]) > _BETWEEN * (start[1:] - start[:-1])).any():
+    if ((start[1:] - end[:-1]) > _MAX_PAUSE_SHARE * (start[1:] - start[:-1])).any():
         return False
     begun = np.sort(
         ints(events, "start_ps")[
@@ -475,4 +475,4 @@ def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -
         ]
     )
     held = np.searchsorted(begun, end) - np.searchsorted(begun, start)
-    return bool(held[-1] >= _WHOLE * held[:-1].min())
+    return bool(held[-1] >= _MIN_COMPLETE_SHARE * held[:-1].min())

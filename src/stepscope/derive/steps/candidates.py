@@ -72,7 +72,7 @@ class Candidate(Frozen, frozen=True, eq=True):
     why_not: str = ""
 
 
-class FoundSteps(Frozen, frozen=True, eq=True):
+class CandidateSteps(Frozen, frozen=True, eq=True):
     """A candidate and its steps.
 
     Attributes:

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import hulls_by_code
-from stepscope.derive.steps.candidates import INFERRED_CONFIDENCE, Candidate, FoundSteps
+from stepscope.derive.columns.dense_codes import time_ranges_by_code
+from stepscope.derive.steps.candidates import (
+    INFERRED_CONFIDENCE,
+    Candidate,
+    CandidateSteps,
+)
 from stepscope.derive.steps.markers import engine_iterations, find_markers
 from stepscope.derive.steps.stored import (
     steps_of_stored_calls,
@@ -43,7 +47,7 @@ class StepCandidates(Frozen, frozen=True):
             recording has no such line.
     """
 
-    found: tuple[FoundSteps, ...]
+    found: tuple[CandidateSteps, ...]
     stored: pl.DataFrame
 
 
@@ -174,9 +178,9 @@ def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
 
 
 #: All work of a call belongs to one step if it lasts less than this many steps.
-_ONE_STEP: Final = 1.5
+_MAX_CALL_STEPS: Final = 1.5
 #: Minimum average length of an ascending run of times that is worth its own search.
-_WORTHWHILE: Final = 4096
+_MIN_RUN_LENGTH: Final = 4096
 
 
 def activity_steps(
@@ -244,7 +248,7 @@ def _unite_call_activities(
     start_ps, dur_ps = (
         ints(correlation.activity, name) for name in ("start_ps", "dur_ps")
     )
-    ranges = hulls_by_code(launch, start_ps, dur_ps, count=len(several))
+    ranges = time_ranges_by_code(launch, start_ps, dur_ps, count=len(several))
     middle = ranges.first_ps + (ranges.last_ps - ranges.first_ps) // 2
     # Leave out calls whose work spans several steps, such as a graph of steps. Work
     # that touches one or two steps belongs to one step. Work that touches three either
@@ -258,7 +262,7 @@ def _unite_call_activities(
     three = np.flatnonzero(end - begin == 2)
     between = begin[three] + 1
     lasts = ranges.last_ps[three] - ranges.first_ps[three]
-    fits_step[three] = lasts < _ONE_STEP * (starts[between + 1] - starts[between])
+    fits_step[three] = lasts < _MAX_CALL_STEPS * (starts[between + 1] - starts[between])
     several &= fits_step
     rows = np.flatnonzero((launch >= 0) & several[launch])
     step_of[rows] = _step_within(starts, last_end, middle)[launch[rows]]
@@ -271,7 +275,7 @@ def _last_step_begun(starts: Int64s, times: Int64s) -> Int32s:
     times of a run is faster than searching every time in the starts.
     """
     turns = np.flatnonzero(times[1:] < times[:-1]) + 1
-    if len(turns) * _WORTHWHILE > len(times):
+    if len(turns) * _MIN_RUN_LENGTH > len(times):
         return (np.searchsorted(starts, times, side="right") - 1).astype(np.int32)
     step_of = np.empty(len(times), np.int32)
     edges = [0, *turns.tolist(), len(times)]

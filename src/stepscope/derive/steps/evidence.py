@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from stepscope.derive.sequences import SymbolSequence
 
 #: A kind of edge marks steps if at least this share of the segments contains it.
-_IN_NEARLY_ALL: Final = 0.9
+_MIN_SEGMENTS_WITH_EDGE: Final = 0.9
 #: Minimum repetitions per enclosing call that prove that the call contains them.
-_PER_CALL: Final = 1.5
+_MIN_REPETITIONS_PER_CALL: Final = 1.5
 #: A program with at most this many instructions counts as a single op.
-_OPS_PER_PROGRAM: Final = 2
+_MAX_OPS_PER_PROGRAM: Final = 2
 #: Maximum different ops that may form one layer: a product, a sum, an activation.
-_OPS_OF_A_LAYER: Final = 4
+_MAX_OPS_OF_LAYER: Final = 4
 #: Minimum number of numbered instances that form a series.
-_LEAST_SERIES: Final = 3
+_MIN_SERIES_LENGTH: Final = 3
 #: Pattern of names that end in the number of an instance.
 _INSTANCE: Final = r"^(.*?)[_.# ]*\d+$"
 #: Maximum size of a copy to the device, in bytes, that is not a batch but scalars.
-_SCALAR_BYTES: Final = 64
+_MAX_SCALAR_BYTES: Final = 64
 #: Pattern of the event in which PyTorch executes a node of the backward graph.
 _NODE: Final = r"^autograd::engine::evaluate_function: "
 #: Pattern of names of numbered model parts.
@@ -113,7 +113,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         for edge_ps in edges:
             held = np.searchsorted(start_ps, edge_ps, side="right") - 1
             held = held[(held >= 0) & (held < segments)]
-            if len(np.unique(held)) >= _IN_NEARLY_ALL * segments:
+            if len(np.unique(held)) >= _MIN_SEGMENTS_WITH_EDGE * segments:
                 return False
         return True
 
@@ -130,9 +130,9 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         """
         of_program = self._compiled_calls
         often = of_program[2 * of_program >= segments]
-        enough = executed * segments / _OPS_PER_PROGRAM
-        is_few = 1 < len(often) <= _OPS_OF_A_LAYER
-        return is_few and int(of_program.sum()) >= _IN_NEARLY_ALL * enough
+        enough = executed * segments / _MAX_OPS_PER_PROGRAM
+        is_few = 1 < len(often) <= _MAX_OPS_OF_LAYER
+        return is_few and int(of_program.sum()) >= _MIN_SEGMENTS_WITH_EDGE * enough
 
     @cached_property
     def _compiled_calls(self) -> Int64s:
@@ -154,7 +154,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             for thread in np.unique(track).tolist():
                 call = calls.get(thread, _NONE).calls_around(start_ps[track == thread])
                 shared += len(np.unique(call[call >= 0])) + int((call < 0).sum())
-            if len(start_ps) >= _PER_CALL * shared:
+            if len(start_ps) >= _MIN_REPETITIONS_PER_CALL * shared:
                 return True
         return False
 
@@ -166,8 +166,8 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         for begins in self._series:
             held = np.searchsorted(start_ps, begins, side="right")
             held = np.unique(held[held > 0])
-            if len(held) >= _IN_NEARLY_ALL * (len(start_ps) - 1) and (
-                len(begins) <= _PER_CALL * len(start_ps)
+            if len(held) >= _MIN_SEGMENTS_WITH_EDGE * (len(start_ps) - 1) and (
+                len(begins) <= _MIN_REPETITIONS_PER_CALL * len(start_ps)
             ):
                 return True
         return False
@@ -262,7 +262,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         """By device activity, whether it copies only scalars to the device."""
         if self.device_activity is None:
             return np.empty(0, np.bool_)
-        scalars = (pl.col("kind") == "h2d") & (pl.col("bytes") <= _SCALAR_BYTES)
+        scalars = (pl.col("kind") == "h2d") & (pl.col("bytes") <= _MAX_SCALAR_BYTES)
         chosen = self.device_activity.select(scalars.fill_null(value=False)).to_series()
         is_scalar: Bools = chosen.to_numpy()
         return is_scalar
@@ -357,7 +357,9 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             .agg(pl.len().alias("times"), pl.col("at").min())
             .group_by("base")
             .agg(pl.col("times").max(), pl.col("at").sort())
-            .filter((pl.col("times") == 1) & (pl.col("at").list.len() >= _LEAST_SERIES))
+            .filter(
+                (pl.col("times") == 1) & (pl.col("at").list.len() >= _MIN_SERIES_LENGTH)
+            )
             .sort("base")
         )
         return [begins.to_numpy() for begins in series["at"]]

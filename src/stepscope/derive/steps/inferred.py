@@ -18,13 +18,13 @@ from stepscope.derive.sequences import (
     device_sequence,
     instruction_sequence,
 )
-from stepscope.derive.steps.candidates import INFERRED_CONFIDENCE, FoundSteps
+from stepscope.derive.steps.candidates import INFERRED_CONFIDENCE, CandidateSteps
 from stepscope.derive.steps.evidence import StepEvidence
 from stepscope.derive.steps.inferred_candidates import (
     Measured,
     begin_of_cycle,
     candidate_objection,
-    found_steps,
+    candidate_steps,
     multiset_similarity,
     ranking_key,
     shorten_name,
@@ -37,8 +37,8 @@ from stepscope.derive.steps.launches import (
     module_launches,
 )
 from stepscope.derive.steps.periods import (
-    ALIKE,
-    LEAST_STEPS,
+    MIN_SIMILARITY,
+    MIN_STEPS,
     Period,
     measure_boundaries,
     preferred_period,
@@ -59,13 +59,13 @@ if TYPE_CHECKING:
     from stepscope.derive.sequences import SymbolSequence
 
 #: Maximum number of rejected candidates that stay visible.
-_SHOWN: Final = 12
+_MAX_REJECTED_SHOWN: Final = 12
 #: Minimum repetitions per program execution that prove that the program contains them.
-_PER_RUN: Final = 1.5
+_MIN_REPETITIONS_PER_RUN: Final = 1.5
 #: Minimum similarity of the segments of two threads that count as the same step.
-_ALIKE_THREADS: Final = 0.9
+_MIN_THREAD_SIMILARITY: Final = 0.9
 #: Maximum loss of confidence when boundaries are moved to the begin of the cycle.
-_PHASE_COSTS: Final = 0.05
+_MAX_PHASE_PENALTY: Final = 0.05
 
 
 def find_inferred(
@@ -77,7 +77,7 @@ def find_inferred(
     host_values: dict[str, StatRows] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-) -> list[FoundSteps]:
+) -> list[CandidateSteps]:
     """Return candidates from launches, and from periods if launches do not suffice."""
     activity = None if isinstance(device_activity, Unavailable) else device_activity
     matched = None if isinstance(correlation, Unavailable) else correlation
@@ -108,8 +108,8 @@ def find_inferred(
     rejected.sort(key=lambda each: -each.confidence)
     chosen = [] if best is None else [best]
     return [
-        found_steps(each, rejected=each is not best)
-        for each in [*chosen, *rejected[:_SHOWN]]
+        candidate_steps(each, rejected=each is not best)
+        for each in [*chosen, *rejected[:_MAX_REJECTED_SHOWN]]
     ]
 
 
@@ -223,7 +223,7 @@ def _host_begins(
         return None
     launch = sequence.launch[period.first]
     launch = launch[launch >= 0]
-    if len(launch) < LEAST_STEPS:
+    if len(launch) < MIN_STEPS:
         return None
     return (
         handles(evidence.correlation.launches, "track")[launch],
@@ -238,7 +238,7 @@ def _lacks_an_edge(
 
     Host calls are compared on the host's clock, device copies on the device's clock.
     """
-    if _one_launch_each(sequence, period):
+    if _launches_whole_segments(sequence, period):
         return False
     begins = _host_begins(evidence, sequence, period, track=-1)
     if sequence.on_device:
@@ -259,23 +259,23 @@ def _repeats_inside_run(
         return False
     launch = sequence.launch[period.first]
     launch = launch[launch >= 0]
-    if len(launch) < LEAST_STEPS:
+    if len(launch) < MIN_STEPS:
         return False
-    return len(launch) >= _PER_RUN * count_runs(
+    return len(launch) >= _MIN_REPETITIONS_PER_RUN * count_runs(
         evidence.runs, evidence.correlation.launches, launch
     )
 
 
-def _one_launch_each(sequence: SymbolSequence, period: Period) -> bool:
+def _launches_whole_segments(sequence: SymbolSequence, period: Period) -> bool:
     """Return whether single calls launch whole segments, as graph launches do."""
-    if sequence.launch is None or period.n < LEAST_STEPS:
+    if sequence.launch is None or period.n < MIN_STEPS:
         return False
     first = period.first[:-1]
     launches = sequence.launch[: period.first[-1]]
     smallest = np.minimum.reduceat(launches, first)
     same = (smallest >= 0) & (smallest == np.maximum.reduceat(launches, first))
     same &= np.diff(period.first) > 1
-    return float(same.mean()) >= ALIKE
+    return float(same.mean()) >= MIN_SIMILARITY
 
 
 def _best_measured(evidence: StepEvidence, measured: list[Measured]) -> Measured | None:
@@ -322,7 +322,7 @@ def _same_on_other_threads(
         and each.sequence is evidence.ops.get(int(each.track[0]))
         and not candidate_objection(each)
         and multiset_similarity(each.period.signature, best.period.signature)
-        >= _ALIKE_THREADS
+        >= _MIN_THREAD_SIMILARITY
     ]
 
 
@@ -340,7 +340,7 @@ def _move_to_cycle_begin(evidence: StepEvidence, measured: Measured) -> Measured
     if moved is None:
         return measured
     period = measure_boundaries(measured.sequence, moved.start_ps)
-    if period.confidence < measured.period.confidence - _PHASE_COSTS:
+    if period.confidence < measured.period.confidence - _MAX_PHASE_PENALTY:
         return measured
     return msgspec.structs.replace(
         measured,

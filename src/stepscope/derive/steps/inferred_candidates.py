@@ -22,10 +22,10 @@ from stepscope.derive.steps.candidates import (
     INFERRED_CONFIDENCE,
     STEP_ROWS,
     Candidate,
-    FoundSteps,
+    CandidateSteps,
     median_period,
 )
-from stepscope.derive.steps.periods import LEAST_STEPS, period_objection
+from stepscope.derive.steps.periods import MIN_STEPS, period_objection
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable_series
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 #: Kinds of bookkeeping events, which are ignored.
 _NOISE: Final = EventFlag.THREADPOOL | EventFlag.ALLOCATOR | EventFlag.END_THUNK
 #: An event longer than this share of the recording is not part of a cycle.
-_TOO_LONG: Final = 0.5
+_MAX_EVENT_SHARE: Final = 0.5
 #: An event can begin a cycle if at least this share of the cycles contains it once.
-_NEARLY_ALL: Final = 0.98
+_MIN_CYCLES_SHARE: Final = 0.98
 #: Maximum number of cycles in which events are counted.
-_CYCLES_READ: Final = 300
+_MAX_CYCLES_READ: Final = 300
 #: A second pause of more than this share of the longest makes the begin ambiguous.
-_RIVAL: Final = 0.5
+_MAX_RIVAL_RATIO: Final = 0.5
 
 
 class Boundaries(Frozen, frozen=True, eq=True):
@@ -60,11 +60,11 @@ class Boundaries(Frozen, frozen=True, eq=True):
 
 
 #: Maximum number of characters of a name to show.
-_NAME: Final = 60
+_MAX_NAME_LENGTH: Final = 60
 #: Highest confidence if the length of a step is clear, but not where the step begins.
-_UNCLEAR_BEGIN: Final = 0.79
+_MAX_CONFIDENCE_UNCLEAR_BEGIN: Final = 0.79
 #: Highest confidence if the segments may be layers.
-_NO_EDGE: Final = 0.59
+_MAX_CONFIDENCE_NO_EDGE: Final = 0.59
 
 
 class Measured(Frozen, frozen=True):
@@ -100,8 +100,8 @@ class Measured(Frozen, frozen=True):
         """
         sure = self.period.confidence
         if self.layers or not self.edge:
-            sure = min(sure, _NO_EDGE)
-        return sure if self.begin_is_clear else min(sure, _UNCLEAR_BEGIN)
+            sure = min(sure, _MAX_CONFIDENCE_NO_EDGE)
+        return sure if self.begin_is_clear else min(sure, _MAX_CONFIDENCE_UNCLEAR_BEGIN)
 
 
 def candidate_objection(measured: Measured) -> str:
@@ -157,7 +157,7 @@ def multiset_similarity(a: dict[int, int], b: dict[int, int]) -> float:
     return common / either if either else 0.0
 
 
-def found_steps(measured: Measured, *, rejected: bool) -> FoundSteps:
+def candidate_steps(measured: Measured, *, rejected: bool) -> CandidateSteps:
     """Return a candidate with its steps; `rejected` means another one was chosen."""
     period, n = measured.period, measured.period.n
     why_not = candidate_objection(measured)
@@ -200,12 +200,12 @@ def found_steps(measured: Measured, *, rejected: bool) -> FoundSteps:
         },
         schema=STEP_ROWS,
     )
-    return FoundSteps(candidate, rows, measured.on_device, measured.sequence.end_ps)
+    return CandidateSteps(candidate, rows, measured.on_device, measured.sequence.end_ps)
 
 
 def shorten_name(name: str) -> str:
     """Shorten a name to fit in a sentence; kernel names can be very long."""
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…"
 
 
 def begin_of_cycle(
@@ -231,7 +231,7 @@ def begin_of_cycle(
     holder = np.searchsorted(start, start_ps, side="right") - 1
     held = (holder >= 0) & (start_ps < end[np.maximum(holder, 0)])
     edges = np.where(held, start[np.maximum(holder, 0)], start_ps)
-    if len(edges) < LEAST_STEPS or (np.diff(edges) <= 0).any():
+    if len(edges) < MIN_STEPS or (np.diff(edges) <= 0).any():
         return None
     # The cycle in which each event begins; -1 before the first cycle.
     cuts = np.searchsorted(start, edges, side="left")
@@ -253,7 +253,7 @@ def begin_of_cycle(
     mean = np.bincount(names.code, weights=pause) / np.bincount(names.code)
     ranked = chosen[np.argsort(-mean[chosen], kind="stable")]
     rows = np.flatnonzero(names.code == ranked[0])
-    clear = len(ranked) == 1 or mean[ranked[1]] <= _RIVAL * mean[ranked[0]]
+    clear = len(ranked) == 1 or mean[ranked[1]] <= _MAX_RIVAL_RATIO * mean[ranked[0]]
     return Boundaries(start[rows], pause[rows], clear=bool(clear))
 
 
@@ -272,7 +272,7 @@ def _first_fetches(
     inside = cycle[rows] >= 0
     per_cycle = np.bincount(cycle[rows][inside], minlength=cycles)[:-1]
     usual = int(np.median(per_cycle)) if len(per_cycle) else 0
-    if not usual or (per_cycle == usual).mean() < _NEARLY_ALL:
+    if not usual or (per_cycle == usual).mean() < _MIN_CYCLES_SHARE:
         return None
     index = np.arange(len(rows)) % usual
     distance = start[rows[1:]] - end[rows[:-1]]
@@ -295,7 +295,7 @@ def _outermost_events(
     range_ps = int(ends.max()) - int(start[0])
     left_out = event_kinds.has(_NOISE)[handles(events, "type")[begin:end]]
     left_out |= dur <= 0
-    left_out |= dur > _TOO_LONG * range_ps
+    left_out |= dur > _MAX_EVENT_SHARE * range_ps
     # Left-out events get the earliest end, so that they enclose nothing.
     ends[left_out] = start[0]
     reach = np.maximum.accumulate(ends, out=ends)
@@ -307,7 +307,7 @@ def _outermost_events(
 
 def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int64s:
     # Reading the first cycles is enough.
-    cycles = min(cycles, _CYCLES_READ)
+    cycles = min(cycles, _MAX_CYCLES_READ)
     read = cycle < cycles
     code, cycle = code[read], cycle[read]
     inside = cycle >= 0
@@ -317,4 +317,4 @@ def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int
     # Ignore the last cycle and the part before the first cycle; both may be cut.
     once = (cell[:, :-1] == 1).mean(axis=1)
     maximum = np.maximum(cell.max(axis=1), np.bincount(code[~inside], minlength=names))
-    return np.flatnonzero((once >= _NEARLY_ALL) & (maximum == 1))
+    return np.flatnonzero((once >= _MIN_CYCLES_SHARE) & (maximum == 1))

@@ -23,7 +23,7 @@ from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads, sequence_of_events
-from stepscope.derive.steps.periods import LEAST_STEPS
+from stepscope.derive.steps.periods import MIN_STEPS
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ PROGRAM_CALLS: Final = (
     | EventFlag.SERVING
 )
 #: Maximum number of programs to try, in order of total launch time.
-_TRIED: Final = 16
+_MAX_PROGRAMS_TRIED: Final = 16
 
 
 class Launch(Frozen, frozen=True, eq=True):
@@ -129,7 +129,7 @@ def module_launches(
     begin, end = ints(tracks, "event_begin"), ints(tracks, "event_end")
     for line in lines.tolist():
         event = np.arange(begin[line], end[line])
-        if len(event) < LEAST_STEPS:
+        if len(event) < MIN_STEPS:
             continue
         what = f"programs of {tracks['name'][line]} of device {tracks['device'][line]}"
         sequence = sequence_of_events(what, events, event, on_device=True)
@@ -152,10 +152,10 @@ def _repeated_launches(events: pl.DataFrame, event: Int64s) -> list[Launch]:
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
     program = number_rows([track, of_type])
     total = np.bincount(program.code, weights=dur)
-    often = np.bincount(program.code) >= LEAST_STEPS
+    often = np.bincount(program.code) >= MIN_STEPS
     order = np.argsort(-total, kind="stable")
     launches = []
-    for code in order[often[order]][:_TRIED].tolist():
+    for code in order[often[order]][:_MAX_PROGRAMS_TRIED].tolist():
         rows = np.flatnonzero(program.code == code)
         first = program.first[code]
         # Keep the starts of the outermost events.
@@ -163,7 +163,7 @@ def _repeated_launches(events: pl.DataFrame, event: Int64s) -> list[Launch]:
         inside = np.concatenate([[False], end[1:] <= np.maximum.accumulate(end)[:-1]])
         starts: Int64s = start[rows][~inside]
         launches.append(Launch(int(track[first]), int(of_type[first]), starts))
-    return [launch for launch in launches if len(launch.start_ps) >= LEAST_STEPS]
+    return [launch for launch in launches if len(launch.start_ps) >= MIN_STEPS]
 
 
 def _begins_inside(events: pl.DataFrame, event: Int64s, outer: Int64s) -> Bools:

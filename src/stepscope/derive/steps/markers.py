@@ -34,10 +34,10 @@ from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import (
     STEP_ROWS,
     Candidate,
-    FoundSteps,
+    CandidateSteps,
     median_period,
 )
-from stepscope.derive.steps.periods import HIGHEST_CONFIDENCE
+from stepscope.derive.steps.periods import MAX_CONFIDENCE
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import (
     absent_mask,
@@ -239,9 +239,9 @@ def _count_falls(marks: Marks) -> tuple[Int64s, Int64s, Int64s]:
 
 
 #: A single outermost marker is ignored if it contains at least this many markers.
-_INNER_WINS: Final = 3
+_MIN_INNER_MARKERS: Final = 3
 #: Maximum unmarked share of the time, for numbers that grow by n to mean n batches.
-_LARGEST_UNMARKED: Final = 0.5
+_MAX_UNMARKED_SHARE: Final = 0.5
 
 
 def find_markers(
@@ -253,7 +253,7 @@ def find_markers(
     event_kinds: EventKinds,
     stats: pl.DataFrame,
     type_stats: pl.DataFrame,
-) -> tuple[FoundSteps, ...]:
+) -> tuple[CandidateSteps, ...]:
     """Return the steps of each kind of marker in the recording, the surest kind first.
 
     Of nested markers only the outermost counts, unless it is one around three or more.
@@ -277,7 +277,7 @@ def find_markers(
     keys = [
         find_handle(trace.strings, key) for key in (StatKey.GROUP_ID, StatKey.N_STEPS)
     ]
-    candidates: list[FoundSteps] = []
+    candidates: list[CandidateSteps] = []
     for chosen, confidence in sources:
         outermost = _one_per_step(chosen)
         if len(outermost):
@@ -294,7 +294,7 @@ def find_markers(
                 confidence=confidence,
                 accepted=True,
             )
-            candidates.append(FoundSteps(candidate, rows, on_device=False))
+            candidates.append(CandidateSteps(candidate, rows, on_device=False))
     # A single marker of the first source yields to a source with markers inside it.
     if len(candidates) < 2 or len(candidates[0].rows) != 1:
         return tuple(candidates)
@@ -303,7 +303,7 @@ def find_markers(
         inside = inner.rows.filter(
             (pl.col("start_ps") >= start) & (pl.col("end_ps") <= end)
         )
-        if len(inside) >= _INNER_WINS:
+        if len(inside) >= _MIN_INNER_MARKERS:
             return (inner, *candidates[:index], *candidates[index + 1 :])
     return tuple(candidates)
 
@@ -338,7 +338,7 @@ def _outermost_marks(marks: Marks) -> Int32s:
         _, name, count = np.unique(
             marks.name[outer], return_inverse=True, return_counts=True
         )
-        is_dropped = (count[name] == 1) & (holds >= _INNER_WINS)
+        is_dropped = (count[name] == 1) & (holds >= _MIN_INNER_MARKERS)
         if not is_dropped.any():
             return marks.event[outer]
         marks = marks.choose_marks(~np.isin(np.arange(len(marks)), outer[is_dropped]))
@@ -402,7 +402,7 @@ def _batches_per_step(marks: Marks) -> int | None:
     unmarked = np.maximum(marks.start_ps[1:] - marks.end_ps[:-1], 0)
     periods = np.diff(marks.start_ps)
     # Marking every tenth step also adds ten, but leaves most of the time unmarked.
-    if grows[0] > 1 and unmarked.sum() > _LARGEST_UNMARKED * periods.sum():
+    if grows[0] > 1 and unmarked.sum() > _MAX_UNMARKED_SHARE * periods.sum():
         return None
     return int(grows[0])
 
@@ -413,7 +413,7 @@ def engine_iterations(
     *,
     event_types: pl.DataFrame,
     event_kinds: EventKinds,
-) -> FoundSteps | None:
+) -> CandidateSteps | None:
     """Return one step per engine iteration, also for one; None without iterations."""
     of_type = handles(events, "type")
     row = wanted_rows(of_type, event_kinds.has(EventFlag.ENGINE_ITERATION))
@@ -454,7 +454,7 @@ def engine_iterations(
         period_ps=median_period(start),
         coverage=None,
         cv=None,
-        confidence=HIGHEST_CONFIDENCE,
+        confidence=MAX_CONFIDENCE,
         accepted=True,
     )
-    return FoundSteps(candidate, rows, on_device=False)
+    return CandidateSteps(candidate, rows, on_device=False)

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 #: Minimum number of repetitions. This and the next two limits are defined in
 #: docs/how-steps-are-found.md#steps-without-markers.
-LEAST_STEPS: Final = 3
+MIN_STEPS: Final = 3
 #: Highest confidence of inferred steps.
-HIGHEST_CONFIDENCE: Final = 0.90
+MAX_CONFIDENCE: Final = 0.90
 #: Minimum similarity to the modal segment, for a segment to count as the same step.
-ALIKE: Final = 0.9
+MIN_SIMILARITY: Final = 0.9
 #: Maximum number of different signatures among which the modal one is searched.
-_MODAL_TRIED: Final = 64
+_MAX_SIGNATURES_TRIED: Final = 64
 
 
 class Period(Frozen, frozen=True):
@@ -90,34 +90,34 @@ class Period(Frozen, frozen=True):
     def confidence(self) -> float:
         """Confidence that the segments are steps, from 0 to 1."""
         return min(
-            HIGHEST_CONFIDENCE,
+            MAX_CONFIDENCE,
             self.coverage * max(0.0, 1.0 - self.cv) * (1.0 - 2.0 ** (1 - self.n)),
         )
 
 
-#: Limits for candidates. These and all down to `_NEAR` are defined in
+#: Limits for candidates. These and all down to `_MAX_PERIOD_DIFFERENCE` are defined in
 #: docs/how-steps-are-found.md#steps-without-markers.
-_LEAST_COVERAGE: Final = 0.70
-_CV_LIMIT_DEVICE: Final = 0.25
-_CV_LIMIT_HOST: Final = 0.30
+_MIN_COVERAGE: Final = 0.70
+_MAX_CV_DEVICE: Final = 0.25
+_MAX_CV_HOST: Final = 0.30
 #: Maximum coverage below the best with which a candidate still competes on period.
-_COVERAGE_SLACK: Final = 0.05
+_MAX_COVERAGE_LOSS: Final = 0.05
 #: Periods within this share of each other count as equal.
-_NEAR: Final = 0.05
+_MAX_PERIOD_DIFFERENCE: Final = 0.05
 
 #: Maximum number of different occurrence counts to try as number of steps.
-_COUNTS_TRIED: Final = 24
+_MAX_COUNTS_TRIED: Final = 24
 #: Maximum number of symbols to try per occurrence count.
-_SYMBOLS_TRIED: Final = 4
+_MAX_SYMBOLS_TRIED: Final = 4
 #: Maximum segments times symbols to compare: for a proposal, and for the chosen one.
-_CELLS: Final = 40_000
-_FINAL_CELLS: Final = 400_000
+_MAX_CELLS: Final = 40_000
+_MAX_FINAL_CELLS: Final = 400_000
 #: Maximum entries to read for finding pauses, per cycle and over all cycles.
-_LONGEST_CYCLE: Final = 1_000_000
+_MAX_ENTRIES_READ: Final = 1_000_000
 #: Boundaries move to a pause that is this many times longer than the one before them.
-_CLEARLY_LONGER: Final = 1.5
+_MIN_PAUSE_RATIO: Final = 1.5
 #: Maximum number of candidates to show if none fulfils the limits.
-_SHOWN: Final = 3
+_MAX_CANDIDATES_SHOWN: Final = 3
 
 
 def preferred_period(periods: Sequence[Period]) -> Period:
@@ -126,22 +126,26 @@ def preferred_period(periods: Sequence[Period]) -> Period:
     Of the candidates that cover almost as much as the best, take the smallest period.
     Of equal periods, take the one with the longest pause before its boundaries.
     """
-    covered = max(period.even_coverage for period in periods) - _COVERAGE_SLACK
+    covered = max(period.even_coverage for period in periods) - _MAX_COVERAGE_LOSS
     covering = [period for period in periods if period.even_coverage >= covered]
     shortest = min(period.period_ps for period in covering)
-    near = [period for period in covering if period.period_ps <= shortest * (1 + _NEAR)]
+    near = [
+        period
+        for period in covering
+        if period.period_ps <= shortest * (1 + _MAX_PERIOD_DIFFERENCE)
+    ]
     return max(near, key=lambda period: (period.gap_ps, -int(period.first[0])))
 
 
 def period_objection(sequence: SymbolSequence, period: Period) -> str:
     """Return the limit that a candidate breaks, in words; empty if it breaks none."""
-    limit = _CV_LIMIT_DEVICE if sequence.on_device else _CV_LIMIT_HOST
-    if period.n < LEAST_STEPS:
-        return f"fewer than {LEAST_STEPS} repetitions"
+    limit = _MAX_CV_DEVICE if sequence.on_device else _MAX_CV_HOST
+    if period.n < MIN_STEPS:
+        return f"fewer than {MIN_STEPS} repetitions"
     if period.period_ps <= 0:
         return "all its repetitions are at one point in time"
-    if period.coverage < _LEAST_COVERAGE:
-        return f"covers less than {_LEAST_COVERAGE:.0%} of the activity"
+    if period.coverage < _MIN_COVERAGE:
+        return f"covers less than {_MIN_COVERAGE:.0%} of the activity"
     if period.cv >= limit:
         return "the work of its segments is uneven"
     return ""
@@ -152,7 +156,7 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
 
     If every symbol occurs several times per step, a pair may still occur only once.
     """
-    if len(sequence) < LEAST_STEPS:
+    if len(sequence) < MIN_STEPS:
         return []
     periods = _measure_symbols(sequence, sequence)
     good = [period for period in periods if not period_objection(sequence, period)]
@@ -168,7 +172,7 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
         periods += paired
     if not good:
         periods.sort(key=lambda period: -period.confidence)
-        return periods[:_SHOWN]
+        return periods[:_MAX_CANDIDATES_SHOWN]
     best = preferred_period(good)
     first = _begin_after_pause(sequence, best.first)
     exact = measure_segments(
@@ -176,7 +180,7 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
         int(sequence.symbol[first[0]]),
         first,
         sequence.at_ps[first],
-        cells=_FINAL_CELLS,
+        cells=_MAX_FINAL_CELLS,
     )
     return [exact, *(period for period in periods if period is not best)]
 
@@ -184,7 +188,7 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
 def measure_boundaries(sequence: SymbolSequence, start_ps: Int64s) -> Period:
     """Measure boundaries that are given as ascending times."""
     first = np.searchsorted(sequence.at_ps, start_ps, side="left")
-    return measure_segments(sequence, -1, first, start_ps, cells=_FINAL_CELLS)
+    return measure_segments(sequence, -1, first, start_ps, cells=_MAX_FINAL_CELLS)
 
 
 def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[Period]:
@@ -193,13 +197,13 @@ def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[
     `symbols` has one entry per entry of `sequence`; segments are compared in
     `sequence`. If no candidate can succeed, a few are measured to show what was tried.
     """
-    limit = _CV_LIMIT_DEVICE if sequence.on_device else _CV_LIMIT_HOST
+    limit = _MAX_CV_DEVICE if sequence.on_device else _MAX_CV_HOST
     hopeful: list[Int64s] = []
     hopeless: list[Int64s] = []
     proposed = _proposed_symbols(symbols)
     for first in symbols.symbol_entries(proposed) if len(proposed) else ():
         even = work_variation(sequence, first) < limit
-        covers = share_after(sequence, first) >= _LEAST_COVERAGE
+        covers = share_after(sequence, first) >= _MIN_COVERAGE
         (hopeful if even and covers else hopeless).append(first)
     return [
         measure_segments(
@@ -207,9 +211,9 @@ def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[
             int(sequence.symbol[first[0]]),
             first,
             sequence.at_ps[first],
-            cells=_CELLS,
+            cells=_MAX_CELLS,
         )
-        for first in hopeful or hopeless[:_SHOWN]
+        for first in hopeful or hopeless[:_MAX_CANDIDATES_SHOWN]
     ]
 
 
@@ -222,14 +226,14 @@ def _begin_after_pause(sequence: SymbolSequence, first: Int64s) -> Int64s:
     lengths = np.diff(first)
     length = int(np.median(lengths))
     regular = first[:-1][lengths == length]
-    if len(regular) < ALIKE * len(lengths) or length > _LONGEST_CYCLE:
+    if len(regular) < MIN_SIMILARITY * len(lengths) or length > _MAX_ENTRIES_READ:
         return first
-    regular = regular[even_indices(len(regular), max(1, _LONGEST_CYCLE // length))]
+    regular = regular[even_indices(len(regular), max(1, _MAX_ENTRIES_READ // length))]
     pause = sequence.gap_ps[regular[:, None] + np.arange(length)].mean(axis=0)
     offset = int(np.argmax(pause))
     symbols = sequence.symbol[regular + offset]
     same = float((symbols == np.bincount(symbols).argmax()).mean())
-    if pause[offset] < _CLEARLY_LONGER * pause[0] or same < ALIKE:
+    if pause[offset] < _MIN_PAUSE_RATIO * pause[0] or same < MIN_SIMILARITY:
         return first
     moved = np.append(first[0] + offset - length, first + offset)
     return moved[(moved >= 0) & (moved < len(sequence))]
@@ -242,24 +246,24 @@ def _proposed_symbols(sequence: SymbolSequence) -> Int64s:
     n equal steps most symbols occur n times, or a multiple of n.
     """
     counts = sequence.counts
-    if not (counts >= LEAST_STEPS).any():
+    if not (counts >= MIN_STEPS).any():
         return np.empty(0, np.int64)
     weight = np.bincount(sequence.symbol, weights=sequence.weight)
     values, group = np.unique(counts, return_inverse=True)
     value_weight = np.bincount(group, weights=weight)
     value_kinds = np.bincount(group).astype(np.float64)
-    value_weight[values < LEAST_STEPS] = -1
-    value_kinds[values < LEAST_STEPS] = -1
-    half = _COUNTS_TRIED // 2
+    value_weight[values < MIN_STEPS] = -1
+    value_kinds[values < MIN_STEPS] = -1
+    half = _MAX_COUNTS_TRIED // 2
     tried = np.union1d(
         np.argsort(-value_weight, kind="stable")[:half],
         np.argsort(-value_kinds, kind="stable")[:half],
     )
     gaps = np.bincount(sequence.symbol, weights=sequence.gap_ps) / np.maximum(counts, 1)
     chosen = []
-    for value in tried[values[tried] >= LEAST_STEPS]:
+    for value in tried[values[tried] >= MIN_STEPS]:
         symbols = np.flatnonzero(group == value)
-        order = np.argsort(-gaps[symbols], kind="stable")[:_SYMBOLS_TRIED]
+        order = np.argsort(-gaps[symbols], kind="stable")[:_MAX_SYMBOLS_TRIED]
         chosen.append(symbols[order])
     return np.concatenate(chosen)
 
@@ -280,10 +284,10 @@ def measure_segments(
     """
     edges = np.append(first, len(sequence))
     symbols = min(len(sequence.counts), max(32, cells // max(len(first), 1)))
-    taken = even_indices(len(first), max(LEAST_STEPS, cells // symbols))
+    taken = even_indices(len(first), max(MIN_STEPS, cells // symbols))
     table = _segment_signatures(sequence, edges, taken, sequence.heaviest[:symbols])
     modal = modal_row(table)
-    alike = rows_likeness(table, table[modal]) >= ALIKE
+    alike = rows_likeness(table, table[modal]) >= MIN_SIMILARITY
     # A segment that is unlike every other segment does not count as a repetition.
     alike &= alike.sum() > 1
     weight = sequence.weight_before[edges[taken + 1]]
@@ -367,7 +371,7 @@ def modal_row(table: Int64s) -> int:
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     digest = (table.view(np.uint64) * (mixed ^ (mixed >> np.uint64(31)))).sum(axis=1)
     _, row, count = np.unique(digest, return_index=True, return_counts=True)
-    tried = np.lexsort((row, -count))[:_MODAL_TRIED]
+    tried = np.lexsort((row, -count))[:_MAX_SIGNATURES_TRIED]
     kinds = table[row[tried]]
     total = [float((rows_likeness(kinds, kind) * count[tried]).sum()) for kind in kinds]
     return int(row[tried[int(np.argmax(total))]])

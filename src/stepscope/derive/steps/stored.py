@@ -34,7 +34,7 @@ from stepscope.derive.columns.stat_values import (
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps import candidates as step_sources
-from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
+from stepscope.derive.steps.candidates import Candidate, CandidateSteps, median_period
 from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -111,7 +111,7 @@ def stored_steps(
     )
 
 
-def spans_apart(stored: pl.DataFrame) -> pl.DataFrame:
+def mark_separate_spans(stored: pl.DataFrame) -> pl.DataFrame:
     """Return the spans with `apart`: whether a gap separates a span from the main part.
 
     The gap is longer than the longest span of the step. Devices that far apart did not
@@ -128,7 +128,7 @@ def spans_apart(stored: pl.DataFrame) -> pl.DataFrame:
     return parts.with_columns(apart=pl.col("part") != main).drop("part")
 
 
-def steps_of_stored_line(stored: pl.DataFrame) -> FoundSteps | None:
+def steps_of_stored_line(stored: pl.DataFrame) -> CandidateSteps | None:
     """Return one step per stored key, the time range of its spans; None without spans.
 
     Spans that are `apart` from the main part are left out.
@@ -136,7 +136,7 @@ def steps_of_stored_line(stored: pl.DataFrame) -> FoundSteps | None:
     if not len(stored):
         return None
     merged = (
-        spans_apart(stored)
+        mark_separate_spans(stored)
         .filter(~pl.col("apart"))
         .group_by("key", maintain_order=True)
         .agg(
@@ -174,7 +174,7 @@ def steps_of_stored_line(stored: pl.DataFrame) -> FoundSteps | None:
     typed = rows.select(
         pl.col(name).cast(kind) for name, kind in step_sources.STEP_ROWS.items()
     )
-    return FoundSteps(candidate, typed, on_device=True)
+    return CandidateSteps(candidate, typed, on_device=True)
 
 
 def steps_of_stored_calls(
@@ -185,7 +185,7 @@ def steps_of_stored_calls(
     event_types: pl.DataFrame,
     event_kinds: EventKinds,
     stats: pl.DataFrame,
-) -> FoundSteps | None:
+) -> CandidateSteps | None:
     """Return one step per stored call of the longest-running graph; None without calls.
 
     A single call is one step. Ops that a program runs one by one are not steps, even if
@@ -229,7 +229,7 @@ def steps_of_stored_calls(
 
 def _steps_of_calls(
     events: pl.DataFrame, event: Int32s, group: Int64s, name: str
-) -> FoundSteps:
+) -> CandidateSteps:
     start = ints(events, "start_ps")[event]
     nothing = pl.Series([None] * len(event))
     rows = pl.DataFrame(
@@ -258,4 +258,4 @@ def _steps_of_calls(
         confidence=step_sources.STORED_CALL,
         accepted=True,
     )
-    return FoundSteps(candidate, rows, on_device=False)
+    return CandidateSteps(candidate, rows, on_device=False)

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
 
 #: Maximum level of coarse slices, whose buckets last 2**level ps.
-COARSEST: Final = 61
+MAX_COARSE_LEVEL: Final = 61
 #: Maximum distance from time 0, in ps, of a window that is drawn from coarse slices.
-FARTHEST_PS: Final = 1 << 62
+MAX_DRAWN_PS: Final = 1 << 62
 #: Minimum number of spans of an index with coarse slices; fewer are folded in 1 ms.
-MANY_SPANS: Final = 1 << 16
+MIN_COARSE_SPANS: Final = 1 << 16
 #: Minimum average number of spans per coarse slice.
-COARSE_SPANS: Final = 16
+MIN_SPANS_PER_SLICE: Final = 16
 
 
 class LaneSlices(NamedTuple):
@@ -75,9 +75,9 @@ class CoarseSlices(NamedTuple):
 
     def fits(self, begin_ps: int, end_ps: int, bucket_ps: int) -> bool:
         """Return whether every bucket of a window is a union of these buckets."""
-        inside = -FARTHEST_PS < begin_ps <= end_ps < FARTHEST_PS
+        inside = -MAX_DRAWN_PS < begin_ps <= end_ps < MAX_DRAWN_PS
         fraction = (begin_ps | end_ps | bucket_ps) & ((1 << self.level) - 1)
-        return inside and 0 < bucket_ps < FARTHEST_PS and not fraction
+        return inside and 0 < bucket_ps < MAX_DRAWN_PS and not fraction
 
 
 class LaneIndex(Frozen, frozen=True):
@@ -250,7 +250,7 @@ def index_lanes(
     *,
     lanes: int,
     first_item: int = 0,
-    many_spans: int = MANY_SPANS,
+    many_spans: int = MIN_COARSE_SPANS,
 ) -> LaneIndex:
     """Index spans that ascend in each lane and do not overlap in a lane.
 
@@ -296,14 +296,14 @@ def index_lanes(
 def _coarse_slices(index: LaneIndex, lane: Int32s) -> CoarseSlices | None:
     lanes, spans = len(index.edges) - 1, len(index.rows)
     full = np.flatnonzero(np.diff(index.edges))
-    first = int(index.start_ps[index.rows[index.edges[full]]].min(initial=FARTHEST_PS))
+    first = int(index.start_ps[index.rows[index.edges[full]]].min(initial=MAX_DRAWN_PS))
     last = int(index.start_ps[index.rows[index.edges[full + 1] - 1]].max(initial=first))
-    if first <= -FARTHEST_PS or last >= FARTHEST_PS:
+    if first <= -MAX_DRAWN_PS or last >= MAX_DRAWN_PS:
         return None
     # A lane has at most two slices per bucket.
-    max_buckets = max(1, spans // (2 * COARSE_SPANS * lanes))
+    max_buckets = max(1, spans // (2 * MIN_SPANS_PER_SLICE * lanes))
     level = ((last - first) // max_buckets).bit_length()
-    if level > COARSEST:
+    if level > MAX_COARSE_LEVEL:
         return None
     buckets = ((last - first) >> level) + 2
     parts = _zero_sums(np.minimum(np.diff(index.edges), 2 * buckets))

@@ -126,7 +126,7 @@ def op_lines_of_devices(
     The lines consist of kernels and collectives: names of copies describe them already.
     """
     chosen = computing_rows(device_activity)
-    stream_order = _place_by_stream(device_activity, chosen)
+    stream_order = _order_by_stream(device_activity, chosen)
     track, device = (handles(device_activity, name) for name in ("track", "device"))
     instruction, texts = dense_texts(
         np.where(chosen, handles(device_activity, "hlo_op"), np.int32(-1)), strings
@@ -224,7 +224,7 @@ def computing_rows(device_activity: pl.DataFrame) -> Bools:
     return values_by_row(of_code, codes(device_activity, "kind"))
 
 
-def _place_by_stream(device_activity: pl.DataFrame, computes: Bools) -> dict[int, int]:
+def _order_by_stream(device_activity: pl.DataFrame, computes: Bools) -> dict[int, int]:
     device, track = (handles(device_activity, name) for name in ("device", "track"))
     streams = number_rows([device, track])
     counted = (

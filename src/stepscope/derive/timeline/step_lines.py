@@ -11,8 +11,8 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import (
     distinct_runs,
     extremes_by_code,
-    hulls_by_code,
     number_rows,
+    time_ranges_by_code,
 )
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
@@ -287,7 +287,7 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
         dur_ps = np.concatenate((dur_ps, dur_ps[further]))
         events = np.concatenate((events, events[further]))
     count = device_steps.count
-    ranges = hulls_by_code(device_step, start_ps, dur_ps, count=count)
+    ranges = time_ranges_by_code(device_step, start_ps, dur_ps, count=count)
     calls = extremes_by_code(device_step, dur_ps, count=count)
     of_call = values_by_row(ranges.first_ps, device_step, none=0)
     first = np.flatnonzero((device_step >= 0) & (start_ps == of_call))[::-1]

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Maximum depth of nested, unfinished containers; real files have a depth of 7.
-_DEEPEST: Final = 64
+_MAX_DEPTH: Final = 64
 #: Maximum number of values on the stack; a pickler adds items in batches of 1,000.
-_MOST_WAITING: Final = 2**18
+_MAX_STACK_VALUES: Final = 2**18
 #: Maximum size of one integer, in bytes; real addresses and sizes have at most 9.
 _WIDEST_INTEGER: Final = 16
 _KEY_END: Final = 2**63
@@ -165,7 +165,7 @@ class _Machine:
                 return self._stack[0]
             else:
                 offset = self._run_rare_instruction(code, offset)
-            if len(stack) > _MOST_WAITING:
+            if len(stack) > _MAX_STACK_VALUES:
                 raise self._bad_pickle(
                     "the pickle has too many values outside of containers"
                 )
@@ -196,8 +196,8 @@ class _Machine:
         """Run an instruction without an argument, such as a constant or a container."""
         stack = self._stack
         if code == _MARK:
-            if len(self._marks) == _DEEPEST:
-                raise self._bad_pickle(f"the pickle nests over {_DEEPEST} containers")
+            if len(self._marks) == _MAX_DEPTH:
+                raise self._bad_pickle(f"the pickle nests over {_MAX_DEPTH} containers")
             self._marks.append(len(stack))
         elif code in _EMPTY:
             stack.append(_EMPTY[code]())

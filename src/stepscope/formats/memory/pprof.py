@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
 
-_WHAT: Final = "JAX device memory profile"
+_FORMAT_NAME: Final = "JAX device memory profile"
 _RECORD: Final = (
     "Record steps with jax.profiler.trace(), or with `stepscope run`, for times."
 )
@@ -36,9 +36,9 @@ _SAVE_AGAIN: Final = (
 )
 #: The two counts of a sample with their units: objects and bytes.
 _COUNTED: Final = [("allocations", "count"), ("space", "bytes")]
-_MOST: Final = 2**50
-_MOST_DEVICES: Final = 1024
-_LONGEST: Final = 512
+_MAX_BYTES: Final = 2**50
+_MAX_DEVICES: Final = 1024
+_MAX_CHARS: Final = 512
 #: Allocator name of memory without a device label; a device may hold this memory.
 _NO_DEVICE: Final = "of no named device"
 #: Value of the label `kind` for the code of a compiled program, which has no device.
@@ -99,7 +99,7 @@ def read(source: HostFiles) -> TraceData:
         source.host,
         path,
         rows,
-        what=_WHAT,
+        what=_FORMAT_NAME,
         record=_RECORD,
         notes=[quality_note("memory.no_history.pprof")],
         stacks=stacks.texts,
@@ -141,7 +141,7 @@ def _read_profile(message: bytes) -> _Profile:
 
 
 def _string_at(strings: list[str], place: int) -> str:
-    return shorten_text(strings[place], _LONGEST) if 0 <= place < len(strings) else ""
+    return shorten_text(strings[place], _MAX_CHARS) if 0 <= place < len(strings) else ""
 
 
 def _read_frame(
@@ -169,12 +169,12 @@ def _blocks_and_size(values: list[int]) -> tuple[int, int]:
 
     A program of unknown size has 0 bytes, or -1 byte per block.
     """
-    if len(values) != len(_COUNTED) or values[0] >= _MOST:
+    if len(values) != len(_COUNTED) or values[0] >= _MAX_BYTES:
         raise MalformedMessage
     count, size = values
     if not size or size == 2**64 - count:
         return count, 0
-    if size >= _MOST:
+    if size >= _MAX_BYTES:
         raise MalformedMessage
     return count, size
 
@@ -200,7 +200,7 @@ def _allocation_rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, An
         code = _PROGRAMS if labels.get("kind") == _EXECUTABLE else _NO_DEVICE
         name = labels.get("device", "").partition("\0")[0] or code
         in_use[name] = in_use.get(name, 0) + size
-        if len(in_use) > _MOST_DEVICES:
+        if len(in_use) > _MAX_DEVICES:
             raise MalformedMessage
         frames = [profile.frames[ref] for ref in refs if ref in profile.frames]
         stack = stacks.add(frames)

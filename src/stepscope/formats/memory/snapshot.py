@@ -37,13 +37,13 @@ _FAILED: Final = "oom"
 #: Actions that do not change the memory use.
 _MARKS: Final = frozenset({"snapshot", "workspace_snapshot", "user_defined"})
 _ADDRESSES: Final = 2**64
-_MOST_BYTES: Final = 2**50
+_MAX_BYTES: Final = 2**50
 #: Upper limit of an event's time, in µs since 1970 (285 years).
 _LAST_US: Final = 2**53
 #: Maximum length of a history, in µs (101 days); as picoseconds it fits 63 bits.
-_LONGEST_US: Final = 2**43 - 1
-_MOST_DEVICES: Final = 1024
-_WHAT: Final = "PyTorch memory snapshot"
+_MAX_HISTORY_US: Final = 2**43 - 1
+_MAX_DEVICES: Final = 1024
+_FORMAT_NAME: Final = "PyTorch memory snapshot"
 _RECORD: Final = (
     "Record the same steps with torch.profiler, or with `stepscope run`, for times."
 )
@@ -76,9 +76,9 @@ class SnapshotValues:
     def add_segment(self, raw: object) -> None:
         """Check a segment and its blocks, and keep the readable ones."""
         segment = _dict_or_empty(raw)
-        device = _number_below(segment.get("device", 0), _MOST_DEVICES)
+        device = _number_below(segment.get("device", 0), _MAX_DEVICES)
         address = _number_below(segment.get("address"), _ADDRESSES)
-        size = _number_below(segment.get("total_size"), _MOST_BYTES)
+        size = _number_below(segment.get("total_size"), _MAX_BYTES)
         if device is None or address is None or size is None:
             self.refused["segments without device, address or size"] += 1
             return
@@ -89,7 +89,7 @@ class SnapshotValues:
         """Yield the blocks of a segment; older PyTorch releases omit addresses."""
         next_address = begin
         for block in map(_dict_or_empty, _list_or_empty(raw)):
-            size = _number_below(block.get("size"), _MOST_BYTES)
+            size = _number_below(block.get("size"), _MAX_BYTES)
             state = block.get("state")
             if size is None or not isinstance(state, str):
                 self.refused["blocks without size or state"] += 1
@@ -104,7 +104,7 @@ class SnapshotValues:
                 requested=size if requested is None else requested,
                 active=state.startswith("active"),
                 freed=state != "active_allocated",
-                stack=self._place_of_stack(block.get("frames")),
+                stack=self._stack_index(block.get("frames")),
             )
 
     def add_events(self, device: int, raw: object) -> None:
@@ -118,7 +118,7 @@ class SnapshotValues:
             if action in _MARKS or action == _FAILED:
                 continue
             address = _number_below(event.get("addr"), _ADDRESSES)
-            size = _number_below(event.get("size"), _MOST_BYTES)
+            size = _number_below(event.get("size"), _MAX_BYTES)
             if action not in _ACTIONS:
                 self.refused["events of an unknown kind"] += 1
                 continue
@@ -128,7 +128,7 @@ class SnapshotValues:
             time_us = _number_below(event.get("time_us"), _LAST_US)
             self.timed = self.timed and time_us is not None
             stack = (
-                self._place_of_stack(event.get("frames")) if action == "alloc" else None
+                self._stack_index(event.get("frames")) if action == "alloc" else None
             )
             reports.append(
                 Report(
@@ -140,7 +140,7 @@ class SnapshotValues:
                 )
             )
 
-    def _place_of_stack(self, raw: object) -> int | None:
+    def _stack_index(self, raw: object) -> int | None:
         """Return the index of a stack; events with one stack share a list object."""
         key = id(raw)
         if key not in self._stack_of:
@@ -165,11 +165,11 @@ def read_values(snapshot: dict[Any, Any]) -> SnapshotValues:
     values = SnapshotValues()
     for segment in _list_or_empty(snapshot.get("segments")):
         values.add_segment(segment)
-    traces = _list_or_empty(snapshot.get("device_traces"))[:_MOST_DEVICES]
+    traces = _list_or_empty(snapshot.get("device_traces"))[:_MAX_DEVICES]
     for device, trace in enumerate(traces):
         values.add_events(device, trace)
     times = [event.time_us for events in values.events.values() for event in events]
-    if times and max(times) - min(times) > _LONGEST_US:
+    if times and max(times) - min(times) > _MAX_HISTORY_US:
         values.timed = False
     if not values.timed:
         # Times and event numbers cannot be mixed on one axis.
@@ -228,7 +228,7 @@ def read(source: HostFiles) -> TraceData:
         source.host,
         path,
         rows,
-        what=_WHAT,
+        what=_FORMAT_NAME,
         record=_RECORD,
         notes=[*notes, *_snapshot_notes(values)],
         stacks=values.stacks.texts,

@@ -20,7 +20,7 @@ from stepscope.rundir import shown_name
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import notes_frame
 from stepscope.trace.reading.texts import shorten_text
-from stepscope.trace.tables import ALLOCATIONS, BESIDE, TABLES
+from stepscope.trace.tables import ALLOCATIONS, SEPARATE, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,8 +37,8 @@ _LIBRARY: Final = re.compile(
 )
 _PYTHON: Final = re.compile(r"\.pyw?\Z|^<")
 #: Maximum number of frames that are kept of a stack, starting with the innermost.
-_MOST_FRAMES: Final = 64
-_LONGEST_FRAME: Final = 512
+_MAX_FRAMES: Final = 64
+_FRAME_CHARS: Final = 512
 
 
 class Frame(NamedTuple):
@@ -57,7 +57,7 @@ class Frame(NamedTuple):
     @property
     def text(self) -> str:
         """Return file, line and function."""
-        return shorten_text(f"{self.file}:{self.line} {self.function}", _LONGEST_FRAME)
+        return shorten_text(f"{self.file}:{self.line} {self.function}", _FRAME_CHARS)
 
     @property
     def of_python(self) -> bool:
@@ -91,7 +91,7 @@ class Stacks:
         if not frames:
             return None
         in_python = [frame for frame in frames if frame.of_python]
-        text = "\n".join(frame.text for frame in (in_python or frames)[:_MOST_FRAMES])
+        text = "\n".join(frame.text for frame in (in_python or frames)[:_MAX_FRAMES])
         place = self._indices.setdefault(text, len(self.texts))
         if place == len(self.texts):
             source = next((frame for frame in in_python if frame.of_program), None)
@@ -141,7 +141,7 @@ def memory_trace(
         "end_ps": frame["start_ps"].max(),
     }
     tables: dict[str, pl.DataFrame | Unavailable] = {
-        **dict.fromkeys(TABLES.keys() - BESIDE.keys(), absent),
+        **dict.fromkeys(TABLES.keys() - SEPARATE.keys(), absent),
         "allocations": frame,
         "environment": environment_frame(fields),
         "quality": notes_frame(tuple(notes)),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.launch_shapes import MOST_REGISTERS
+from stepscope.formats.launch_shapes import MAX_REGISTERS
 from stepscope.trace.schema import read_rows
 from stepscope.trace.tables import (
     KERNEL_METRIC_VALUES,
@@ -35,12 +35,12 @@ COLUMNS_OF: Final = {
     for rank, name in enumerate(names.split("; "))
 }
 #: Size of a cache sector, in bytes.
-_SECTOR: Final = 32
+_SECTOR_BYTES: Final = 32
 #: Column → formulas from other metrics: metric → weight in the sum. A formula is used
 #: only if all its metrics were measured.
 SUMMED: Final[dict[str, tuple[Mapping[str, float], ...]]] = {
-    "l2_bytes": ({"lts__t_sectors.sum": _SECTOR},),
-    "l1_bytes": ({"l1tex__t_sectors.sum": _SECTOR},),
+    "l2_bytes": ({"lts__t_sectors.sum": _SECTOR_BYTES},),
+    "l1_bytes": ({"l1tex__t_sectors.sum": _SECTOR_BYTES},),
     "shared_memory_conflicts": (
         {
             "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": 1,
@@ -63,7 +63,7 @@ SUMMED: Final[dict[str, tuple[Mapping[str, float], ...]]] = {
         f"{what}_bytes_per_sector": (
             {
                 f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.pct": (
-                    _SECTOR / 100
+                    _SECTOR_BYTES / 100
                 )
             },
         )
@@ -106,7 +106,7 @@ _NS_PER_S: Final = 1e9
 _PER_CYCLE: Final = ".per_cycle_elapsed"
 _PER_SECOND: Final = ".per_second"
 #: Minimum number of stall reasons; a file with fewer did not measure all of them.
-_FEWEST_STALLS: Final = 8
+_MIN_STALLS: Final = 8
 _END: Final = 2**62
 #: Columns that are fields of `Launch`.
 _IDENTITY: Final = (
@@ -195,7 +195,7 @@ def _columns_of_metrics(values: _Values) -> dict[str, object]:
     row |= _longest_stall(values)
     if (ns := known.get("duration_ps")) is not None:
         row["duration_ps"] = ns * PS_PER_NS if ns >= 0 else None
-    if not 0 <= known.get("registers", 0) <= MOST_REGISTERS:
+    if not 0 <= known.get("registers", 0) <= MAX_REGISTERS:
         row["registers"] = None
     return row
 
@@ -252,7 +252,7 @@ def _longest_stall(values: _Values) -> dict[str, object]:
             if match := pattern.match(name):
                 waits[match[1]] = value
         total = next((values[key] for key in WARP_CYCLES if key in values), None)
-        if len(waits) < _FEWEST_STALLS or not total or total < 0:
+        if len(waits) < _MIN_STALLS or not total or total < 0:
             continue
         reason, cycles = max(waits.items(), key=lambda stall: (stall[1], stall[0]))
         return {"stall_reason": reason, "stall_percent": 100 * cycles / total}

@@ -14,7 +14,7 @@ from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.formats.launch_shapes import MOST_GRID, MOST_THREADS
+from stepscope.formats.launch_shapes import MAX_GRID, MAX_THREADS
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.texts import shorten_text
 
@@ -53,7 +53,7 @@ _LEADING: Final = frozenset(
 )
 _SIZES: Final = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?\Z")
 _AXES: Final = 3
-_LONGEST_VALUE: Final = 200
+_MAX_VALUE_CHARS: Final = 200
 NO_LAUNCH: Final = "without a launch number or a kernel name"
 NO_METRIC: Final = "without a metric and without a rule"
 _ABSENT: Final = frozenset({"", "n/a", "nan", "no data", "(!) n/a"})
@@ -283,7 +283,7 @@ class _Collected:
                 metric=name,
                 value=None if number is None else number * factor,
                 unit=base or None,
-                text=shorten_text(text, _LONGEST_VALUE),
+                text=shorten_text(text, _MAX_VALUE_CHARS),
             )
         )
 
@@ -313,7 +313,7 @@ class _Collected:
         if launch is None or not key[2].strip():
             self.refused[NO_LAUNCH] += 1
             return None
-        block = self._read_sizes(cells["Block Size"], MOST_THREADS)
+        block = self._read_sizes(cells["Block Size"], MAX_THREADS)
         grid = self._read_sizes(cells["Grid Size"], None)
         self.launches.append(
             Launch(
@@ -335,7 +335,7 @@ class _Collected:
         if match is None:
             return None
         x, y, z = (int(match[axis][:12]) for axis in range(1, _AXES + 1))
-        possible = min(x, y, z) >= 1 and max(x, y, z) <= MOST_GRID
+        possible = min(x, y, z) >= 1 and max(x, y, z) <= MAX_GRID
         if not possible or (limit is not None and x * y * z > limit):
             self.impossible += 1
             return None

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 HEADER: Final = re.compile(
     r'(?P<quote>"?)ID(?P=quote)(?P<delimiter>[,;])(?P=quote)Process ID(?P=quote)'
 )
-_SAID: Final = re.compile(r"==(?:ERROR|WARNING)==\s*(.*)|.*(ERR_NVGPUCTRPERM).*")
+_MESSAGE: Final = re.compile(r"==(?:ERROR|WARNING)==\s*(.*)|.*(ERR_NVGPUCTRPERM).*")
 #: A line of the text output that `ncu` prints without `--csv`.
 _FOR_PEOPLE: Final = re.compile(r"\s+(?:Section: \S|Metric Name\s+Metric Unit\s)")
 _NO_PERMISSION: Final = "ERR_NVGPUCTRPERM"
 #: Maximum number of lines of one row. A cell may contain line breaks, but a lost quote
 #: must not join the rest of the file to one row.
-_MOST_LINES: Final = 64
-_LONGEST_SAID: Final = 300
+_MAX_LINES: Final = 64
+_MAX_CHARS: Final = 300
 CUT: Final = "that are cut inside a cell"
 _BELOW_NO_HEADER: Final = "below a damaged header"
 _UNREADABLE: Final = "that cannot be parsed"
@@ -103,9 +103,9 @@ def find_tables(content: bytes, name: str, *, damaged: bool = False) -> TableFil
     other_lines = [line for line in other_lines if line.strip()]
     messages = tuple(
         dict.fromkeys(
-            shorten_text((match[1] or line).strip(), _LONGEST_SAID)
+            shorten_text((match[1] or line).strip(), _MAX_CHARS)
             for line in other_lines
-            if (match := _SAID.match(line))
+            if (match := _MESSAGE.match(line))
         )
     )
     if not rows_of and refused:
@@ -162,7 +162,7 @@ def _logical_rows(
         # If the next row starts before the quote closes, the closing quote was lost.
         while (
             joined.count('"') % 2
-            and end < min(len(lines), index + _MOST_LINES)
+            and end < min(len(lines), index + _MAX_LINES)
             and not form.next_row.match(lines[end])
         ):
             joined += "\n" + lines[end].removesuffix("\r")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 #: Maximum duration of `ncu` on one report, in seconds; many launches take long.
-_LONGEST_S: Final = 600
+_TIMEOUT_S: Final = 600
 FORMAT: Final = "Nsight Compute"
 
 
@@ -81,7 +81,7 @@ def printed_tables(path: Path, tool: str | None) -> bytes:
                 command,
                 path,
                 product="Nsight Compute",
-                longest_s=_LONGEST_S,
+                longest_s=_TIMEOUT_S,
                 by_hand=by_hand,
             )
         )

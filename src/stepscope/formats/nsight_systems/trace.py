@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 #: Maximum duration of `nsys` on one report, in seconds; large reports take long.
-_LONGEST_S: Final = 1800
+_TIMEOUT_S: Final = 1800
 _SESSION: Final = "TARGET_INFO_SESSION_START_TIME"
 _ANALYSIS: Final = "ANALYSIS_DETAILS"
 _PACKED: Final = ".gz"
@@ -85,7 +85,7 @@ def export_report(path: Path, limit_bytes: int) -> Export:
             [tool, "export", "--type=sqlite", f"--output={database}", report],
             path,
             product="Nsight Systems",
-            longest_s=_LONGEST_S,
+            longest_s=_TIMEOUT_S,
             by_hand=f"`{tool} export --type sqlite {report}`, and give the database.",
             output_file=database,
         )

@@ -46,7 +46,7 @@ _ARGUMENTS: Final = 11
 #: Duration of instants, in ps; producers write 1 because viewers hide length 0.
 _INSTANT_PS: Final = 1
 #: Maximum number of events that a producer writes.
-_MOST_EVENTS: Final = 1_000_000
+_MAX_EVENTS: Final = 1_000_000
 #: Longest plausible recording, in µs: 11 days. Later times count from 1970.
 _NOT_OF_A_RECORDING_US: Final = 10.0**12
 #: Upper limit of a time since 1970, in µs: 3,000 years.
@@ -60,10 +60,10 @@ _LONG_NAME: Final = "long_name"
 _TEXTS: Final = frozenset(
     {"step_name", "hlo_op", "hlo_module", "tf_op", "annotation", "name", "context_id"}
 )
-_WHOLE: Final = re.compile(r"-?\d{1,20}\Z")
+_INTEGER: Final = re.compile(r"-?\d{1,20}\Z")
 _DECIMAL: Final = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?\Z")
-_LARGEST: Final = 2**63 - 1
-_LARGEST_UNSIGNED: Final = 2**64 - 1
+_MAX_INT: Final = 2**63 - 1
+_MAX_UINT: Final = 2**64 - 1
 
 
 class ViewerEvent(msgspec.Struct):
@@ -236,20 +236,20 @@ def _message_of_events(host: str, events: list[ViewerEvent]) -> bytes:
             dur_ps=0 if dur_ps <= _INSTANT_PS else dur_ps,
             stats={name: _profile_value(name, value) for name, value in values.items()},
         )
-    _say_what_is_missing(space, events, shown)
+    _warn_of_missing(space, events, shown)
     return space.to_bytes()
 
 
-def _say_what_is_missing(
+def _warn_of_missing(
     space: XSpaceBuilder, events: list[ViewerEvent], shown: list[ViewerEvent]
 ) -> None:
     space.warning(
         "The file was made for a viewer: it lacks links between threads, peak rates "
         "and programs of XLA. The .xplane.pb next to it has them."
     )
-    if len(shown) >= _MOST_EVENTS:
+    if len(shown) >= _MAX_EVENTS:
         space.warning(
-            f"The writer of the timeline stopped after {_MOST_EVENTS:,} events; the "
+            f"The writer of the timeline stopped after {_MAX_EVENTS:,} events; the "
             ".xplane.pb next to the file holds all events."
         )
     unread = sum(1 for event in events if event.ph not in {"X", "M", ""})
@@ -266,10 +266,10 @@ def _profile_value(name: str, value: Any) -> Value:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     if name in _TEXTS and not isinstance(value, int):
         return text
-    if _WHOLE.match(text):
+    if _INTEGER.match(text):
         number = int(text)
-        if abs(number) <= _LARGEST:
+        if abs(number) <= _MAX_INT:
             return number
         # A number above 64 bits stays a text.
-        return Unsigned(number) if 0 < number <= _LARGEST_UNSIGNED else text
+        return Unsigned(number) if 0 < number <= _MAX_UINT else text
     return float(text) if _DECIMAL.match(text) else text

@@ -68,7 +68,7 @@ def is_given(token: str | None) -> bool:
     return token is not None or bool(os.environ.get(_VARIABLE))
 
 
-def who_may_ask(open_to: str, *, is_local: bool) -> str:
+def describe_callers(open_to: str, *, is_local: bool) -> str:
     """Return a sentence that states who may call an open server."""
     callers = "any user of this machine" if is_local else "any client that can connect"
     return f"{callers} can record this program, without a token (open to {open_to!r})"

@@ -14,8 +14,8 @@ from stepscope.remote.addresses import SOCKET, is_loopback
 
 _LAST_PORT: Final = 65535
 #: Maximum bytes of a Unix socket's path, without its terminating zero byte.
-_MOST_PATH_BYTES: Final = 107
-_OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_MAX_PATH_BYTES: Final = 107
+_OTHER_USERS_BITS: Final = stat.S_IRWXG | stat.S_IRWXO
 _CANNOT: Final = (
     "the server cannot listen at {} ({}); give another port, or 0 for a free one."
 )
@@ -85,21 +85,21 @@ def _why_no_socket(path: Path) -> str:
     """Create the socket's folder; return why it cannot be used, or ""."""
     if not path.is_absolute():
         return "the path does not begin with /"
-    if len(os.fsencode(path)) > _MOST_PATH_BYTES:
-        return f"the path has more than {_MOST_PATH_BYTES} bytes"
+    if len(os.fsencode(path)) > _MAX_PATH_BYTES:
+        return f"the path has more than {_MAX_PATH_BYTES} bytes"
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         status = path.parent.lstat()
         if not stat.S_ISDIR(status.st_mode):
             return f"{path.parent} is not a folder but a link or a file"
-        if status.st_uid != os.getuid() or status.st_mode & _OF_OTHERS:
+        if status.st_uid != os.getuid() or status.st_mode & _OTHER_USERS_BITS:
             return f"other users can access {path.parent}"
-        return _why_in_the_way(path)
+        return _blocking_file_reason(path)
     except (OSError, ValueError) as error:
         return str(error)
 
 
-def _why_in_the_way(path: Path) -> str:
+def _blocking_file_reason(path: Path) -> str:
     """Return why an existing file cannot be replaced; "" for a dead server's socket."""
     if not os.path.lexists(path):
         return ""

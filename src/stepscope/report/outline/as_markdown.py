@@ -24,7 +24,7 @@ _CODE: Final = Pattern(r"`[^`\n]+`")
 _BEGINS: Final = Pattern(r"^(\s*\d*)([-+#.)])(?=\s|$)")
 
 #: Maximum number of marks of a sparkline.
-_MOST_MARKS: Final = 72
+_MAX_MARKS: Final = 72
 
 
 def render(outline: Outline) -> str:
@@ -93,7 +93,7 @@ def _sentence_block(part: parts.Sentences) -> str:  # noqa: PLR0911 - one for ea
         case parts.More():
             return _escape_text(f"More: `{part.command}`")
         case parts.Series():
-            drawn, per_mark = sparkline(part.values, _MOST_MARKS)
+            drawn, per_mark = sparkline(part.values, _MAX_MARKS)
             note = "" if per_mark == 1 else f" each mark the longest of {per_mark}"
             return _escape_text(f"{part.label}`{drawn}`{note}")
         case _:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.report.page import Align, Line, Role
 
 #: Width, in characters, to which names are cut before a table becomes a list.
-_NARROWEST: Final = 24
+_MIN_COLUMN_WIDTH: Final = 24
 #: Width of a bar's name and of its numbers, in characters.
 _NAME_WIDTH: Final = 24
 _NUMBERS_WIDTH: Final = 22
@@ -133,12 +133,12 @@ def _bullet_lines(part: parts.Bullets, width: int) -> list[Line]:
 
 def _table_lines(part: parts.Table, width: int) -> list[Line]:
     for heading in part.expendable:
-        if _least_width(part) > width:
+        if _min_table_width(part) > width:
             names = enumerate(part.header)
             part = part.with_columns(
                 [column for column, name in names if name != heading]
             )
-    if part.words and _least_width(part) > width:
+    if part.words and _min_table_width(part) > width:
         # Cells with sentences must be wrapped, which a table does not support.
         sentences = tuple(_row_sentence(part, row) for row in part.rows)
         return _bullet_lines(parts.Bullets(sentences), width)
@@ -150,11 +150,13 @@ def _table_lines(part: parts.Table, width: int) -> list[Line]:
     return drawn if any(part.header) else drawn[1:]
 
 
-def _least_width(part: parts.Table) -> int:
+def _min_table_width(part: parts.Table) -> int:
     first, *other_widths = (
         max(map(len, column)) for column in zip(part.header, *part.rows, strict=True)
     )
-    return min(first, _NARROWEST) + sum(other_widths) + 2 * (1 + len(other_widths))
+    return (
+        min(first, _MIN_COLUMN_WIDTH) + sum(other_widths) + 2 * (1 + len(other_widths))
+    )
 
 
 def _row_sentence(part: parts.Table, row: tuple[str, ...]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.catalogue import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_TEXTS
 from stepscope.report.outline.parts import Bullets, Heading, Paragraph, Table, outlined
 from stepscope.report.outline.promises import promise_lines
-from stepscope.report.words.names import CATEGORY_NAMES, join_words, ms, percent
+from stepscope.report.words.names import CATEGORY_NAMES, join_phrases, ms, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 #: Minimum change of an op or kernel to be shown, as a share of the base step. Chance is
 #: not known for ops and kernels, so smaller changes are in the JSON only.
-LEAST_SHARE: Final = 0.001
+MIN_SHARE: Final = 0.001
 #: Maximum number of owners that explain a change; minimum percentage of each.
-_MOST_OWNERS: Final = 3
-_LEAST_PERCENT: Final = 5.0
+_MAX_OWNERS: Final = 3
+_MIN_PERCENT: Final = 5.0
 _TOPICS: Final = {
     "devices": "devices",
     "steps": "steps",
@@ -45,15 +45,15 @@ _EVIDENCE: Final = {
     "period": "repetition",
 }
 #: Increase of the step time, in percent, from which on it is written as a factor.
-_MANY_PERCENT: Final = 200.0
-_VOUCHED: Final = (
+_MIN_PERCENT_FOR_RATIO: Final = 200.0
+_SAME_WORK_ASSUMED: Final = (
     "Both runs count as the same work because of --same-work; the recordings do not "
     "prove it."
 )
 #: Minimum overlap of two runs that is rounded to 100 %.
-_ALL: Final = 0.995
+_MIN_EQUAL_OVERLAP: Final = 0.995
 #: Kind of change of an op or a kernel → words for several such changes.
-_BECAME: Final = {
+_CHANGE_VERBS: Final = {
     "appeared": "appeared",
     "vanished": "vanished",
     "slowed": "slowed down",
@@ -70,7 +70,7 @@ def verdict_sentence(comparison: Comparison) -> str:
         return f"Not comparable. {reason}"
     each = comparison.per
     interval = (
-        f"95 % interval: {change_words(time.low_ms)} to {change_words(time.high_ms)}"
+        f"95 % interval: {change_text(time.low_ms)} to {change_text(time.high_ms)}"
     )
     if time.verdict == "noise":
         return (
@@ -78,7 +78,7 @@ def verdict_sentence(comparison: Comparison) -> str:
             f"{ms(time.base_ms)} before ({interval})."
         )
     difference = f"than the {ms(time.base_ms)} before"
-    if time.change_percent >= _MANY_PERCENT:
+    if time.change_percent >= _MIN_PERCENT_FOR_RATIO:
         difference = (
             f"{time.new_ms / time.base_ms:.1f} times the {ms(time.base_ms)} before"
         )
@@ -88,11 +88,11 @@ def verdict_sentence(comparison: Comparison) -> str:
         difference = f"{percent(time.change_percent)} more {difference}"
     return (
         f"A {each} takes {ms(time.new_ms)}, {difference}: a change of "
-        f"{change_words(time.change_ms)} ({interval})."
+        f"{change_text(time.change_ms)} ({interval})."
     )
 
 
-def change_words(value: float) -> str:
+def change_text(value: float) -> str:
     """Write a change in milliseconds with its sign, in a fitting unit."""
     if value == 0:
         return "0 ms"
@@ -114,38 +114,38 @@ def explaining_sentences(comparison: Comparison) -> tuple[str, ...]:
         ("Ops on the host", [op for op in ops if op.side == "host"]),
         ("Kernels", kernels),
     ):
-        min_ms = LEAST_SHARE * time.base_ms
+        min_ms = MIN_SHARE * time.base_ms
         kinds = []
-        for kind, verb in _BECAME.items():
+        for kind, verb in _CHANGE_VERBS.items():
             sizes_ms = [
                 change.change_ms
                 for change in changes
                 if change.kind == kind and abs(change.change_ms) >= min_ms
             ]
             if sizes_ms:
-                size = change_words(sum(sizes_ms))
+                size = change_text(sum(sizes_ms))
                 kinds.append(f"{len(sizes_ms):,} {verb} ({size})")
         if kinds:
-            sentences.append(f"{what}, per {comparison.per}: {join_words(kinds)}.")
+            sentences.append(f"{what}, per {comparison.per}: {join_phrases(kinds)}.")
     if comparison.parity.vouched:
-        sentences.append(_VOUCHED)
+        sentences.append(_SAME_WORK_ASSUMED)
     return tuple(sentences)
 
 
 def _owner_sentences(changes: Sequence[Change]) -> Iterator[str]:
     for lead, sign in (("Largest causes", 1), ("Opposite changes", -1)):
         named = [
-            f"{OWNER_WORDS[change.name]} {change_words(change.change_ms)} "
+            f"{OWNER_TEXTS[change.name]} {change_text(change.change_ms)} "
             f"({percent(abs(change.share_percent))} of the change)"
             for change in changes
             if change.share_percent is not None
-            and sign * change.share_percent >= _LEAST_PERCENT
+            and sign * change.share_percent >= _MIN_PERCENT
         ]
         if named:
-            yield f"{lead}: {join_words(named[:_MOST_OWNERS])}."
+            yield f"{lead}: {join_phrases(named[:_MAX_OWNERS])}."
 
 
-def check_words(check: Check) -> str:
+def check_text(check: Check) -> str:
     """Write one check of whether both runs do the same work."""
     parts = []
     if check.overlap is not None:
@@ -157,7 +157,11 @@ def check_words(check: Check) -> str:
         parts.append(f"evidence: {_EVIDENCE.get(check.by, check.by)}")
     details = f" ({'; '.join(parts)})" if parts else ""
     state: str = "unknown" if check.status == "unknown" else check.status
-    if check.status == "same" and check.overlap is not None and check.overlap < _ALL:
+    if (
+        check.status == "same"
+        and check.overlap is not None
+        and check.overlap < _MIN_EQUAL_OVERLAP
+    ):
         state = "almost the same"
     elif check.topic == "steps" and check.status == "same" and check.base != check.new:
         state = "enough in both"
@@ -170,7 +174,7 @@ def _grouped_digits(text: str) -> str:
     return f"{int(text):,}" if text.isdecimal() else text
 
 
-_MOST_ROWS: Final = 10
+_MAX_ROWS: Final = 10
 
 
 @outlined
@@ -182,11 +186,11 @@ def comparison_outline(comparison: Comparison) -> Iterator[Part]:
     yield from _synthetic_parts(comparison.synthetic_input)
     yield from _run_parts(comparison)
     yield Heading("Do both runs do the same work?")
-    yield Bullets(tuple(check_words(check) for check in parity.checks))
+    yield Bullets(tuple(check_text(check) for check in parity.checks))
     if parity.unavailable is not None:
         yield Paragraph(f"{parity.unavailable.reason} {parity.unavailable.remedy}")
     elif parity.vouched:
-        yield Paragraph(_VOUCHED)
+        yield Paragraph(_SAME_WORK_ASSUMED)
     if sentences := explaining_sentences(comparison):
         yield Heading("What explains the change")
         yield Bullets(sentences)
@@ -273,7 +277,7 @@ def _breakdown_parts(comparison: Comparison) -> Iterator[Part]:
             CATEGORY_NAMES[change.name],
             _time_cell(change.base_ms),
             _time_cell(change.new_ms),
-            change_words(change.change_ms) if change.certain else "by chance",
+            change_text(change.change_ms) if change.certain else "by chance",
             _share_cell(change),
         )
         for change in changed
@@ -296,17 +300,17 @@ def _owner_parts(comparison: Comparison) -> Iterator[Part]:
     yield Heading(f"Change by owner, mean {comparison.per}")
     rows = tuple(
         (
-            OWNER_WORDS[change.name],
+            OWNER_TEXTS[change.name],
             _time_cell(change.base_ms),
             _time_cell(change.new_ms),
-            change_words(change.change_ms),
-            f"{change_words(change.low_ms or 0.0)} to "
-            f"{change_words(change.high_ms or 0.0)}"
+            change_text(change.change_ms),
+            f"{change_text(change.low_ms or 0.0)} to "
+            f"{change_text(change.high_ms or 0.0)}"
             if change.certain
             else "by chance",
             _share_cell(change),
         )
-        for change in comparison.owners[:_MOST_ROWS]
+        for change in comparison.owners[:_MAX_ROWS]
     )
     header = ("owner", "base", "new", "change", "95 % interval", "share of change")
     yield Table(header, rows)
@@ -326,19 +330,17 @@ def _change_parts(
         return
     base_ms = 0.0 if comparison.step_time is None else comparison.step_time.base_ms
     relevant = [
-        change
-        for change in changes
-        if abs(change.change_ms) >= LEAST_SHARE * base_ms > 0
+        change for change in changes if abs(change.change_ms) >= MIN_SHARE * base_ms > 0
     ]
     if not relevant:
         return
     yield Heading(f"{title}, mean {comparison.per}")
-    rows = tuple(_change_row(change, what) for change in relevant[:_MOST_ROWS])
+    rows = tuple(_change_row(change, what) for change in relevant[:_MAX_ROWS])
     more_columns = ("runs",) if what == "kernel" else ()
     header = (what, "base", "new", "change", "share of change", *more_columns)
     yield Table(header, rows)
     left = sum(bool(change.change_ms) for change in changes) - min(
-        len(relevant), _MOST_ROWS
+        len(relevant), _MAX_ROWS
     )
     if left:
         yield Paragraph(f"--format json lists {left} smaller changes.")
@@ -351,7 +353,7 @@ def _change_row(change: Change, what: str) -> tuple[str, ...]:
         f"{change.name}{side}",
         "new" if change.base_ms is None else ms(change.base_ms),
         "gone" if change.new_ms is None else ms(change.new_ms),
-        change_words(change.change_ms),
+        change_text(change.change_ms),
         _share_cell(change),
     )
     if what != "kernel":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.catalogue import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_TEXTS
 from stepscope.advice.explanation import GAIN_FIELD
 from stepscope.patterns import Pattern
 from stepscope.report.outline.parts import (
@@ -17,18 +17,18 @@ from stepscope.report.outline.parts import (
     outlined,
 )
 from stepscope.report.words.findings import (
-    cause_words,
-    evidence_words,
+    causes_text,
+    evidence_basis_text,
+    evidence_text,
     finding_headline,
-    gain_words,
-    limit_words,
+    gain_text,
+    limit_text,
     number_rows,
-    number_words,
+    number_text,
     part_shares,
     pattern_sentence,
-    standing_words,
 )
-from stepscope.report.words.names import join_words
+from stepscope.report.words.names import join_phrases
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from stepscope.report.outline.parts import Part
 
 #: Maximum number of rows in a table of the critical path; minimum percentage of each.
-_MOST_ON_PATH: Final = 6
-_LEAST_ON_PATH: Final = 0.5
+_MAX_PATH_ROWS: Final = 6
+_MIN_PATH_PERCENT: Final = 0.5
 #: Maximum length of a text value; names of C++ template kernels can be very long.
-_LONGEST: Final = 60
+_MAX_CELL_LENGTH: Final = 60
 _NAMELESS: Final = "unnamed"
 _FLAGS: Final = {
     "unrecorded": "Windows without a record of their work, or of the device work that "
@@ -76,18 +76,17 @@ def _verdict_parts(explained: Explanation) -> Iterator[Part]:
     finding = explained.finding
     severity = f", {finding.severity}" if finding.status == "fail" else ""
     status = finding.status.replace("_", " ")
-    verdict = f"{status}{severity} ({standing_words(finding)})"
+    verdict = f"{status}{severity} ({evidence_basis_text(finding)})"
     place = f"Stage {finding.stage} of the checklist: {explained.stage}."
     sentences = [f"Verdict: {verdict}. {place}"]
     limit = finding.threshold
     if limit is not None:
         sentences.append(
-            f"Threshold: {limit_words(limit)} (source: {limit.source}): "
-            f"{limit.meaning}."
+            f"Threshold: {limit_text(limit)} (source: {limit.source}): {limit.meaning}."
         )
     for label, text in (
         ("Pattern", pattern_sentence(finding)),
-        ("Causes", cause_words(finding)),
+        ("Causes", causes_text(finding)),
         ("Largest parts", part_shares(finding)),
         ("Gain", _gain_with_basis(finding)),
         ("To confirm", finding.confirm),
@@ -96,7 +95,7 @@ def _verdict_parts(explained: Explanation) -> Iterator[Part]:
         if text:
             sentences.append(f"{label}: {text}")
     if finding.explained_by:
-        explaining = join_words(finding.explained_by)
+        explaining = join_phrases(finding.explained_by)
         sentences.append(f"The same time is explained in more detail by {explaining}.")
     if finding.unavailable is not None and finding.unavailable.remedy:
         sentences.append(f"To find out: {finding.unavailable.remedy}")
@@ -104,7 +103,7 @@ def _verdict_parts(explained: Explanation) -> Iterator[Part]:
 
 
 def _gain_with_basis(finding: Finding) -> str | None:
-    saving, text = finding.saving_ms, gain_words(finding)
+    saving, text = finding.saving_ms, gain_text(finding)
     if saving is None or text is None:
         return None
     basis = (
@@ -141,7 +140,11 @@ def _value_cell(name: str, value: float | str | None) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
+        return (
+            value
+            if len(value) <= _MAX_CELL_LENGTH
+            else f"{value[: _MAX_CELL_LENGTH - 1]}…"
+        )
     # `_ps` can end any part of a dotted name, or the word before a blank.
     if any(part.split(" ")[0].endswith("_ps") for part in name.split(".")):
         return duration_text(value)
@@ -155,7 +158,7 @@ def _evidence_parts(finding: Finding) -> Iterator[Part]:
     yield Bullets(
         tuple(
             f"{span.host}{'' if span.device is None else f', device {span.device}'}: "
-            f"{evidence_words(span)}"
+            f"{evidence_text(span)}"
             for span in finding.evidence
         )
     )
@@ -180,7 +183,7 @@ def _critical_path_parts(explained: Explanation) -> Iterator[Part]:
     steps = "step" if path.steps == 1 else "steps"
     yield Paragraph(
         f"Mean of {path.steps} {steps} on {path.host}. Starts that no dependency "
-        f"explains: {number_words(path.unexplained_percent, 'percent')}."
+        f"explains: {number_text(path.unexplained_percent, 'percent')}."
     )
     for what, shares in (
         ("owner", path.owners),
@@ -191,14 +194,14 @@ def _critical_path_parts(explained: Explanation) -> Iterator[Part]:
             (
                 _NAMELESS
                 if share.name is None
-                else OWNER_WORDS.get(share.name, share.name)
+                else OWNER_TEXTS.get(share.name, share.name)
                 if what == "owner"
                 else share.name,
-                number_words(share.ms, "ms"),
-                number_words(share.percent, "percent"),
+                number_text(share.ms, "ms"),
+                number_text(share.percent, "percent"),
             )
-            for share in shares[:_MOST_ON_PATH]
-            if share.percent >= _LEAST_ON_PATH
+            for share in shares[:_MAX_PATH_ROWS]
+            if share.percent >= _MIN_PATH_PERCENT
         )
         yield Table((what, "of a step", "share"), rows)
 

@@ -19,16 +19,16 @@ from stepscope.report.outline.tools import memory_gaps
 from stepscope.report.words.checks import stage_line
 from stepscope.report.words.findings import (
     UNCALIBRATED,
-    cause_words,
-    evidence_words,
+    causes_text,
+    evidence_basis_text,
+    evidence_text,
     finding_headline,
     fitting_actions,
-    gain_words,
+    gain_text,
     part_shares,
     sort_by_urgency,
-    standing_words,
 )
-from stepscope.report.words.names import as_sentence, join_words
+from stepscope.report.words.names import as_sentence, join_phrases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,12 +54,12 @@ _STAGE_MARKS: Final[dict[Status, tuple[str, Role]]] = {
     "not_applicable": ("–", "dim"),
 }
 #: Maximum number of points on missing data; further points are only counted.
-_MOST: Final = 5
+_MAX_POINTS: Final = 5
 #: Maximum number of reasons and of check names in one point; the JSON has all.
-_MOST_REASONS: Final = 2
-_MOST_NAMES: Final = 4
+_MAX_REASONS: Final = 2
+_MAX_NAMES: Final = 4
 #: Maximum number of hosts that a doubt names.
-_MOST_HOSTS: Final = 2
+_MAX_HOSTS: Final = 2
 #: Checks of memory that a framework manages. Without a device that memory is the
 #: host's, and no step waits for it.
 _ON_MEMORY: Final = frozenset({"mem.peak", "mem.fragmentation", "mem.leak", "mem.oom"})
@@ -71,7 +71,7 @@ _HAVE_STAGES: Final = frozenset({"TensorFlow", "PyTorch"})
 #: Codes of values that need a device; the breakdown already reports the missing device.
 _NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
 #: Number of the checklist's stage on several devices.
-_SEVERAL: Final = 8
+_STAGE_OF_SEVERAL_DEVICES: Final = 8
 #: Prefix of checks that need each kernel to be measured separately, which is worth the
 #: effort only if kernels bound the step.
 _OF_KERNELS: Final = "kernel."
@@ -106,22 +106,20 @@ def _failing_parts(
     yield Check(*_MARKS[finding.severity], finding.id, finding.title)
     yield Paragraph(finding_headline(finding), indent=4)
     labelled = {
-        "causes": cause_words(finding),
+        "causes": causes_text(finding),
         "parts": part_shares(finding),
-        "gain": gain_words(finding),
-        "basis": standing_words(finding),
+        "gain": gain_text(finding),
+        "basis": evidence_basis_text(finding),
     }
     if finding.severity == "info":
         # A note shows only its sentence and its gain; `--explain` shows the rest.
         basis = None if finding.calibrated else UNCALIBRATED
-        labelled = {"gain": gain_words(finding), "basis": basis}
+        labelled = {"gain": gain_text(finding), "basis": basis}
     yield from (Labelled(label, text) for label, text in labelled.items() if text)
     if finding.severity == "info":
         return
     for number, evidence in enumerate(finding.evidence):
-        yield Labelled(
-            "see", evidence_words(evidence), again=number > 0, shortened=True
-        )
+        yield Labelled("see", evidence_text(evidence), again=number > 0, shortened=True)
     for number, action in enumerate(fitting_actions(finding, document.frameworks)):
         framework = "" if action.framework == "any" else f" ({action.framework})"
         yield Labelled("do", f"{action.text}{framework}", again=number > 0)
@@ -132,7 +130,7 @@ def _failing_parts(
         yield Labelled("test", finding.refute)
 
 
-def unseen_parts(document: Document) -> Iterator[Part]:
+def doubt_parts(document: Document) -> Iterator[Part]:
     """Write doubts and remedies that might change the diagnosis; count the rest."""
     doubts = (*document.quality, *result_doubts(document.overview))
     # Errors are already at the top of the page. Several hosts may have the same doubt.
@@ -154,8 +152,8 @@ def unseen_parts(document: Document) -> Iterator[Part]:
         key=lambda checks_of_remedy: _remedy_rank(checks_of_remedy[1], document),
     )
     # Doubts take all points but one, which is for a remedy.
-    doubted = grave[: _MOST - (1 if by_remedy else 0)]
-    shown = by_remedy[: _MOST - len(doubted)]
+    doubted = grave[: _MAX_POINTS - (1 if by_remedy else 0)]
+    shown = by_remedy[: _MAX_POINTS - len(doubted)]
     if doubted:
         points = tuple(_doubt_sentence(same, document) for same in doubted)
         yield Bullets(points, role="warn")
@@ -193,8 +191,8 @@ def _doubt_sentence(same: Sequence[Doubt], document: Document) -> str:
     named = [host_doubt.host for host_doubt in same if host_doubt.host is not None]
     host = ""
     if several and named:
-        few_hosts = len(named) <= _MOST_HOSTS
-        host = f"{join_words(named) if few_hosts else f'{len(named)} hosts'}: "
+        few_hosts = len(named) <= _MAX_HOSTS
+        host = f"{join_phrases(named) if few_hosts else f'{len(named)} hosts'}: "
     remedy = f" {doubt.remedy}" if doubt.remedy else ""
     return f"{host}{as_sentence(doubt.message)}{remedy}"
 
@@ -212,7 +210,10 @@ def _matters_here(finding: Finding, why: Unavailable, document: Document) -> boo
         # The breakdown already says that no device was recorded.
         if why.code in _NO_DEVICE or finding.id in _ON_MEMORY:
             return False
-        if finding.stage == _SEVERAL and len(document.profile.hosts) == 1:
+        if (
+            finding.stage == _STAGE_OF_SEVERAL_DEVICES
+            and len(document.profile.hosts) == 1
+        ):
             return False
     if finding.id == "mem.oom":
         return not frameworks or _NOTES_FAILURES in frameworks
@@ -236,11 +237,11 @@ def _remedy_point(reasons: dict[str, list[str]], remedy: str) -> str:
             for longer in reasons
         )
     ]
-    text = " ".join([*distinct[:_MOST_REASONS], remedy])
-    more = len(names) - _MOST_NAMES
+    text = " ".join([*distinct[:_MAX_REASONS], remedy])
+    more = len(names) - _MAX_NAMES
     if more > 1:
-        return f"{text} ({', '.join(names[:_MOST_NAMES])} and {more} more)"
-    return f"{text} ({join_words(names)})"
+        return f"{text} ({', '.join(names[:_MAX_NAMES])} and {more} more)"
+    return f"{text} ({join_phrases(names)})"
 
 
 def _left_out_sentence(*, checks: int, reasons: int, remarks: int) -> str:
@@ -254,7 +255,7 @@ def _left_out_sentence(*, checks: int, reasons: int, remarks: int) -> str:
         if number
     ]
     sentence = (
-        f"Not listed here: {join_words(counts)}. --format json lists them; stepscope "
+        f"Not listed here: {join_phrases(counts)}. --format json lists them; stepscope "
         "doctor PATH shows which tables were recorded."
     )
     return sentence if counts else ""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.catalogue import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_TEXTS
 from stepscope.derive.facts.evidence import Part
 from stepscope.report.outline import parts
 from stepscope.report.page import cut_middle
 from stepscope.report.words.names import (
-    PART_WORDS,
-    join_words,
-    part_words,
+    PART_PREFIXES,
+    join_phrases,
+    part_text,
     percent,
     plain_name,
 )
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from stepscope.analysis.gaps.result import GapExplanation, NamedPart, OwnedTime
 
 #: Maximum number of owners in a sentence, and the minimum share of each, in percent.
-_MOST_OWNERS: Final = 4
-_LEAST: Final = 1.0
+_MAX_OWNERS: Final = 4
+_MIN_PERCENT: Final = 1.0
 #: Minimum part of an owner's time that its largest named part must have to be named.
-_NAMED: Final = 0.3
+_MIN_NAMED_PART: Final = 0.3
 #: Share of unexplained time, in percent, above which it is mentioned first.
 _NO_ANSWER: Final = 40.0
 _UNEXPLAINED: Final = "unexplained"
 #: Maximum length of a kernel's name in a sentence; some names have hundreds of letters.
-_LONGEST: Final = 60
+_MAX_NAME_LENGTH: Final = 60
 
 
-def gap_words(gap: GapExplanation) -> str:
+def gap_text(gap: GapExplanation) -> str:
     """Write which owners the time of an interval belongs to."""
     sentences = [_lead_sentence(gap)]
     owners = [
         owner
         for owner in gap.owners
-        if owner.owner != _UNEXPLAINED and owner.percent >= _LEAST
+        if owner.owner != _UNEXPLAINED and owner.percent >= _MIN_PERCENT
     ]
     shares = [
-        f"{_owner_words(owner)} {percent(owner.percent)}"
-        for owner in owners[:_MOST_OWNERS]
+        f"{_owner_text(owner)} {percent(owner.percent)}"
+        for owner in owners[:_MAX_OWNERS]
     ]
     unexplained = gap.not_explained_percent
     # Time outside of steps never has an owner and does not count as unexplained.
@@ -56,7 +56,7 @@ def gap_words(gap: GapExplanation) -> str:
         no_answer = None
     if gap.kind == "host" and len(gap.owners) == 1 and not unexplained:
         shares = []
-    order = [f"Owners: {join_words(shares)}." if shares else None, no_answer]
+    order = [f"Owners: {join_phrases(shares)}." if shares else None, no_answer]
     if unexplained > _NO_ANSWER:
         order.reverse()
     sentences += [text for text in order if text]
@@ -76,11 +76,11 @@ def _lead_sentence(gap: GapExplanation) -> str:
     device = f"Device {gap.device}"
     if gap.kind == "gap":
         ends = (
-            f"{word} {cut_middle(plain_name(event.name), _LONGEST)}"
+            f"{word} {cut_middle(plain_name(event.name), _MAX_NAME_LENGTH)}"
             for word, event in (("after", gap.before), ("before", gap.after))
             if event is not None
         )
-        return f"{device} is idle for {long} {join_words([*ends])}".rstrip() + "."
+        return f"{device} is idle for {long} {join_phrases([*ends])}".rstrip() + "."
     first = gap.owners[0] if gap.owners else None
     if gap.kind == "interval":
         subject = "the step threads" if gap.device is None else device.lower()
@@ -88,25 +88,25 @@ def _lead_sentence(gap: GapExplanation) -> str:
     if first is None:
         return f"The interval of {long} is outside of the steps."
     if gap.kind == "busy":
-        owner_text = OWNER_WORDS[first.owner]
+        owner_text = OWNER_TEXTS[first.owner]
         return f"{device} is busy for {long}: {owner_text}."
-    return f"Owner of {long} on the step threads: {_owner_words(first)}."
+    return f"Owner of {long} on the step threads: {_owner_text(first)}."
 
 
-def _owner_words(owned: OwnedTime) -> str:
+def _owner_text(owned: OwnedTime) -> str:
     named = [part for part in owned.parts if part.name is not None]
-    if not named or named[0].ps < _NAMED * owned.ps:
-        return OWNER_WORDS[owned.owner]
-    return f"{OWNER_WORDS[owned.owner]} ({named_words(named[0])})"
+    if not named or named[0].ps < _MIN_NAMED_PART * owned.ps:
+        return OWNER_TEXTS[owned.owner]
+    return f"{OWNER_TEXTS[owned.owner]} ({named_part_text(named[0])})"
 
 
-def named_words(part: NamedPart) -> str:
+def named_part_text(part: NamedPart) -> str:
     """Write a name, with file and line if it is a function."""
     if part.name is None:
         return "unnamed"
-    if part.detail in PART_WORDS:
-        return f"{PART_WORDS[part.detail]} {part.name}"
-    return part_words(
+    if part.detail in PART_PREFIXES:
+        return f"{PART_PREFIXES[part.detail]} {part.name}"
+    return part_text(
         Part(
             name=part.name,
             detail=part.detail,
@@ -118,7 +118,7 @@ def named_words(part: NamedPart) -> str:
     )
 
 
-def where_words(gap: GapExplanation) -> str:
+def interval_position_text(gap: GapExplanation) -> str:
     """Write host, device, step, start and end of an interval."""
     device = "" if gap.device is None else f", device {gap.device}"
     step = "" if gap.step is None else f", step {gap.step}"
@@ -130,16 +130,16 @@ def where_words(gap: GapExplanation) -> str:
 
 
 #: Maximum number of names under an owner; minimum percentage of the interval.
-_MOST_NAMES: Final = 4
-_LEAST_LISTED: Final = 0.5
-_MOST_WORK: Final = 10
+_MAX_NAMES: Final = 4
+_MIN_LISTED_PERCENT: Final = 0.5
+_MAX_HOST_ROWS: Final = 10
 
 
 @parts.outlined
 def gap_outline(gap: GapExplanation) -> Iterator[parts.Part]:
     """Write the sentence, then the owners by name, then the host's other work."""
-    yield parts.Heading(where_words(gap), 1)
-    yield parts.Paragraph(gap_words(gap), strong=True)
+    yield parts.Heading(interval_position_text(gap), 1)
+    yield parts.Paragraph(gap_text(gap), strong=True)
     yield from _owner_parts(gap)
     rows = tuple(
         (
@@ -148,7 +148,7 @@ def gap_outline(gap: GapExplanation) -> Iterator[parts.Part]:
             duration_text(event.ps),
             percent(event.percent),
         )
-        for event in gap.meanwhile[:_MOST_WORK]
+        for event in gap.meanwhile[:_MAX_HOST_ROWS]
     )
     if rows:
         yield parts.Heading("What the host's threads did meanwhile")
@@ -167,13 +167,17 @@ def _owner_parts(gap: GapExplanation) -> Iterator[parts.Part]:
     rows = []
     for owned in gap.owners:
         rows.append(
-            (OWNER_WORDS[owned.owner], duration_text(owned.ps), percent(owned.percent))
+            (OWNER_TEXTS[owned.owner], duration_text(owned.ps), percent(owned.percent))
         )
         named = [part for part in owned.parts if part.name is not None]
         rows += [
-            (f"  {named_words(part)}", duration_text(part.ps), percent(part.percent))
-            for part in named[:_MOST_NAMES]
-            if part.percent >= _LEAST_LISTED
+            (
+                f"  {named_part_text(part)}",
+                duration_text(part.ps),
+                percent(part.percent),
+            )
+            for part in named[:_MAX_NAMES]
+            if part.percent >= _MIN_LISTED_PERCENT
         ]
     if rows:
         yield parts.Heading("Owners of the time")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.outline.parts import Bullets, Heading, Paragraph, outlined
-from stepscope.report.words.names import join_words, ms, range_ms
+from stepscope.report.words.names import join_phrases, ms, range_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from stepscope.compare.promises import Outcome
-    from stepscope.compare.store import Answer
+    from stepscope.compare.store import RunOutcomes
     from stepscope.report.outline.parts import Part
 
-_KEPT: Final = {
+_VERDICT_TEXTS: Final = {
     "inside": "as promised",
     "below": "less than promised",
     "above": "more than promised",
@@ -32,16 +32,16 @@ def promise_lines(
         reasons: Whether to write why runs are not comparable.
     """
     for outcome in outcomes:
-        what = join_words(list(outcome.findings))
+        what = join_phrases(list(outcome.findings))
         together = " together" if len(outcome.findings) > 1 else ""
         size = f"{range_ms(outcome.low_ms, outcome.high_ms)} a {per}"
         if not outcome.high_ms:
             size = "no gain by itself"
         promised = f"{size} promised{together}"
-        yield f"{what}: {promised}; {_outcome_words(outcome, reasons=reasons)}"
+        yield f"{what}: {promised}; {_outcome_text(outcome, reasons=reasons)}"
 
 
-def _outcome_words(outcome: Outcome, *, reasons: bool) -> str:
+def _outcome_text(outcome: Outcome, *, reasons: bool) -> str:
     measured = ""
     if outcome.measured_ms is not None:
         measured = (
@@ -49,8 +49,8 @@ def _outcome_words(outcome: Outcome, *, reasons: bool) -> str:
             f"{_gain_text(outcome.measured_low_ms or 0.0)} to "
             f"{_gain_text(outcome.measured_high_ms or 0.0)})"
         )
-    if outcome.verdict in _KEPT:
-        return f"{measured}: {_KEPT[outcome.verdict]}."
+    if outcome.verdict in _VERDICT_TEXTS:
+        return f"{measured}: {_VERDICT_TEXTS[outcome.verdict]}."
     if outcome.verdict == "untried":
         return "not tried: the cause still exists."
     if outcome.verdict == "joint":
@@ -64,7 +64,7 @@ def _gain_text(value: float) -> str:
 
 
 @outlined
-def answers_outline(answers: Sequence[Answer], kept_in: str) -> Iterator[Part]:
+def answers_outline(answers: Sequence[RunOutcomes], kept_in: str) -> Iterator[Part]:
     """Write the outcomes of earlier promises, and where this run's are kept."""
     yield Heading("Promises of earlier runs")
     comparable = [answer for answer in answers if answer.outcomes]

@@ -22,9 +22,9 @@ from stepscope.report.page import cut
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
     MODULE,
-    PART_WORDS,
-    SOURCE_WORDS,
-    join_words,
+    PART_PREFIXES,
+    SOURCE_TEXTS,
+    join_phrases,
     ms,
     percent,
     plain_name,
@@ -46,19 +46,19 @@ if TYPE_CHECKING:
     Summary = OverviewPageResult | StepSummary
 
 #: Minimum share of the step, in percent, of a category whose owners are listed.
-_TOLD_PERCENT: Final = 1.0
+_MIN_DIVIDED_PERCENT: Final = 1.0
 #: Minimum share of the step, in percent, of a named part of a category.
-_NAMED_PERCENT: Final = 5.0
+_MIN_NAMED_PERCENT: Final = 5.0
 #: Minimum share of the step, in percent, of an owner that is listed.
-_SMALLEST_WRITTEN_PERCENT: Final = 0.1
+_MIN_DISPLAYED_PERCENT: Final = 0.1
 #: Maximum number of named parts of a category.
-_MOST_PARTS: Final = 3
+_MAX_PARTS: Final = 3
 #: Maximum number of step numbers in a list; longer lists are shown as a count.
-_MOST_NUMBERS: Final = 8
+_MAX_STEP_NUMBERS: Final = 8
 #: Minimum number of steps of a host for a sparkline.
-_LEAST_DRAWN: Final = 3
+_MIN_DRAWN_STEPS: Final = 3
 #: Maximum number of hosts with separate bars.
-_MOST_HOSTS: Final = 3
+_MAX_HOSTS: Final = 3
 #: Flags that every recording has; only the page of the tool shows them.
 _USUAL_FLAGS: Final = frozenset({"first"})
 #: Codes of a recording without device activity.
@@ -96,11 +96,11 @@ def where_time_went(document: Document) -> Iterator[Part]:
         yield from _categories_not_recorded(document, overview)
         yield from _naming_advice(document, overview)
         return
-    for host in overview.by_host[:_MOST_HOSTS]:
+    for host in overview.by_host[:_MAX_HOSTS]:
         yield Paragraph(host.host, role="title")
         yield _basis_paragraph(host.summary, host.step_detection)
         yield from _category_bars(host.summary, "time of a step")
-    left = len(overview.by_host) - _MOST_HOSTS
+    left = len(overview.by_host) - _MAX_HOSTS
     if left > 0:
         yield Paragraph(f"{left} more hosts are in the table of hosts", role="dim")
     yield from _categories_not_recorded(document, overview)
@@ -151,7 +151,7 @@ def _category_bars(
             *_owner_shares(summary, name, time),
             *_named_excerpts(name, account, total_ms),
         )
-        if name == "other" and silent >= _SMALLEST_WRITTEN_PERCENT:
+        if name == "other" and silent >= _MIN_DISPLAYED_PERCENT:
             before_copies = Paragraph(
                 f"{percent(silent)} is time before the copy of a batch; its cause was "
                 "not recorded, and the checks count it as input.",
@@ -173,16 +173,16 @@ def _owner_shares(summary: Summary, category: str, time: float) -> Iterator[Para
     }
     known = {name: part for name, part in parts.items() if part}
     total_ms = sum(summary.breakdown_ms.values())
-    if not total_ms or not time or 100 * time / total_ms < _TOLD_PERCENT:
+    if not total_ms or not time or 100 * time / total_ms < _MIN_DIVIDED_PERCENT:
         return
     shares = [
         f"{name} {percent(100 * part / total_ms)}"
         for name, part in sorted(known.items(), key=lambda pair: -pair[1])
-        if 100 * part / total_ms >= _SMALLEST_WRITTEN_PERCENT
+        if 100 * part / total_ms >= _MIN_DISPLAYED_PERCENT
     ]
     # A single part repeats what its category says, except in the category `other`.
     if len(shares) > 1 or (shares and category == "other"):
-        yield Paragraph(f"parts: {join_words(shares)}", role="dim", indent=4)
+        yield Paragraph(f"parts: {join_phrases(shares)}", role="dim", indent=4)
 
 
 def _named_excerpts(
@@ -197,12 +197,12 @@ def _named_excerpts(
             if entry.category == category and part.name is not None:
                 role: Role = "code" if part.function else "plain"
                 ms_by_name[_part_words(part), role] += part.ms
-    largest = sorted(ms_by_name.items(), key=lambda pair: -pair[1])[:_MOST_PARTS]
+    largest = sorted(ms_by_name.items(), key=lambda pair: -pair[1])[:_MAX_PARTS]
     # Functions that a function calls are listed under their own names.
     own: dict[Role, str] = {"code": " self time"}
     for (text, role), time in largest:
         share = 100 * time / total_ms
-        if share >= _NAMED_PERCENT:
+        if share >= _MIN_NAMED_PERCENT:
             yield Excerpt(text, f"{percent(share)}{own.get(role, '')}", role)
 
 
@@ -211,8 +211,8 @@ def _part_words(part: AccountPart) -> str:
     if part.file is not None:
         file = part.file.replace("\\", "/").rpartition("/")[2]
         where = f" ({file})" if part.line is None else f" ({file}:{part.line})"
-    if part.detail in PART_WORDS:
-        return f"{PART_WORDS[part.detail]} {part.name}"
+    if part.detail in PART_PREFIXES:
+        return f"{PART_PREFIXES[part.detail]} {part.name}"
     detail = "" if part.detail is None else f", most of it in {part.detail}"
     name = "top level" if part.name == MODULE else plain_name(part.name or "")
     return f"{name}{where}{detail}"
@@ -264,7 +264,7 @@ def _naming_advice(
     )
     total_ms = sum(overview.breakdown_ms.values())
     unknown = overview.breakdown_detail_ms.get("unexplained") or 0.0
-    if has_advice or 100 * unknown < _NAMED_PERCENT * total_ms or not total_ms:
+    if has_advice or 100 * unknown < _MIN_NAMED_PERCENT * total_ms or not total_ms:
         return
     functions = any(
         part.file is not None
@@ -308,7 +308,7 @@ def step_parts(document: Document) -> Iterator[Part]:
             commands = Remedy.MARK_EACH_STEP.commands_for(document.frameworks)
             yield from map(Code, commands)
         return
-    source = SOURCE_WORDS.get(detection.source, detection.source)
+    source = SOURCE_TEXTS.get(detection.source, detection.source)
     yield Paragraph(
         f"{len(overview.steps)} steps, {source} (confidence {detection.confidence:.2f})"
     )
@@ -318,7 +318,7 @@ def step_parts(document: Document) -> Iterator[Part]:
         durations = tuple(
             step.duration_ms for step in overview.steps if step.host == host
         )
-        if len(durations) >= _LEAST_DRAWN:
+        if len(durations) >= _MIN_DRAWN_STEPS:
             yield Series(f"{host}: " if several else "", durations)
     if special := _special_steps(overview):
         yield Paragraph(" · ".join(special), role="dim")
@@ -334,7 +334,7 @@ def _special_steps(overview: OverviewPageResult) -> list[str]:
     texts = []
     for flag, numbers in numbers_by_flag.items():
         listed = f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
-        if len(numbers) > _MOST_NUMBERS:
+        if len(numbers) > _MAX_STEP_NUMBERS:
             listed = f"{len(numbers)} steps"
         texts.append(f"{flag.replace('_', ' ')}: {listed}")
     return texts

@@ -21,7 +21,7 @@ from stepscope.report.words.names import (
     INPUT_CATEGORY_NAMES,
     WORKER_STATES,
     as_sentence,
-    join_words,
+    join_phrases,
     ms,
     percent,
     us,
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 _WAITED_FOR: Final = "waiting_for_workers"
 #: Maximum number of functions of worker processes.
-_MOST_FUNCTIONS: Final = 8
+_MAX_FUNCTIONS: Final = 8
 #: Verdicts that this section reports; findings report the other verdicts.
 _BOUND: Final = frozenset({"moderately_input_bound", "highly_input_bound"})
-_MOST_MEMORIES: Final = 8
+_MAX_MEMORIES: Final = 8
 #: Maximum number of program lines for each memory.
-_MOST_LINES: Final = 3
+_MAX_LINES: Final = 3
 _MEMORIES: Final[tuple[TableColumn, ...]] = (
     ("memory", "memory_id", text_cell),
     ("peak", "peak_bytes", known(bytes_text)),
@@ -75,7 +75,7 @@ _KERNELS: Final[tuple[TableColumn, ...]] = (
     ("of all kernels", "device_time_percent", percent_cell),
 )
 #: Maximum number of rows in the tables of ops and of kernels.
-_MOST_ROWS: Final = 5
+_MAX_ROWS: Final = 5
 _ONE_OP: Final = (
     "Details of one op, with the cause of its time: "
     "stepscope show framework_op_stats PATH --op NAME"
@@ -121,7 +121,7 @@ def _host_work_parts(result: InputPipelineResult) -> Iterator[Part]:
     yield Paragraph(label, role="dim")
     yield Bars(tuple(bars), "time")
     if not_recorded:
-        yield Paragraph(f"Not recorded: {join_words(not_recorded)}.", role="dim")
+        yield Paragraph(f"Not recorded: {join_phrases(not_recorded)}.", role="dim")
 
 
 def _worker_paragraphs(result: InputPipelineResult) -> Iterator[Paragraph]:
@@ -138,13 +138,13 @@ def _worker_paragraphs(result: InputPipelineResult) -> Iterator[Paragraph]:
         f"Time of the worker processes ({workers} sampled) while steps run:",
         role="dim",
     )
-    for row in rows.head(_MOST_FUNCTIONS).iter_rows(named=True):
+    for row in rows.head(_MAX_FUNCTIONS).iter_rows(named=True):
         where = f" on {row['host']}" if several else ""
         share = f"{percent(row['time_percent']):>7}"
-        yield Paragraph(f"{share}  {_done_by_worker(row)}{where}", indent=4)
+        yield Paragraph(f"{share}  {_worker_activity_text(row)}{where}", indent=4)
 
 
-def _done_by_worker(row: dict[str, Any]) -> str:
+def _worker_activity_text(row: dict[str, Any]) -> str:
     if row["function"] is None:
         return WORKER_STATES[row["state"]]
     file = PurePath((row["file"] or "").replace("\\", "/")).name
@@ -206,7 +206,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
     if isinstance(result, Unavailable):
         return
     instant = all(memory.level == "one_instant" for memory in result.memories.values())
-    shown = result.rows.head(_MOST_MEMORIES)
+    shown = result.rows.head(_MAX_MEMORIES)
     yield table_of_rows(shown, _AT_ONE_INSTANT if instant else _MEMORIES)
     left = result.rows.height - shown.height
     if left:
@@ -214,7 +214,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
     # Memories that hold the same allocations are written once.
     holding: dict[tuple[str, ...], list[str]] = {}
     for name, memory in result.memories.items():
-        known = memory.lines.drop_nulls("source").head(_MOST_LINES)
+        known = memory.lines.drop_nulls("source").head(_MAX_LINES)
         columns = known.select("allocation_bytes", "share_percent", "source")
         held = tuple(
             f"{bytes_text(size)}"
@@ -284,7 +284,7 @@ def top_ops(document: Document) -> Iterator[Part]:
     rows = result.rows
     device = rows.filter(pl.col("host_or_device") == "Device")
     side, chosen = ("device", device) if device.height else ("host", rows)
-    top = chosen.sort("total_self_time_us", descending=True).head(_MOST_ROWS)
+    top = chosen.sort("total_self_time_us", descending=True).head(_MAX_ROWS)
     if top.is_empty():
         yield Paragraph("No op was recorded.")
         return
@@ -312,7 +312,7 @@ def top_kernels(document: Document) -> Iterator[Part]:
     if result.by_kernel.is_empty():
         yield Paragraph("No kernel was recorded.")
         return
-    yield table_of_rows(result.by_kernel.head(_MOST_ROWS), _KERNELS)
+    yield table_of_rows(result.by_kernel.head(_MAX_ROWS), _KERNELS)
 
 
 def top_annotations(document: Document) -> Iterator[Part]:

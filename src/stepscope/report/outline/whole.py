@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, NSIGHT, Remedy
-from stepscope.report.outline.findings import checklist_parts, unseen_parts
+from stepscope.report.outline.findings import checklist_parts, doubt_parts
 from stepscope.report.outline.parts import (
     Break,
     Bullets,
@@ -28,7 +28,7 @@ from stepscope.report.outline.tools import (
     top_kernels,
     top_ops,
 )
-from stepscope.report.words.checks import most_valuable, together_words
+from stepscope.report.words.checks import joint_gain_text, most_valuable_findings
 from stepscope.report.words.names import STEP_TIME, as_sentence, percent, time_heading
 from stepscope.unavailable import Unavailable
 
@@ -42,20 +42,20 @@ if TYPE_CHECKING:
     #: Heading and parts; a section without parts is left out.
     Section = tuple[str, Callable[[Document], Iterable[Part]]]
 
-_MOST_HOSTS: Final = 4
+_MAX_HOSTS: Final = 4
 #: Remedy that applies only to the tracers of frameworks.
 _OF_FRAMEWORKS: Final = Remedy.FIND_CUPTI
 #: Shares from this percentage on are written as 100 %.
-_ALL: Final = 99.95
+_MIN_WHOLE_PERCENT: Final = 99.95
 #: Minimum percentage of device time with a known share of the peak rate.
-_LEAST: Final = 25.0
+_MIN_COVERED_PERCENT: Final = 25.0
 
 
 def _header_parts(document: Document) -> Iterator[Part]:
     profile = document.profile
-    named = ", ".join(profile.hosts[:_MOST_HOSTS])
+    named = ", ".join(profile.hosts[:_MAX_HOSTS])
     count = len(profile.hosts)
-    more = f" and {count - _MOST_HOSTS} more" if count > _MOST_HOSTS else ""
+    more = f" and {count - _MAX_HOSTS} more" if count > _MAX_HOSTS else ""
     hosts = f"host {named}" if count == 1 else f"{count} hosts: {named}{more}"
     ranks = ""
     if profile.processes is not None and profile.processes > count:
@@ -63,12 +63,12 @@ def _header_parts(document: Document) -> Iterator[Part]:
         ranks = f"{count} of {profile.processes} ranks"
         if len(known) == 1:
             ranks = f"rank {known[0]} of {profile.processes}"
-    facts = " · ".join(filter(None, (hosts, ranks, _device_words(document))))
+    facts = " · ".join(filter(None, (hosts, ranks, _devices_text(document))))
     yield Title(profile.run)
     yield Paragraph(facts, role="dim", indent=0)
 
 
-def _device_words(document: Document) -> str:
+def _devices_text(document: Document) -> str:
     devices = document.profile.devices
     used = [device for device in devices if device.activities]
     if document.not_understood is not None and not used:
@@ -138,10 +138,10 @@ def _silent_device(document: Document) -> Iterator[Part]:
 
 def _verdict_parts(document: Document) -> Iterator[Part]:
     yield Paragraph(document.headline.text, strong=True)
-    context = hardware_words(document)
+    context = hardware_text(document)
     if context is not None:
         yield Paragraph(context, role="dim", indent=0)
-    valuable = most_valuable(
+    valuable = most_valuable_findings(
         document.findings,
         first=document.headline.finding,
         frameworks=document.frameworks,
@@ -150,7 +150,7 @@ def _verdict_parts(document: Document) -> Iterator[Part]:
         yield Paragraph(
             f"{advised.label} ({advised.finding}): {advised.text}", indent=0
         )
-    joint = together_words(document.together)
+    joint = joint_gain_text(document.together)
     if valuable and joint is not None:
         yield Paragraph(joint, indent=0)
     unsure = sum(finding.status == "cannot_tell" for finding in document.findings)
@@ -172,7 +172,7 @@ def _device_name(device: Device, document: Document) -> str:
     return next(types, None) or device.type
 
 
-def hardware_words(document: Document) -> str | None:
+def hardware_text(document: Document) -> str | None:
     """Write the hardware of a run and how much of it was used; None if unknown."""
     hardware = document.hardware
     used = [device for device in document.profile.devices if device.activities]
@@ -181,10 +181,16 @@ def hardware_words(document: Document) -> str | None:
     if hardware.cores is not None:
         parts.append(f"{hardware.cores} {'core' if hardware.cores == 1 else 'cores'}")
     covered = hardware.peak_covered_percent
-    if hardware.peak_percent is not None and covered is not None and covered >= _LEAST:
+    if (
+        hardware.peak_percent is not None
+        and covered is not None
+        and covered >= _MIN_COVERED_PERCENT
+    ):
         possessive = "its" if len(used) == 1 else "their"
         known = (
-            "" if covered >= _ALL else f" (known for {percent(covered)} of the time)"
+            ""
+            if covered >= _MIN_WHOLE_PERCENT
+            else f" (known for {percent(covered)} of the time)"
         )
         parts.append(
             f"{possessive} kernels reach {percent(hardware.peak_percent)} of the peak "
@@ -216,7 +222,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
     ("Top ops", top_ops),
     ("Top kernels", top_kernels),
     ("Time per annotation", top_annotations),
-    ("What could not be seen", unseen_parts),
+    ("What could not be seen", doubt_parts),
 )
 #: Sections that would only repeat one reason if a file has no times at all.
 _OF_TIMES: Final = (STEP_TIME, "Findings", "Top ops")

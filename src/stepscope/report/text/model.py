@@ -16,7 +16,7 @@ from stepscope.report.outline.cells import (
     us_cell,
 )
 from stepscope.report.outline.parts import Break, Heading, Paragraph, Table, outlined
-from stepscope.report.to_table import MOST_ROWS
+from stepscope.report.to_table import MAX_ROWS
 from stepscope.report.words.names import us
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ _FUNCTIONS: Final = (
     "A line with a function has the times of the whole function: the recording does "
     "not show which of its lines ran. Lines without a function come from ops."
 )
-_SEEN: Final = (
+_SAMPLED_LINES_NOTE: Final = (
     "Times of lines in functions come from stack samples: the time of a line without "
     "a call is added to the next line that has a call or ends a loop."
 )
-_BOTH: Final = (
+_MIXED_LINES_NOTE: Final = (
     "The lines of some functions were not recorded: if exact is false (--format csv), "
     "the times are those of the whole function."
 )
@@ -73,7 +73,7 @@ _CLOCK: Final = (
     "total and self are host times of a range, with and without the ranges inside it; "
     "device is the time of the device work that the range launched."
 )
-_OUTSIDE: Final = "unannotated_device_us"
+_UNANNOTATED: Final = "unannotated_device_us"
 #: Fields of the result that belong to one view each.
 _OF_VIEWS: Final = frozenset({"scope", "graph", "op", "code", _LINES, _RANGES})
 _THOUSANDS: Final = (" ", " k", " M", " G", " T", " P", " E")
@@ -88,12 +88,12 @@ def view_outline(
     """Write the tree of one view, then the names of the other tables of the result."""
     rows: pl.DataFrame = getattr(result, view)
     shown = rows
-    if rows.height > MOST_ROWS and "total_us" in rows.columns:
+    if rows.height > MAX_ROWS and "total_us" in rows.columns:
         # A parent takes as long as its child, so parents of shown nodes are shown.
         by_time = rows.sort(
             "total_us", "id", descending=[True, False], maintain_order=True
         )
-        shown = by_time.head(MOST_ROWS).sort("id")
+        shown = by_time.head(MAX_ROWS).sort("id")
     headings = _OF_LINES if view == _LINES else _HEADINGS
     columns = [
         name
@@ -113,7 +113,7 @@ def view_outline(
     )
     yield Break()
     yield from map(Paragraph, _view_notes(result, rows, view=view, others=others))
-    hidden = _OF_VIEWS - {view} | ({_OUTSIDE} if view != _RANGES else set())
+    hidden = _OF_VIEWS - {view} | ({_UNANNOTATED} if view != _RANGES else set())
     yield from reason_parts(
         [entry for entry in result.missing if entry.field.split(".")[0] not in hidden]
     )
@@ -164,11 +164,11 @@ def _view_notes(
     notes = []
     if not rows.height:
         notes.append("These options select no node.")
-    if rows.height > MOST_ROWS:
+    if rows.height > MAX_ROWS:
         costly = "total_us" in rows.columns or view == _LINES
         which = "costliest" if costly else "first"
         notes.append(
-            f"These are the {MOST_ROWS} {which} of {rows.height:,} nodes. Other nodes: "
+            f"These are the {MAX_ROWS} {which} of {rows.height:,} nodes. Other nodes: "
             f"{'' if view == _LINES else '--max-depth and '}--min-micros; all nodes: "
             "--format csv."
         )
@@ -182,8 +182,8 @@ def _view_notes(
     if view == _LINES:
         exact = set(rows.drop_nulls("function")["exact"])
         notes += [_FUNCTIONS] if exact == {False} else []
-        notes += [_SEEN] if True in exact else []
-        notes += [_BOTH] if exact == {True, False} else []
+        notes += [_SAMPLED_LINES_NOTE] if True in exact else []
+        notes += [_MIXED_LINES_NOTE] if exact == {True, False} else []
     if view == _RANGES:
         notes.append(_CLOCK)
         if outside := result.unannotated_device_us:
@@ -197,7 +197,7 @@ def _view_notes(
 
 
 #: Maximum number of rows of each table on the page.
-_SHOWN: Final = 10
+_MAX_ROWS: Final = 10
 _OF_ANNOTATION: Final = frozenset(
     {"annotation", "detail", "hosts", "unannotated_device_us"}
 )
@@ -260,7 +260,7 @@ def annotation_outline(
     ):
         if rows is not None and not rows.is_empty():
             yield Heading(heading)
-            yield table_of_rows(rows.head(_SHOWN), columns)
+            yield table_of_rows(rows.head(_MAX_ROWS), columns)
     yield Break()
     names = [name for name in others if name.startswith("detail.")]
     yield Paragraph(f"Full tables (--table NAME): {', '.join(['annotation', *names])}.")

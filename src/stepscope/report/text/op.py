@@ -17,7 +17,7 @@ from stepscope.report.outline.cells import (
 )
 from stepscope.report.outline.parts import Break, Heading, Paragraph, Table, outlined
 from stepscope.report.page import bar
-from stepscope.report.words.names import FILL_WORDS, percent, us
+from stepscope.report.words.names import FILL_TEXTS, percent, us
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepscope.report.outline.cells import TableColumn
     from stepscope.report.outline.parts import Part
 
-_SHOWN: Final = 10
+_MAX_ROWS: Final = 10
 _BAR: Final = 30
 #: Tables of the result that the page names for `--table`.
 _TABLES: Final = ("rows", "calls", "kernels", "copies", "launches", "shapes")
@@ -71,7 +71,7 @@ _KERNELS: Final[tuple[TableColumn, ...]] = (
     ("runs", "occurrences", count_cell),
     ("total", "total_us", us),
     ("mean", "avg_us", us),
-    ("fills", "fill", lambda fill: FILL_WORDS.get(fill, UNKNOWN)),
+    ("fills", "fill", lambda fill: FILL_TEXTS.get(fill, UNKNOWN)),
     ("grid", "grid_dim", text_cell),
     ("block", "block_dim", text_cell),
     ("regs", "registers", count_cell),
@@ -214,10 +214,10 @@ def _costliest_rows(
 ) -> Iterator[Part]:
     if rows is None or rows.is_empty():
         return
-    shown = rows.head(_SHOWN)
+    shown = rows.head(_MAX_ROWS)
     table = table_of_rows(shown, columns, left=frozenset(left), expendable=expendable)
     yield table.without_unknown()
-    yield from _rest_note(rows.height)
+    yield from _rows_not_shown_note(rows.height)
 
 
 def _call_rows(result: OpDetailResult) -> Iterator[Part]:
@@ -236,7 +236,7 @@ def _call_rows(result: OpDetailResult) -> Iterator[Part]:
             *(count_cell(row[name]) for name in ("launches", "kernels", "copies")),
             bytes_cell(row["copy_bytes"]),
         )
-        for row in result.calls.head(_SHOWN).iter_rows(named=True)
+        for row in result.calls.head(_MAX_ROWS).iter_rows(named=True)
     )
     header = (
         *("longest first", "host" if hosts else "step", "at ms", "on host"),
@@ -245,9 +245,9 @@ def _call_rows(result: OpDetailResult) -> Iterator[Part]:
     expendable = ("copied", "launches", "copies", "at ms", "kernels")
     if rows:
         yield Table(header, rows, expendable=expendable).without_unknown()
-    yield from _rest_note(result.call_count or 0)
+    yield from _rows_not_shown_note(result.call_count or 0)
 
 
-def _rest_note(count: int) -> Iterator[Part]:
-    if count > _SHOWN:
-        yield Paragraph(f"{count - _SHOWN:,} of {count:,} rows are not shown.")
+def _rows_not_shown_note(count: int) -> Iterator[Part]:
+    if count > _MAX_ROWS:
+        yield Paragraph(f"{count - _MAX_ROWS:,} of {count:,} rows are not shown.")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.report.outline.cells import UNKNOWN, ms_cell, reason_parts
 from stepscope.report.outline.parts import Break, Paragraph, Table, outlined
-from stepscope.report.to_table import MOST_ROWS
-from stepscope.report.words.names import CATEGORY_NAMES, CLOCK_WORDS, percent, us
-from stepscope.report.words.pages import slowest_words, worker_name
+from stepscope.report.to_table import MAX_ROWS
+from stepscope.report.words.names import CATEGORY_NAMES, CLOCK_TEXTS, percent, us
+from stepscope.report.words.pages import slowest_worker_texts, worker_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ def pod_outline(
     yield Break()
     for message in (*doubts, *(note.message for note in result.quality)):
         yield Paragraph(message, role="warn")
-    head, because = slowest_words(result)
+    head, because = slowest_worker_texts(result)
     if result.slowest is not None:
         yield Paragraph(head, role="heading")
         yield Paragraph(because)
@@ -64,14 +64,14 @@ def pod_outline(
         yield Paragraph(head)
     yield Paragraph(_clock_sentence(result))
     yield Break()
-    yield _worker_table(result.workers[:MOST_ROWS])
+    yield _worker_table(result.workers[:MAX_ROWS])
     # A page of text puts a blank line between two tables.
-    yield _breakdown_table(result.workers[:MOST_ROWS])
+    yield _breakdown_table(result.workers[:MAX_ROWS])
     yield Break()
     notes = ["Times are means per step."]
-    if len(result.workers) > MOST_ROWS:
+    if len(result.workers) > MAX_ROWS:
         notes.append(
-            f"{len(result.workers) - MOST_ROWS:,} of {len(result.workers):,} workers "
+            f"{len(result.workers) - MAX_ROWS:,} of {len(result.workers):,} workers "
             "are not shown; --format csv has all."
         )
     notes.append(f"Full tables (--table NAME): {', '.join(others)}.")
@@ -87,10 +87,10 @@ def _clock_sentence(result: PodViewerResult) -> str:
     sources = {clock.source for clock in result.clocks} - {"reference"}
     for source in ("none", "steps", "recorded"):
         if source in sources:
-            return f"{len(result.clocks)} hosts. {CLOCK_WORDS[source]}."
+            return f"{len(result.clocks)} hosts. {CLOCK_TEXTS[source]}."
     doubt = max(clock.doubt_us or 0.0 for clock in result.clocks)
     return (
-        f"{len(result.clocks)} hosts. {CLOCK_WORDS['collectives']}, "
+        f"{len(result.clocks)} hosts. {CLOCK_TEXTS['collectives']}, "
         f"to within {us(doubt)}."
     )
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.catalogue import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_TEXTS
 from stepscope.advice.headline import findings_by_cost
 from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
 from stepscope.report.words.findings import (
     fitting_actions,
-    gain_words,
+    gain_text,
     lead_sentence,
-    saving_words,
+    saving_text,
 )
-from stepscope.report.words.names import join_words, percent
+from stepscope.report.words.names import join_phrases, percent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.advice.replayed import Together
 
 #: Severity of a failed check → words for one and for several.
-_SEVERITY_WORDS: Final[dict[Severity, tuple[str, str]]] = {
+_SEVERITY_NAMES: Final[dict[Severity, tuple[str, str]]] = {
     "critical": ("critical", "critical"),
     "warn": ("warning", "warnings"),
     "info": ("note", "notes"),
@@ -48,7 +48,7 @@ def stage_line(
             counts = Counter(finding.severity for finding in alike)
             parts += [
                 f"{counts[severity]} {word if counts[severity] == 1 else several}"
-                for severity, (word, several) in _SEVERITY_WORDS.items()
+                for severity, (word, several) in _SEVERITY_NAMES.items()
                 if counts[severity]
             ]
             continue
@@ -91,7 +91,7 @@ class Valuable(Frozen, frozen=True, eq=True):
         )
 
 
-def most_valuable(
+def most_valuable_findings(
     findings: Sequence[Finding], *, first: str | None, frameworks: Collection[str]
 ) -> tuple[Valuable, ...]:
     """Return at most three failing findings, the one that may save most first.
@@ -130,7 +130,7 @@ def _make_valuable(
     action = actions[0].text if actions else ""
     if actions and not frameworks and actions[0].framework != "any":
         action = f"{action.removesuffix('.')} (as in {actions[0].framework})."
-    promise = gain_words(finding) if _gains_something(finding) else None
+    promise = gain_text(finding) if _gains_something(finding) else None
     return Valuable(
         finding=finding.id,
         label="Do first" if is_first else label,
@@ -144,7 +144,7 @@ def _make_valuable(
 _TITLES: Final = {rule.item.id: f"“{rule.item.title}”" for rule in RULES}
 
 
-def together_words(joined: Together, *, by_title: bool = False) -> str | None:
+def joint_gain_text(joined: Together, *, by_title: bool = False) -> str | None:
     """Write the joint gain and the next bottleneck; None if a replay knows neither.
 
     Args:
@@ -154,13 +154,13 @@ def together_words(joined: Together, *, by_title: bool = False) -> str | None:
     """
     joint = None
     if joined.saving_ms is not None:
-        names = join_words(
+        names = join_phrases(
             [
                 _TITLES[id_of_finding] if by_title else id_of_finding
                 for id_of_finding in joined.findings
             ]
         )
-        joint = f"Fixing {names} together may save {saving_words(joined.saving_ms)}."
+        joint = f"Fixing {names} together may save {saving_text(joined.saving_ms)}."
     sentences = [
         sentence
         for sentence in (joint, _next_bottleneck(joined, by_title=by_title))
@@ -172,7 +172,7 @@ def together_words(joined: Together, *, by_title: bool = False) -> str | None:
 def _next_bottleneck(joined: Together, *, by_title: bool) -> str | None:
     if joined.next_owner is None or joined.next_percent is None:
         return None
-    what = OWNER_WORDS[joined.next_owner]
+    what = OWNER_TEXTS[joined.next_owner]
     if joined.next_hidden:
         what = f"more {what}, which other work hides now"
     first = joined.findings[0]

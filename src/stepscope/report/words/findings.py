@@ -11,9 +11,9 @@ from stepscope.advice.finding import STATUSES
 from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
 from stepscope.report.words.names import (
-    join_words,
+    join_phrases,
     ms,
-    part_words,
+    part_text,
     percent,
     range_ms,
     us,
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from stepscope.advice.finding import Action, Finding, Pattern
-    from stepscope.advice.item import Words
+    from stepscope.advice.item import Sentences
     from stepscope.derive.facts.evidence import Evidence, Part, Saving
     from stepscope.thresholds import Threshold
 
 _SEVERITIES: Final = {"critical": 0, "warn": 1, "info": 2}
-_SEVERITY_WORDS: Final = {"critical": "Critical", "warn": "Warning", "info": "Note"}
+_SEVERITY_NAMES: Final = {"critical": "Critical", "warn": "Warning", "info": "Note"}
 #: Minimum number of steps that can show a pattern.
-_SEVERAL: Final = 3
+_MIN_STEPS: Final = 3
 
 #: Unit → function that writes the numbers of a finding and of its facts.
 _UNITS: Final[dict[str, Callable[[float], str]]] = {
@@ -49,32 +49,32 @@ _LIMITS: Final[dict[str, Callable[[float], str]]] = {
     "ratio": "{:g}".format,
 }
 UNCALIBRATED: Final = "uncalibrated: the rule was tested on synthetic programs only"
-_WORDS: Final = {rule.item.id: rule.item.words for rule in RULES}
+_SENTENCES: Final = {rule.item.id: rule.item.words for rule in RULES}
 
 
-def number_words(value: float, unit: str) -> str:
+def number_text(value: float, unit: str) -> str:
     """Write a number of a finding or of one of its facts."""
     return _UNITS[unit](value)
 
 
-def limit_words(limit: Threshold) -> str:
+def limit_text(limit: Threshold) -> str:
     """Write a threshold."""
     return _LIMITS[limit.unit](limit.value)
 
 
-def status_words(finding: Finding) -> str:
+def status_text(finding: Finding) -> str:
     """Write a verdict in one or two words; a failed check is named by its severity."""
     if finding.status == "fail":
-        return _SEVERITY_WORDS[finding.severity]
+        return _SEVERITY_NAMES[finding.severity]
     return finding.status.capitalize().replace("_", " ")
 
 
-def threshold_words(finding: Finding) -> str | None:
+def threshold_text(finding: Finding) -> str | None:
     """Write the threshold of a finding, with its meaning and source."""
     limit = finding.threshold
     if limit is None:
         return None
-    return f"{limit_words(limit)} ({limit.meaning}; source: {limit.source})"
+    return f"{limit_text(limit)} ({limit.meaning}; source: {limit.source})"
 
 
 def number_rows(finding: Finding) -> list[tuple[str, str, str]]:
@@ -88,7 +88,7 @@ def number_rows(finding: Finding) -> list[tuple[str, str, str]]:
         ),
     ]
     return [
-        (name, number_words(value, unit), note)
+        (name, number_text(value, unit), note)
         for name, value, unit, note in numbers
         if value is not None
     ]
@@ -116,7 +116,7 @@ def finding_headline(finding: Finding) -> str:
         return (
             f"Cannot tell whether {finding.title}. {why.reason if why else ''}".strip()
         )
-    declared = _WORDS[finding.id]
+    declared = _SENTENCES[finding.id]
     text = declared.sentences(finding.status, finding.note)
     known = _known_values(finding, declared)
     sentences = [_first_complete(alternatives, known) for alternatives in text]
@@ -126,7 +126,7 @@ def finding_headline(finding: Finding) -> str:
 
 def lead_sentence(finding: Finding) -> str:
     """Write the one sentence that begins a report about a failing finding."""
-    declared = _WORDS[finding.id]
+    declared = _SENTENCES[finding.id]
     known = _known_values(finding, declared)
     text = declared.sentences(finding.status, finding.note)
     first = _first_complete((*declared.lead, *text[0]), known)
@@ -140,16 +140,16 @@ def lead_sentence(finding: Finding) -> str:
 def _fit_to_recording(finding: Finding, text: str) -> str:
     """Replace "step" by "recording" if the finding's share is not a share of steps."""
     of_steps = finding.ms_per_step is not None or not (finding.owners or finding.topics)
-    return text if of_steps else recording_words(text)
+    return text if of_steps else rewrite_for_recording(text)
 
 
-def recording_words(text: str) -> str:
+def rewrite_for_recording(text: str) -> str:
     """Rewrite a sentence about the step as a sentence about the recording."""
     text = re.sub(r"\b([Hh]olds?|[Dd]elays?) the steps?\b", r"\1 the program", text)
     return re.sub(r"\bof the step\b", "of the recording", text)
 
 
-class _Told(Frozen, frozen=True, eq=True):
+class _KnownValue(Frozen, frozen=True, eq=True):
     """A value as text; `{value:none}` in a template writes "none" for zero."""
 
     text: str
@@ -160,7 +160,7 @@ class _Told(Frozen, frozen=True, eq=True):
 
 
 def _first_complete(
-    alternatives: tuple[str, ...], known: Mapping[str, _Told]
+    alternatives: tuple[str, ...], known: Mapping[str, _KnownValue]
 ) -> str | None:
     """Write the first alternative whose placeholders are all known, as a sentence."""
     for template in alternatives:
@@ -172,7 +172,7 @@ def _first_complete(
     return None
 
 
-def _known_values(finding: Finding, declared: Words) -> dict[str, _Told]:
+def _known_values(finding: Finding, declared: Sentences) -> dict[str, _KnownValue]:
     numbers = [(fact.name, fact.value, fact.unit) for fact in finding.facts]
     numbers += [
         ("value", finding.value, finding.unit),
@@ -188,7 +188,7 @@ def _known_values(finding: Finding, declared: Words) -> dict[str, _Told]:
         **{f"{fact.name}_note": fact.note for fact in finding.facts},
         "title": finding.title,
         "passed": declared.passed,
-        "threshold": None if limit is None else limit_words(limit),
+        "threshold": None if limit is None else limit_text(limit),
         "pattern": pattern_sentence(finding),
         "function": _called_function(finding.parts),
         "worker_function": _called_function(finding.workers),
@@ -196,22 +196,26 @@ def _known_values(finding: Finding, declared: Words) -> dict[str, _Told]:
     if finding.causes:
         texts["cause"] = declared.causes.get(finding.causes[0].cause)
     if finding.pattern is not None and finding.pattern.kind == "bursts":
-        texts["bursts"] = burst_words(finding.pattern)
+        texts["bursts"] = burst_text(finding.pattern)
     if finding.parts:
-        texts |= _largest_part_words(finding.parts[0])
+        texts |= _largest_part_texts(finding.parts[0])
     thread_part = next(
         (part for part in finding.parts if part.thread is not None), None
     )
     if thread_part is not None:
         bare = msgspec.structs.replace(thread_part, detail=None, thread=None)
-        texts["elsewhere"] = f"thread `{thread_part.thread}` is in {part_words(bare)}"
+        texts["elsewhere"] = f"thread `{thread_part.thread}` is in {part_text(bare)}"
     return {
         **{
-            name: _Told(_UNITS[unit](value), is_zero=value == 0)
+            name: _KnownValue(_UNITS[unit](value), is_zero=value == 0)
             for name, value, unit in numbers
             if value is not None
         },
-        **{name: _Told(str(text)) for name, text in texts.items() if text is not None},
+        **{
+            name: _KnownValue(str(text))
+            for name, text in texts.items()
+            if text is not None
+        },
     }
 
 
@@ -220,17 +224,17 @@ def pattern_sentence(finding: Finding) -> str | None:
     spread = finding.pattern
     if finding.status != "fail" or spread is None or finding.steps_clean is None:
         return None
-    if spread.steps < _SEVERAL:
+    if spread.steps < _MIN_STEPS:
         return None
     if spread.kind == "every":
         which = "every step" if spread.steps_hit == spread.steps else "most steps"
         return f"This affects {which}, by up to {ms(spread.longest_ms)}."
     if spread.kind == "once":
         return f"This affects one of {spread.steps} steps, by {ms(spread.longest_ms)}."
-    return f"This comes in bursts: {burst_words(spread)}."
+    return f"This comes in bursts: {burst_text(spread)}."
 
 
-def burst_words(spread: Pattern) -> str:
+def burst_text(spread: Pattern) -> str:
     """Write how many steps are affected, and how long each waits."""
     shortest = spread.longest_ms if spread.shortest_ms is None else spread.shortest_ms
     long = range_ms(shortest, spread.longest_ms)
@@ -242,12 +246,12 @@ def _called_function(parts: tuple[Part, ...]) -> str | None:
     if not parts or parts[0].function is None or parts[0].loop:
         return None
     detail = parts[0].detail if parts[0].lines else None
-    return part_words(msgspec.structs.replace(parts[0], detail=detail))
+    return part_text(msgspec.structs.replace(parts[0], detail=detail))
 
 
-def _largest_part_words(part: Part) -> dict[str, str | None]:
-    name = part_words(part)
-    bare = part_words(msgspec.structs.replace(part, detail=None))
+def _largest_part_texts(part: Part) -> dict[str, str | None]:
+    name = part_text(part)
+    bare = part_text(msgspec.structs.replace(part, detail=None))
     return {
         "named": name,
         # The verb of a template follows, so a comma closes the clause after the name.
@@ -257,15 +261,15 @@ def _largest_part_words(part: Part) -> dict[str, str | None]:
     }
 
 
-def cause_words(finding: Finding) -> str | None:
+def causes_text(finding: Finding) -> str | None:
     """Write the causes of the effect, with their shares."""
-    cause_texts = _WORDS[finding.id].causes
+    cause_texts = _SENTENCES[finding.id].causes
     parts = [
         f"{cause_texts.get(cause.cause, cause.cause)} {percent(cause.share_percent)}"
         for cause in finding.causes
     ]
-    causes = join_words(parts)
-    because = join_words([cause_texts.get(key, key) for key in finding.because])
+    causes = join_phrases(parts)
+    because = join_phrases([cause_texts.get(key, key) for key in finding.because])
     texts = [part for part in (causes, because) if part]
     return "; ".join(texts) if texts else None
 
@@ -273,7 +277,7 @@ def cause_words(finding: Finding) -> str | None:
 def part_shares(finding: Finding) -> str | None:
     """Write the largest parts of the effect by name."""
     parts = [
-        f"{part_words(part)} {percent(part.share_percent)}"
+        f"{part_text(part)} {percent(part.share_percent)}"
         f"{' (total time)' if part.inclusive else ''}"
         for part in finding.parts
     ]
@@ -281,10 +285,10 @@ def part_shares(finding: Finding) -> str | None:
 
 
 #: A gain below this fraction of a finding's time is counted with another finding.
-_REST: Final = 0.02
+_MIN_OWN_GAIN_PART: Final = 0.02
 
 
-def gain_words(finding: Finding) -> str | None:
+def gain_text(finding: Finding) -> str | None:
     """Write what a change would save.
 
     A gain of zero is not written as a number: other work delays the step as long, or
@@ -293,14 +297,14 @@ def gain_words(finding: Finding) -> str | None:
     if finding.saving_ms is None:
         return None
     effect = finding.ms_per_step or 0.0
-    if finding.explained_by and finding.saving_ms.high < _REST * effect:
-        return f"included in the gain of {join_words(finding.explained_by)}"
+    if finding.explained_by and finding.saving_ms.high < _MIN_OWN_GAIN_PART * effect:
+        return f"included in the gain of {join_phrases(finding.explained_by)}"
     if finding.saving_ms.high <= 0:
         return "none alone: other work delays the step as long"
-    return saving_words(finding.saving_ms)
+    return saving_text(finding.saving_ms)
 
 
-def saving_words(saving: Saving) -> str:
+def saving_text(saving: Saving) -> str:
     """Write a gain per step, and whether the gain may be larger."""
     if not saving.open_above:
         return f"{range_ms(saving.low, saving.high)} a step"
@@ -311,7 +315,7 @@ def saving_words(saving: Saving) -> str:
     return f"{size}: the computing speed after the change cannot be predicted"
 
 
-def standing_words(finding: Finding) -> str:
+def evidence_basis_text(finding: Finding) -> str:
     """Write how many steps the verdict is based on, and how certain the verdict is."""
     parts = []
     if finding.steps_clean is not None and finding.steps_hit is not None:
@@ -328,7 +332,7 @@ def standing_words(finding: Finding) -> str:
     if finding.note in notes:
         parts.append(notes[finding.note])
     if finding.explained_by:
-        parts.append(f"same time as in {join_words(finding.explained_by)}")
+        parts.append(f"same time as in {join_phrases(finding.explained_by)}")
     if finding.after_stage is not None:
         parts.append("fix the findings above first")
     return ", ".join(parts)
@@ -350,7 +354,7 @@ def fitting_actions(finding: Finding, frameworks: Collection[str]) -> list[Actio
     return fitting if frameworks else list(finding.actions)
 
 
-def evidence_words(evidence: Evidence) -> str:
+def evidence_text(evidence: Evidence) -> str:
     """Write the place of the evidence on the timeline."""
     start = evidence.start_ps / PS_PER_MS
     length = ms((evidence.end_ps - evidence.start_ps) / PS_PER_MS)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.catalogue import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_TEXTS
 from stepscope.patterns import Pattern
 from stepscope.report.page import cut_middle
-from stepscope.report.words.findings import lead_sentence, recording_words
-from stepscope.report.words.names import part_words, percent, plain_name
+from stepscope.report.words.findings import lead_sentence, rewrite_for_recording
+from stepscope.report.words.names import part_text, percent, plain_name
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text, duration_text
 
@@ -31,7 +31,7 @@ def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
         (finding,) = (check for check in findings if check.id == lead.finding)
         return _name_place(lead_sentence(finding), lead if finding.owners else None)
     sentence = _name_place(_time_sentence(lead), lead)
-    return sentence if lead.stepped else recording_words(sentence)
+    return sentence if lead.stepped else rewrite_for_recording(sentence)
 
 
 def _name_place(sentence: str, lead: Lead | None) -> str:
@@ -59,7 +59,7 @@ def _time_sentence(lead: Lead) -> str:
         reference = "the time"
     if lead.kind == "device":
         return f"Compute-bound: the device is busy {size} of {reference}."
-    what = OWNER_WORDS[lead.owner]
+    what = OWNER_TEXTS[lead.owner]
     if lead.kind == "host" and not lead.steps and _is_function(lead):
         # The recording does not show whether the functions compute or wait.
         what = "time in functions of the program"
@@ -87,20 +87,20 @@ def _part_names(lead: Lead) -> str:
     largest, caller = lead.parts[0], lead.caller
     name = plain_name(_NUMBER.sub("", largest.name.rpartition("/")[2]))
     if largest.function is not None:
-        name = part_words(largest)
+        name = part_text(largest)
     size = percent(largest.share_percent)
     if lead.percent is None or largest.share_percent >= lead.percent / 2:
         # The function of the program that called an op is named with the op.
         if caller is not None and largest.function is None:
-            name += f" in {part_words(caller)}"
+            name += f" in {part_text(caller)}"
         return f", mostly {name}"
     if caller is not None and caller.function != largest.function:
-        return f", mostly in {part_words(caller)}: the largest part is {name} ({size})"
+        return f", mostly in {part_text(caller)}: the largest part is {name} ({size})"
     return f", the largest part of it {name} ({size})"
 
 
 #: A line below this percentage of a memory is not named if more has no known line.
-_LEAST_PERCENT: Final = 10.0
+_MIN_LINE_PERCENT: Final = 10.0
 #: Region type of the code of a compiled program.
 _CODE: Final = "executable"
 
@@ -141,7 +141,7 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
     share = largest["share_percent"]
     unknown = held.filter(held["source"].is_null())
     nameless = float(unknown["share_percent"].sum())
-    if share is not None and share < min(_LEAST_PERCENT, nameless):
+    if share is not None and share < min(_MIN_LINE_PERCENT, nameless):
         return f"{peak}; {percent(nameless)} of it has no known program line."
     of_it = "" if share is None else f" ({percent(share)})"
     size = bytes_text(largest["allocation_bytes"])
@@ -152,7 +152,7 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
 
 
 #: Maximum length of a kernel's name, in characters.
-_LONGEST_NAME: Final = 60
+_MAX_NAME_LENGTH: Final = 60
 
 
 def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | None:
@@ -193,7 +193,7 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
     rates = f"; {which}{duration} reaches {' and '.join(reached)}" if reached else ""
     launches = f"{rows.height:,} measured launch{'' if rows.height == 1 else 'es'}"
     return (
-        f"The kernel {cut_middle(plain_name(name), _LONGEST_NAME)} takes "
+        f"The kernel {cut_middle(plain_name(name), _MAX_NAME_LENGTH)} takes "
         f"{percent(100 * largest['duration_ps'] / total_ps)} of the "
         f"{duration_text(total_ps)} of {launches}{rates}."
     )

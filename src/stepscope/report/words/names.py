@@ -26,7 +26,7 @@ CATEGORY_NAMES: Final = {
     "other": "All others",
 }
 #: How the clocks of hosts are aligned → sentence on what can be compared.
-CLOCK_WORDS: Final = {
+CLOCK_TEXTS: Final = {
     "collectives": "Their clocks are aligned by collectives, which end at the same "
     "time on all hosts",
     "recorded": "Their clocks are used as recorded; the error of these clocks is not "
@@ -36,7 +36,7 @@ CLOCK_WORDS: Final = {
     "none": "Their clocks cannot be aligned: start times are not compared",
 }
 #: Shares from here on, in percent, are the whole: the difference is rounding.
-_ALL: Final = 100 - 1e-6
+_MIN_WHOLE_PERCENT: Final = 100 - 1e-6
 #: Python's name for the code of a module outside of functions.
 MODULE: Final = "<module>"
 #: Name of a call as Python's tracers record it.
@@ -67,8 +67,8 @@ WORKER_STATES: Final = {
     "waits_for_work": "Waiting for work",
 }
 #: Kind of a part of the account → words before its name.
-PART_WORDS: Final = {"dispatch": "dispatch of", "launch call": "launch calls of"}
-SOURCE_WORDS: Final = {
+PART_PREFIXES: Final = {"dispatch": "dispatch of", "launch call": "launch calls of"}
+SOURCE_TEXTS: Final = {
     "marker": "from the program's step markers",
     "device_line": "from the stored step line of the device",
     "stored_call": "from the call that the producer stored as a step",
@@ -85,18 +85,18 @@ UNIT_NAMES: Final = {
     "given": "Given as an option",
 }
 #: How well the blocks of a kernel fill its device → words.
-FILL_WORDS: Final = {
+FILL_TEXTS: Final = {
     "full": "full",
     "small_grid": "too few blocks",
     "low_occupancy": "low occupancy",
     "unknown": "not known",
 }
 #: Column of a table → words for its codes.
-CODE_WORDS: Final = {
+CODE_TEXTS: Final = {
     "bottleneck": CATEGORY_NAMES,
     "category": _INPUT_CODES,
     "evidence": {"shapes": "shapes and bytes", "unknown": "not known"},
-    "fill": FILL_WORDS,
+    "fill": FILL_TEXTS,
     # Kinds of messages of NVIDIA's rules.
     "kind": {"OPT": "optimization", "INF": "information", "WRN": "warning"},
     "match": {
@@ -157,7 +157,7 @@ def percent(value: float) -> str:
     """Write a share in percent; only zero is written as 0 and only the whole as 100."""
     if 0 < value < 0.1:
         return "<0.1 %"
-    if 99.95 <= value < _ALL:
+    if 99.95 <= value < _MIN_WHOLE_PERCENT:
         return ">99.9 %"
     return f"{value:.1f} %"
 
@@ -187,7 +187,7 @@ def as_sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
-def join_words(names: Sequence[str]) -> str:
+def join_phrases(names: Sequence[str]) -> str:
     """Join texts as `a, b and c`."""
     if len(names) < 2:
         return "".join(names)
@@ -205,7 +205,7 @@ def time_heading(window: str) -> str:
     return STEP_TIME if window == "steps" else _RECORDED_TIME
 
 
-def part_words(part: Part) -> str:
+def part_text(part: Part) -> str:
     """Write a name with its file and line."""
     name = f"`{part.name}`" if part.function is not None else plain_name(part.name)
     if part.name == MODULE:

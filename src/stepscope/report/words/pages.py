@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Missing
 
 #: Maximum number of null fields named for one reason; `--table missing` has all.
-_MOST_FIELDS: Final = 8
-_BY: Final = {
+_MAX_FIELDS: Final = 8
+_BASIS_TEXTS: Final = {
     "device_work": "Its device works longest",
     "step_time": "Its steps take longest",
 }
 
 
-def page_words(tool: str, result: object) -> dict[str, str]:
+def page_sentences(tool: str, result: object) -> dict[str, str]:
     """Return the sentences about a result by key; most tools have none."""
-    write_words = _WORDS.get(tool)
+    write_words = _PAGE_TEXTS.get(tool)
     return {} if write_words is None else write_words(result)
 
 
@@ -37,9 +37,9 @@ def reason_sentences(missing: Sequence[Missing]) -> Iterator[str]:
         fields[entry.reason, entry.remedy].append(entry.field)
     for (reason, remedy), names in fields.items():
         listed = ", ".join(names)
-        if len(names) > _MOST_FIELDS:
-            more = len(names) - _MOST_FIELDS + 1
-            listed = f"{', '.join(names[: _MOST_FIELDS - 1])} and {more} more"
+        if len(names) > _MAX_FIELDS:
+            more = len(names) - _MAX_FIELDS + 1
+            listed = f"{', '.join(names[: _MAX_FIELDS - 1])} and {more} more"
         yield f"– {listed}: {as_sentence(reason)} {remedy}"
 
 
@@ -48,7 +48,7 @@ def worker_name(host: str, device: int | None) -> str:
     return host if device is None else f"{host}, device {device}"
 
 
-def slowest_words(result: PodViewerResult) -> tuple[str, str]:
+def slowest_worker_texts(result: PodViewerResult) -> tuple[str, str]:
     """Write which worker is slowest, and why; or why none is, and an empty text."""
     slowest = result.slowest
     if slowest is None:
@@ -58,7 +58,7 @@ def slowest_words(result: PodViewerResult) -> tuple[str, str]:
     if slowest.of_steps == 1:
         steps = ""
     name = worker_name(slowest.host, slowest.device)
-    cause = _cause_sentence(slowest, has_steps=not _is_one_whole(result))
+    cause = _cause_sentence(slowest, has_steps=not _has_no_steps(result))
     if slowest.waited_for_ms is not None:
         because = (
             f"The other workers waited for it in collectives, "
@@ -66,11 +66,11 @@ def slowest_words(result: PodViewerResult) -> tuple[str, str]:
         ).strip()
         # This worker waits for no other, so its own steps may be the shortest.
         return f"The other workers wait for {name}{steps}.", because
-    because = f"{_BY[slowest.by]}. {cause}".strip()
+    because = f"{_BASIS_TEXTS[slowest.by]}. {cause}".strip()
     return f"{name} is the slowest worker{steps}.", because
 
 
-def _is_one_whole(result: PodViewerResult) -> bool:
+def _has_no_steps(result: PodViewerResult) -> bool:
     """Return whether no steps are known and the whole recording counts as one step."""
     return len(result.steps) == 1 and result.steps[0].step is None
 
@@ -94,16 +94,16 @@ def _cause_sentence(slowest: SlowestWorker, *, has_steps: bool) -> str:
     )
 
 
-def _pod_words(result: PodViewerResult) -> dict[str, str]:
-    verdict, because = slowest_words(result)
+def _pod_texts(result: PodViewerResult) -> dict[str, str]:
+    verdict, because = slowest_worker_texts(result)
     take = "take" if result.in_lock_step else "do not take"
     together = f"The hosts {take} part in the same steps."
-    if _is_one_whole(result):
+    if _has_no_steps(result):
         together = "No steps are known: the whole recording is compared."
     return {"verdict": verdict, "because": because, "together": together}
 
 
-def _request_words(result: InferenceProfileResult) -> dict[str, str]:
+def _request_texts(result: InferenceProfileResult) -> dict[str, str]:
     latency, slow = result.latency_ms, result.slow
     texts = {
         "latencies": f"Half of the requests take up to {ms(latency.p50)}, 95 % up to "
@@ -125,7 +125,7 @@ def _request_words(result: InferenceProfileResult) -> dict[str, str]:
     return texts
 
 
-_WORDS: Final[dict[str, Callable[[Any], dict[str, str]]]] = {
-    "inference_profile": _request_words,
-    "pod_viewer": _pod_words,
+_PAGE_TEXTS: Final[dict[str, Callable[[Any], dict[str, str]]]] = {
+    "inference_profile": _request_texts,
+    "pod_viewer": _pod_texts,
 }

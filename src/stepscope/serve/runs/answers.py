@@ -27,7 +27,7 @@ from stepscope.report.tables import (
     name_of_main,
     tables,
 )
-from stepscope.report.words.pages import page_words
+from stepscope.report.words.pages import page_sentences
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cutting import Cut, count_fitting_rows, cut_tables, text_bytes
@@ -37,16 +37,16 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
-    from stepscope.analysis.gaps.explanation import Asked
+    from stepscope.analysis.gaps.explanation import RequestedTime
     from stepscope.analysis.results.tool import Tool
-    from stepscope.compare.measured import Measured
+    from stepscope.compare.measured import MeasuredSteps
     from stepscope.report.plain import Plain
     from stepscope.serve.runs.opened import Opened, View
 
 SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
 #: Maximum size of the texts of a table as CSV, in bytes.
-_MOST_CSV_BYTES: Final = 2**29
+_MAX_CSV_BYTES: Final = 2**29
 #: Tools that have no result for many profiles; they are fast after the findings.
 _NOT_EVERYWHERE: Final = (
     "framework_op_stats",
@@ -94,7 +94,7 @@ def write_tool(opened: Opened, query: ToolQuestion, *, rows: int) -> bytes:
         query.tool.name, shown, profile=view.described, quality=view.doubts
     )
     absent = isinstance(result, Unavailable)
-    page_texts = {} if absent else page_words(query.tool.name, result)
+    page_texts = {} if absent else page_sentences(query.tool.name, result)
     about: dict[str, Plain] = {"cut": plain(cuts), "words": plain(page_texts)}
     return msgspec.json.encode({**to_json.plain_envelope(envelope), **about})
 
@@ -161,7 +161,7 @@ def write_csv(opened: Opened, query: TableQuestion) -> bytes:
         )
     chosen = _arranged_table(result, query)[3]
     size = int(text_bytes(chosen).sum())
-    if size > _MOST_CSV_BYTES:
+    if size > _MAX_CSV_BYTES:
         raise Refused(
             413,
             "too_large",
@@ -289,20 +289,20 @@ def write_comparison(base: Opened, new: bytes, *, same_work: bool) -> bytes:
         same_work: Whether the user states that both runs do the same work.
     """
     base.working.stage("Comparing")
-    after: Measured = pickle.loads(new)  # noqa: S301 - kept by the store, and by it alone
+    after: MeasuredSteps = pickle.loads(new)  # noqa: S301 - kept by the store, and by it alone
     comparison = compare_runs(
         _measured_profile(base), after, thresholds=THRESHOLDS, same_work=same_work
     )
     return to_json.render_comparison(comparison)
 
 
-def _measured_profile(opened: Opened) -> Measured:
+def _measured_profile(opened: Opened) -> MeasuredSteps:
     profile = opened.view_of_hosts(()).profile
     return measure_run(profile, judge_profile(profile).findings)
 
 
 def write_explanation(
-    opened: Opened, host: str | None, wanted: Asked, *, device: int | None
+    opened: Opened, host: str | None, wanted: RequestedTime, *, device: int | None
 ) -> bytes:
     """Write the owners of an interval, as `stepscope explain` does."""
     profile = opened.view_of_hosts(() if host is None else (host,)).profile

@@ -15,7 +15,7 @@ import polars as pl
 from stepscope.analysis.results.walk import is_rows, struct_fields, with_changed_leaves
 
 #: Maximum size of the texts in all tables of an answer together, in bytes.
-MOST_TEXT_BYTES: Final = 2**26
+MAX_TEXT_BYTES: Final = 2**26
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cut_tables(
-    result: msgspec.Struct, *, rows: int, max_bytes: int = MOST_TEXT_BYTES
+    result: msgspec.Struct, *, rows: int, max_bytes: int = MAX_TEXT_BYTES
 ) -> tuple[msgspec.Struct, list[Cut]]:
     """Return the result with tables cut at `rows`, and the cuts.
 
@@ -60,7 +60,7 @@ def text_bytes(frame: pl.DataFrame) -> pl.Series:
     )["bytes"]
 
 
-def count_fitting_rows(frame: pl.DataFrame, max_bytes: int = MOST_TEXT_BYTES) -> int:
+def count_fitting_rows(frame: pl.DataFrame, max_bytes: int = MAX_TEXT_BYTES) -> int:
     """Return the number of first rows whose texts have at most `max_bytes`."""
     return int((text_bytes(frame).cum_sum() <= max_bytes).sum())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.catalogue import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_TEXTS
 from stepscope.advice.checklist import checklist
 from stepscope.advice.registry import RULES
 from stepscope.analysis.ops.selection import op_names
@@ -14,7 +14,11 @@ from stepscope.derive.frameworks import frameworks_used
 from stepscope.report.compose import judge_profile
 from stepscope.report.plain import plain, plain_fields
 from stepscope.report.words import findings as finding_words
-from stepscope.report.words.checks import most_valuable, stage_line, together_words
+from stepscope.report.words.checks import (
+    joint_gain_text,
+    most_valuable_findings,
+    stage_line,
+)
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -30,16 +34,16 @@ def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
     """Return the headline, the most valuable findings, the checklist, all findings."""
     judged = judge_profile(profile)
     frameworks = profile.of_run(frameworks_used)
-    spots = _Places(profile)
+    spots = _EvidenceSpots(profile)
     by_id = {finding.id: finding for finding in judged.findings}
-    valuable = most_valuable(
+    valuable = most_valuable_findings(
         judged.findings, first=judged.headline.finding, frameworks=frameworks
     )
     return {
         "frameworks": plain(frameworks),
         "headline": plain(judged.headline),
         "together": (
-            together_words(judged.together, by_title=True) if valuable else None
+            joint_gain_text(judged.together, by_title=True) if valuable else None
         ),
         "verdict": [
             {
@@ -66,14 +70,14 @@ def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
         "findings": [
             {
                 **plain_fields(finding),
-                "words": _finding_words(finding, frameworks, spots),
+                "words": _finding_texts(finding, frameworks, spots),
             }
             for finding in judged.findings
         ],
     }
 
 
-class _Places:
+class _EvidenceSpots:
     """Places on other pages that show the evidence of findings."""
 
     def __init__(self, profile: ProfileWithTools) -> None:
@@ -91,7 +95,7 @@ class _Places:
             names=evidence.ops,
         )
         return {
-            "text": finding_words.evidence_words(evidence),
+            "text": finding_words.evidence_text(evidence),
             "op": next((name for name in evidence.ops if name in self._ops), None),
             "step": step_number_at(self._profile, evidence.host, evidence.start_ps),
             "host": evidence.host,
@@ -99,23 +103,23 @@ class _Places:
         }
 
 
-def _finding_words(
-    finding: Finding, frameworks: tuple[str, ...], spots: _Places
+def _finding_texts(
+    finding: Finding, frameworks: tuple[str, ...], spots: _EvidenceSpots
 ) -> Plain:
     failed = finding.status == "fail"
     absent = finding.unavailable
     return {
-        "status": finding_words.status_words(finding),
+        "status": finding_words.status_text(finding),
         "headline": finding_words.finding_headline(finding),
         # A finding that does not apply has no remedy.
         "remedy": absent.remedy if absent and finding.status == "cannot_tell" else None,
-        "reasons": finding_words.cause_words(finding) if failed else None,
+        "reasons": finding_words.causes_text(finding) if failed else None,
         "names": finding_words.part_shares(finding) if failed else None,
         "pattern": finding_words.pattern_sentence(finding),
-        "owners": [OWNER_WORDS[owner] for owner in finding.owners],
-        "gain": finding_words.gain_words(finding) if failed else None,
-        "standing": finding_words.standing_words(finding) if failed else None,
-        "threshold": finding_words.threshold_words(finding),
+        "owners": [OWNER_TEXTS[owner] for owner in finding.owners],
+        "gain": finding_words.gain_text(finding) if failed else None,
+        "standing": finding_words.evidence_basis_text(finding) if failed else None,
+        "threshold": finding_words.threshold_text(finding),
         "numbers": [list(row) for row in finding_words.number_rows(finding)],
         "evidence": [spots.describe_place(evidence) for evidence in finding.evidence],
         "pages": list(_PAGES[finding.id]),

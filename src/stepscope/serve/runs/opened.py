@@ -31,7 +31,7 @@ _RESULTS_BYTES: Final = 128 * 2**20
 #: Option of tools that read all hosts even for an answer about some hosts.
 _HOSTS: Final = "hosts"
 #: Minimum size that is counted for a result, in bytes, in addition to its tables.
-_LEAST_BYTES: Final = 2**16
+_MIN_RESULT_BYTES: Final = 2**16
 
 
 class View:
@@ -80,7 +80,7 @@ class Opened:
         if view is None:
             is_all = chosen == self._all.hosts
             view = View(self._all if is_all else self._all.select(chosen))
-            self._views.put_value(chosen, view, cost_bytes=_LEAST_BYTES)
+            self._views.put_value(chosen, view, cost_bytes=_MIN_RESULT_BYTES)
         return view
 
     def named_frameworks(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class Opened:
                 result = self._all.tool(tool, **chosen)
             else:
                 result = profile.tool(tool, **options)
-            cost_bytes = _LEAST_BYTES
+            cost_bytes = _MIN_RESULT_BYTES
             if not isinstance(result, Unavailable):
                 frames = tables(result).values()
                 cost_bytes += sum(int(frame.estimated_size()) for frame in frames)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _SUFFIX: Final = ".py"
-_MOST_BYTES: Final = 2 * 2**20
+_MAX_FILE_BYTES: Final = 2 * 2**20
 #: Maximum number of entries listed in all directories together.
-_MOST_ENTRIES: Final = 200_000
+_MAX_ENTRIES: Final = 200_000
 #: Seconds for which a list of files stays valid.
 _KEPT_S: Final = 5.0
 #: Tolerance for changes after a recording, in seconds; its time may be whole seconds.
@@ -119,7 +119,7 @@ class ProgramFiles:
         if now - self._listed_s < _KEPT_S:
             return
         listed: dict[str, dict[Path, _Candidate]] = {}
-        left = _MOST_ENTRIES
+        left = _MAX_ENTRIES
         for root in self._roots:
             for entry in _python_entries(root):
                 left -= 1
@@ -158,8 +158,8 @@ class ProgramFiles:
                 or not os.path.samestat(about, real.stat())
             ):
                 raise ValueError("it is not a regular file of these directories")
-            content = file.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
+            content = file.read(_MAX_FILE_BYTES + 1)
+        if len(content) > _MAX_FILE_BYTES:
             raise ValueError("it is larger than 2 MB")
         return content, about.st_mtime
 

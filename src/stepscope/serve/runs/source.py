@@ -39,7 +39,7 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
         return sum(size for _, size, _ in self.files)
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class ListedRuns(msgspec.Struct, frozen=True, kw_only=True):
     """The runs of a log directory, newest first, and refused runs with reasons."""
 
     runs: tuple[Run, ...]
@@ -59,7 +59,7 @@ class Source(Protocol):
     interval_s: float
     written_in_place: bool
 
-    def list_runs(self) -> Found:
+    def list_runs(self) -> ListedRuns:
         """List the runs; raises `BadInput` if listing fails."""
 
     def stamp_run(self, run: Run) -> Stamp:
@@ -97,7 +97,7 @@ class LocalSource:
         real = path.resolve()
         self._root = real if real.is_dir() else real.parent
 
-    def list_runs(self) -> Found:
+    def list_runs(self) -> ListedRuns:
         """List the runs; raises `BadInput` if listing fails."""
         runs: list[Run] = []
         scan = find_runs(self._path)
@@ -109,7 +109,7 @@ class LocalSource:
                 runs.append(run)
             else:
                 refused.append((run.name, reason))
-        return Found(runs=tuple(runs), refused=tuple(refused))
+        return ListedRuns(runs=tuple(runs), refused=tuple(refused))
 
     def stamp_run(self, run: Run) -> Stamp:
         """Return size, time of the last change and inode number of each file."""
@@ -153,12 +153,12 @@ class RemoteSource:
         self._remote = RemoteDirectory(url)
         self._is_loose = False
 
-    def list_runs(self) -> Found:
+    def list_runs(self) -> ListedRuns:
         """List the runs; raises `BadInput` if listing fails."""
         runs = self._remote.runs()
         loose = () if runs else loose_runs(self._remote)
         self._is_loose = bool(loose)
-        return Found(runs=runs or loose, refused=())
+        return ListedRuns(runs=runs or loose, refused=())
 
     def stamp_run(self, run: Run) -> Stamp:
         """Return the facts about each file that its file system last reported."""

@@ -39,7 +39,7 @@ _QUIET_S: Final = 2.0
 #: Maximum time that a request waits for other computations, in seconds.
 _PATIENCE_S: Final = 120.0
 #: Maximum share of time that listing the log directory may use.
-_LOOKING_SHARE: Final = 0.1
+_LISTING_SHARE: Final = 0.1
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +161,7 @@ class Store:
             if self._listing is None or now or begun >= self._look_after_s:
                 self._listing = self._list_runs()
                 took = time.monotonic() - begun
-                pause = max(self.source.interval_s, took / _LOOKING_SHARE)
+                pause = max(self.source.interval_s, took / _LISTING_SHARE)
                 self._look_after_s = time.monotonic() + pause
             return self._listing
         finally:

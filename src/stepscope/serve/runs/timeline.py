@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import msgspec
 import polars as pl
 
-from stepscope.advice.catalogue import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_TEXTS
 from stepscope.analysis.timeline import catalogue as catalogues
 from stepscope.analysis.timeline import counters as counting
 from stepscope.analysis.timeline import details as span_details
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = 1
 Tile = TypeVar("Tile")
 #: Maximum number of spans in one exported trace, about 200 MB.
-_MOST_EXPORTED: Final = 1_000_000
+_MAX_EXPORTED_SPANS: Final = 1_000_000
 #: Columns of the table of tracks that the page needs.
 _TRACKS: Final = (
     *("section", "name", "kind", "view", "id", "recorded", "folded"),
@@ -93,7 +93,7 @@ def write_catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
         "host": name,
         "hosts": list(profile.hosts),
         "light": opened.is_light,
-        "owners": [{"name": key, "words": text} for key, text in OWNER_WORDS.items()],
+        "owners": [{"name": key, "words": text} for key, text in OWNER_TEXTS.items()],
     }
     if isinstance(catalogue, Unavailable):
         members: dict[str, Plain] = {"unavailable": plain(catalogue), "missing": []}
@@ -281,11 +281,11 @@ def write_window(profile: ProfileWithTools, host: str, area: Area) -> bytes:
     )
     if isinstance(spans, Unavailable):
         raise Refused(404, "no_timeline", f"{spans.reason} {spans.remedy}")
-    if spans.total > _MOST_EXPORTED:
+    if spans.total > _MAX_EXPORTED_SPANS:
         raise Refused(
             413,
             "too_large",
-            f"the range has {spans.total:,} spans; at most {_MOST_EXPORTED:,} are "
+            f"the range has {spans.total:,} spans; at most {_MAX_EXPORTED_SPANS:,} are "
             "exported. Zoom in, or write the whole trace with `stepscope show "
             "trace_viewer PATH --format json -o FILE`",
         )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools
 
 #: Number of values below which a polars expression takes 50 us more than it saves.
-_LONG: Final = 20_000
+_MIN_VALUES: Final = 20_000
 
 
 def nullable_series(name: str, values: NDArray[Any], present: Bools) -> pl.Series:
@@ -28,7 +28,7 @@ def nullable_series(name: str, values: NDArray[Any], present: Bools) -> pl.Serie
     series = pl.Series(name, values)
     if present.all():
         return series
-    if len(series) >= _LONG and present.any():
+    if len(series) >= _MIN_VALUES and present.any():
         marked = pl.when(pl.Series("present", present)).then(series)
         return pl.select(marked).to_series()
     nothing = pl.Series([None], dtype=series.dtype).new_from_index(0, len(series))

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 #: Maximum number of characters of one text.
-LONGEST: Final = 2**14
+MAX_CHARS: Final = 2**14
 #: Maximum number of characters of all texts together; beyond this limit each further
-#: text is cut to `_SHORT` characters.
-_TOGETHER: Final = 2**26
-_SHORT: Final = 2**8
+#: text is cut to `_CUT_LENGTH` characters.
+_MAX_TOTAL: Final = 2**26
+_CUT_LENGTH: Final = 2**8
 
 
-def shorten_text(text: str, longest: int = LONGEST) -> str:
+def shorten_text(text: str, longest: int = MAX_CHARS) -> str:
     """Return a text; if it is too long, its beginning and its length."""
     if len(text) <= longest:
         return text
@@ -32,14 +32,14 @@ class Shortening:
     """Cuts texts of one file that are too long, and counts the cuts."""
 
     def __init__(self) -> None:
-        self._left_characters = _TOGETHER
+        self._left_characters = _MAX_TOTAL
         self._count = 0
 
     def text(self, text: str) -> str:
         """Return a text; if it is too long, cut it and count the cut."""
-        if len(text) <= _SHORT:
+        if len(text) <= _CUT_LENGTH:
             return text
-        longest = LONGEST if self._left_characters > 0 else _SHORT
+        longest = MAX_CHARS if self._left_characters > 0 else _CUT_LENGTH
         self._left_characters -= min(len(text), longest)
         self._count += len(text) > longest
         return shorten_text(text, longest)
@@ -47,7 +47,7 @@ class Shortening:
     def texts(self, texts: Iterable[str]) -> list[str]:
         """Return the texts; cut those that are too long and count the cuts."""
         # Most texts are short, and there are many of them.
-        return [text if len(text) <= _SHORT else self.text(text) for text in texts]
+        return [text if len(text) <= _CUT_LENGTH else self.text(text) for text in texts]
 
     def notes(self) -> Iterator[QualityNote]:
         """Yield a note with the number of cut texts, if any."""
@@ -56,8 +56,8 @@ class Shortening:
                 kind="long_names",
                 severity="warning",
                 count=self._count,
-                message=f"{self._count:,} names or texts have more than {LONGEST:,} "
-                f"characters each, or more than {_TOGETHER:,} together; only "
+                message=f"{self._count:,} names or texts have more than {MAX_CHARS:,} "
+                f"characters each, or more than {_MAX_TOTAL:,} together; only "
                 "their beginnings are shown.",
                 remedy="Give shorter names to what the program annotates.",
             )

@@ -112,11 +112,11 @@ def merge_messages(
     hosts: dict[bytes, None] = {}
     for part in parts:
         data = np.frombuffer(part.data, np.uint8)
-        space = _whole_fields(data, np.zeros(1, np.int64), np.array([len(data)]))
+        space = _checked_fields(data, np.zeros(1, np.int64), np.array([len(data)]))
         rows = space.of(SpaceTag.PLANE)
         for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True):
             begin, end = (np.array([byte], np.int64) for byte in (place, place + size))
-            fields = _whole_fields(data, begin, end)
+            fields = _checked_fields(data, begin, end)
             plane = _Plane(data, place, place + size, part.shift_ns, fields)
             name = _name_of_plane(plane)
             if name not in without:
@@ -142,7 +142,7 @@ def merge_messages(
     return b"".join(chunks)
 
 
-def whole_length(data: bytes | memoryview | UInt8s) -> int:
+def complete_length(data: bytes | memoryview | UInt8s) -> int:
     """Return the length without a partial last field, as a killed writer leaves."""
     array = np.frombuffer(data, np.uint8)
     if not len(array):
@@ -154,7 +154,7 @@ def whole_length(data: bytes | memoryview | UInt8s) -> int:
     return len(array) if stop < 0 else stop
 
 
-def _whole_fields(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
+def _checked_fields(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
     fields = index_messages(data, begin, end)
     if (fields.stop >= 0).any():
         offset = int(fields.stop[fields.stop >= 0][0])

@@ -28,13 +28,13 @@ from stepscope.xspace.reading.columns import EventTypes, TypeStats
 from stepscope.xspace.reading.messages import (
     Fields,
     IdTable,
-    Places,
+    Slices,
     StatMessages,
     id_table,
     index_messages,
     read_stats,
 )
-from stepscope.xspace.reading.pivot import intern_places
+from stepscope.xspace.reading.pivot import intern_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.xspace.reading.columns import PlaneStat
     from stepscope.xspace.reading.fill import Filled
-    from stepscope.xspace.reading.messages import IdTable, Outline, Places
+    from stepscope.xspace.reading.messages import IdTable, Outline, Slices
 
 #: Maximum number of unknown ids with separate names; further ids of a file share one.
-_MOST_UNKNOWN: Final = 2**18
+_MAX_UNKNOWN_IDS: Final = 2**18
 
 
 class StringTable:
@@ -85,9 +85,9 @@ class Entries(Frozen, frozen=True, eq=True):
 
     plane: Int32s
     id: Int64s
-    name: Places
-    display_name: Places
-    metadata: Places
+    name: Slices
+    display_name: Slices
+    metadata: Slices
     stats: StatMessages
     broken: Int64s
 
@@ -145,7 +145,7 @@ def read_entries(data: UInt8s, planes: Fields, tag: int) -> Entries:
 
 
 def read_texts(
-    data: UInt8s, columns: Sequence[Places], strings: StringTable
+    data: UInt8s, columns: Sequence[Slices], strings: StringTable
 ) -> list[Int32s]:
     """Intern the texts of several columns, and return the handles of each column.
 
@@ -153,7 +153,7 @@ def read_texts(
     """
     place = np.concatenate([column.place for column in columns])
     length = np.concatenate([column.length for column in columns])
-    interned = intern_places(data, place, length)
+    interned = intern_texts(data, place, length)
     view = data.data
     starts = place[interned.firsts]
     ends = starts + length[interned.firsts]
@@ -208,7 +208,7 @@ class Catalog(Frozen, frozen=True, eq=True):
 
 
 def read_catalog(
-    data: UInt8s, outline: Outline, *, line_name: Places, line_display_name: Places
+    data: UInt8s, outline: Outline, *, line_name: Slices, line_display_name: Slices
 ) -> Catalog:
     """Read both metadata maps of every plane, and intern all names."""
     planes = len(outline.planes.stop)
@@ -305,7 +305,7 @@ def _resolve_ids(
 
 
 def _unknown_keys(ids: Int64s, strings: StringTable) -> Int32s:
-    named = ids[:_MOST_UNKNOWN].tolist()
+    named = ids[:_MAX_UNKNOWN_IDS].tolist()
     handles = [strings.handle(f"(unknown stat {number})") for number in named]
     unnamed = len(ids) - len(named)
     if unnamed:
@@ -333,7 +333,7 @@ def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
         filled.stats.key[lost.keys[:, 0]] = handles[place]
     if not distinct:
         return known
-    base, free_rows = len(known), _MOST_UNKNOWN
+    base, free_rows = len(known), _MAX_UNKNOWN_IDS
     added: list[tuple[int, Int64s]] = []
     first: dict[int, int] = {}
     for plane, ids in sorted(distinct.items()):

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s, UInt8s
 
 #: Message size in bytes below which threads cost more than they gain.
-_ALONE_BYTES: Final = 2**20
+_MIN_BYTES_FOR_THREADS: Final = 2**20
 #: Limits of the bytes per task; smaller tasks cost more in calls than balance gains.
-_SMALLEST_STEP: Final = 2**18
-_LARGEST_STEP: Final = 2**25
-_HEAD: Final = 8
+_MIN_TASK_BYTES: Final = 2**18
+_MAX_TASK_BYTES: Final = 2**25
+_HEAD_COLUMNS: Final = 8
 
 
 class Scanned(Frozen, frozen=True, eq=True):
@@ -53,8 +53,8 @@ def scan_lines(
     """Read the heads of the lines [begin, end) and count their events and stats."""
     length = end - begin
     share = int(length.sum()) // (4 * threads) + 1
-    step = min(max(share, _SMALLEST_STEP), _LARGEST_STEP)
-    head = np.zeros((len(begin), _HEAD), np.int64)
+    step = min(max(share, _MIN_TASK_BYTES), _MAX_TASK_BYTES)
+    head = np.zeros((len(begin), _HEAD_COLUMNS), np.int64)
     huge = np.flatnonzero(length > 2 * step) if threads > 1 else length[:0]
     cuts = _cut_huge_lines(data, begin, end, head, rows=huge, step=step, pool=pool)
     line = np.concatenate(
@@ -69,7 +69,7 @@ def scan_lines(
     rows[:, 1] = end[line]
     inside = np.flatnonzero(line[1:] == line[:-1])
     rows[inside, 1] = chunk_begin[inside + 1]
-    heads = np.zeros((len(line), _HEAD), np.int64)
+    heads = np.zeros((len(line), _HEAD_COLUMNS), np.int64)
 
     def scan(task: tuple[int, int]) -> None:
         if wire.scan_chunks(data, *task, rows, heads) < 0:
@@ -144,7 +144,7 @@ def thread_pool(
         size: Size of the message, in bytes.
         threads: Number of threads; None chooses it by cores and size.
     """
-    if not wire.COMPILED or (size < _ALONE_BYTES and threads is None):
+    if not wire.COMPILED or (size < _MIN_BYTES_FOR_THREADS and threads is None):
         return nullcontext()
     count = threads or core_count()
     # This import fails at the end of a process, when a recording may be stored.

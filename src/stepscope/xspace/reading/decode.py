@@ -29,8 +29,8 @@ from stepscope.xspace.reading.chunks import scan_lines, thread_pool
 from stepscope.xspace.reading.columns import Damage, Lines, Plane, XSpace
 from stepscope.xspace.reading.fill import fill_lines
 from stepscope.xspace.reading.messages import (
-    Places,
-    found_damage,
+    Slices,
+    list_damage,
     read_outline,
     summarise_damage,
 )
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.fill import Filled
     from stepscope.xspace.reading.messages import Outline
 
-_MOST_ROWS: Final = 2**31 - 1
-_AGAIN: Final = "Copy the file again in binary, or capture again."
+_MAX_ROWS: Final = 2**31 - 1
+_REMEDY: Final = "Copy the file again in binary, or capture again."
 
 
 def decode_file(
@@ -113,8 +113,8 @@ def _decode_message(
         catalog = read_catalog(
             data,
             outline,
-            line_name=Places(scanned.head[:, 1], scanned.head[:, 2]),
-            line_display_name=Places(scanned.head[:, 6], scanned.head[:, 7]),
+            line_name=Slices(scanned.head[:, 1], scanned.head[:, 2]),
+            line_display_name=Slices(scanned.head[:, 6], scanned.head[:, 7]),
         )
         filled = fill_lines(
             data,
@@ -136,7 +136,7 @@ def _decode_message(
         Plane(ids[row], strings[names[row]], bounds[row], bounds[row + 1], stats[row])
         for row in range(plane_count)
     )
-    damage += found_damage(
+    damage += list_damage(
         outline,
         filled.stop,
         plane_names=[plane.name for plane in planes],
@@ -194,10 +194,10 @@ def _line_columns(
 def _check_row_counts(name: object, scanned: Scanned) -> None:
     counts = scanned.rows[:, 2:4].sum(axis=0).tolist()
     for unit, count in zip(("events", "values"), counts, strict=True):
-        if count > _MOST_ROWS:
+        if count > _MAX_ROWS:
             raise BadInput.at(
                 name,
-                f"contains {count:,} {unit}, and at most {_MOST_ROWS:,} are read",
+                f"contains {count:,} {unit}, and at most {_MAX_ROWS:,} are read",
                 "Record fewer steps.",
             )
 
@@ -222,5 +222,5 @@ def _check_readable(space: XSpace, name: object) -> None:
         return
     offset = space.damage[0].offset if space.damage else 0
     raise Malformed.broken_at_offset(
-        name, offset, "contains no readable plane of a profile", _AGAIN
+        name, offset, "contains no readable plane of a profile", _REMEDY
     )

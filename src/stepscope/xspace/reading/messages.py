@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
 #: Maximum counts in a file; a recording of a program on one host has fewer.
-_MOST_PLANES: Final = 2**16
-_MOST_LINES: Final = 2**18
-_MOST_PLANE_STATS: Final = 2**20
-_MOST_TEXTS: Final = 2**16
-_MOST_NAMES: Final = 2**22
+_MAX_PLANES: Final = 2**16
+_MAX_LINES: Final = 2**18
+_MAX_PLANE_STATS: Final = 2**20
+_MAX_TEXTS: Final = 2**16
+_MAX_NAMES: Final = 2**22
 #: Maximum number of damaged places that are listed one by one.
-_MOST_DAMAGE: Final = 32
+_MAX_LISTED_DAMAGE: Final = 32
 
 
 class Outline(Frozen, frozen=True, eq=True):
@@ -65,16 +65,16 @@ def read_outline(data: UInt8s, name: object) -> Outline:
     size = len(data)
     space = index_messages(data, np.zeros(1, np.int64), np.array([size], np.int64))
     planes = space.of(SpaceTag.PLANE, cut=True)
-    _check_count(name, "planes", len(planes.owner), _MOST_PLANES)
-    _check_count(name, "texts", len(space.tag) - len(planes.owner), _MOST_TEXTS)
+    _check_count(name, "planes", len(planes.owner), _MAX_PLANES)
+    _check_count(name, "texts", len(space.tag) - len(planes.owner), _MAX_TEXTS)
     claim = planes.place + planes.size
     fields = index_messages(data, planes.place, np.minimum(claim, size))
     lines = fields.of(PlaneTag.LINE, cut=True)
-    _check_count(name, "lines", len(lines.owner), _MOST_LINES)
+    _check_count(name, "lines", len(lines.owner), _MAX_LINES)
     for tag, unit, limit in (
-        (PlaneTag.STAT, "values of planes", _MOST_PLANE_STATS),
-        (PlaneTag.EVENT_METADATA, "names of events", _MOST_NAMES),
-        (PlaneTag.STAT_METADATA, "names of values", _MOST_NAMES),
+        (PlaneTag.STAT, "values of planes", _MAX_PLANE_STATS),
+        (PlaneTag.EVENT_METADATA, "names of events", _MAX_NAMES),
+        (PlaneTag.STAT_METADATA, "names of values", _MAX_NAMES),
     ):
         _check_count(name, unit, int(np.count_nonzero(fields.tag == tag)), limit)
     line_claim = lines.place + lines.size
@@ -92,7 +92,7 @@ def read_outline(data: UInt8s, name: object) -> Outline:
     )
 
 
-def found_damage(
+def list_damage(
     outline: Outline,
     stop: Int64s,
     *,
@@ -137,12 +137,12 @@ def _describe_damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
 def summarise_damage(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:
     """Return damage in file order; places beyond the maximum are one last entry."""
     ordered = sorted(damage, key=lambda entry: entry.offset)
-    unlisted = ordered[_MOST_DAMAGE:]
+    unlisted = ordered[_MAX_LISTED_DAMAGE:]
     if not unlisted:
         return tuple(ordered)
     summary = f"{len(unlisted):,} more places are malformed or cut off"
     lost = sum(entry.lost_bytes for entry in unlisted)
-    return (*ordered[:_MOST_DAMAGE], Damage(unlisted[0].offset, summary, lost))
+    return (*ordered[:_MAX_LISTED_DAMAGE], Damage(unlisted[0].offset, summary, lost))
 
 
 def _check_count(name: object, unit: str, count: int, limit: int) -> None:
@@ -154,7 +154,7 @@ def _check_count(name: object, unit: str, count: int, limit: int) -> None:
         )
 
 
-class Places(NamedTuple):
+class Slices(NamedTuple):
     """Places of byte strings in the data; 0 and 0 for none.
 
     Attributes:
@@ -165,9 +165,9 @@ class Places(NamedTuple):
     place: Int64s
     length: Int64s
 
-    def at(self, rows: Bools) -> Places:
+    def at(self, rows: Bools) -> Slices:
         """Return the chosen rows."""
-        return Places(self.place[rows], self.length[rows])
+        return Slices(self.place[rows], self.length[rows])
 
 
 class Fields(Frozen, frozen=True, eq=True):
@@ -221,14 +221,14 @@ class Fields(Frozen, frozen=True, eq=True):
         values[rows.owner] = rows.size
         return values
 
-    def last_place(self, tag: int) -> Places:
+    def last_place(self, tag: int) -> Slices:
         """Return the place of the last sized value with this tag in each message."""
         rows = self.of(tag)
         place = np.zeros(len(self.stop), np.int64)
         length = np.zeros(len(self.stop), np.int64)
         place[rows.owner] = rows.place
         length[rows.owner] = rows.size
-        return Places(place, length)
+        return Slices(place, length)
 
 
 def index_messages(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:

@@ -146,7 +146,7 @@ class Interned(Frozen, frozen=True, eq=True):
     firsts: Int64s
 
 
-def intern_places(data: UInt8s, place: Int64s, length: NDArray[np.integer]) -> Interned:
+def intern_texts(data: UInt8s, place: Int64s, length: NDArray[np.integer]) -> Interned:
     """Give equal byte strings at (place, length) of `data` equal numbers.
 
     Raises:

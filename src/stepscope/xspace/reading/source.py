@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from stepscope.array_types import UInt8s
 
 _GZIP: Final = b"\x1f\x8b"
-_PIECE: Final = 2**20
+_CHUNK_BYTES: Final = 2**20
 #: Maximum ratio of unpacked to compressed size above `_SMALL` bytes. Recordings unpack
 #: to 10 to 30 times their size; a thousand shows a file crafted to exhaust memory.
-_MOST_EXPANDED: Final = 200
+_MAX_EXPANSION: Final = 200
 _SMALL: Final = 2**26
 #: UTF-8 replacement character, which a conversion to text writes for bytes above 7F.
 _REPLACEMENT: Final = b"\xef\xbf\xbd"
@@ -108,11 +108,11 @@ def unpack_gzip(
         stream = zlib.decompressobj(wbits=31)
         try:
             while not stream.eof and offset < len(packed):
-                piece = bytes(packed[offset : offset + _PIECE])
+                piece = bytes(packed[offset : offset + _CHUNK_BYTES])
                 offset += len(piece)
                 while piece:
                     before = stream.copy()
-                    out += stream.decompress(piece, _PIECE)
+                    out += stream.decompress(piece, _CHUNK_BYTES)
                     _check_size(len(out), offset, name, limit_bytes)
                     piece = stream.unconsumed_tail
         except zlib.error:
@@ -135,7 +135,7 @@ def unpack_gzip(
 def _unpack_before_error(stream: zlib._Decompress, piece: bytes) -> bytes:
     """Return the data before an error, which zlib drops with the failing call."""
     out = b""
-    step = _PIECE
+    step = _CHUNK_BYTES
     while step and piece:
         trial = stream.copy()
         try:
@@ -154,8 +154,8 @@ def _unpacking_damage(out: bytearray) -> tuple[Damage, ...]:
 def _check_size(unpacked: int, packed: int, name: object, limit_bytes: int) -> None:
     if unpacked > limit_bytes:
         limit = f"{limit_bytes:,} bytes"
-    elif unpacked > _SMALL + _MOST_EXPANDED * packed:
-        limit = f"{_MOST_EXPANDED} times its size, more than any recording"
+    elif unpacked > _SMALL + _MAX_EXPANSION * packed:
+        limit = f"{_MAX_EXPANSION} times its size, more than any recording"
     else:
         return
     raise BadInput.at(
@@ -167,7 +167,7 @@ def _check_size(unpacked: int, packed: int, name: object, limit_bytes: int) -> N
 
 def is_text_damaged(data: UInt8s) -> bool:
     """Return whether an editor or a copy as text replaced invalid UTF-8."""
-    sample = bytes(data[: 64 * _PIECE])
+    sample = bytes(data[: 64 * _CHUNK_BYTES])
     if sample.count(_REPLACEMENT) <= len(sample) // _REPLACED_PER_BYTES:
         return False
     try:

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-_LARGEST_INT: Final = 2**63 - 1
+_MAX_INT: Final = 2**63 - 1
 #: Maximum number of events encoded as one piece; files are split between pieces.
-_PIECE_EVENTS: Final = 2**20
+_CHUNK_EVENTS: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Event(NamedTuple):
     stats: tuple[tuple[str, Value], ...]
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """A line, or a part of its events; head and tail repeat in every part."""
 
     line: int
@@ -150,16 +150,16 @@ class LineBuilder:
                 if isinstance(value, str):
                     yield value
 
-    def pieces(self, number: int, repeated: Collection[str]) -> Iterator[Piece]:
+    def pieces(self, number: int, repeated: Collection[str]) -> Iterator[Chunk]:
         """Encode the events, sorted; texts in `repeated` become references."""
         batches = list(self._batches)
         if self._events or not batches:
             batches.append(self._event_columns(repeated))
         events = concatenate_batches(batches).sort_events()
-        for first in range(0, max(len(events), 1), _PIECE_EVENTS):
-            last = min(first + _PIECE_EVENTS, len(events))
+        for first in range(0, max(len(events), 1), _CHUNK_EVENTS):
+            last = min(first + _CHUNK_EVENTS, len(events))
             body = encode_events(events, first, last)
-            yield Piece(number, self._head, body, self._tail)
+            yield Chunk(number, self._head, body, self._tail)
 
     def _event_columns(self, repeated: Collection[str]) -> EventColumns:
         stat_id, stored = self._plane.stat_id, self._plane.stored
@@ -303,7 +303,7 @@ class PlaneBuilder:
         Raises:
             ValueError: A number does not fit into 64 bits.
         """
-        if type(value) is int and -_LARGEST_INT <= value <= _LARGEST_INT:
+        if type(value) is int and -_MAX_INT <= value <= _MAX_INT:
             # Most values are plain numbers.
             return INT, value
         if isinstance(value, str):
@@ -315,14 +315,14 @@ class PlaneBuilder:
         if isinstance(value, float):
             return DOUBLE, struct.unpack("<q", struct.pack("<d", value))[0]
         number = value.value if isinstance(value, Unsigned) else int(value)
-        unsigned = isinstance(value, Unsigned) or number > _LARGEST_INT
-        if not -_LARGEST_INT - 1 <= number <= 2 * _LARGEST_INT + 1:
+        unsigned = isinstance(value, Unsigned) or number > _MAX_INT
+        if not -_MAX_INT - 1 <= number <= 2 * _MAX_INT + 1:
             raise ValueError(f"{number} does not fit 64 bits")
-        if number > _LARGEST_INT:
+        if number > _MAX_INT:
             number -= 2**64
         return UINT if unsigned else INT, number
 
-    def encode_plane(self) -> tuple[bytes, list[Piece]]:
+    def encode_plane(self) -> tuple[bytes, list[Chunk]]:
         """Return the plane encoded without its lines, and the lines in pieces."""
         counts = Counter(text for line in self._lines for text in line.texts())
         for values in (self._stats, *(stats for _, stats in self._types.values())):

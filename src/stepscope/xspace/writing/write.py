@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from stepscope.xspace.fields import PlaneTag, SpaceTag
-from stepscope.xspace.writing.builders import Piece, PlaneBuilder, Unsigned
+from stepscope.xspace.writing.builders import Chunk, PlaneBuilder, Unsigned
 from stepscope.xspace.writing.encode import encode_varint, sized_field
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class XSpaceBuilder:
         # the lines, so that a truncated file keeps them. The tags and lengths of a
         # plane or a line take at most 20 bytes.
         fixed = len(texts) + sum(len(head) + 20 for head, _ in planes)
-        parts: list[list[list[Piece]]] = [[[] for _ in planes]]
+        parts: list[list[list[Chunk]]] = [[[] for _ in planes]]
         size = fixed
         for number, (_, pieces) in enumerate(planes):
             for piece in pieces:
@@ -165,7 +165,7 @@ class XSpaceBuilder:
         ]
 
 
-def _plane_chunks(head: bytes, pieces: Sequence[Piece]) -> Iterator[bytes]:
+def _plane_chunks(head: bytes, pieces: Sequence[Chunk]) -> Iterator[bytes]:
     lines: list[list[bytes]] = []
     for _, group in groupby(pieces, key=lambda piece: piece.line):
         parts = list(group)

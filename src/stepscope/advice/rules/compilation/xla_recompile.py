@@ -89,7 +89,7 @@ def _compiled_parts(
             detail=function.reason,
             share_percent=share * function.time_ps / total,
         )
-        for function in functions[:_SHOWN]
+        for function in functions[:_MAX_FUNCTIONS_NAMED]
     )
 
 
@@ -110,4 +110,4 @@ def _facts_of_compiling(
 
 
 #: Maximum number of functions to name.
-_SHOWN: Final = 3
+_MAX_FUNCTIONS_NAMED: Final = 3

@@ -18,7 +18,7 @@ from stepscope.derive.facts.devices.exchanges import (
     exchange_signals,
 )
 from stepscope.derive.facts.devices.kernel_work import kernel_work
-from stepscope.derive.facts.evidence import SHOWN, Part, Saving
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part, Saving
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.edits import Carried, Faster
 from stepscope.derive.judging.effect_status import StepSeries
@@ -28,7 +28,7 @@ from stepscope.units import MIB, PS_PER_MS, PS_PER_US
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.devices.exchanges import ExchangeSignals
+    from stepscope.derive.facts.devices.exchanges import AllReduceSignals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.run_derivation import RunDerivation
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 _TEXTS: Final = shared_texts("exchanged")
 
 #: The signals that a rule about all-reduces reads.
-EXCHANGE_READS: Final[tuple[RunDerivation[Any], ...]] = (
+ALL_REDUCE_READS: Final[tuple[RunDerivation[Any], ...]] = (
     communication_signals,
     device_signals,
     exchange_signals,
     record_grade,
 )
 #: Kinds of collectives of programs that divide the model, or its state, among devices.
-_DIVIDING: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all"})
+_SHARDING_KINDS: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all"})
 
 
-def judged_all_reduces(signals: Signals, *, sized: bool = True) -> ExchangeSignals:
+def judged_all_reduces(signals: Signals, *, sized: bool = True) -> AllReduceSignals:
     """Return the all-reduces to judge.
 
     Args:
@@ -61,7 +61,7 @@ def judged_all_reduces(signals: Signals, *, sized: bool = True) -> ExchangeSigna
     if not any(signals.needed(communication_signals).count.values()):
         raise NotApplicable(_TEXTS.reason("no_exchange"))
     all_reduces = signals.needed(exchange_signals)
-    if all_reduces.kinds & _DIVIDING:
+    if all_reduces.kinds & _SHARDING_KINDS:
         raise NotApplicable(_TEXTS.reason("divided"))
     if not all_reduces.count and "all-reduce" in all_reduces.kinds:
         raise CannotTell(_TEXTS.reason("in_no_step"))
@@ -90,7 +90,7 @@ def change_to_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> Changes:
 _ALL_REDUCE_COUNT_ITEM: Final = rule_item("allreduce.count")
 
 #: Number of all-reduces besides the buckets, for example for a loss and a count.
-_SPARE: Final = 2
+_EXTRA_ALL_REDUCES: Final = 2
 
 
 def all_reduce_count_changes(signals: Signals, thresholds: Thresholds) -> Changes:
@@ -105,11 +105,11 @@ def all_reduce_count_changes(signals: Signals, thresholds: Thresholds) -> Change
     return change_to_rate(surplus, pl.col("link_ps"))
 
 
-@rule(_ALL_REDUCE_COUNT_ITEM, *EXCHANGE_READS, change=all_reduce_count_changes)
+@rule(_ALL_REDUCE_COUNT_ITEM, *ALL_REDUCE_READS, change=all_reduce_count_changes)
 def judge_all_reduce_count(signals: Signals, thresholds: Thresholds) -> Finding:
     reduces = judged_all_reduces(signals)
     expected = _expected_count(reduces, thresholds)
-    too_many = reduces.count > 2 * expected + _SPARE
+    too_many = reduces.count > 2 * expected + _EXTRA_ALL_REDUCES
     surplus = max(reduces.count - expected, 0) / reduces.count if too_many else 0.0
     series = StepSeries(
         step_source=reduces.step_source,
@@ -131,7 +131,7 @@ def judge_all_reduce_count(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _expected_count(all_reduces: ExchangeSignals, thresholds: Thresholds) -> int:
+def _expected_count(all_reduces: AllReduceSignals, thresholds: Thresholds) -> int:
     return max(math.ceil((all_reduces.bytes or 0) / thresholds.bucket_bytes.value), 1)
 
 
@@ -145,17 +145,17 @@ _PACKING: Final = (
 #: Maximum number of device activities between the kernel and the collective.
 _NEAR: Final = 5
 #: Part of the packing time that is saved; the bytes may still have to be moved once.
-_GAIN: Final = 0.7
+_PACKING_GAIN: Final = 0.7
 
 
 def packing_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return the change: packing kernels take only a part of their time."""
     work = signals.needed(kernel_work)
     classes = _packing_kernels(work)["class"].unique().to_list()
-    return (Faster(classes, (1 - _GAIN / 2, 1 - _GAIN)),)
+    return (Faster(classes, (1 - _PACKING_GAIN / 2, 1 - _PACKING_GAIN)),)
 
 
-@rule(_PACKING_ITEM, *EXCHANGE_READS, *WORKED_READS, change=packing_changes)
+@rule(_PACKING_ITEM, *ALL_REDUCE_READS, *WORKED_READS, change=packing_changes)
 def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
     all_reduces = judged_all_reduces(signals)
     work = judged_kernels(signals, thresholds)
@@ -172,7 +172,7 @@ def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
     ).finding(
         devices=(work.label,),
         parts=_largest_parts(work, packing),
-        evidence=work.evidence(packing, SHOWN),
+        evidence=work.evidence(packing, MAX_RANGES_SHOWN),
         facts=_PACKING_ITEM.facts(
             kernels=len(packing),
             exchanges=all_reduces.count,
@@ -182,7 +182,7 @@ def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if finding.saving_ms is None:
         return finding
-    high = _GAIN * finding.saving_ms.high
+    high = _PACKING_GAIN * finding.saving_ms.high
     return msgspec.structs.replace(finding, saving_ms=Saving(low=high / 2, high=high))
 
 
@@ -222,7 +222,7 @@ def _largest_parts(work: KernelWork, kernels: pl.DataFrame) -> tuple[Part, ...]:
         kernels.group_by(pl.coalesce("op", "kernel").alias("name"), maintain_order=True)
         .agg(pl.col("dur").sum())
         .sort("dur", "name", descending=[True, False])
-        .head(SHOWN)
+        .head(MAX_RANGES_SHOWN)
     )
     return tuple(
         Part(name=name, share_percent=100 * dur / max(work.step_ps, 1))
@@ -244,7 +244,7 @@ def all_reduce_time_changes(signals: Signals, thresholds: Thresholds) -> Changes
     return change_to_rate(large, pl.col("link_ps") + latency)
 
 
-@rule(_ALL_REDUCE_TIME_ITEM, *EXCHANGE_READS, change=all_reduce_time_changes)
+@rule(_ALL_REDUCE_TIME_ITEM, *ALL_REDUCE_READS, change=all_reduce_time_changes)
 def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     reduces = judged_all_reduces(signals, sized=False)
     if not reduces.least_ps:
@@ -260,7 +260,7 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
         lost_ps >= thresholds.smallest_effect.value
     )
     lost_ms = lost_ps / PS_PER_MS
-    if slow and reduces.workers < _TOGETHER:
+    if slow and reduces.workers < _MIN_MEMBERS:
         # The time may include waiting for workers that were not recorded.
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("one_member")
     # A rate that was measured in the recording itself does not justify "critical".
@@ -292,4 +292,4 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 #: Minimum number of recorded members; their shortest time contains no waiting.
-_TOGETHER: Final = 2
+_MIN_MEMBERS: Final = 2

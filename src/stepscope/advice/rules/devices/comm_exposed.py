@@ -8,7 +8,7 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.derive.facts.devices.exchanges import communication_signals
-from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _OWNED: Final = Owned(
 )
 _ALL_TO_ALL: Final = "all-to-all"
 #: Share of all-to-all time from which on collectives count as without gradients.
-_MOST: Final = 0.8
+_MIN_ALL_TO_ALL_PART: Final = 0.8
 
 
 @rule(_ITEM, *OWNED_READS, communication_signals)
@@ -52,14 +52,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     # An all-to-all does not transfer gradients.
     carried = {
         "rows": bool(all_to_all),
-        "gradients": all_to_all < _MOST * total_percent or not total_percent,
+        "gradients": all_to_all < _MIN_ALL_TO_ALL_PART * total_percent
+        or not total_percent,
     }
     waits = (*collectives.longest.get(shares.label, ()), *shares.evidence("peer"))
     by_length = sorted(waits, key=lambda wait: wait.start_ps - wait.end_ps)
     return judged.finding(
         parts=kinds,
         facts=_ITEM.facts(collectives=collectives.count.get(shares.label, 0)),
-        evidence=tuple(by_length[:SHOWN]),
+        evidence=tuple(by_length[:MAX_RANGES_SHOWN]),
         inputs=("account", "collectives"),
         actions=_ITEM.actions_for(*(data for data, holds in carried.items() if holds)),
     )

@@ -30,9 +30,9 @@ _EXCHANGING: Final = ("collective", "peer")
 
 
 #: Maximum ratio of the fitting batch to the batch that is reliable.
-_MUCH: Final = 10
+_MAX_RELIABLE_RATIO: Final = 10
 #: The gain is estimated for at most this many times the batch, as fixed costs may grow.
-_TRIED: Final = 2
+_MAX_ESTIMATED_RATIO: Final = 2
 
 
 class _Costs(Frozen, frozen=True, eq=True):
@@ -78,7 +78,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     # Time that kernels leave unused grows less than the batch; how much is unknown.
     fixed = sum(costs.shares[cost] for cost in _FIXED)
     note = None if fits else "full"
-    if failed and growth_factor > _MUCH:
+    if failed and growth_factor > _MAX_RELIABLE_RATIO:
         note = "much"
     sizes = {"peak_gib": peak, "least_gib": steady, "capacity_gib": capacity}
     return _ITEM.finding(
@@ -101,8 +101,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             *_ITEM.facts(
                 room=round(growth_factor, 1),
                 fixed=fixed,
-                tried=round(min(growth_factor, _TRIED), 1),
-                per_sample=fixed * (1 - 1 / min(growth_factor, _TRIED)),
+                tried=round(min(growth_factor, _MAX_ESTIMATED_RATIO), 1),
+                per_sample=fixed * (1 - 1 / min(growth_factor, _MAX_ESTIMATED_RATIO)),
             ),
             *(
                 _ITEM.fact(name, float(f"{size / _GIB:.3g}"))

@@ -11,7 +11,7 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.compared import (
     ONE_EACH,
     has_pipeline_stages,
-    worker_words,
+    short_worker_name,
 )
 from stepscope.advice.judging.judged_series import judge_series
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
@@ -37,7 +37,7 @@ _COPIES: Final = Owned(
     seen=("copy_in", "copy_out"),
 )
 #: Certain part of the gain, because the link may not transfer several copies at a time.
-_SURE: Final = 0.3
+_MIN_GAIN_PART: Final = 0.3
 
 
 @rule(_ITEM, *OWNED_READS, communication_signals, moved_data)
@@ -66,8 +66,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     causes = judged.verdict.causes
     names = {
         "devices": len(moves.devices),
-        "last": worker_words(moves.devices[0], moves.devices),
-        "gathering": worker_words(moves.gathering or "", moves.devices),
+        "last": short_worker_name(moves.devices[0], moves.devices),
+        "gathering": short_worker_name(moves.gathering or "", moves.devices),
     }
     largest = sorted(moves.bytes.items(), key=lambda pair: (-pair[1], pair[0]))
     finding = judged.finding(
@@ -79,7 +79,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         ),
         facts=tuple(
             _ITEM.fact("mebibytes", moved / MIB, source=source, target=target)
-            for (source, target), moved in largest[:_SHOWN]
+            for (source, target), moved in largest[:_MAX_COPIES_NAMED]
         ),
         inputs=("account", "exposure", "windows"),
         actions=_ITEM.actions_for(*(cause.cause for cause in causes)),
@@ -87,7 +87,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if finding.saving_ms is None:
         return finding
     high = finding.saving_ms.high
-    return replace(finding, saving_ms=Saving(low=_SURE * high, high=high))
+    return replace(finding, saving_ms=Saving(low=_MIN_GAIN_PART * high, high=high))
 
 
-_SHOWN: Final = 8
+_MAX_COPIES_NAMED: Final = 8

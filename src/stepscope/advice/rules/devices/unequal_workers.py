@@ -18,7 +18,7 @@ from stepscope.advice.judging.compared import (
     compared_workers,
     has_pipeline_stages,
     judge_steps,
-    most_frequent_worker,
+    most_frequent_worker_share,
 )
 from stepscope.derive.facts.hosts.worker_processes import worker_ops
 from stepscope.derive.facts.processors import processor_signals
@@ -50,10 +50,10 @@ _ALIKE: Final = 1.0
 
 _OWNERS: Final = frozenset(one.name for one in OWNERS if one.category in HOST_WORK)
 #: Minimum part of the excess that a single name must hold.
-_MOST: Final = 0.5
+_MIN_PART_OF_EXCESS: Final = 0.5
 
 
-def most_of_excess(
+def largest_excess_name(
     accounted: AccountSignals, busiest: str, excess_ms: float
 ) -> str | None:
     """Return the name that takes most of a worker's excess; None without one.
@@ -78,7 +78,11 @@ def most_of_excess(
         for name, ms in by_worker[busiest].items()
     }
     most = max(beyond, key=beyond.__getitem__, default=None)
-    return most if most is not None and beyond[most] >= _MOST * excess_ms else None
+    return (
+        most
+        if most is not None and beyond[most] >= _MIN_PART_OF_EXCESS * excess_ms
+        else None
+    )
 
 
 def _named_ms(shares: StepShares) -> dict[str, float]:
@@ -146,10 +150,10 @@ def _core_wait_percent(
     if cores is None or not cores.are_full(thresholds):
         return None
     ops = signals.of(worker_ops)
-    more = ops.beyond_others(worker)
+    more = ops.extra_ops_percent(worker)
     if more is None or more > _ALIKE:
         return None
-    more_of = most_of_excess(accounted, worker, excess_ms)
+    more_of = largest_excess_name(accounted, worker, excess_ms)
     if more_of is not None and not ops.runs_op(worker, more_of):
         return None
     return math.fsum(cores.waiting_percent) / max(len(cores.waiting_percent), 1)
@@ -168,7 +172,7 @@ def balance_changes(signals: Signals, _: Thresholds) -> Changes:
     workers = compared_workers(signals)
     if workers.devices != 1:
         return ()
-    name, _percent = most_frequent_worker(
+    name, _percent = most_frequent_worker_share(
         workers.steps, [step.busiest for step in workers.steps]
     )
     work_ms = None if name is None else workers.work_ms[name]
@@ -189,7 +193,7 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
     if len(known) < len(excess):
         return _BALANCE_ITEM.cannot_tell("unknown")
     names = [step.busiest for step in comparison.steps]
-    busiest, percent = most_frequent_worker(comparison.steps, names)
+    busiest, percent = most_frequent_worker_share(comparison.steps, names)
     same = percent >= thresholds.same_worker.value
     accounted = signals.of(account_signals)
     mean_ms = sum(known) / len(known) / PS_PER_MS if known else 0.0
@@ -203,7 +207,7 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
         named=busiest if same else None,
         detail=None
         if busiest is None or isinstance(accounted, Unavailable)
-        else most_of_excess(accounted, busiest, mean_ms),
+        else largest_excess_name(accounted, busiest, mean_ms),
         facts=_BALANCE_ITEM.facts(busiest_in=percent if same else None),
     )
     if finding.status == "fail" and not same:
@@ -231,7 +235,7 @@ _TURNS_ITEM: Final = rule_item("multi.sequential")
 @rule(_TURNS_ITEM, *COMPARED_READS)
 def judge_turns(signals: Signals, thresholds: Thresholds) -> Finding:
     comparison = compared_workers(signals)
-    if comparison.devices < _SEVERAL:
+    if comparison.devices < _MIN_DEVICES:
         return _TURNS_ITEM.not_applicable(ONE_EACH)
     if not comparison.alike(thresholds.alike_work.value):
         return _TURNS_ITEM.not_applicable("unlike")
@@ -257,7 +261,7 @@ def judge_turns(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-_SEVERAL: Final = 2
+_MIN_DEVICES: Final = 2
 
 
 _ARRIVAL_ITEM: Final = rule_item("allreduce.arrival")
@@ -270,7 +274,7 @@ def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
     known = [wait for wait in waits if wait is not None]
     if len(known) < len(waits):
         return _ARRIVAL_ITEM.cannot_tell("unmatched")
-    last, percent = most_frequent_worker(
+    last, percent = most_frequent_worker_share(
         comparison.steps, [step.last for step in comparison.steps]
     )
     same = last is not None and percent >= thresholds.same_worker.value

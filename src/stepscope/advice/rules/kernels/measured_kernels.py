@@ -131,8 +131,8 @@ _COALESCING_ITEM: Final = rule_item("kernel.coalescing")
 
 #: Sectors that 32 threads need if each reads 4 bytes, or 16 bytes, the maximum; and the
 #: minimum number of sectors that shows that threads read far apart.
-_LEAST_SECTORS: Final = 4
-_MOST_SECTORS: Final = 16
+_SECTORS_OF_4_BYTES: Final = 4
+_SECTORS_OF_16_BYTES: Final = 16
 _SCATTERED: Final = 24
 
 
@@ -191,8 +191,8 @@ def _wasted_share(what: str) -> pl.Expr:
         pl.when(used.is_not_null())
         .then((1 - used / _SECTOR_BYTES).clip(0, 1))
         .when(sectors >= _SCATTERED)
-        .then(1 - _MOST_SECTORS / sectors)
-        .when(sectors <= _LEAST_SECTORS)
+        .then(1 - _SECTORS_OF_16_BYTES / sectors)
+        .when(sectors <= _SECTORS_OF_4_BYTES)
         .then(pl.lit(0.0))
         .when(pl.col(f"global_{what}_requests") == 0)
         .then(pl.lit(0.0))
@@ -216,13 +216,13 @@ def judge_conflicts(signals: Signals, thresholds: Thresholds) -> Finding:
 _OCCUPANCY_ITEM: Final = rule_item("kernel.occupancy")
 
 #: Minimum load, in percent, of a limiting unit (NVIDIA's section Speed of Light).
-_BUSY: Final = 60.0
+_BUSY_UNIT_PERCENT: Final = 60.0
 
 
 @rule(_OCCUPANCY_ITEM, *MEASURED_READS, fill_signals)
 def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
     achieved = pl.col("achieved_occupancy_percent")
-    few_blocks = pl.col("class").is_in(_few_blocks(signals))
+    few_blocks = pl.col("class").is_in(_classes_with_few_blocks(signals))
     low = thresholds.low_occupancy.value
     bound = pl.col("bound")
     busiest = pl.max_horizontal("compute_percent", "memory_percent")
@@ -235,7 +235,7 @@ def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
     limited = pl.col("theoretical_occupancy_percent") < low
     fault = Fault(
         found=is_low,
-        saved=pl.min_horizontal(1 - busiest / _BUSY, 1 - achieved / 100),
+        saved=pl.min_horizontal(1 - busiest / _BUSY_UNIT_PERCENT, 1 - achieved / 100),
         because=pl.when(limited)
         .then("occupancy_limiter")
         .when(~limited)
@@ -249,7 +249,7 @@ def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
     return judge_measured(_OCCUPANCY_ITEM, signals, thresholds, fault)
 
 
-def _few_blocks(signals: Signals) -> list[int]:
+def _classes_with_few_blocks(signals: Signals) -> list[int]:
     """Return the classes of kernels that leave multiprocessors without a block.
 
     The rule `kernel.fill` judges these kernels, because they need more blocks.

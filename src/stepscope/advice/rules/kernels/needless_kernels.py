@@ -16,7 +16,7 @@ from stepscope.advice.judging.worked import (
     judge_kernels,
     judged_kernels,
 )
-from stepscope.derive.facts.devices.kernel_kinds import SHORTEST
+from stepscope.derive.facts.devices.kernel_kinds import MIN_RUN_KERNELS
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.replaying.edits import Joined
@@ -39,7 +39,7 @@ def fusable_runs_changes(signals: Signals, _: Thresholds) -> Changes:
     work = signals.needed(kernel_work)
     low, high = _FUSABLE_RUNS_GAIN
     classes = work.runs.rows["class"].to_list()
-    return (Joined(classes, SHORTEST, (1 - low, 1 - high)),)
+    return (Joined(classes, MIN_RUN_KERNELS, (1 - low, 1 - high)),)
 
 
 @rule(_FUSABLE_RUNS_ITEM, *WORKED_READS, program_traits, change=fusable_runs_changes)

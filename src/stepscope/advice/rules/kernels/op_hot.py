@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("op.hot")
 
 #: Percent of the device's limit that a good kernel reaches.
-_GOOD: Final = 60.0
+_GOOD_LIMIT_PERCENT: Final = 60.0
 
 
 def hot_op_changes(signals: Signals, thresholds: Thresholds) -> Changes:
@@ -41,7 +41,7 @@ def hot_op_changes(signals: Signals, thresholds: Thresholds) -> Changes:
         return ()
     row = slow.row(0, named=True)
     classes = work.rows.filter(pl.col("op") == row["op"])["class"].to_list()
-    return (Faster(classes, (1.0, min(row["of_limit"] / _GOOD, 1.0))),)
+    return (Faster(classes, (1.0, min(row["of_limit"] / _GOOD_LIMIT_PERCENT, 1.0))),)
 
 
 @rule(_ITEM, *WORKED_READS, op_roofs, change=hot_op_changes)
@@ -61,7 +61,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         )
     row = (slow if slow.height else heavy).row(0, named=True)
     time = row["share"] / 100 * work.device_ps
-    gain = time * max(1 - row["of_limit"] / _GOOD, 0.0) / PS_PER_MS
+    gain = time * max(1 - row["of_limit"] / _GOOD_LIMIT_PERCENT, 0.0) / PS_PER_MS
     dominates = row["share"] >= thresholds.hot_critical.value
     grave = dominates and idle_percent(signals) < thresholds.starved_device.value
     total_ps = work.step_ps if work.stepped else work.device_ps

@@ -145,7 +145,7 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     # Calls that set up the device do not count, because they occur once.
     waits = (signals.known(set_up_signals) or {}).get(shares.label)
     once = waits.percent if waits is not None and waits.kind == "set_up" else 0.0
-    launching_percent = max(shares.percent(*_GIVING) - once, 0.0)
+    launching_percent = max(shares.percent(*_LAUNCH_AND_COPIES) - once, 0.0)
     latency = (
         launch.latency_ps if launch.latency_samples else thresholds.small_kernel.value
     )
@@ -173,4 +173,4 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 #: Owners of launching work on the device and of copies to and from it.
-_GIVING: Final = ("launch", "copy_in", "copy_out")
+_LAUNCH_AND_COPIES: Final = ("launch", "copy_in", "copy_out")

@@ -30,19 +30,19 @@ _LAUNCH: Final = Owned(
     parts={"launch": ("launch",)}, device=True, seen=("launch",), clocks=True, lost=True
 )
 #: The device also waits for ops on the host, if these are most of the host's work.
-_OPS_TOO: Final = msgspec.structs.replace(
+_LAUNCH_OR_HOST_OPS: Final = msgspec.structs.replace(
     _LAUNCH, parts={**_LAUNCH.parts, "host_ops": ("host_compute",)}
 )
 #: Maximum share of device time in replayed graphs, in percent; beyond it the rule
 #: cannot judge, because nodes of a graph have no launch calls.
-_GRAPH_SHARE: Final = 50.0
+_MAX_GRAPH_PERCENT: Final = 50.0
 
 #: Minimum share of work outside steps in the wait, for this work to be the finding.
-_MOST: Final = 0.5
+_MIN_PART_OF_WAIT: Final = 0.5
 #: Kinds of work outside steps, which do not make a step shorter.
 _OUTSIDE_STEPS: Final = ("set_up", "first_runs", "captured", "over")
 #: Minimum share of the host's ops that is worth reporting, in percent.
-_WORTH_TELLING: Final = 0.5
+_MIN_OPS_PERCENT: Final = 0.5
 
 
 @rule(
@@ -57,7 +57,7 @@ _WORTH_TELLING: Final = 0.5
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_LAUNCH, signals, thresholds)
     launching = signals.needed(launch_signals)
-    if launching.graph_percent >= _GRAPH_SHARE:
+    if launching.graph_percent >= _MAX_GRAPH_PERCENT:
         return _ITEM.cannot_tell("replayed", graph_percent=launching.graph_percent)
     owned = _owned_launch_time(shares)
     judged = judge_owned(_ITEM, owned, signals, thresholds)
@@ -70,7 +70,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         ("one_program", launching.one_program is True),
     )
     if first_use is None:
-        one_op = _share_of_one_op(shares, owned, signals.known(annotation_names))
+        one_op = _largest_op_percent(shares, owned, signals.known(annotation_names))
         because = (
             *(() if one_op is None else ("host_op",)),
             *(name for name, holds in tests if holds),
@@ -79,7 +79,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         because = (first_use.kind,)
     decisive = [reason for reason in because if reason in (*_OUTSIDE_STEPS, "host_op")]
     ops = shares.percent("host_compute")
-    ops_matter = owned is _OPS_TOO and ops >= _WORTH_TELLING
+    ops_matter = owned is _LAUNCH_OR_HOST_OPS and ops >= _MIN_OPS_PERCENT
     return judged.finding(
         because=because,
         note=first_use.kind if first_use and judged.failed else None,
@@ -124,24 +124,24 @@ def waits_outside_steps(signals: Signals, shares: StepShares) -> bool:
 
 
 def _owned_launch_time(shares: StepShares) -> Owned:
-    return _OPS_TOO if shares.host_ops_lead() else _LAUNCH
+    return _LAUNCH_OR_HOST_OPS if shares.host_ops_lead() else _LAUNCH
 
 
 def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
     """Return work outside of steps, if it is most of the judged time."""
     set_up = (signals.known(set_up_signals) or {}).get(shares.label)
-    min_percent = _MOST * shares.percent(*_owned_launch_time(shares).owners)
+    min_percent = _MIN_PART_OF_WAIT * shares.percent(*_owned_launch_time(shares).owners)
     return None if set_up is None or set_up.percent < min_percent else set_up
 
 
-def _share_of_one_op(
+def _largest_op_percent(
     shares: StepShares, owned: Owned, ranges: frozenset[str] | None
 ) -> float | None:
     """Return the share of one op on the host, if it is most of the wait.
 
     A range of the program is not an op; it represents all work inside the range.
     """
-    if owned is not _OPS_TOO:
+    if owned is not _LAUNCH_OR_HOST_OPS:
         return None
     ops = (
         part.share_percent
@@ -149,7 +149,9 @@ def _share_of_one_op(
         if part.function is None and part.name not in (ranges or ())
     )
     largest = max(ops, default=0.0)
-    min_percent = max(_MOST * shares.percent(*owned.owners), _WORTH_TELLING)
+    min_percent = max(
+        _MIN_PART_OF_WAIT * shares.percent(*owned.owners), _MIN_OPS_PERCENT
+    )
     return largest if largest >= min_percent else None
 
 

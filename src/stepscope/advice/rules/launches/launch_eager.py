@@ -56,7 +56,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         )
         if shares.device is None
         else shares.series(
-            {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
+            {"launch": ("launch",)},
+            unknown_from=_ABOVE_ANY_PERCENT,
+            clocks=True,
+            lost=True,
         )
     )
     verdict = judge(
@@ -134,4 +137,4 @@ def _finding_of_eager_ops(
 
 
 #: A limit above any share: time without an owner never belongs to ops.
-_NEVER: Final = 101.0
+_ABOVE_ANY_PERCENT: Final = 101.0

@@ -55,7 +55,7 @@ def joined_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     label = account.judged("launch", "host_compute").label
     small, _ = _brief_kernel_groups(groups.get(label, ()), launching, thresholds)
     classes = [kernel_class for group in small for kernel_class in group.classes]
-    return (Joined(classes, _PAIR),) if classes else ()
+    return (Joined(classes, _MIN_JOINED_KERNELS),) if classes else ()
 
 
 @rule(
@@ -95,7 +95,10 @@ def _judge_device_kernels(
     small, brief_ps = _brief_kernel_groups(all_groups, launching, thresholds)
     waits = judge(
         shares.series(
-            {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
+            {"launch": ("launch",)},
+            unknown_from=_ABOVE_ANY_PERCENT,
+            clocks=True,
+            lost=True,
         ),
         warn=thresholds.launch_warn,
         critical=thresholds.launch_critical,
@@ -170,7 +173,7 @@ def _parts_of_device(
             * compute_percent
             / 100,
         )
-        for (name, has_op), same_name in largest[:_SHOWN]
+        for (name, has_op), same_name in largest[:_MAX_GROUPS_NAMED]
     )
 
 
@@ -290,13 +293,13 @@ def _parts_of_host(ops: SmallOps, share: float) -> tuple[Part, ...]:
     number = sum(count for _, count in ops.names)
     return tuple(
         Part(name=name, share_percent=share * count / number)
-        for name, count in ops.names[:_SHOWN]
+        for name, count in ops.names[:_MAX_GROUPS_NAMED]
     )
 
 
 #: Minimum number of kernels in a run that is launched as one.
-_PAIR: Final = 2
+_MIN_JOINED_KERNELS: Final = 2
 #: Maximum number of groups to name.
-_SHOWN: Final = 3
+_MAX_GROUPS_NAMED: Final = 3
 #: A limit above any share: time without an owner never belongs to kernels.
-_NEVER: Final = 101.0
+_ABOVE_ANY_PERCENT: Final = 101.0

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("input.bound")
 
 #: Minimum number of copy groups per step, separated by kernels, that are not a batch.
-_MANY_PIECES: Final = 3
+_MIN_COPY_GROUPS: Final = 3
 #: Pattern of stages that process elements; other stages read, store or forward them.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
 _OWNED: Final = Owned(
@@ -58,11 +58,11 @@ _UNFED: Final = replace(_OWNED, parts={**_OWNED.parts, "unfed": ("unfed",)})
 _COPIED: Final = replace(_OWNED, parts={"transfer": ("input", "copy_in")})
 _COPY_CALL: Final = Pattern(r"(?i)memcpy")
 #: Share of the wait in such calls from which on the wait counts as copies.
-_ALL_COPIES: Final = 0.9
+_MIN_COPY_SHARE: Final = 0.9
 #: Minimum share of the wait, in percent, of an op or process that causes the wait.
-_MOSTLY: Final = 50.0
+_MIN_CAUSE_PERCENT: Final = 50.0
 #: Maximum confidence if only the order of events shows the cause.
-_CIRCUMSTANTIAL: Final = 0.6
+_MAX_ORDER_CONFIDENCE: Final = 0.6
 
 
 @rule(
@@ -94,7 +94,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         and bool(fetches)
         and 100 * slow >= thresholds.slow_fetch_steps.value * len(fetches)
     )
-    workers = _batch_makers(fetching, shares, signals) if judged.failed else None
+    workers = _batch_producers(fetching, shares, signals) if judged.failed else None
     # Whom the step's thread waits for, if operating system calls show it.
     by_cause = signals.of(made_elsewhere).get(shares.label, {})
     waits = by_cause.get("fetch") or by_cause.get("unfed")
@@ -118,7 +118,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             *(NO_WORKERS if workers is None else workers).facts(),
         ),
         workers=() if workers is None else workers.functions,
-        parts=_parts_with_maker(judged.owned, shares, signals),
+        parts=_parts_with_producer(judged.owned, shares, signals),
         inputs=("account", "host_classes"),
         actions=_actions_by_cause(fetching, judged),
     )
@@ -128,7 +128,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return replace(finding, actions=actions)
 
 
-def _parts_with_maker(
+def _parts_with_producer(
     owned: Owned, shares: StepShares, signals: Signals
 ) -> tuple[Part, ...]:
     """Return the awaited parts; the function that produces batches comes first."""
@@ -141,7 +141,11 @@ def _parts_with_maker(
         # Use the function that an op of the pipeline calls for most of the wait.
         called = signals.of(python_elements).get(shares.host)
         producer = None
-        if called is not None and called.percent >= _MOSTLY and called.function:
+        if (
+            called is not None
+            and called.percent >= _MIN_CAUSE_PERCENT
+            and called.function
+        ):
             share = shares.percent("input") * called.percent / 100
             producer = replace(called.function, share_percent=share)
     if producer is None:
@@ -167,7 +171,7 @@ def _judge_decided(
     )
     if shares.percent("unfed"):
         owned = _UNFED
-    elif waits and copies >= _ALL_COPIES * waits:
+    elif waits and copies >= _MIN_COPY_SHARE * waits:
         # A call that waits for its own copy does not fetch a batch.
         owned = _COPIED
     parts = {cause: shares.times(*owners) for cause, owners in owned.parts.items()}
@@ -181,7 +185,9 @@ def _judge_decided(
         why = _ITEM.reason("fetches_unseen", resolution_percent=percent)
         return judged.with_verdict(unavailable=why)
     if verdict.causes and verdict.causes[0].cause == "unfed":
-        return judged.with_verdict(confidence=min(verdict.confidence, _CIRCUMSTANTIAL))
+        return judged.with_verdict(
+            confidence=min(verdict.confidence, _MAX_ORDER_CONFIDENCE)
+        )
     return judged
 
 
@@ -203,7 +209,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
             # It is not recorded how these batches are produced.
             own_threads = shares.host in signals.of(made_in_own_threads)
             assumed = ("own_threads",) if own_threads else ("one_by_one", "cacheable")
-            by_producers = _maker_facts("unfed", shares, signals)
+            by_producers = _producer_facts("unfed", shares, signals)
             facts = by_producers or ("unseen", *assumed)
             actions += fit_worker_numbers(
                 _ITEM.actions_for("unfed", "fetch", *facts), signals
@@ -220,15 +226,15 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
 def _groups_of_copies(fetching: InputSignals, shares: StepShares) -> float | None:
     """Return the number of copy groups between kernels; None for copies of a batch."""
     pieces = fetching.pieces.get(shares.label, 0.0)
-    return pieces if pieces >= _MANY_PIECES else None
+    return pieces if pieces >= _MIN_COPY_GROUPS else None
 
 
 def _actions_for_fetch(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> tuple[Action, ...]:
     """Return actions that let batches arrive sooner."""
-    workers = _batch_makers(fetching, shares, signals)
-    facts = _facts_of_making(fetching, shares, signals, workers)
+    workers = _batch_producers(fetching, shares, signals)
+    facts = _batch_production_facts(fetching, shares, signals, workers)
     of_workers = workers.actions() if workers and "worker_processes" in facts else ()
     return (
         *of_workers,
@@ -236,7 +242,7 @@ def _actions_for_fetch(
     )
 
 
-def _facts_of_making(
+def _batch_production_facts(
     fetching: InputSignals,
     shares: StepShares,
     signals: Signals,
@@ -262,7 +268,7 @@ def _facts_of_making(
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # Stages themselves show whether they fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
-        by_producers = () if stages else _maker_facts("fetch", shares, signals)
+        by_producers = () if stages else _producer_facts("fetch", shares, signals)
         return (*native, *(by_producers or ("one_by_one", "cacheable")))
     reason_late = "late_although_ahead" if workers is None else "worker_processes"
     late = (
@@ -273,14 +279,16 @@ def _facts_of_making(
     return lacks if "ready" in lacks else late
 
 
-def _maker_facts(cause: str, shares: StepShares, signals: Signals) -> tuple[str, ...]:
+def _producer_facts(
+    cause: str, shares: StepShares, signals: Signals
+) -> tuple[str, ...]:
     """Return facts about other producers of the awaited batches; () without any.
 
     Operating system calls show whom the step's thread waits for. A thread that produces
     a batch itself is not in a waiting call.
     """
     waits = signals.of(made_elsewhere).get(shares.label, {}).get(cause)
-    if waits is None or waits.sent_percent + waits.threads_percent < _MOSTLY:
+    if waits is None or waits.sent_percent + waits.threads_percent < _MIN_CAUSE_PERCENT:
         return ()
     sent = waits.sent_percent >= waits.threads_percent
     return ("made_elsewhere", "other_process" if sent else "other_thread")
@@ -305,7 +313,7 @@ def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ..
     )
 
 
-def _batch_makers(
+def _batch_producers(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> WorkerProcesses | None:
     """Return the worker processes that produce the batches; None without any.

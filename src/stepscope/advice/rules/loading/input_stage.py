@@ -8,7 +8,7 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.worker_processes import fit_worker_numbers
 from stepscope.advice.rules.loading import input_bound
-from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.hosts.batch_makers import python_elements
 from stepscope.derive.facts.hosts.pipeline_stages import (
     missing_practices,
@@ -44,7 +44,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         because=missing,
         parts=tuple(
             Part(name=stage.name, share_percent=stage.percent)
-            for stage in slowest[:SHOWN]
+            for stage in slowest[:MAX_RANGES_SHOWN]
         ),
         devices=waits.devices,
         facts=_ITEM.facts(runs_per_batch=slowest[0].runs_per_call if slowest else None),

@@ -11,7 +11,7 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.facts.evidence import Evidence, Part, Saving
-from stepscope.derive.facts.replaying.edits import Beside
+from stepscope.derive.facts.replaying.edits import CopiesInParallel
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def parallel_copy_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     if other_ps > (1 - thresholds.explained_share.value / 100) * time:
         return ()
     effect = time / max(len(shares.window_ps), 1) / PS_PER_MS
-    return (Beside(owners, effect),)
+    return (CopiesInParallel(owners, effect),)
 
 
 @rule(_ITEM, *OWNED_READS, copy_signals, change=parallel_copy_changes)
@@ -156,8 +156,10 @@ def _copy_parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, 
                 name = f"{name} {joined}{group.source}"
             percent = share * group.alone_ps / total
             parts.append(Part(name=name, detail=group.certainty, share_percent=percent))
-    return tuple(sorted(parts, key=lambda part: -part.share_percent)[:_SHOWN])
+    return tuple(
+        sorted(parts, key=lambda part: -part.share_percent)[:_MAX_COPIES_NAMED]
+    )
 
 
 #: Maximum number of copies to name.
-_SHOWN: Final = 3
+_MAX_COPIES_NAMED: Final = 3

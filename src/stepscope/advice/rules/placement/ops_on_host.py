@@ -32,7 +32,7 @@ _OWNED: Final = Owned(
     parts={"host_ops": ("host_compute",)}, device=True, seen=("host_compute",)
 )
 #: Maximum number of ops to name.
-_SHOWN: Final = 3
+_MAX_OPS_NAMED: Final = 3
 
 
 @rule(_WORK_ON_HOST_ITEM, *PLACED_READS)
@@ -71,7 +71,7 @@ def judge_placed(
         steps_hit=None,
         parts=tuple(
             Part(name=op.name, share_percent=100 * op.time_ps / shares.total_ps)
-            for op in ops[:_SHOWN]
+            for op in ops[:_MAX_OPS_NAMED]
             if shares.total_ps
         ),
         facts=item.facts(ops=len(ops)),

@@ -9,7 +9,7 @@ import polars as pl
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.program_facts import kernel_type_facts, narrow_type_facts
-from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
+from stepscope.advice.judging.worked import measured_gain_ms, measured_speed_changes
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import Fact, Saving
@@ -49,7 +49,7 @@ def narrower_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes
         for kinds, low, high in factors
         if (chosen := eligible.filter(pl.col("precision").is_in(kinds))).height
     )
-    return (*predicted, *at_measured_speed(measured))
+    return (*predicted, *measured_speed_changes(measured))
 
 
 @rule(

@@ -16,7 +16,7 @@ from stepscope.advice.judging.worked import (
     judged_kernels,
     undecided_kernels,
 )
-from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
 
@@ -58,7 +58,7 @@ def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-class _Looked(Frozen, frozen=True):
+class _Conversions(Frozen, frozen=True):
     """Conversions and 64-bit work.
 
     Attributes:
@@ -74,7 +74,7 @@ class _Looked(Frozen, frozen=True):
     worked: Worked
 
 
-def _sort_conversions(work: KernelWork, thresholds: Thresholds) -> _Looked:
+def _sort_conversions(work: KernelWork, thresholds: Thresholds) -> _Conversions:
     computing = work.rows.filter(~pl.col("collective"))
     doubles = computing.filter(pl.col("told") & (pl.col("precision") == "64"))
     casts = computing.filter("converts")
@@ -82,7 +82,7 @@ def _sort_conversions(work: KernelWork, thresholds: Thresholds) -> _Looked:
     is_wide = work.share(doubles) >= limit > work.share(casts)
     unknown = computing.filter(pl.col("converts").is_null())
     worked = Worked(doubles if is_wide else casts, _CASTS_GAIN, unknown)
-    return _Looked(computing, doubles, is_wide, worked)
+    return _Conversions(computing, doubles, is_wide, worked)
 
 
 _FALLBACKS_ITEM: Final = rule_item("amp.fallback")
@@ -158,6 +158,6 @@ def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
             for row in harmful.head(1).iter_rows(named=True)
         ),
         facts=_SOFTMAX_ITEM.facts(softmax_kernels=harmful.height),
-        evidence=work.evidence(harmful, SHOWN),
+        evidence=work.evidence(harmful, MAX_RANGES_SHOWN),
         inputs=("kernels",),
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from stepscope.advice.catalogue import OWNER_WORDS, rule_item
+from stepscope.advice.catalogue import OWNER_TEXTS, rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.judged_series import JudgedSeries, judge_series
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
@@ -40,7 +40,7 @@ _OUTLIERS_ITEM: Final = rule_item("step.outlier")
 _OWNED: Final = Owned(parts={}, host=True, steps=True)
 #: Owners that are work of the model itself.
 _WORK: Final = frozenset(
-    {*(one for one in OWNER_WORDS if one.startswith("compute")), "host_compute"}
+    {*(one for one in OWNER_TEXTS if one.startswith("compute")), "host_compute"}
 )
 
 

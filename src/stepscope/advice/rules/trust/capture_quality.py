@@ -43,16 +43,18 @@ class _Flaw(Frozen, frozen=True, eq=True):
 
 
 #: Maximum pause, in ps, between a stream's queued kernels, or of a wait for another.
-_PAUSE_PS: Final = 50 * PS_PER_US
+_MAX_PAUSE_PS: Final = 50 * PS_PER_US
 #: Minimum part of the unexplained time that counts as most of it.
-_MOST: Final = 0.5
+_MIN_MAIN_PART: Final = 0.5
 #: Part of a recording that counts as its begin.
 _BEGIN: Final = 0.05
 #: Flaws that make the whole account useless; they are more serious than any others.
-_WHOLE: Final = frozenset({"silent", "in_doubt", "unread", "devices", "clocks"})
+_INVALIDATING_FLAWS: Final = frozenset(
+    {"silent", "in_doubt", "unread", "devices", "clocks"}
+)
 #: Owners that must be known for unexplained time to be a flaw of the recording.
-_OF_HOST: Final = ("host_compute", "profiler")
-_OF_DEVICE: Final = ("queued", "launch", "profiler")
+_NEEDED_HOST_OWNERS: Final = ("host_compute", "profiler")
+_NEEDED_DEVICE_OWNERS: Final = ("queued", "launch", "profiler")
 _RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
 
 
@@ -76,14 +78,18 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         # Differing clocks can make work seem queued that is not queued.
         flaws = [flaw for flaw in flaws if flaw.owner != "queued"]
     shares = account.judged()
-    needed = _OF_HOST if shares.device is None else _OF_DEVICE
+    needed = _NEEDED_HOST_OWNERS if shares.device is None else _NEEDED_DEVICE_OWNERS
     why_missing = next(
         (shares.missing[owner] for owner in needed if owner in shares.missing), None
     )
     if not flaws and why_missing is not None:
         return _ITEM.cannot_tell(why_missing)
     flaws.sort(
-        key=lambda flaw: (_RANKS[flaw.severity], flaw.word not in _WHOLE, -flaw.percent)
+        key=lambda flaw: (
+            _RANKS[flaw.severity],
+            flaw.word not in _INVALIDATING_FLAWS,
+            -flaw.percent,
+        )
     )
     return _finding_of_flaws(signals, account, capture, flaws, thresholds)
 
@@ -98,10 +104,10 @@ def _flaws_by_owner(
     queued, unexplained = shares.percent("queued"), shares.percent("unexplained")
     longest = [span.end_ps - span.start_ps for span in shares.evidence("queued")]
     # Short pauses between kernels do not hide work: an unrecorded graph leaves more.
-    pauses = bool(longest) and max(longest) < _PAUSE_PS
+    pauses = bool(longest) and max(longest) < _MAX_PAUSE_PS
     if queued >= thresholds.queued_warn.value and not pauses:
         # Work launched before the recording is missing, as nodes of a graph are.
-        missing = capture.replays or _is_at_the_begin(shares)
+        missing = capture.replays or _begins_with_queued_work(shares)
         severity: Severity = "critical" if queued >= grave else "warn"
         word = "queued" if missing else "waiting"
         flaws.append(_Flaw(word, severity, queued, "queued"))
@@ -111,7 +117,7 @@ def _flaws_by_owner(
     return flaws
 
 
-def _is_at_the_begin(shares: StepShares) -> bool:
+def _begins_with_queued_work(shares: StepShares) -> bool:
     """Return whether a recording without steps begins with a wait for queued work."""
     longest = shares.evidence("queued")[:1]
     if shares.step_source is not None or not longest or not shares.bounds:
@@ -181,7 +187,9 @@ def _finding_of_flaws(
     share = signals.of(unexplained_outside).get(shares.label, 0.0)
     unexplained_percent = shares.percent("unexplained")
     outside = (
-        share if unexplained_percent and share >= _MOST * unexplained_percent else None
+        share
+        if unexplained_percent and share >= _MIN_MAIN_PART * unexplained_percent
+        else None
     )
     unexplained = {"outside"} if outside is not None else set()
     if "several_ops" in program_facts(signals) and not capture.functions:
@@ -189,7 +197,9 @@ def _finding_of_flaws(
     effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
     parts = shares.parts(*owners)
     # Time that is scattered over many parts has no place to name.
-    concentrated = parts and parts[0].share_percent >= _MOST * shares.percent(*owners)
+    concentrated = parts and parts[0].share_percent >= _MIN_MAIN_PART * shares.percent(
+        *owners
+    )
     return _ITEM.finding(
         "fail" if first is not None else "pass",
         severity="info" if first is None else first.severity,
@@ -227,7 +237,7 @@ def _finding_of_flaws(
 
 def _cause_to_remove(word: str, capture: CaptureSignals, shares: StepShares) -> str:
     """Return the cause whose action fixes a flaw, given the recording's options."""
-    if word == "queued" and _is_at_the_begin(shares):
+    if word == "queued" and _begins_with_queued_work(shares):
         return "queued_before" if capture.replays else "launched_before"
     if word == "unexplained" and capture.few_looks is not None:
         return "short"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("capture.window")
 
 
-class _Seen(Frozen, frozen=True, eq=True):
+class _WindowFacts(Frozen, frozen=True, eq=True):
     """Facts about the windows.
 
     Attributes:
@@ -53,7 +53,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = account.judged("compile")
     if shares.step_source is None:
         return _ITEM.cannot_tell("no_steps")
-    windows = _windows_seen(shares, hosts, thresholds)
+    windows = _window_facts(shares, hosts, thresholds)
     compile_unknown = "compile" in shares.missing
     note, severity = _window_flaw(
         windows, shares, thresholds, compile_unknown=compile_unknown
@@ -83,21 +83,21 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _windows_seen(
+def _window_facts(
     shares: StepShares, hosts: dict[str, HostSteps], thresholds: Thresholds
-) -> _Seen:
+) -> _WindowFacts:
     compiling, lengths = shares.times("compile"), shares.window_ps
     dirty = sum(
         100 * time > thresholds.dirty_compile.value * length
         for time, length in zip(compiling, lengths, strict=True)
     )
-    early, later = compiling[:_FIRST], compiling[FIRST_STEPS:]
+    early, later = compiling[:_WARM_UP_STEPS], compiling[FIRST_STEPS:]
     later_ps = lengths[1:]
     begins = [
         steps.begins_ns for steps in hosts.values() if steps.begins_ns is not None
     ]
     several = len(begins) == len(hosts) > 1
-    return _Seen(
+    return _WindowFacts(
         judged=len(lengths),
         clean=len(lengths) - dirty,
         early_percent=100 * sum(early) / max(shares.total_ps, 1),
@@ -110,7 +110,11 @@ def _windows_seen(
 
 
 def _window_flaw(
-    windows: _Seen, shares: StepShares, thresholds: Thresholds, *, compile_unknown: bool
+    windows: _WindowFacts,
+    shares: StepShares,
+    thresholds: Thresholds,
+    *,
+    compile_unknown: bool,
 ) -> tuple[str | None, Severity]:
     """Return the most serious flaw, and its severity."""
     min_steps = thresholds.few_steps.value
@@ -129,7 +133,9 @@ def _window_flaw(
     return ("long_first" if compile_unknown and long else None), "info"
 
 
-def _facts_of_window(windows: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
+def _facts_of_window(
+    windows: _WindowFacts, steps: HostSteps | None
+) -> tuple[Fact, ...]:
     left_out = {} if steps is None else steps.left_out
     note = ", ".join(f"{count} {flag}" for flag, count in sorted(left_out.items()))
     period = None if steps is None else steps.period_ps
@@ -146,4 +152,4 @@ def _facts_of_window(windows: _Seen, steps: HostSteps | None) -> tuple[Fact, ...
 
 
 #: Number of steps in which a program may still warm up.
-_FIRST: Final = 3
+_WARM_UP_STEPS: Final = 3

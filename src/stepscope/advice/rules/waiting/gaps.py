@@ -20,7 +20,7 @@ from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.facts.replaying.edits import NotAwaited
-from stepscope.derive.host.function_frames import FEW_LOOKS
+from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.units import PS_PER_MS, PS_PER_S
@@ -123,7 +123,7 @@ def _require_sharp_samples(signals: Signals, shares: StepShares) -> None:
         return
     time_ps = sum(shares.times("callback", place="between"))
     # A sampled function of the step seems to last until halfway to the next sample.
-    if time_ps < FEW_LOOKS * PS_PER_S / runs.frames.hz:
+    if time_ps < MIN_INTERVAL_SAMPLES * PS_PER_S / runs.frames.hz:
         ms, every_ms = time_ps / PS_PER_MS, 1000 / runs.frames.hz
         raise CannotTell(_CALLBACKS_ITEM.reason("blurred", ms=ms, every_ms=every_ms))
 
@@ -164,7 +164,7 @@ _OUTPUT_ON_DEVICE: Final = replace(
     _OUTPUT_ON_HOST, parts={**_OUTPUT_ON_HOST.parts, "copies": ("copy_out",)}, lost=True
 )
 #: Minimum part of the gain: data written on another thread still has to be copied.
-_LEAST_GAIN: Final = 0.7
+_MIN_GAIN_PART: Final = 0.7
 
 
 @rule(_OUTPUT_ITEM, *OWNED_READS)
@@ -182,7 +182,7 @@ def judge_output(signals: Signals, thresholds: Thresholds) -> Finding:
     saving, effect_ms = finding.saving_ms, finding.ms_per_step
     if saving is None or effect_ms is None:
         return finding
-    low = max(saving.low, _LEAST_GAIN * effect_ms)
+    low = max(saving.low, _MIN_GAIN_PART * effect_ms)
     return replace(finding, saving_ms=replace(saving, low=low))
 
 

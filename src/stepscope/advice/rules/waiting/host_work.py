@@ -24,7 +24,7 @@ from stepscope.advice.judging.worker_processes import (
 )
 from stepscope.advice.verdict import effect_pattern, saving_of_effect
 from stepscope.derive.facts.evidence import CauseShare, Limits, Part, Saving
-from stepscope.derive.facts.hosts.function_runs import MOSTLY_PERCENT
+from stepscope.derive.facts.hosts.function_runs import MIN_MAIN_PERCENT
 from stepscope.derive.facts.hosts.function_ways import function_ways
 from stepscope.derive.facts.hosts.own_lines import enclosing_functions
 from stepscope.derive.facts.processors import asleep
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("host.work")
 
 #: Minimum share of the work of the largest part, for the part to be named.
-_LEADS: Final = 0.5
+_MIN_LEADING_PART: Final = 0.5
 #: Kinds of work with specific actions, if they take half the time; most certain first.
 _WORKS: Final = (
     *("copies", "compiles_patterns", "unpacks", "parses", "writes", "reports"),
@@ -67,7 +67,7 @@ def change_without_function(signals: Signals, thresholds: Thresholds) -> Changes
     if blocking is None or blocking.time is None:
         return ()
     effect_ms = mean_step_ms(shares) * blocking.part.share_percent / 100
-    return (blocking.time.change_without_it(effect_ms=effect_ms, only=blocking.alone),)
+    return (blocking.time.removal_change(effect_ms=effect_ms, only=blocking.alone),)
 
 
 @rule(
@@ -90,7 +90,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     named = _named_parts(signals, shares, functions)
     share = named[0].share_percent if named else None
     # Without a device the finding is about that function; a loop contains its steps.
-    leads = not on_device or (share or 0.0) >= _LEADS * (work_percent or 0.0)
+    leads = not on_device or (share or 0.0) >= _MIN_LEADING_PART * (work_percent or 0.0)
     leads &= not (on_device and named and named[0].loop)
     is_alone = blocking is not None and blocking.alone is not None
     finding = judged.finding(
@@ -108,7 +108,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _finding_of_waits(finding, waits, signals, shares, thresholds)
     if shares.system_calls_lead():
         return replace(finding, actions=_ITEM.chosen("ask_system_once"))
-    finding = _advise_by_way(finding, signals, shares, blocking)
+    finding = _advise_by_time_use(finding, signals, shares, blocking)
     if blocking is None:
         return replace(finding, actions=fit_worker_numbers(finding.actions, signals))
     return _finding_of_function(finding, blocking, signals, shares, thresholds)
@@ -217,7 +217,7 @@ def _named_parts(
     return (*first, *called, *remaining)
 
 
-def _advise_by_way(
+def _advise_by_time_use(
     finding: Finding,
     signals: Signals,
     shares: StepShares,
@@ -228,7 +228,9 @@ def _advise_by_way(
     if time_uses is None or not finding.parts:
         return finding
     only_in = None if blocking is None else blocking.alone
-    time_use = time_uses.way_of_function(finding.parts[0], shares.device, only=only_in)
+    time_use = time_uses.division_of_function(
+        finding.parts[0], shares.device, only=only_in
+    )
     if time_use is None:
         return finding
     keys = {
@@ -237,7 +239,7 @@ def _advise_by_way(
         "vectorise_elements": time_use.elements,
         "call_libraries_less": time_use.libraries,
     }
-    mostly = (key for key, percent in keys.items() if percent >= MOSTLY_PERCENT)
+    mostly = (key for key, percent in keys.items() if percent >= MIN_MAIN_PERCENT)
     key = next(mostly, "vectorise_loops")
     vectorise = _ITEM.action("vectorise_loops")
     actions = (
@@ -315,13 +317,13 @@ def _fitting_groups(
         ),
         **{work: time.percent_of_work(work) for work in _WORKS},
     }
-    does = (group for group, percent in percents.items() if percent >= MOSTLY_PERCENT)
+    does = (group for group, percent in percents.items() if percent >= MIN_MAIN_PERCENT)
     group = "predicts" if time.mostly_predicts else next(does, None)
     if group is not None or blocking.alone is not None:
         return () if group is None else (group,)
     if time.asks_the_model:
         return ("asks_the_model",)
     runs_ops = ("runs_ops", "move_into_pipeline", "do_it_rarely")
-    if time.ops_percent < MOSTLY_PERCENT:
+    if time.ops_percent < MIN_MAIN_PERCENT:
         return ()
     return ("do_it_rarely", "runs_ops") if rare else runs_ops

@@ -37,27 +37,27 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 #: Maximum number of examined objects and of CPU seconds, while the program waits.
-_MOST_OBJECTS: Final = 20_000
-MOST_S: Final = 0.05
+_MAX_OBJECTS: Final = 20_000
+MAX_CPU_S: Final = 0.05
 #: Maximum number of names, keys and attributes on the path to a container.
-_DEEPEST: Final = 4
+_MAX_DEPTH: Final = 4
 #: Maximum number of members examined per container, and of newly added members.
-_MOST_MEMBERS: Final = 32
-_MOST_ADDED: Final = 64
+_MAX_MEMBERS: Final = 32
+_MAX_ADDED_MEMBERS: Final = 64
 #: Maximum number of added members at which older members are compared too: the
 #: iteration to the older members passes all added ones.
-_MOST_PASSED: Final = 100_000
+_MAX_PASSED_MEMBERS: Final = 100_000
 #: Maximum characters of a dictionary key in a path; a longer text is data, not a name.
-_LONGEST_KEY: Final = 64
+_MAX_KEY_CHARS: Final = 64
 #: Code flag of functions (not modules), whose variables are not stored in a dictionary.
 _OPTIMIZED: Final = 1
 #: Reference count of a frame, or of its dictionary of variables, that no other code
 #: holds: references by the thread or frame, by the search and by the count itself.
-_NOBODYS: Final = 3
+_UNSHARED_REFERENCES: Final = 3
 #: Functions that return or use the dictionary of the caller's variables, which the
 #: caller may keep. A frame's attribute `f_locals` does the same.
-_ASKING: Final = frozenset({"locals", "vars", "exec", "eval"})
-_FRAMES_OWN: Final = "f_locals"
+_FRAME_READERS: Final = frozenset({"locals", "vars", "exec", "eval"})
+_FRAME_VARIABLES: Final = "f_locals"
 _LIBRARIES: Final = (
     *{sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib")},
     str(Path(__file__).resolve().parents[3]),
@@ -92,11 +92,11 @@ class _Object(NamedTuple):
 
 def reachable_containers() -> dict[int, Container]:
     """Return the containers that running functions of the program reach, by `id`."""
-    until_s = time.thread_time() + MOST_S
+    until_s = time.thread_time() + MAX_CPU_S
     reached: dict[int, Container] = {}
     visited: set[int] = set()
     waiting = deque(_program_variables())
-    while waiting and len(visited) < _MOST_OBJECTS and time.thread_time() < until_s:
+    while waiting and len(visited) < _MAX_OBJECTS and time.thread_time() < until_s:
         node = waiting.popleft()
         value = node.value
         if id(value) in visited:
@@ -110,7 +110,7 @@ def reachable_containers() -> dict[int, Container]:
             reached[id(value)] = Container(
                 *(node.path, node.function, graph.items, value, graph.graph_bytes)
             )
-        if node.depth < _DEEPEST:
+        if node.depth < _MAX_DEPTH:
             waiting.extend(_reachable_members(node))
     return reached
 
@@ -131,11 +131,11 @@ def growth_since(container: Container, length: int) -> Added:
     values = container.value
     items = len(values) - length
     members = values.values() if type(values) in PAIRS else values
-    last = list(islice(reversed(members), max(min(items, _MOST_ADDED), 2)))
+    last = list(islice(reversed(members), max(min(items, _MAX_ADDED_MEMBERS), 2)))
     added = last[: max(items, 0)]
     before: list[Any] = []
-    if 0 < items <= _MOST_PASSED:
-        before = list(islice(reversed(members), items, items + _MOST_ADDED))
+    if 0 < items <= _MAX_PASSED_MEMBERS:
+        before = list(islice(reversed(members), items, items + _MAX_ADDED_MEMBERS))
     old = {memory_address(array) for member in before for array in list_arrays(member)}
     arrays = {id(array): array for member in added for array in list_arrays(member)}
     sizes = sum(
@@ -163,7 +163,7 @@ def _program_variables() -> Iterator[_Object]:
             function = names.function_name(code)
             if function and not _is_library(code.co_filename):
                 # Other code that holds a frame is a trace function or debugger.
-                is_unshared = sys.getrefcount(frame) <= _NOBODYS
+                is_unshared = sys.getrefcount(frame) <= _UNSHARED_REFERENCES
                 for name, value in _frame_variables(frame, is_unshared=is_unshared):
                     if not name.startswith("__"):
                         yield _Object(value, name, function, 0)
@@ -181,24 +181,24 @@ def _frame_variables(frame: FrameType, *, is_unshared: bool) -> list[tuple[str, 
     code = frame.f_code
     if sys.version_info >= (3, 13) or not code.co_flags & _OPTIMIZED:
         return list(frame.f_locals.items())
-    if not is_unshared or _asks_for_variables(code):
+    if not is_unshared or _accesses_variables(code):
         return []
     variables = frame.f_locals
     items = list(variables.items())
-    if sys.getrefcount(variables) <= _NOBODYS:
+    if sys.getrefcount(variables) <= _UNSHARED_REFERENCES:
         variables.clear()
     return items
 
 
-def _asks_for_variables(code: CodeType) -> bool:
+def _accesses_variables(code: CodeType) -> bool:
     """Return whether a function accesses the dictionary of its variables.
 
     Attributes with the same names, such as `model.eval()`, do not count.
     """
-    if _FRAMES_OWN in code.co_names:
+    if _FRAME_VARIABLES in code.co_names:
         return True
-    return not _ASKING.isdisjoint(code.co_names) and any(
-        instruction.opname == "LOAD_GLOBAL" and instruction.argval in _ASKING
+    return not _FRAME_READERS.isdisjoint(code.co_names) and any(
+        instruction.opname == "LOAD_GLOBAL" and instruction.argval in _FRAME_READERS
         for instruction in dis.get_instructions(code)
     )
 
@@ -207,14 +207,14 @@ def _reachable_members(parent: _Object) -> Iterator[_Object]:
     value: Any = parent.value
     pairs: Iterable[tuple[str, Any]] = ()
     if type(value) in PAIRS:
-        some = list(islice(value.items(), _MOST_MEMBERS))
+        some = list(islice(value.items(), _MAX_MEMBERS))
         pairs = (
             (f"[{key!r}]", member)
             for key, member in some
-            if type(key) is str and len(key) <= _LONGEST_KEY
+            if type(key) is str and len(key) <= _MAX_KEY_CHARS
         )
     elif type(value) in (list, tuple):
-        some = list(islice(value, _MOST_MEMBERS))
+        some = list(islice(value, _MAX_MEMBERS))
         pairs = ((f"[{index}]", member) for index, member in enumerate(some))
     else:
         file = getattr(sys.modules.get(module_name(type(value))), "__file__", None)
@@ -223,7 +223,7 @@ def _reachable_members(parent: _Object) -> Iterator[_Object]:
             with suppress(AttributeError):
                 own = object.__getattribute__(value, "__dict__")
                 if isinstance(own, dict):
-                    some = list(islice(own.items(), _MOST_MEMBERS))
+                    some = list(islice(own.items(), _MAX_MEMBERS))
                     pairs = ((f".{name}", member) for name, member in some)
     for suffix, member in pairs:
         yield _Object(member, parent.path + suffix, parent.function, parent.depth + 1)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: Maximum depth of nested tuples, lists and dicts in which an added member is measured.
-_NESTED: Final = 2
+_MAX_DEPTH: Final = 2
 #: Maximum number of members that are measured at each level.
-_MOST_PARTS: Final = 32
+_MAX_PARTS: Final = 32
 #: Maximum number of nodes that are examined per search of an autograd graph.
-_MOST_NODES: Final = 2_000
+_MAX_NODES: Final = 2_000
 #: Exact types only: a subclass of the program may run any code when accessed.
 CONTAINERS: Final = (list, dict, deque, defaultdict, OrderedDict)
 PAIRS: Final = (dict, defaultdict, OrderedDict)
@@ -58,7 +58,7 @@ class Graphs:
         """Return the number of new nodes of some tensors, and the bytes in them."""
         nodes, size = len(self._nodes), sum(self._sizes.values())
         waiting = [tensor.grad_fn for tensor in tensors]
-        while waiting and len(self._nodes) - nodes < _MOST_NODES:
+        while waiting and len(self._nodes) - nodes < _MAX_NODES:
             node = waiting.pop()
             if node is None or node in self._nodes:
                 continue
@@ -99,7 +99,7 @@ def _is_array(value: object) -> bool:
     return module_name(type(value)).partition(".")[0] in _ARRAYS
 
 
-def list_arrays(value: Any, depth: int = _NESTED) -> list[Any]:
+def list_arrays(value: Any, depth: int = _MAX_DEPTH) -> list[Any]:
     """Return the arrays in a value, up to a nesting depth."""
     if _is_array(value):
         return [value]
@@ -107,7 +107,7 @@ def list_arrays(value: Any, depth: int = _NESTED) -> list[Any]:
         value = value.values()
     elif type(value) not in (list, tuple):
         return []
-    parts = list(islice(value, _MOST_PARTS)) if depth > 0 else []
+    parts = list(islice(value, _MAX_PARTS)) if depth > 0 else []
     return [array for part in parts for array in list_arrays(part, depth - 1)]
 
 

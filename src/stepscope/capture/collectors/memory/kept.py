@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected, Collector
 from stepscope.capture.collectors.memory.containers import (
-    MOST_S,
+    MAX_CPU_S,
     growth_since,
     is_container,
     reachable_containers,
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
 
 #: Maximum number of containers in the profile, those with most added bytes first.
-_MOST: Final = 5
+_MAX_CONTAINERS: Final = 5
 #: Minimum members at the start of a recording: a container with fewer may be a buffer
 #: that fills in the first steps and does not grow forever.
-_BEFORE: Final = 5
+_MIN_MEMBERS: Final = 5
 
 
 class KeptCollector(Collector):
@@ -74,7 +74,7 @@ class KeptCollector(Collector):
             return Collected(b"")
         ended_ns = recorder.clock_ns()
         grown: list[tuple[Added, str, str]] = []
-        reached, until_s = reachable_containers(), time.thread_time() + MOST_S
+        reached, until_s = reachable_containers(), time.thread_time() + MAX_CPU_S
         for identity, container in reached.items():
             if time.thread_time() > until_s:
                 break
@@ -88,7 +88,7 @@ class KeptCollector(Collector):
             return Collected(b"")
         rows = [
             (KeptCounter.name(kind, path, function), at_ns, value)
-            for added, path, function in grown[:_MOST]
+            for added, path, function in grown[:_MAX_CONTAINERS]
             # The fields of `Added` are in the order of `KEPT_KINDS`.
             for kind, count in zip(KEPT_KINDS, added, strict=True)
             for at_ns, value in ((self._began_ns, 0.0), (ended_ns, float(count)))
@@ -110,7 +110,7 @@ def _find_growth(
         return None
     added = growth_since(now, length)
     # A small container may be a buffer, unless it holds autograd graphs.
-    if length < _BEFORE and not added.graph_bytes:
+    if length < _MIN_MEMBERS and not added.graph_bytes:
         return None
     is_kept = added.graph_bytes or (added.array_bytes and isinstance(now.value, list))
     return added if is_kept else None

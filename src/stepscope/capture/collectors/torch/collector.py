@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.giving_way import Entrance, GivesWay, OpenRecordings
+from stepscope.capture.collectors.giving_way import Entrance, Framework, OpenRecordings
 from stepscope.capture.collectors.levels import TracerLevels, level_warnings
 from stepscope.capture.collectors.torch.activities import (
     Activities,
@@ -76,7 +76,7 @@ class TorchRefused(Exception):
     """PyTorch's profiler cannot record or return events; the message is one line."""
 
 
-class TorchCollector(GivesWay):
+class TorchCollector(Framework):
     """Collector that records with PyTorch's profiler if PyTorch is imported."""
 
     name = "torch"

@@ -43,12 +43,12 @@ _PS_PER_NS: Final = 1_000
 _DERIVED: Final = -559038737
 _OVERHEAD: Final = _DERIVED + 6
 _LAST_DERIVED: Final = _DERIVED + 389
-_MOST_STREAMS: Final = 256
+_MAX_STREAMS: Final = 256
 _COUNTERS: Final = 2**63 - 1
 #: Stream id of a synchronisation that does not wait for a single stream.
 _NO_STREAM: Final = 2**32 - 1
 #: Added to the ids of a device's non-stream lines, so that they differ from stream ids.
-_BESIDE: Final = 2**40
+_OTHER_LINE_IDS: Final = 2**40
 
 _MEMORY: Final = "[memory]"
 _ON_THREAD: Final = frozenset(
@@ -59,7 +59,7 @@ ON_STREAM: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 #: Suffixes of the categories of runtime and driver calls.
 CALLS: Final = ("_runtime", "_driver")
 #: Maximum number of events encoded at a time, which limits the memory for columns.
-_BATCH: Final = 2**15
+_BATCH_EVENTS: Final = 2**15
 
 
 class _Place(NamedTuple):
@@ -136,8 +136,8 @@ class _Writing:
         # Events of one category have the same argument names.
         for kind in np.unique(category).tolist():
             of_kind = rows[category == kind]
-            for first in range(0, len(of_kind), _BATCH):
-                batch = of_kind[first : first + _BATCH]
+            for first in range(0, len(of_kind), _BATCH_EVENTS):
+                batch = of_kind[first : first + _BATCH_EVENTS]
                 self._write_batch(plane, line, batch, kind, lead_ns=lead_ns)
 
     def _write_batch(
@@ -249,10 +249,10 @@ def _line_place(
     stream = (shown or f"stream {lane}").strip()
     plane, line, name = _device_plane(place), lane, stream
     if category == "gpu_user_annotation":
-        line, name = _LAST_DERIVED - lane % _MOST_STREAMS, f"{stream}: annotations"
+        line, name = _LAST_DERIVED - lane % _MAX_STREAMS, f"{stream}: annotations"
     elif category == "cuda_sync":
         known = 0 <= lane < _NO_STREAM
-        line = _BESIDE + lane
+        line = _OTHER_LINE_IDS + lane
         name = f"{stream}: synchronisation" if known else "synchronisation"
     elif category == "cuda_profiler_range":
         line, name = _COUNTERS, "_counters_"

@@ -24,7 +24,7 @@ _ARGUMENTS: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 #: Arguments that only number the records, or that are stored elsewhere.
 _LEFT_OUT: Final = frozenset({"Ev Idx", "Record function id", "External id"})
 #: Arguments of kernels and copies that other stats or the event's line contain.
-_TOLD: Final = frozenset(
+_SKIP: Final = frozenset(
     {"device", "stream", "context", "queued", "correlation", "bytes"}
     | {"grid", "block", "registers per thread", "shared memory"}
 )
@@ -61,7 +61,7 @@ def decoded_arguments(arguments: Sequence[bytes], category: str) -> Values:
         renamed["memcpy_details"] = _detail_texts(("size", values.get("bytes")))
     elif category == "gpu_memset":
         renamed["memset_details"] = _detail_texts(("num_bytes", values.get("bytes")))
-    moved = _TOLD if category in ("kernel", "gpu_memcpy", "gpu_memset") else frozenset()
+    moved = _SKIP if category in ("kernel", "gpu_memcpy", "gpu_memset") else frozenset()
     unchanged = {key: column for key, column in values.items() if key not in moved}
     return {**unchanged, **renamed}
 

@@ -20,23 +20,23 @@ from stepscope._core import recorder, remote_stacks
 from stepscope.capture.collectors.contract import Collected, Collector
 from stepscope.capture.collectors.process import child_processes
 from stepscope.capture.collectors.sampled_frames import (
-    RING_LOOKS,
+    RING_SAMPLES,
     EndedFrames,
     FrameStore,
-    Look,
+    Sample,
     sample_times,
 )
 from stepscope.capture.collectors.workers.layout import layout_here
 from stepscope.capture.collectors.workers.memory import place_of_runtime
 from stepscope.capture.collectors.workers.worker import (
-    MOST_FRAMES,
+    MAX_FRAMES,
     Workers,
     attach_worker,
     why_not_understood,
 )
 from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.samples_line import SamplesLine
-from stepscope.xspace.vocabulary import HOST_PLANE, UNSEEN, Unseen
+from stepscope.xspace.vocabulary import HOST_PLANE, UNSAMPLED, Unsampled
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
@@ -54,18 +54,18 @@ if TYPE_CHECKING:
 
 #: Maximum samples a second. Workers produce a batch in tens of milliseconds, so the
 #: main part of the time is found with far fewer samples than steps need.
-_MOST_HZ: Final = 25.0
+_MAX_HZ: Final = 25.0
 #: Maximum number of workers per sampling turn; more workers take turns.
-_AT_ONCE: Final = 8
-_MOST_WORKERS: Final = 64
+_WORKERS_PER_TURN: Final = 8
+_MAX_WORKERS: Final = 64
 #: Number of sampling turns between two searches for new workers.
-_TURNS: Final = 3
+_TURNS_PER_SEARCH: Final = 3
 #: Share of invalid samples above which a warning is given.
-_MANY_LOST: Final = 0.1
-_GONE: Final = frozenset({remote_stacks.GONE, remote_stacks.OTHER})
+_MAX_LOST_SHARE: Final = 0.1
+_ENDED: Final = frozenset({remote_stacks.GONE, remote_stacks.OTHER})
 
 
-class _Room(NamedTuple):
+class _Buffers(NamedTuple):
     """Buffers for sampling one list of workers, reused until the list changes.
 
     Attributes:
@@ -80,11 +80,11 @@ class _Room(NamedTuple):
     arrays: tuple[NDArray[Any], ...]
 
     @classmethod
-    def make_room(
+    def make_buffers(
         cls, processes: list[int], workers: Sequence[Worker], layout: Layout
-    ) -> _Room:
+    ) -> _Buffers:
         count = len(workers)
-        out = np.zeros((count, 2, MOST_FRAMES), np.int64)
+        out = np.zeros((count, 2, MAX_FRAMES), np.int64)
         counts = np.zeros(count, np.int64)
         arrays = (
             np.array([worker.memory.file for worker in workers], np.int64),
@@ -107,24 +107,24 @@ class WorkersCollector(Collector):
         self._hz = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._samples: deque[Look[RemoteLine]] = deque(maxlen=RING_LOOKS)
+        self._samples: deque[Sample[RemoteLine]] = deque(maxlen=RING_SAMPLES)
         self._names: dict[int, str] = {}
         self._shared = Workers()
         #: Only the sampling thread uses the workers: it opens and closes their memory.
         self._workers: dict[int, Worker] = {}
-        self._unsampled: dict[int, Unseen] = {}
-        self._buffers: _Room | None = None
+        self._unsampled: dict[int, Unsampled] = {}
+        self._buffers: _Buffers | None = None
         self._turn = 0
         self._begun = 0
         self._lost = 0
         self._beyond = 0
         self._store: FrameStore[RemoteLine] = FrameStore(tuple)
-        self._why_not: Unseen | None = None
+        self._why_not: Unsampled | None = None
         self._failure = ""
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Sample from the first worker on, unless the sampling rate is 0."""
-        self._hz = min(options.python_sampling_hz, _MOST_HZ)
+        self._hz = min(options.python_sampling_hz, _MAX_HZ)
         if self._hz:
             self._clock = clock
             self._start_if_needed()
@@ -160,14 +160,14 @@ class WorkersCollector(Collector):
         why_not = self._why_not or next(iter(self._unsampled.values()), None)
         if why_not is not None:
             warnings.append(why_not.warning)
-        if self._lost > _MANY_LOST * self._begun:
+        if self._lost > _MAX_LOST_SHARE * self._begun:
             warnings.append(
                 f"{self._lost} of {self._begun} samples of worker processes had no "
                 "valid stack and are left out"
             )
         if self._beyond:
             warnings.append(
-                f"{_MOST_WORKERS} worker processes were sampled; {self._beyond} more "
+                f"{_MAX_WORKERS} worker processes were sampled; {self._beyond} more "
                 "were not"
             )
         return Collected(spooled.xspace + last.xspace, tuple(warnings))
@@ -182,7 +182,7 @@ class WorkersCollector(Collector):
     def _sample_until_stopped(self) -> None:
         try:
             layout = layout_here()
-            if isinstance(layout, Unseen):
+            if isinstance(layout, Unsampled):
                 self._why_not = layout
                 return
             self._why_not = why_not_understood(layout)
@@ -190,10 +190,10 @@ class WorkersCollector(Collector):
                 return
             own = place_of_runtime("self")
             if own is None:
-                self._why_not = UNSEEN["python"]
+                self._why_not = UNSAMPLED["python"]
                 return
             for due_ns in sample_times(self._hz, self._stop):
-                if self._turn % _TURNS == 0:
+                if self._turn % _TURNS_PER_SEARCH == 0:
                     self._choose_workers(layout, own)
                 self._turn += 1
                 self._sample_workers(layout, due_ns)
@@ -214,7 +214,7 @@ class WorkersCollector(Collector):
             # Keep the reason of an ended worker only if no other worker is known.
             if len(self._unsampled) > 1 or self._workers:
                 del self._unsampled[process]
-        free_slots = _MOST_WORKERS - len(self._workers)
+        free_slots = _MAX_WORKERS - len(self._workers)
         new = [
             process
             for process in processes
@@ -226,7 +226,7 @@ class WorkersCollector(Collector):
             worker = attach_worker(
                 process, name, layout=layout, own=own, shared=self._shared
             )
-            if isinstance(worker, Unseen):
+            if isinstance(worker, Unsampled):
                 self._unsampled[process] = worker
             elif worker is not None:
                 self._workers[process] = worker
@@ -237,19 +237,19 @@ class WorkersCollector(Collector):
         chosen = list(self._workers)
         if not chosen:
             return
-        if len(chosen) > _AT_ONCE:
-            first = self._turn * _AT_ONCE % len(chosen)
-            chosen = (chosen[first:] + chosen[:first])[:_AT_ONCE]
+        if len(chosen) > _WORKERS_PER_TURN:
+            first = self._turn * _WORKERS_PER_TURN % len(chosen)
+            chosen = (chosen[first:] + chosen[:first])[:_WORKERS_PER_TURN]
         workers = [self._workers[process] for process in chosen]
         buffers = self._buffers
         if buffers is None or buffers.processes != chosen:
-            buffers = self._buffers = _Room.make_room(chosen, workers, layout)
+            buffers = self._buffers = _Buffers.make_buffers(chosen, workers, layout)
         remote_stacks.sample_stack(*buffers.arrays)
         at_ns = recorder.clock_ns()
         due_ns = min(due_ns, at_ns)
         for row, (process, worker) in enumerate(zip(chosen, workers, strict=True)):
             depth = int(buffers.counts[row])
-            if depth in _GONE:
+            if depth in _ENDED:
                 self._let_go(process, at_ns)
                 continue
             self._begun += 1
@@ -260,14 +260,14 @@ class WorkersCollector(Collector):
             if stack is None:
                 self._lost += 1
             else:
-                self._samples.append(Look(process, due_ns, at_ns, stack))
+                self._samples.append(Sample(process, due_ns, at_ns, stack))
 
     def _let_go(self, process: int, at_ns: int) -> None:
         """Stop sampling a process that has ended or executes another program."""
         self._workers.pop(process).close_memory()
         # A new process may get the same process id and file descriptor.
         self._buffers = None
-        self._samples.append(Look(process, at_ns, at_ns, []))
+        self._samples.append(Sample(process, at_ns, at_ns, []))
 
     def _write_ended(self, ended: EndedFrames, clock: ClockPair) -> Fragment:
         if not any(ended):

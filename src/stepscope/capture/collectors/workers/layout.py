@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stepscope._core import remote_stacks
-from stepscope.xspace.vocabulary import UNSEEN, Unseen
+from stepscope.xspace.vocabulary import UNSAMPLED, Unsampled
 
 #: Offset of an object's type, in bytes.
 TYPE: Final = 8
@@ -92,7 +92,7 @@ _OFFSETS: Final = {
 }
 _COOKIE: Final = b"xdebugpy"
 #: Names of the numbers in Python 3.13's debug offsets, by structure and in order.
-_SAID: Final = (
+_FIELDS: Final = (
     ("runtime", ("size", "finalizing", "interpreters")),
     (
         "interpreter",
@@ -139,41 +139,42 @@ def runtime_address() -> int:
     return ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
 
 
-def layout_here() -> Layout | Unseen:
+def layout_here() -> Layout | Unsampled:
     """Return the layout of this interpreter, or the reason why it is unknown."""
     if sys.platform != "linux":
-        return UNSEEN["system"]
+        return UNSAMPLED["system"]
     if sys.implementation.name != "cpython" or sys.byteorder != "little":
-        return UNSEEN["python"]
+        return UNSAMPLED["python"]
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return UNSEEN["free_threaded"]
+        return UNSAMPLED["free_threaded"]
     minor = sys.version_info.minor
     if minor in _KNOWN:
         if hasattr(sys, "gettotalrefcount"):
             # Fields of debug builds shift all other offsets.
-            return UNSEEN["python"]
+            return UNSAMPLED["python"]
         column = _KNOWN.index(minor)
         stacks = {name: offsets[column] for name, offsets in _STACKS.items()}
         fields = {name: offsets[column] for name, offsets in _OFFSETS.items()}
         return Layout(stacks, **fields)
     # Versions after 3.13 publish more numbers, in a different order.
-    return _layout_from_runtime() if minor == 13 else UNSEEN["python"]
+    return _layout_from_runtime() if minor == 13 else UNSAMPLED["python"]
 
 
-def _layout_from_runtime() -> Layout | Unseen:
-    numbers = sum(len(names) for _, names in _SAID)
+def _layout_from_runtime() -> Layout | Unsampled:
+    numbers = sum(len(names) for _, names in _FIELDS)
     try:
         header = ctypes.string_at(runtime_address(), 24 + 8 * numbers)
     except ValueError:
-        return UNSEEN["python"]
+        return UNSAMPLED["python"]
     version, free_threaded = struct.unpack_from("<QQ", header, 8)
     if header[:8] != _COOKIE or version >> 16 != sys.hexversion >> 16:
-        return UNSEEN["python"]
+        return UNSAMPLED["python"]
     if free_threaded:
-        return UNSEEN["free_threaded"]
+        return UNSAMPLED["free_threaded"]
     values = iter(struct.unpack_from(f"<{numbers}Q", header, 24))
     offsets = {
-        structure: {name: next(values) for name in names} for structure, names in _SAID
+        structure: {name: next(values) for name in names}
+        for structure, names in _FIELDS
     }
     thread, frame, code, text = (
         offsets[name] for name in ("thread", "frame", "code", "text")

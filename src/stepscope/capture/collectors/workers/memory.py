@@ -76,13 +76,13 @@ def _read_signed(table: bytes, index: int) -> tuple[int, int]:
 
 
 #: Maximum characters of a path or name.
-_MOST_CHARACTERS: Final = 4_096
+_MAX_CHARACTERS: Final = 4_096
 #: Maximum bytes of a line table, enough for about ten thousand lines.
-_MOST_TABLE: Final = 2**18
-_MOST_LINES: Final = 10_000_000
-_MOST_THREADS: Final = 64
-_LOWEST: Final = 4_096
-_HIGHEST: Final = 2**47
+_MAX_TABLE_BYTES: Final = 2**18
+_MAX_LINE: Final = 10_000_000
+_MAX_THREADS: Final = 64
+_MIN_ADDRESS: Final = 4_096
+_ADDRESS_END: Final = 2**47
 _ENCODINGS: Final = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 for _name in _ENCODINGS.values():
     # Import the codec now, so that it is not imported during a step.
@@ -158,7 +158,7 @@ class Memory:
 
     def read(self, address: int, size: int) -> bytes | None:
         """Return `size` bytes at an address; None if they are not readable."""
-        if not _LOWEST <= address < _HIGHEST:
+        if not _MIN_ADDRESS <= address < _ADDRESS_END:
             return None
         try:
             content = os.pread(self.file, size, address)
@@ -177,7 +177,7 @@ class Memory:
         runtime = runtime_address() + self._shift
         interpreter = self.read_address(runtime + layout.interpreter)
         state = interpreter and self.read_address(interpreter + layout.thread)
-        for _ in range(_MOST_THREADS):
+        for _ in range(_MAX_THREADS):
             if not state:
                 return None
             native_id = self.read_address(state + layout.stacks["native_id"])
@@ -193,11 +193,11 @@ class Memory:
         if head is None:
             return None
         (first_line,) = struct.unpack_from("<i", head, layout.first_line)
-        file = self.read_text(_pointer_at(head, layout.file))
-        name = self.read_text(_pointer_at(head, layout.name))
-        if not file or not name or not 0 <= first_line <= _MOST_LINES:
+        file = self.read_text(_read_pointer(head, layout.file))
+        name = self.read_text(_read_pointer(head, layout.name))
+        if not file or not name or not 0 <= first_line <= _MAX_LINE:
             return None
-        table = self._read_bytes(_pointer_at(head, layout.table))
+        table = self._read_bytes(_read_pointer(head, layout.table))
         return Code(name, file, first_line, table or b"", self._identity_bytes(head))
 
     def is_still(self, address: int, code: Code) -> bool:
@@ -209,18 +209,18 @@ class Memory:
         """Return a code object up to its first instruction, or None."""
         head = self.read(address, self._layout.code_bytes)
         kind = id(CodeType) + self._shift
-        return head if head is not None and _pointer_at(head, TYPE) == kind else None
+        return head if head is not None and _read_pointer(head, TYPE) == kind else None
 
     def read_text(self, address: int) -> str | None:
         """Return the text at an address; None for another object or a long text."""
         layout = self._layout
         head = self.read(address, layout.wide)
-        if head is None or _pointer_at(head, TYPE) != id(str) + self._shift:
+        if head is None or _read_pointer(head, TYPE) != id(str) + self._shift:
             return None
-        length = _pointer_at(head, layout.text_length)
+        length = _read_pointer(head, layout.text_length)
         state = head[layout.text_state]
         width, is_compact, is_ascii = state >> 2 & 7, state >> 5 & 1, state >> 6 & 1
-        if not is_compact or width not in _ENCODINGS or length > _MOST_CHARACTERS:
+        if not is_compact or width not in _ENCODINGS or length > _MAX_CHARACTERS:
             return None
         begin = layout.ascii if is_ascii else layout.wide
         characters = self.read(address + begin, length * width)
@@ -231,10 +231,10 @@ class Memory:
     def _read_bytes(self, address: int) -> bytes | None:
         layout = self._layout
         head = self.read(address, layout.bytes_data)
-        if head is None or _pointer_at(head, TYPE) != id(bytes) + self._shift:
+        if head is None or _read_pointer(head, TYPE) != id(bytes) + self._shift:
             return None
-        length = _pointer_at(head, layout.bytes_length)
-        if length > _MOST_TABLE:
+        length = _read_pointer(head, layout.bytes_length)
+        if length > _MAX_TABLE_BYTES:
             return None
         return self.read(address + layout.bytes_data, length)
 
@@ -246,5 +246,5 @@ class Memory:
         return line + b"".join(head[offset : offset + 8] for offset in offsets)
 
 
-def _pointer_at(memory: bytes, offset: int) -> int:
+def _read_pointer(memory: bytes, offset: int) -> int:
     return int.from_bytes(memory[offset : offset + 8], "little")

@@ -20,7 +20,7 @@ from stepscope.capture.collectors.workers.memory import (
     read_line_table,
 )
 from stepscope.capture.ground.functions import function_name
-from stepscope.xspace.vocabulary import UNSEEN, Unseen
+from stepscope.xspace.vocabulary import UNSAMPLED, Unsampled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 #: Nanoseconds after which a cached function is compared with the memory again: another
 #: function may have its address.
-_AGAIN_NS: Final = 1_000_000_000
+_CHECK_PERIOD_NS: Final = 1_000_000_000
 #: Maximum number of cached functions; a worker may create functions as it runs.
-_MOST_KEPT: Final = 16_384
+_MAX_CACHED: Final = 16_384
 #: Maximum number of frames per sample, the innermost first.
-MOST_FRAMES: Final = 256
+MAX_FRAMES: Final = 256
 #: First function of a worker; frames outside it belong to the parent of a forked child.
 _ENTRY: Final = ("BaseProcess._bootstrap", "/multiprocessing/process.py")
 
@@ -125,7 +125,7 @@ class Worker:
         """
         stack: list[RemoteLine] = []
         # A stack with the maximum number of frames may lack its entry.
-        begun = len(codes) >= MOST_FRAMES
+        begun = len(codes) >= MAX_FRAMES
         for code, instruction in zip(codes, instructions, strict=True):
             known = self._known_function(code, at_ns)
             if known is None:
@@ -151,7 +151,7 @@ class Worker:
     def _known_function(self, address: int, at_ns: int) -> _Known | None:
         known = self._known.get(address)
         if known is not None:
-            if at_ns - known.read_ns < _AGAIN_NS:
+            if at_ns - known.read_ns < _CHECK_PERIOD_NS:
                 return known
             if self.memory.is_still(address, known.code):
                 known.read_ns = at_ns
@@ -160,7 +160,7 @@ class Worker:
         code = self.memory.read_code(address)
         if code is None:
             return None
-        if len(self._known) >= _MOST_KEPT:
+        if len(self._known) >= _MAX_CACHED:
             self._known.clear()
         known = _Known(code, self._shared.share_function(code), at_ns)
         self._known[address] = known
@@ -169,17 +169,17 @@ class Worker:
 
 def attach_worker(
     process: int, name: str, *, layout: Layout, own: Place, shared: Workers
-) -> Worker | Unseen | None:
+) -> Worker | Unsampled | None:
     """Return a worker; else why it cannot be sampled, or None if it is not ready."""
     try:
         place = place_of_runtime(process, own.file)
         if place is None:
             # A spawned process may not have loaded its interpreter yet.
             same = _executable_path(process) == _executable_path("self")
-            return None if same else UNSEEN["other_python"]
+            return None if same else UNSAMPLED["other_python"]
         memory = Memory(process, layout, shift=place.begin - own.begin)
     except PermissionError:
-        return UNSEEN["permission"]
+        return UNSAMPLED["permission"]
     except OSError:
         return None
     state = memory.thread_state(process)
@@ -198,7 +198,7 @@ _TEXTS = ("train.py", "für.py", "訓練.py", "🚂.py")
 _FRAMES = 64
 
 
-def why_not_understood(layout: Layout) -> Unseen | None:
+def why_not_understood(layout: Layout) -> Unsampled | None:
     """Return why a layout is not usable; None if it passes the test.
 
     The calling thread's own stack is read like a worker's and compared with the stack
@@ -207,12 +207,12 @@ def why_not_understood(layout: Layout) -> Unseen | None:
     try:
         memory = Memory("self", layout)
     except OSError:
-        return UNSEEN["permission"]
+        return UNSAMPLED["permission"]
     try:
         agrees = _layout_agrees(memory, layout)
     finally:
         memory.close_file()
-    return None if agrees else UNSEEN["layout"]
+    return None if agrees else UNSAMPLED["layout"]
 
 
 def _layout_agrees(memory: Memory, layout: Layout) -> bool:

@@ -22,7 +22,7 @@ _UNHEARD_OF: Final = 1
 
 def listen_to_steps(counter: StepCounter[Window]) -> Callable[[], None]:
     """Count the outermost annotations with a step number; return a stop function."""
-    steps = _OwnSteps(counter)
+    steps = _MarkedSteps(counter)
 
     def hear_without_recording() -> None:
         # Listeners are called only while the recorder is running.
@@ -41,26 +41,26 @@ def listen_to_steps(counter: StepCounter[Window]) -> Callable[[], None]:
     return lambda: annotate.remove_listener(steps.begun)
 
 
-class _OwnSteps:
+class _MarkedSteps:
     def __init__(self, counter: StepCounter[Window]) -> None:
         self.counter = counter
         self.depth = 0
         # A bound method that is stored once can be removed by identity.
-        self.begun = self._hear_annotation
+        self.begun = self._watch_annotation
         self.begins = harmless(counter.window.abandon)(self._begin_step)
         self.ends = harmless(counter.window.abandon)(self._end_step)
 
-    def _hear_annotation(
+    def _watch_annotation(
         self, name: str, stats: Mapping[str, object]
-    ) -> _Heard | _Unheard:
+    ) -> _StepAnnotation | _Unheard:
         window = self.counter.window
         if not window.mark.marking:
             window.annotated = True
         if _NUMBER not in stats or window.mark.marking:
             return _UNHEARD
-        return _Heard(self, name, stats)
+        return _StepAnnotation(self, name, stats)
 
-    def _begin_step(self, annotation: _Heard) -> None:
+    def _begin_step(self, annotation: _StepAnnotation) -> None:
         self.depth += 1
         if self.depth > 1:
             return
@@ -75,7 +75,7 @@ class _OwnSteps:
             with window.mark.marks():
                 annotation.again.__enter__()
 
-    def _end_step(self, annotation: _Heard) -> None:
+    def _end_step(self, annotation: _StepAnnotation) -> None:
         self.depth = max(0, self.depth - 1)
         if self.depth:
             return
@@ -85,7 +85,7 @@ class _OwnSteps:
         self.counter.ends(MARKED, may_close=annotation.again is not None)
 
 
-class _Heard:
+class _StepAnnotation:
     """An annotation of the program with a step number.
 
     A recording that begins or ends inside an annotation lacks it. So the first and the
@@ -95,7 +95,7 @@ class _Heard:
     __slots__ = ("_steps", "again", "name", "stats")
 
     def __init__(
-        self, steps: _OwnSteps, name: str, stats: Mapping[str, object]
+        self, steps: _MarkedSteps, name: str, stats: Mapping[str, object]
     ) -> None:
         self._steps = steps
         self.name = name

@@ -14,7 +14,7 @@ from stepscope.errors import NO_FRAME
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from stepscope.capture.launching.counting import HearsSteps, StepCounter
+    from stepscope.capture.launching.counting import StepCounter, StepListener
 
 #: Module prefixes of JAX's own jitted functions, which are not steps. Functions that
 #: JAX generates for a gradient have no function name.
@@ -22,18 +22,18 @@ _LIBRARY: Final = ("jax.", "jaxlib.")
 #: Module of the functions with which `jax.pmap` wraps the program's functions.
 _PMAP: Final = "jax._src.pmap"
 #: Number of first calls of a function whose arguments are compared with the last
-#: result; `_FOLLOWED` calls if one matched: the window is recorded by then.
-_LOOKED_AT: Final = 4
-_FOLLOWED: Final = 2000
+#: result; `_FOLLOWED_CALLS` calls if one matched: the window is recorded by then.
+_EXAMINED_CALLS: Final = 4
+_FOLLOWED_CALLS: Final = 2000
 #: Maximum number of arrays per result that are compared until one matches.
 _ARRAYS: Final = 256
 #: Maximum number of array positions per result that are compared after a match.
-_PLACES: Final = 8
+_MAX_POSITIONS: Final = 8
 #: Position of an array in a result, and a weak reference to the array.
 _Kept: TypeAlias = "tuple[int, Callable[[], object]]"
 
 
-def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
     """Count the calls of every jitted function; return a stop function.
 
     JAX has two call paths. The compiled path ends with the hook that JAX uses for its
@@ -57,7 +57,7 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
             settle=lambda: jax.block_until_ready(result),
         )
 
-    undone = (_hear_compiled_calls(call_returned), _hear_other_calls(call_returned))
+    undone = (_hook_compiled_calls(call_returned), _hook_other_calls(call_returned))
 
     def undo_hooks() -> None:
         for restore in undone:
@@ -85,7 +85,7 @@ def _function_name(function: Any) -> tuple[str, str]:
     )
 
 
-def _hear_compiled_calls(
+def _hook_compiled_calls(
     returned: Callable[[Any, Any, Any], object],
 ) -> Callable[[], None]:
     from jax._src.api import _post_hook_state as own  # noqa: PLC0415 - the program's framework
@@ -104,7 +104,7 @@ def _hear_compiled_calls(
     return lambda: jax_jit.set_post_hook_state(own)
 
 
-def _hear_other_calls(
+def _hook_other_calls(
     returned: Callable[[Any, Any, Any], object],
 ) -> Callable[[], None]:
     from jax._src import core, pjit  # noqa: PLC0415 - the program's framework
@@ -139,12 +139,12 @@ class _Carried:
     def comes_back(self, called: object, arguments: Any, result: Any) -> bool:
         examined = self._examined.get(called, 0)
         comes_back = called in self._came_back
-        if examined >= (_FOLLOWED if comes_back else _LOOKED_AT):
+        if examined >= (_FOLLOWED_CALLS if comes_back else _EXAMINED_CALLS):
             return comes_back
         self._examined[called] = examined + 1
         before = self._returned.pop(called, {})
         # Once the positions are known, one matching array is enough.
-        wanted = 1 if comes_back else _PLACES
+        wanted = 1 if comes_back else _MAX_POSITIONS
         returned: list[int] = []
         for leaf in self._leaves_of(arguments) if before else ():
             kept = before.get(id(leaf))
@@ -154,7 +154,7 @@ class _Carried:
                     break
         if returned and not comes_back:
             self._came_back[called] = frozenset(returned)
-        if examined + 1 < _LOOKED_AT or called in self._came_back:
+        if examined + 1 < _EXAMINED_CALLS or called in self._came_back:
             leaves = list(self._leaves_of(result))
             positions = self._came_back.get(called, range(min(len(leaves), _ARRAYS)))
             # Weak references do not keep the program's arrays alive.

@@ -19,12 +19,12 @@ from stepscope.errors import NO_FRAME
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.capture.launching.counting import HearsSteps, StepCounter
+    from stepscope.capture.launching.counting import StepCounter, StepListener
 
 _UPDATES: Final = "updates of the optimizer (Keras)"
 
 
-def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
     """Count batches of `fit`, and updates outside of it; return a stop function."""
     from keras.callbacks import CallbackList  # noqa: PLC0415 - the program's framework
     from keras.optimizers import Optimizer  # noqa: PLC0415 - the program's framework
@@ -79,7 +79,7 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
 
 class _Fit:
-    def __init__(self, counter: StepCounter[HearsSteps]) -> None:
+    def __init__(self, counter: StepCounter[StepListener]) -> None:
         self._counter = counter
         self._begun = 0  # number of batches in the execution in progress
         #: Whether callbacks of a batch are being called.
@@ -106,7 +106,7 @@ class _Fit:
         if self._begun:
             # If the number of batches is unknown, Keras starts one execution after the
             # last batch, which then finds no data.
-            self._counter.takes_back(FIT, batches=self._begun)
+            self._counter.cancel_step(FIT, batches=self._begun)
             self._begun = 0
         self._counter.ends(FIT)
 

@@ -12,10 +12,10 @@ from stepscope.errors import NO_FRAME
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.capture.launching.counting import HearsSteps, StepCounter
+    from stepscope.capture.launching.counting import StepCounter, StepListener
 
 
-def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
     """Count the calls of every `tf.function`; return a stop function."""
     from tensorflow.python.eager import context  # noqa: PLC0415 - the program's framework
     from tensorflow.python.eager.polymorphic_function.polymorphic_function import (  # noqa: PLC0415 - the program's framework

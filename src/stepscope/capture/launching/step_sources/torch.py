@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from stepscope.capture.launching.counting import HearsSteps, StepCounter
+    from stepscope.capture.launching.counting import StepCounter, StepListener
 
-_WHAT: Final = "steps of the optimizer (PyTorch)"
+_TITLE: Final = "steps of the optimizer (PyTorch)"
 _PASSES: Final = "backward passes (PyTorch)"
 
 
-def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
     """Count the steps of the most frequent optimizer; return a stop function.
 
     The hook is not removed while PyTorch iterates over its hooks: the removal would
@@ -44,10 +44,10 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
             return
         # The hook runs inside PyTorch's range of the optimizer. A range that begins in
         # the hook would end after PyTorch's range, so it would not nest.
-        counter.call_ended(_WHAT, id(optimizer), forwarded=False)
+        counter.call_ended(_TITLE, id(optimizer), forwarded=False)
 
     handle = register_optimizer_step_post_hook(optimizer_stepped)
-    undo_passes = _hear_passes(counter)
+    undo_passes = _count_passes(counter)
 
     def undo_hooks() -> None:
         nonlocal is_over
@@ -66,7 +66,7 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     return undo_hooks
 
 
-def _hear_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def _count_passes(counter: StepCounter[StepListener]) -> Callable[[], None]:
     """Count backward passes if this PyTorch version allows; return a stop function."""
     autograd: Any = sys.modules.get("torch.autograd")
     run = getattr(autograd, "_engine_run_backward", None)

@@ -38,10 +38,10 @@ _OWNER: Final = {
 _PAGEABLE: Final = r"(?i)pageable"
 _PINNED: Final = r"(?i)pinned"
 #: Minimum ratio of call to copy duration at which the call waits for the copy.
-_BLOCKS: Final = 0.8
+_MIN_BLOCKING_RATIO: Final = 0.8
 #: Minimum share of a group's copies that must be between the same two ops.
-_VOTE: Final = 0.8
-_SHOWN: Final = 3
+_MIN_VOTE_SHARE: Final = 0.8
+_MAX_COPIES_NAMED: Final = 3
 
 
 class CopyGroup(Frozen, frozen=True):
@@ -260,9 +260,9 @@ def _ops_around(
     voted = copies.with_columns(votes=pl.len().over(*key, "pair") / pl.len().over(*key))
     kept = voted.select(
         "row",
-        pair=pl.when((pl.col("votes") >= _VOTE) & (pl.len().over(*key) > 1)).then(
-            "pair"
-        ),
+        pair=pl.when(
+            (pl.col("votes") >= _MIN_VOTE_SHARE) & (pl.len().over(*key) > 1)
+        ).then("pair"),
     ).sort("row")
     return kept["pair"].to_list()
 
@@ -270,7 +270,7 @@ def _ops_around(
 def _summed_copies(rows: pl.DataFrame, steps: int) -> DeviceCopies:
     steps = max(steps, 1)
     large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
-    blocks = pl.col("call_ps") >= _BLOCKS * pl.col("dur_ps")
+    blocks = pl.col("call_ps") >= _MIN_BLOCKING_RATIO * pl.col("dur_ps")
     exposed_ps = pl.col("alone_ps")
     groups = (
         rows.group_by("kind", "source", "certainty")
@@ -286,7 +286,9 @@ def _summed_copies(rows: pl.DataFrame, steps: int) -> DeviceCopies:
         )
         .sort("alone_ps", "kind", "source", descending=[True, False, False])
     )
-    longest = rows.sort("alone_ps", "start_ps", descending=[True, False]).head(_SHOWN)
+    longest = rows.sort("alone_ps", "start_ps", descending=[True, False]).head(
+        _MAX_COPIES_NAMED
+    )
     small = rows.filter(pl.col("bytes") < THRESHOLDS.small_copy.value)
     return DeviceCopies(
         groups=tuple(

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 _GENERATED: Final = r"^triton_|^(?:input_|loop_|gemm_)?fusion|^wrapped_"
 #: Calls of compiled code, whichever kernels it runs.
 _COMPILED_CALL: Final = r"^Torch-Compiled Region|^CompiledFunction|^## Call Compiled"
-_SHOWN: Final = 3
+_MAX_KERNELS_NAMED: Final = 3
 #: Maximum number of rounds of blocks for which a half empty last round matters.
-_FEW_ROUNDS: Final = 3
-_HALF: Final = 0.5
+_MAX_ROUNDS: Final = 3
+_MAX_LAST_ROUND_SHARE: Final = 0.5
 #: Owners of the time in which kernels compute.
 COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 
@@ -135,7 +135,9 @@ def _device_fill(
     last = pl.col("rounds") - pl.col("rounds").floor()
     round_count = pl.col("rounds").ceil()
     ragged = shaped.filter(
-        round_count.is_between(2, _FEW_ROUNDS) & (last > 0) & (last < _HALF)
+        round_count.is_between(2, _MAX_ROUNDS)
+        & (last > 0)
+        & (last < _MAX_LAST_ROUND_SHARE)
     ).with_columns(idle=1 - pl.col("rounds") / round_count)
     largest, idle_ps = _top_kernels(unfilled, cores)
     in_rounds, last_idle = _top_kernels(ragged, cores)
@@ -176,10 +178,10 @@ def _top_kernels(rows: pl.DataFrame, cores: int) -> tuple[tuple[Unfilled, ...], 
             pl.col("slots").first(),
         )
         .sort("idle_ps", "name", descending=[True, False])
-        .head(_SHOWN)
+        .head(_MAX_KERNELS_NAMED)
         .with_columns(
             for_one_each=cores / pl.col("blocks"),
-            for_three_rounds=_FEW_ROUNDS * pl.col("slots") / pl.col("blocks"),
+            for_three_rounds=_MAX_ROUNDS * pl.col("slots") / pl.col("blocks"),
         )
         .drop("slots")
     )

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.data_sheets import link_gb_per_s
 from stepscope.derive.collectives.waits import matched_collectives
-from stepscope.derive.facts.evidence import SHOWN, Evidence, event_labels
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Evidence, event_labels
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_windows.windows import typical_rows
 from stepscope.frozen import Frozen
@@ -69,7 +69,7 @@ def _longest_collectives(
         return ()
     exposed = (pl.col("device") == device) & (pl.col("exposed_ps") > 0)
     order = ["exposed_ps", "start_ps"]
-    top = calls.filter(exposed).top_k(SHOWN, by=order, reverse=[False, True])
+    top = calls.filter(exposed).top_k(MAX_RANGES_SHOWN, by=order, reverse=[False, True])
     event = activity["event"].gather(top["activity"])
     labels = event_labels(trace, event.drop_nulls().to_list())
     return tuple(
@@ -89,7 +89,7 @@ _KIND: Final = "all-reduce"
 _GIGA: Final = 1e9
 
 
-class ExchangeSignals(Frozen, frozen=True):
+class AllReduceSignals(Frozen, frozen=True):
     """The all-reduces of the judged device in its judged steps; times in ps.
 
     Attributes:
@@ -139,7 +139,7 @@ def exchange_signals(
     collective_calls: OfHosts[pl.DataFrame],
     devices: OfHosts[pl.DataFrame],
     windows: OfHosts[Windows],
-) -> ExchangeSignals | Unavailable:
+) -> AllReduceSignals | Unavailable:
     """Describe the all-reduces of the judged device, compared with other workers."""
     judged = account_signals.judged()
     calls = collective_calls[judged.host]
@@ -173,7 +173,7 @@ def exchange_signals(
     )
     large = _large_reduces(all_reduces)
     rate, source = _link_rate(devices, judged, large)
-    return ExchangeSignals(
+    return AllReduceSignals(
         label=judged.label,
         kinds=frozenset(of_device["kind"].unique().to_list()),
         step_source=judged.step_source,

@@ -34,7 +34,7 @@ _PRODUCT: Final = Pattern(r"cutlass|gemm|xmma|fprop|dgrad|wgrad", re.IGNORECASE)
 #: Convolutions; all other products are of matrices.
 _CONVOLUTION: Final = Pattern(r"conv", re.IGNORECASE)
 #: Sizes must be multiples of this number for matrix units, with 16-bit operands.
-_MULTIPLE: Final = 8
+_SIZE_MULTIPLE: Final = 8
 
 
 def kernel_traits(
@@ -63,8 +63,8 @@ def kernel_traits(
             sizes = [size for tensor in tensors[1:2] for size in tensor.sizes[:2]]
             if not _CONVOLUTION.search(type_ or ""):
                 sizes = [size for tensor in tensors[:3] for size in tensor.sizes[-2:]]
-            # The first size that is not a multiple of `_MULTIPLE`.
-            odd = next((size for size in sizes if size % _MULTIPLE), None)
+            # The first size that is not a multiple of `_SIZE_MULTIPLE`.
+            odd = next((size for size in sizes if size % _SIZE_MULTIPLE), None)
             if type_ is not None:
                 of_tensors = ("x".join(map(str, tensor.sizes)) for tensor in tensors)
                 shape = " ".join([type_, *of_tensors])
@@ -105,7 +105,7 @@ _FUSED: Final = (
     r"|cudnn|sort|scan|gather|scatter|embedding|index"
 )
 #: Minimum number of consecutive kernels in a fusable run.
-SHORTEST: Final = 3
+MIN_RUN_KERNELS: Final = 3
 
 
 class FusableRuns(Frozen, frozen=True):
@@ -147,7 +147,7 @@ def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
     begins = np.ones(len(order), np.bool_)
     begins[1:] = (np.diff(stream) != 0) | (is_fusable[1:] != is_fusable[:-1])
     run = np.cumsum(begins) - 1
-    inside = is_fusable & (np.bincount(run)[run] >= SHORTEST)
+    inside = is_fusable & (np.bincount(run)[run] >= MIN_RUN_KERNELS)
     code = np.where(kind >= 0, kind, count).astype(np.int32)
     total = totals_by_code(code, dur_ps, count=count + 1).total
     in_runs = totals_by_code(code, dur_ps, count=count + 1, where=inside).total

@@ -15,12 +15,12 @@ from stepscope.derive.device.kernel_names import NARROW, is_plain_kernel, plain_
 from stepscope.derive.device.precision import PrecisionEvidence
 from stepscope.derive.device.tensor_cores import is_opaque_type
 from stepscope.derive.facts.evidence import (
-    SHOWN,
+    MAX_RANGES_SHOWN,
     CauseShare,
     Evidence,
     Fact,
     event_labels,
-    places_of_largest,
+    indices_of_largest,
 )
 from stepscope.derive.facts.judged_steps import clean_rows, step_basis
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 #: Minimum share of the time in 32 bit and TF32 from which an op is named.
-_NOTABLE: Final = 0.01
+_MIN_NAMED_SHARE: Final = 0.01
 
 
 class _Kernels(Frozen, frozen=True):
@@ -331,7 +331,7 @@ def _largest_ops(
     top = time.group_by("name").sum().sort("ps", "name", descending=[True, False])
     return tuple(
         Fact(name="largest_op", value=ps / PS_PER_US, unit="us", note=name)
-        for name, ps in top.head(SHOWN).iter_rows()
+        for name, ps in top.head(MAX_RANGES_SHOWN).iter_rows()
     )
 
 
@@ -350,7 +350,7 @@ def _cause_shares(
     return tuple(
         CauseShare(cause=name, share_percent=percent * share)
         for name, share in shares
-        if share >= _NOTABLE
+        if share >= _MIN_NAMED_SHARE
     )
 
 
@@ -358,7 +358,7 @@ def _longest_ranges(trace: TraceData, kernels: _Kernels) -> tuple[Evidence, ...]
     activity = kernels.activity
     wide = kernels.rows(kernels.wide)
     ranges = []
-    for kernel_row in wide[places_of_largest(ints(activity, "dur_ps")[wide])].tolist():
+    for kernel_row in wide[indices_of_largest(ints(activity, "dur_ps")[wide])].tolist():
         row = activity.row(kernel_row, named=True)
         track, name = None, ""
         if row["event"] is not None:

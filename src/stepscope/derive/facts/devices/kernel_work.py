@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 #: Number of classes with most time for which the track is looked up.
-_NAMED: Final = 200
+_MAX_CLASSES_WITH_TRACK: Final = 200
 
 
 class KernelWork(Frozen, frozen=True, dict=True):
@@ -143,7 +143,9 @@ def kernel_work(
         return NO_KERNELS
     shown = _typical_step_rows(of_host, judged.device, placed, classes)
     # Track and name of the longest kernel of each class in the shown step.
-    wanted = pl.col("class").is_in(rows["class"].head(_NAMED).implode())
+    wanted = pl.col("class").is_in(
+        rows["class"].head(_MAX_CLASSES_WITH_TRACK).implode()
+    )
     events = _longest_by_class(shown.filter(wanted))["event"].drop_nulls()
     return KernelWork(
         label=judged.label,

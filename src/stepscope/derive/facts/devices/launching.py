@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 #: Minimum share of kernel launches in compiled programs for a one-program step.
-_HELD: Final = 0.8
+_MIN_PROGRAM_SHARE: Final = 0.8
 _KERNELS: Final = [
     ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
 ]
@@ -123,7 +123,9 @@ def launches_one_program(
         return None
     using = calls.holding(start_ps[correlation.activity_count_of_launch > 0])
     used = _mark_rows(using, len(calls)).sum()
-    return bool((held >= 0).mean() >= _HELD and used <= windows.rows.height)
+    return bool(
+        (held >= 0).mean() >= _MIN_PROGRAM_SHARE and used <= windows.rows.height
+    )
 
 
 def _mark_rows(rows: NDArray[np.signedinteger], count: int) -> Bools:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _FEED, _RESULT, _PEER = (_KINDS.index(name) for name in ("h2d", "d2h", "p2p_copy"))
-_SEVERAL: Final = 2
+_MIN_DEVICES: Final = 2
 
 
 class MovedData(Frozen, frozen=True):
@@ -111,7 +111,7 @@ def host_moves(
         for device in account.devices
         if device.device is not None
     }
-    if len(idle) < _SEVERAL:
+    if len(idle) < _MIN_DEVICES:
         return None
     host, measured = trace.host, windows.measured
     rows = _judged_copies(device_activity, exposure.alone_ps, measured)
@@ -141,7 +141,7 @@ def host_moves(
         between_ps=tuple(max(sums, key=lambda times_ps: int(times_ps.sum())).tolist()),
         gathered_ps=tuple(gathered.tolist()),
         gathering=gathering,
-        bytes=_bytes_by_way(rows, host, count),
+        bytes=_bytes_by_direction(rows, host, count),
     )
 
 
@@ -192,7 +192,7 @@ def _waits_in_turn(
             )
             for device in np.unique(rows.device[fed]).tolist()
         }
-        if len(own) < _SEVERAL:
+        if len(own) < _MIN_DEVICES:
             continue
         total = sum(spans.length_ps for spans in own.values())
         together = Spans.union_of(own.values())
@@ -207,7 +207,9 @@ def _waits_in_turn(
     return waits, max(dict.fromkeys(lasts), key=lasts.count, default=None)
 
 
-def _bytes_by_way(rows: _Rows, host: str, count: int) -> dict[tuple[str, str], float]:
+def _bytes_by_direction(
+    rows: _Rows, host: str, count: int
+) -> dict[tuple[str, str], float]:
     per_step: dict[tuple[str, str], float] = {}
     for device in np.unique(rows.device).tolist():
         label = f"{host}:{device}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import OfHosts
 
 #: Number of executions that are searched in one pass.
-_ROUND: Final = 2**15
+_EXECUTIONS_PER_PASS: Final = 2**15
 #: Types of ops that are much faster on a device.
 _HEAVY: Final = Pattern(
     r"(?i)(?:^|::|_)(?:\w*conv\d?d?\w*|\w*matmul\w*|einsum|b?mm|baddbmm|addmm|linear"
@@ -105,8 +105,8 @@ def _on_host(
             # Calls of a thread are nearly always sorted, which makes this sort fast.
             begins = np.sort(called[track == thread], kind="stable")
             on_thread = np.flatnonzero(tracks == thread)
-            for first in range(0, len(on_thread), _ROUND):
-                rows = on_thread[first : first + _ROUND]
+            for first in range(0, len(on_thread), _EXECUTIONS_PER_PASS):
+                rows = on_thread[first : first + _EXECUTIONS_PER_PASS]
                 # Executions of ops that are known to launch are skipped.
                 rows = rows[~launching[ops.op[rows]]]
                 start = ops.start_ps[rows]

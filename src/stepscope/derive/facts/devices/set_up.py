@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from stepscope.derive.account.host_states import long_stretch_ps
+from stepscope.derive.account.host_states import min_work_gap_ps
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 Kind = Literal["set_up", "first_runs", "captured", "over"]
 
 #: Minimum number of steps at which waits in all of them are not set-up.
-_FEW_STEPS: Final = 3
+_MIN_STEPS: Final = 3
 _OWNERS: Final = ("launch", "host_compute")
 #: A first execution of an op is long if it takes this many times the median of its
-#: later executions, of which there must be at least `_LATER_RUNS`.
-_TIMES_LONGER: Final = 20
-_LATER_RUNS: Final = 3
+#: later executions, of which there must be at least `_MIN_LATER_RUNS`.
+_MIN_FIRST_TO_LATER_RATIO: Final = 20
+_MIN_LATER_RUNS: Final = 3
 _BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
 _END_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamEndCapture"
 
@@ -104,9 +104,9 @@ def set_up_signals(
 ) -> dict[int | None, SetUp]:
     """Return, by device, the largest wait that more launches would not shorten."""
     measured = windows.measured
-    if windows.has_steps and measured.height >= _FEW_STEPS:
+    if windows.has_steps and measured.height >= _MIN_STEPS:
         return {}
-    min_call_ps = long_stretch_ps(launch_facts.latency_ps)
+    min_call_ps = min_work_gap_ps(launch_facts.latency_ps)
     samples = function_frames, function_purposes
     calls = (
         _recorded_calls(trace, event_kinds, min_call_ps, ops=False),
@@ -154,7 +154,7 @@ def set_up_signals(
             percent=100 * lengths[kind] / judged_ps,
             calls=tuple(
                 Part(name=name, share_percent=100 * held / judged_ps)
-                for name, held in by_name.most_common(SHOWN)
+                for name, held in by_name.most_common(MAX_RANGES_SHOWN)
             ),
         )
     return set_up_by_device
@@ -210,8 +210,8 @@ def _recorded_calls(
             first = runs[np.argmin(start[runs])]
             later = dur[runs[runs != first]]
             # A first execution must be long compared with the later ones.
-            if len(later) >= _LATER_RUNS and dur[first] >= max(
-                min_call_ps, _TIMES_LONGER * float(np.median(later))
+            if len(later) >= _MIN_LATER_RUNS and dur[first] >= max(
+                min_call_ps, _MIN_FIRST_TO_LATER_RATIO * float(np.median(later))
             ):
                 firsts.append(int(first))
         rows = _inner_rows(np.array(firsts, np.int64), track, start, dur)

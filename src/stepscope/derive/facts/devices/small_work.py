@@ -117,7 +117,7 @@ def _work_groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
     )
 
 
-def _making_batches(
+def _produces_batches(
     classes: HostClasses | Unavailable, track: Int32s, start_ps: Int64s
 ) -> Bools:
     """Return which ops begin while their thread produces a batch, outside the step."""
@@ -172,7 +172,7 @@ def small_ops(
     window = windows_of_times(measured, ops.start_ps)
     category = ops.ops["category"].to_numpy()[ops.op]
     track = handles(events, "track")[ops.event]
-    produces_batch = _making_batches(host_classes, track, ops.start_ps)
+    produces_batch = _produces_batches(host_classes, track, ops.start_ps)
     rows = pl.DataFrame(
         {
             "track": track,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 #: Minimum size of a copy that counts as part of a batch.
-_LARGE_BYTES: Final = 2**20
+_MIN_BATCH_COPY_BYTES: Final = 2**20
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _H2D: Final = _KINDS.index("h2d")
@@ -178,7 +178,7 @@ def _large_copies(
     if isinstance(activity, Unavailable) or isinstance(types, Unavailable):
         return {}, frozenset()
     rows = rows_of_kinds(activity, [_H2D])
-    rows = rows[is_true(activity["bytes"].gather(rows) >= _LARGE_BYTES)]
+    rows = rows[is_true(activity["bytes"].gather(rows) >= _MIN_BATCH_COPY_BYTES)]
     named = types["name"].str.contains(_FROM_PINNED).fill_null(value=False).to_numpy()
     of_pinned = named[handles(activity, "type")[rows]]
     devices = handles(activity, "device")[rows]

@@ -83,7 +83,7 @@ def python_elements(
         function_purposes, Unavailable
     ):
         function, keras = (
-            function_frames.called_most(function_purposes.types_with_work(work))
+            function_frames.longest_called(function_purposes.types_with_work(work))
             for work in _CALLERS
         )
     waiting = None
@@ -102,7 +102,7 @@ def python_elements(
 
 
 #: Minimum share of a function's time, in percent, that counts as most of it.
-_MOSTLY: Final = 50.0
+_MIN_MAIN_PERCENT: Final = 50.0
 
 
 class LoaderCalls(Frozen, frozen=True):
@@ -117,7 +117,7 @@ class LoaderCalls(Frozen, frozen=True):
     def mostly_calls(self, function: Part) -> bool:
         """Return whether a loader calls a function for at least half of its time."""
         key = (function.name, function.file, function.line)
-        return self.percent.get(key, 0.0) >= _MOSTLY
+        return self.percent.get(key, 0.0) >= _MIN_MAIN_PERCENT
 
 
 @of_each_host
@@ -157,7 +157,7 @@ _THREADS: Final = Pattern(
 )
 
 
-class MadeElsewhere(Frozen, frozen=True, eq=True):
+class ProductionWaits(Frozen, frozen=True, eq=True):
     """What the program's thread waits for while the step waits by the time account.
 
     Attributes:
@@ -177,7 +177,7 @@ def made_elsewhere(
     host_states: HostStates,
     naming: Naming,
     windows: Windows,
-) -> dict[int | None, dict[str, MadeElsewhere]]:
+) -> dict[int | None, dict[str, ProductionWaits]]:
     """Return, by device or host and by cause, what the thread waits for.
 
     The cause is "fetch" (a batch fetch) or "unfed" (a possible fetch: a wait until a
@@ -196,11 +196,11 @@ def made_elsewhere(
         waiting = np.isin(naming.types[rows], kinds)
         calls.append(host_states.classes.rows.covered_spans(rows, waiting))
     about = () if isinstance(idle_topics, Unavailable) else idle_topics.devices
-    waits_by_device: dict[int | None, dict[str, MadeElsewhere]] = {}
+    waits_by_device: dict[int | None, dict[str, ProductionWaits]] = {}
     for number, device in enumerate(account.devices):
         unfed = about[number].spans.get("unfed") if about else None
         waits_by_device[device.device] = {
-            cause: MadeElsewhere(
+            cause: ProductionWaits(
                 *(100 * (waits & call).length_ps / waits.length_ps for call in calls)
             )
             for cause, spans in (("fetch", device.idle["input"]), ("unfed", unfed))

@@ -32,7 +32,7 @@ _OPS: Final = Pattern(
 _TO_WORK: Final = ("calls_back", "calls_back_from_graph")
 _TO_DEBUG: Final = ("calls_back_to_debug",)
 #: Divisor of a sampled call's duration: this part at each end is the least certain.
-_QUARTER: Final = 4
+_MARGIN_DIVISOR: Final = 4
 
 
 class CalledBack(Frozen, frozen=True, eq=True):
@@ -124,7 +124,7 @@ def _parts_called(
     kinds, index = np.unique(frames.type[rows], return_inverse=True)
     start, end = frames.start_ps[rows], frames.end_ps[rows]
     if frames.hz is not None:
-        margin = (end - start) // _QUARTER
+        margin = (end - start) // _MARGIN_DIVISOR
         start, end = start + margin, end - margin
     sampled_ps = np.bincount(index, weights=end - start, minlength=len(kinds))
     by_program = ~np.isin(frames.track[rows], list(frames.of_framework))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Number of first steps in which compiling is normal; later steps reuse code.
 FIRST_STEPS: Final = 2
 #: Maximum number of earlier calls that are searched for an enclosing call.
-_NESTED: Final = 64
+_MAX_CALLS_SEARCHED: Final = 64
 #: A call of a compiled function of JAX, with the name of the function.
 _CALL: Final = Pattern(r"^PjitFunction\((?P<function>.+)\)$")
 #: Names of compilation events that contain the name of the compiled function or module.
@@ -166,7 +166,7 @@ class _PjitCalls(Frozen, frozen=True):
         past = int(np.searchsorted(starts[rows], starts[row], side="right"))
         end = starts[row] + lasts[row]
         # Calls are rarely nested deeply; the innermost enclosing call began last.
-        for call in rows[max(past - _NESTED, 0) : past][::-1].tolist():
+        for call in rows[max(past - _MAX_CALLS_SEARCHED, 0) : past][::-1].tolist():
             if starts[call] + lasts[call] >= end:
                 match = _CALL.match(self.names[int(handles(self.events, "type")[call])])
                 return None if match is None else match["function"]

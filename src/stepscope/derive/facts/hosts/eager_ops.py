@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: Longest gap between two ops that counts as the dispatch of the second one.
 _DISPATCH_PS: Final = PS_PER_MS
 #: Number of ops that are named.
-_SHOWN: Final = 3
+_MAX_OPS_NAMED: Final = 3
 
 
 class EagerOps(Frozen, frozen=True):
@@ -229,11 +229,11 @@ def _sum_runs(
         .group_by("name")
         .agg(pl.col("self").sum())
         .sort("self", "name", descending=[True, False])
-        .head(_SHOWN)
+        .head(_MAX_OPS_NAMED)
     )
     # The overhead is the time between one eager op and the next, in each step. For
     # calls it also includes the time of the call in which no instruction computes.
-    spent = [_ways_between_ops(runs, window)]
+    spent = [_gaps_between_ops(runs, window)]
     if computing is not None:
         spent.append((window, runs.start_ps, runs.end_ps))
     times = np.zeros(len(starts), np.int64)
@@ -255,7 +255,7 @@ def _sum_runs(
     )
 
 
-def _ways_between_ops(runs: _Runs, window: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+def _gaps_between_ops(runs: _Runs, window: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """Return the step, start and end of each gap between two consecutive eager ops."""
     if not _is_in_order(runs):
         order = np.lexsort((-runs.end_ps, runs.start_ps, runs.track))

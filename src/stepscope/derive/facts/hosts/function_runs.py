@@ -11,7 +11,7 @@ import numpy as np
 from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.facts.hosts.own_lines import LineRuns, around_most
+from stepscope.derive.facts.hosts.own_lines import LineRuns, function_around_work
 from stepscope.derive.facts.hosts.ran_ops import (
     RanOps,
     SampledTime,
@@ -19,8 +19,8 @@ from stepscope.derive.facts.hosts.ran_ops import (
     rows_of_threads,
 )
 from stepscope.derive.facts.replaying.edits import Quiet
-from stepscope.derive.host.core_time import thread_places
-from stepscope.derive.host.function_frames import FEW_LOOKS
+from stepscope.derive.host.core_time import thread_identities
+from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.derive.step_time.host_time import HostCode
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 #: Minimum share of a function's time, in percent, that counts as its main activity.
-MOSTLY_PERCENT: Final = 50.0
+MIN_MAIN_PERCENT: Final = 50.0
 #: Minimum share of the time without ops in which the thread must want a core, so that
 #: the time is proven to be work.
-_NEARLY_ALL: Final = 0.8
+_MIN_AWAKE_SHARE: Final = 0.8
 #: Minimum share of the steps' time at which a function counts as the loop around them.
-_LOOP: Final = 0.95
+_MIN_LOOP_SHARE: Final = 0.95
 #: Shortest time without ops that counts as work; ops in a row are closer.
 _SILENCE_PS: Final = PS_PER_MS
 
@@ -121,7 +121,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         if hz is None or not len(self.starts_ps):
             return False
         step_ps = np.median(self.ends_ps - self.starts_ps)
-        return bool(step_ps <= FEW_LOOKS * PS_PER_S / hz)
+        return bool(step_ps <= MIN_INTERVAL_SAMPLES * PS_PER_S / hz)
 
     @cached_property
     def quiet(self) -> Spans:
@@ -169,7 +169,9 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         """
         collections = self.collecting & self.inside
         tracks = list(self.tracks)
-        part = around_most(self.frames, collections, tracks, total_ps=self.total_ps)
+        part = function_around_work(
+            self.frames, collections, tracks, total_ps=self.total_ps
+        )
         return part if part is not None and part.function is not None else None
 
     @cached_property
@@ -193,7 +195,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
             if name.library is not False or name.function.endswith(">"):
                 continue
             ran, part = self.spans_of_types([kind]), Part.from_function(name, 0.0)
-            if ran.length_ps >= _LOOP * self.inside.length_ps:
+            if ran.length_ps >= _MIN_LOOP_SHARE * self.inside.length_ps:
                 if self.time_of_function(part).mostly_predicts:
                     predicting.append(part)
             elif 2 * (ran & self.working).length_ps >= ran.length_ps > 0:
@@ -316,7 +318,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         runs = len(self.seen) if self.only is not None else int(self.rows.sum())
         return runs > 1
 
-    def change_without_it(self, *, effect_ms: float, only: Spans | None) -> Quiet:
+    def removal_change(self, *, effect_ms: float, only: Spans | None) -> Quiet:
         """Return the change that removes the function's total time from the threads.
 
         Args:
@@ -345,7 +347,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         )
         quiet, silent = itself & runs.quiet, itself & runs.silence
         works = runs.awake is not None and (
-            (silent & runs.awake).length_ps >= _NEARLY_ALL * silent.length_ps
+            (silent & runs.awake).length_ps >= _MIN_AWAKE_SHARE * silent.length_ps
         )
         min_ps = quiet.length_ps if works else max(quiet.length_ps, sum(self.times_ps))
         return quiet if 2 * silent.length_ps >= min_ps else Spans.empty()
@@ -375,7 +377,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     def mostly_predicts(self) -> bool:
         """Return whether Keras's `predict` takes at least half of the function."""
         predicts = self.percent_of_work("predicts")
-        return self.runs.predicts_often and predicts >= MOSTLY_PERCENT
+        return self.runs.predicts_often and predicts >= MIN_MAIN_PERCENT
 
     def calls_work(self, work: KnownWork) -> bool:
         """Return whether the function's call stacks contain functions of known work."""
@@ -449,7 +451,7 @@ def function_runs(
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     program = None
     if not isinstance(naming, Unavailable) and not isinstance(core_time, Unavailable):
-        ids = thread_places(require_available(trace.table("tracks")))
+        ids = thread_identities(require_available(trace.table("tracks")))
         tracks = naming.function_tracks[:1]
         program = next((core_time.threads.get(ids[track]) for track in tracks), None)
     return FunctionRuns(

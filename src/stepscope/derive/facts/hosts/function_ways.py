@@ -8,8 +8,8 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.host.core_time import thread_places
-from stepscope.derive.host.function_frames import BEGINNINGS, FEW_LOOKS
+from stepscope.derive.host.core_time import thread_identities
+from stepscope.derive.host.function_frames import BEGINNINGS, MIN_INTERVAL_SAMPLES
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _ELEMENTS: Final = ("hands_out_elements", "works_on_rows")
 
 
-class Way(Frozen, frozen=True, eq=True):
+class TimeDivision(Frozen, frozen=True, eq=True):
     """Division of a function's time, in percent.
 
     Attributes:
@@ -50,7 +50,7 @@ class Way(Frozen, frozen=True, eq=True):
     waiting: float | None
 
 
-class FunctionWays(Frozen, frozen=True):
+class FunctionDivisions(Frozen, frozen=True):
     """Data of a host from which the time division of any function is computed.
 
     Attributes:
@@ -73,9 +73,9 @@ class FunctionWays(Frozen, frozen=True):
     waits: Spans | None
     ops: Spans
 
-    def way_of_function(
+    def division_of_function(
         self, part: Part, device: int | None, *, only: Spans | None = None
-    ) -> Way | None:
+    ) -> TimeDivision | None:
         """Return how a function divides the time in which a device or host waits.
 
         None if the part is not a function or line, or has too few samples.
@@ -100,7 +100,7 @@ class FunctionWays(Frozen, frozen=True):
         ran = ran & self.work.get(device, Spans.empty())
         ran = ran if only is None else ran & only
         samples = ran.length_ps * (frames.hz or 0.0) / PS_PER_S
-        if not len(ran) or (frames.hz is not None and samples < FEW_LOOKS):
+        if not len(ran) or (frames.hz is not None and samples < MIN_INTERVAL_SAMPLES):
             return None
         # Self time of each frame.
         time = ran.within(frames.start_ps, frames.end_ps)
@@ -116,7 +116,7 @@ class FunctionWays(Frozen, frozen=True):
         library = 100 * int(self_ps[of_libraries & ~elements].sum()) / total_ps
         tracks = np.unique(frames.track[calls]).tolist()
         waiting = self._waiting_percent(ran, tracks, device)
-        return Way(100 - elementwise - library, elementwise, library, waiting)
+        return TimeDivision(100 - elementwise - library, elementwise, library, waiting)
 
     def _waiting_percent(
         self, ran: Spans, tracks: list[int], device: int | None
@@ -156,7 +156,7 @@ def function_ways(
     host_classes: HostClasses | Unavailable,
     windows: Windows,
     tracks: pl.DataFrame,
-) -> FunctionWays:
+) -> FunctionDivisions:
     """Return the data of the hosts whose function calls were recorded."""
     ops = (
         host_classes
@@ -164,7 +164,7 @@ def function_ways(
         else host_classes.host_compute
     )
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
-    return FunctionWays(
+    return FunctionDivisions(
         frames=function_frames,
         purposes=function_purposes,
         lines=lines,
@@ -173,7 +173,7 @@ def function_ways(
             - device.between
             for device in account.devices
         },
-        places=thread_places(tracks),
+        places=thread_identities(tracks),
         clocks=None if isinstance(core_time, Unavailable) else core_time,
         waits=None if isinstance(host_waits, Unavailable) else host_waits.spans,
         ops=Spans.empty() if isinstance(ops, Unavailable) else ops,
@@ -182,9 +182,9 @@ def function_ways(
 
 #: Maximum ratio of a function's time per step, and share of a step, in other steps to
 #: those in the chosen steps.
-_ELSEWHERE: Final = 0.2
+_MAX_OTHER_STEPS_RATIO: Final = 0.2
 #: Minimum share of the chosen steps' extra time that the function must explain.
-_MOST: Final = 0.5
+_MIN_EXPLAINED_SHARE: Final = 0.5
 
 
 class RareFunctions(Frozen, frozen=True):
@@ -221,11 +221,15 @@ class RareFunctions(Frozen, frozen=True):
             # The share of a step is compared too, because a function that fills every
             # step takes longer in a longer step.
             is_rare = all(
-                part[~chosen].mean() <= _ELSEWHERE * part[chosen].mean()
+                part[~chosen].mean() <= _MAX_OTHER_STEPS_RATIO * part[chosen].mean()
                 for part in (times, times / lengths)
             )
             chosen_ps = int(times[chosen].sum())
-            if is_rare and chosen_ps >= _MOST * excess_ps and chosen_ps > best_ps:
+            if (
+                is_rare
+                and chosen_ps >= _MIN_EXPLAINED_SHARE * excess_ps
+                and chosen_ps > best_ps
+            ):
                 best_ps, best = chosen_ps, name
         total = int((self.ends_ps - self.starts_ps).sum())
         return None if best is None else Part.from_function(best, 100 * best_ps / total)

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
 
 #: Minimum share of a line's samples without a running op, for the line to be work.
-_MOST: Final = 0.8
+_MIN_FREE_SHARE: Final = 0.8
 #: Maximum distance of line numbers within one piece of work; it allows one line without
 #: samples, such as an empty line or a comment.
-_NEXT: Final = 2
+_MAX_LINE_DISTANCE: Final = 2
 #: Minimum samples of a piece's first and last line, relative to the most sampled.
-_OFTEN: Final = 0.25
+_MIN_EDGE_SAMPLES_RATIO: Final = 0.25
 
 
 class OwnLines(Frozen, frozen=True, eq=True):
@@ -106,14 +106,14 @@ class LineRuns(Frozen, frozen=True):
             if not len(times):
                 continue
             free = (self.working.holding(times) >= 0) & ~self._in_frameworks(times)
-            if free.sum() < _MOST * len(times):
+            if free.sum() < _MIN_FREE_SHARE * len(times):
                 continue
             is_unshared = free & (self.unshared.holding(times) >= 0)
             sampled_ps = int(spans.length_ps * is_unshared.sum() / len(times))
             line = OwnLines(
                 *(number, number, spans, spans & self.unshared, sampled_ps, len(times))
             )
-            if not pieces or number - pieces[-1][-1].last > _NEXT:
+            if not pieces or number - pieces[-1][-1].last > _MAX_LINE_DISTANCE:
                 pieces.append([])
             pieces[-1].append(line)
         return tuple(_merge_lines(lines) for lines in pieces)
@@ -140,7 +140,11 @@ class LineRuns(Frozen, frozen=True):
 def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
     """Merge neighbouring lines, without rarely sampled lines at either end."""
     top = max(lines, key=lambda line: line.looks)
-    often = [i for i, line in enumerate(lines) if line.looks >= _OFTEN * top.looks]
+    often = [
+        i
+        for i, line in enumerate(lines)
+        if line.looks >= _MIN_EDGE_SAMPLES_RATIO * top.looks
+    ]
     chosen = lines[often[0] : often[-1] + 1]
     samples = sum(line.looks for line in chosen)
     return OwnLines(
@@ -167,9 +171,9 @@ def _sample_times(spans: Spans, hz: float) -> Int64s:
 
 
 #: Minimum share of the work that the function must contain.
-_MOST_OF_WORK: Final = 0.8
+_MIN_WORK_SHARE: Final = 0.8
 #: Minimum share of the function's time in this work; excludes the training loop.
-_OWN_PART: Final = 0.6
+_MIN_FUNCTION_SHARE: Final = 0.6
 
 
 @of_each_device
@@ -186,13 +190,15 @@ def enclosing_functions(
     for device in account.devices:
         work = (device.idle["host_compute"] & judged) - device.between
         tracks = [track for track in device.walked_by if track >= 0]
-        part = around_most(function_frames, work, tracks, total_ps=judged.length_ps)
+        part = function_around_work(
+            function_frames, work, tracks, total_ps=judged.length_ps
+        )
         if device.device is not None and part is not None:
             parts[device.device] = part
     return parts
 
 
-def around_most(
+def function_around_work(
     frames: FunctionFrames, work: Spans, tracks: list[int], *, total_ps: int
 ) -> Part | None:
     """Return the innermost function of some threads that contains most of the work."""
@@ -205,13 +211,13 @@ def around_most(
     kinds, index = np.unique(kind, return_inverse=True)
     # This is an upper limit: nested calls of one function count the work twice.
     longest_ps = np.bincount(index, weights=work.within(start, end))
-    min_work_ps = _MOST_OF_WORK * work.length_ps
+    min_work_ps = _MIN_WORK_SHARE * work.length_ps
     best: tuple[int, int, int] | None = None
     for number in np.flatnonzero(longest_ps >= min_work_ps).tolist():
         rows = index == number
         calls = Spans.from_events(start[rows], end[rows] - start[rows])
         held = (work & calls).length_ps
-        if held < min_work_ps or held < _OWN_PART * calls.length_ps:
+        if held < min_work_ps or held < _MIN_FUNCTION_SHARE * calls.length_ps:
             continue
         function = (calls.length_ps, held, int(kinds[number]))
         if best is None or _is_deeper(frames, function, best):

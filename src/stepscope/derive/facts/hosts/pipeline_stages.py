@@ -151,7 +151,7 @@ def host_pipelines(
 
 
 #: Minimum number of batches from which a mean period is computed.
-_ENOUGH_BATCHES: Final = 3
+_MIN_BATCHES: Final = 3
 
 
 class Service(Frozen, frozen=True):
@@ -185,7 +185,7 @@ def service_signals(
     """Return the slowest stage of each host's longest pipeline, the busiest first."""
     services = known_hosts(slowest_stage).values()
     if not services:
-        return first_reason(slowest_stage) or _FEW_BATCHES
+        return first_reason(slowest_stage) or _TOO_FEW_BATCHES
     return tuple(sorted(services, key=lambda one: -one.busy_percent))
 
 
@@ -207,8 +207,8 @@ def slowest_stage(
         .head(1)
     )
     chosen = host_calls.join(longest.select("pipeline"), on="pipeline").sort("start_ps")
-    if len(chosen) < _ENOUGH_BATCHES:
-        return _FEW_BATCHES
+    if len(chosen) < _MIN_BATCHES:
+        return _TOO_FEW_BATCHES
     begin = chosen["start_ps"].to_numpy()
     period = float(begin[-1] - begin[0]) / (len(chosen) - 1)
     own = (
@@ -231,10 +231,12 @@ def slowest_stage(
         services.append(
             Service(trace.host, name, time / len(chosen), overlap, period, len(chosen))
         )
-    return max(services, key=lambda service: service.busy_percent, default=_FEW_BATCHES)
+    return max(
+        services, key=lambda service: service.busy_percent, default=_TOO_FEW_BATCHES
+    )
 
 
-_FEW_BATCHES: Final = Unavailable(
+_TOO_FEW_BATCHES: Final = Unavailable(
     code="NO_SAMPLES",
     reason="Too few batches were recorded to measure how busy their pipeline is.",
     remedy="Record more steps.",
@@ -249,18 +251,18 @@ _READERS: Final = frozenset(
 _PARALLEL_READERS: Final = frozenset({"ParallelInterleave", "LegacyParallelInterleave"})
 _PYTHON_STAGES: Final = frozenset({"Generator", "GeneratorDatasetOp", "PyFunc"})
 #: Minimum share of a batch's time, in percent, from which a practice is advised.
-_MUCH: Final = 30.0
-_PYTHON_MUCH: Final = 20.0
+_MIN_STAGE_PERCENT: Final = 30.0
+_MIN_PYTHON_PERCENT: Final = 20.0
 #: Minimum waiting of a Python function, in percent, from which it does not count as
 #: computing: it holds no lock while waiting. The value is low because CPU times are
 #: sampled, which misses a part of the waiting.
-_WAITS: Final = 25.0
+_MIN_WAITING_PERCENT: Final = 25.0
 #: Minimum share of the stages after the last prefetch, in percent, that matters.
-_LATE: Final = 5.0
+_MIN_LATE_PERCENT: Final = 5.0
 #: A map function with at least this many calls per batch, each with less than this self
 #: time in ps, spends most of its time on the calls.
-_CALLS_OFTEN: Final = 8
-_BRIEF_PS: Final = 50_000_000
+_MIN_CALLS_PER_BATCH: Final = 8
+_MAX_BRIEF_CALL_PS: Final = 50_000_000
 
 
 def missing_practices(
@@ -284,16 +286,19 @@ def missing_practices(
     )
     calls_mostly = any(
         stage.type in {"Map", "ParallelMap"}
-        and stage.runs_per_call >= _CALLS_OFTEN
-        and stage.mean_self_ps < _BRIEF_PS
-        and stage.percent >= _MUCH
+        and stage.runs_per_call >= _MIN_CALLS_PER_BATCH
+        and stage.mean_self_ps < _MAX_BRIEF_CALL_PS
+        and stage.percent >= _MIN_STAGE_PERCENT
         for stage in stages
     )
     tests = (
         # Part of each batch is produced only when it is requested.
-        ("prefetch", late >= _LATE),
-        ("parallel_read", reading >= _MUCH and not types & _PARALLEL_READERS),
-        ("parallel_map", mapping >= _MUCH),
+        ("prefetch", late >= _MIN_LATE_PERCENT),
+        (
+            "parallel_read",
+            reading >= _MIN_STAGE_PERCENT and not types & _PARALLEL_READERS,
+        ),
+        ("parallel_map", mapping >= _MIN_STAGE_PERCENT),
         # A map is called often per batch, with little work per call.
         ("vectorise", calls_mostly),
         ("native_code", _is_python(share, python)),
@@ -301,14 +306,16 @@ def missing_practices(
     lacking = tuple(name for name, holds in tests if holds)
     prefetched = share.get("Prefetch", 0.0)
     ready = sum(stage.percent * stage.ready_percent / 100 for stage in prefetches)
-    if not lacking and prefetched >= _MUCH and ready >= prefetched / 2:
+    if not lacking and prefetched >= _MIN_STAGE_PERCENT and ready >= prefetched / 2:
         # Most of the waiting is the transfer of batches that were ready.
         return ("ready",)
     producing = reading + mapping + share.get("ParallelMap", 0.0)
-    cached = ("cache",) if producing >= _MUCH and "Cache" not in types else ()
+    cached = (
+        ("cache",) if producing >= _MIN_STAGE_PERCENT and "Cache" not in types else ()
+    )
     if lacking:
         return (*lacking, *cached)
-    return ("upstream" if prefetched >= _MUCH else "cheaper", *cached)
+    return ("upstream" if prefetched >= _MIN_STAGE_PERCENT else "cheaper", *cached)
 
 
 def _is_python(share: Mapping[str, float], python: PythonElements | None) -> bool:
@@ -317,7 +324,7 @@ def _is_python(share: Mapping[str, float], python: PythonElements | None) -> boo
     A Python function that waits for storage lets other functions run in parallel.
     """
     inside = 0.0 if python is None else python.percent
-    if python is not None and (python.waiting or 0.0) >= _WAITS:
+    if python is not None and (python.waiting or 0.0) >= _MIN_WAITING_PERCENT:
         return False
     stages = sum(share.get(kind, 0.0) for kind in _PYTHON_STAGES)
-    return max(inside, stages) >= _PYTHON_MUCH
+    return max(inside, stages) >= _MIN_PYTHON_PERCENT

@@ -29,9 +29,9 @@ _ENGINE: Final = "autograd::engine::"
 _ATEN: Final = "aten::"
 #: A sampled function is assumed to run for at least the time of all steps divided by
 #: this, because samples find only some calls of a function that runs rarely.
-_SELDOM: Final = 4
+_MIN_TIME_DIVISOR: Final = 4
 #: Maximum forward ops per autograd node: activation checkpointing runs them twice.
-_FAR_MORE: Final = 2
+_MAX_OPS_PER_NODE: Final = 2
 
 
 class SampledTime(Frozen, frozen=True):
@@ -84,7 +84,7 @@ class RanOps(Frozen, frozen=True, dict=True):
             self.kind, weights=time.ran.within(self.start_ps, self.end_ps + 1)
         )
         total = np.bincount(self.kind, weights=length)
-        base_ps = max(time.seen.length_ps, time.of_ps // _SELDOM)
+        base_ps = max(time.seen.length_ps, time.of_ps // _MIN_TIME_DIVISOR)
         within: Bools = (2 * held * base_ps >= total * time.ran.length_ps) & (held > 0)
         return within
 
@@ -123,7 +123,10 @@ class RanOps(Frozen, frozen=True, dict=True):
             return True
         ran = time.ran.within(self.start_ps, self.end_ps + 1) > 0
         forward = int((ran & self.forward[self.kind]).sum())
-        return _is_majority(inside[self.forward]) and forward <= _FAR_MORE * self.nodes
+        return (
+            _is_majority(inside[self.forward])
+            and forward <= _MAX_OPS_PER_NODE * self.nodes
+        )
 
 
 def _is_majority(flags: Bools) -> bool:

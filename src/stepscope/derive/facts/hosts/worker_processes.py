@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.processors import (
     core_count,
     counter_readings,
     mean_by_window,
     usable_cores,
 )
-from stepscope.derive.host.function_frames import FEW_LOOKS
-from stepscope.derive.host.function_names import name_with_place
+from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
+from stepscope.derive.host.function_names import name_with_location
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
 from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
@@ -40,9 +40,9 @@ _WORKERS: Final = "worker processes"
 _USED: Final = "worker processes CPU (percent)"
 _MACHINE: Final = "machine CPU (percent)"
 #: Minimum use of a core per worker from which workers count as computing.
-_COMPUTES: Final = 0.5
+_MIN_CORE_USE: Final = 0.5
 #: Advised factor for the number of workers that mostly wait.
-_TIMES: Final = 2
+_WORKER_FACTOR: Final = 2
 
 
 class LoaderWorkers(Frozen, frozen=True, eq=True):
@@ -66,7 +66,7 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
 
         None if not recorded.
         """
-        return None if self.used is None else self.used >= _COMPUTES * self.workers
+        return None if self.used is None else self.used >= _MIN_CORE_USE * self.workers
 
     @property
     def could_be(self) -> int | None:
@@ -78,7 +78,7 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
         if self.full:
             return None
         if self.compute is False:
-            return max(_TIMES * self.workers, self.cores)
+            return max(_WORKER_FACTOR * self.workers, self.cores)
         return self.cores if self.workers < self.cores else None
 
 
@@ -124,7 +124,7 @@ def _mean_cores(
 
 #: Minimum share of the wait, in percent, in which workers must be idle, so that the
 #: wait is not caused by their work.
-_IDLE_PERCENT: Final = 50.0
+_MIN_IDLE_PERCENT: Final = 50.0
 
 
 class WorkerTime(Frozen, frozen=True, eq=True):
@@ -148,30 +148,32 @@ class WorkerTime(Frozen, frozen=True, eq=True):
     @property
     def are_idle(self) -> bool:
         """Return whether the steps wait although the workers have no work."""
-        return self.idle_percent is not None and self.idle_percent >= _IDLE_PERCENT
+        return self.idle_percent is not None and self.idle_percent >= _MIN_IDLE_PERCENT
 
     @property
     def place(self) -> str | None:
         """Return the function with most of the workers' work, with file and line."""
         if self.most is None:
             return None
-        return name_with_place(f"`{self.most.name}`", self.most.file, self.most.line)
+        return name_with_location(f"`{self.most.name}`", self.most.file, self.most.line)
 
 
 @of_each_host
 def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
     """Return the time division of the workers of each host with enough samples."""
     workers = worker_functions
-    if workers.looks < FEW_LOOKS:
+    if workers.looks < MIN_INTERVAL_SAMPLES:
         return None
     functions = tuple(_worker_part(function, workers) for function in workers.functions)
     named = workers.worth_naming
     # If steps hardly wait, few samples are from their waiting.
-    enough = workers.awaited_ps * workers.looks >= FEW_LOOKS * workers.looked_ps
+    enough = (
+        workers.awaited_ps * workers.looks >= MIN_INTERVAL_SAMPLES * workers.looked_ps
+    )
     return WorkerTime(
         workers=workers.workers,
         waits_percent=100 * workers.waits_ps / workers.looked_ps,
-        functions=functions[:SHOWN],
+        functions=functions[:MAX_RANGES_SHOWN],
         most=None if named is None else _worker_part(named, workers),
         idle_percent=100 * workers.idle_ps / workers.awaited_ps
         if enough and workers.awaited_ps
@@ -204,7 +206,7 @@ class WorkerOps(Frozen, frozen=True):
         """Return whether a worker runs an op."""
         return name in self.runs.get(host, {})
 
-    def beyond_others(self, host: str) -> float | None:
+    def extra_ops_percent(self, host: str) -> float | None:
         """Return the percentage of a worker's op executions that others do not have.
 
         Each op's number of executions is compared with the median of the other workers.

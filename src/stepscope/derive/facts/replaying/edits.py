@@ -9,8 +9,8 @@ import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.claims import (
+    collectives_at_rate,
     copies_moved,
-    exchanges_at_rate,
     joint_edit,
     kernels_scaled,
     launched_as_one,
@@ -107,7 +107,7 @@ class Carried(Frozen, frozen=True):
     needed_ps: Mapping[int, int]
 
 
-class Beside(Frozen, frozen=True):
+class CopiesInParallel(Frozen, frozen=True):
     """Runs copies in parallel with kernels, from memory that needs no staging copy.
 
     Attributes:
@@ -125,7 +125,9 @@ class NotAwaited(Frozen, frozen=True):
     topic: str
 
 
-Change = Gone | Quiet | Faster | Joined | Levelled | Carried | Beside | NotAwaited
+Change = (
+    Gone | Quiet | Faster | Joined | Levelled | Carried | CopiesInParallel | NotAwaited
+)
 Changes = tuple[Change, ...]
 
 #: Owners whose time a change rarely removes completely: with more workers, batches are
@@ -202,7 +204,7 @@ def apply_change(  # noqa: PLR0911 - one return for each kind of change
             return _carry_bytes(change, recorded.graph)
         case NotAwaited():
             return _await_nothing(change, recorded, device)
-        case Beside():
+        case CopiesInParallel():
             return _overlap_copies(change, recorded, device)
         case Levelled():
             on_device = _nodes_of_device(recorded, device)
@@ -278,7 +280,7 @@ def _carry_bytes(change: Carried, graph: Graph) -> Edits:
     order = np.argsort(rows)
     index = np.minimum(np.searchsorted(rows[order], graph.nodes.row), len(rows) - 1)
     chosen = rows[order][index] == graph.nodes.row
-    edit = exchanges_at_rate(graph, chosen, needed_ps=needed[order][index])
+    edit = collectives_at_rate(graph, chosen, needed_ps=needed[order][index])
     return Edits(edit, edit)
 
 
@@ -295,7 +297,9 @@ def _await_nothing(change: NotAwaited, recorded: Recorded, device: int | None) -
     return Edits(edit, edit, claimed_ms=claimed_ms, compared="effect")
 
 
-def _overlap_copies(change: Beside, recorded: Recorded, device: int | None) -> Edits:
+def _overlap_copies(
+    change: CopiesInParallel, recorded: Recorded, device: int | None
+) -> Edits:
     graph = recorded.graph
     edges, row = graph.edges, graph.nodes.row
     on_device = _nodes_of_device(recorded, device)

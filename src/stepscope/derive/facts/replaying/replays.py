@@ -44,12 +44,12 @@ _COPIES: Final = {
     owner: _KINDS.index(kind)
     for owner, kind in (("copy_in", "h2d"), ("copy_out", "d2h"))
 }
-_EXCHANGE: Final = _KINDS.index("collective")
+_COLLECTIVE: Final = _KINDS.index("collective")
 #: Maximum share of the critical path after a change that may be unrecorded time of a
 #: thread; with more, the saving is unknown.
-_SILENT_PERCENT: Final = 10.0
+_MAX_SILENT_PERCENT: Final = 10.0
 #: Minimum number of windows from which a confidence interval is computed.
-_FEW: Final = 3
+_MIN_WINDOWS_FOR_INTERVAL: Final = 3
 
 
 class HostReplay(Frozen, frozen=True):
@@ -122,13 +122,13 @@ class HostReplay(Frozen, frozen=True):
         """
         gains = self.gains_of_edits(edits)
         scale = _gain_scale(edits, None if limits is None else limits.effect_ms, bound)
-        if scale is None or not all(gain.can_be_told for gain in gains):
+        if scale is None or not all(gain.is_reportable for gain in gains):
             return None
         if any(edit.device for edit in edits):
             joint = joint_edit(self.graph, [edit.most for edit in edits])
             silent = silent_share(self.graph, joint, self._silent_threads())
             # The unrecorded time may contain what delays the step after the changes.
-            if 100 * silent > _SILENT_PERCENT:
+            if 100 * silent > _MAX_SILENT_PERCENT:
                 return None
         low, high = (gain_ms * scale for gain_ms in self.spread_ms(gains))
         if bound is not None:
@@ -198,7 +198,7 @@ class ReplaySignals(Frozen, frozen=True):
         ]
         singles = [replay.gains_of_edits(own_edits) for own_edits in edits]
         joint = replay.gains_of_edits([edit for group in edits for edit in group])
-        if not all(gain.can_be_told for gain in joint):
+        if not all(gain.is_reportable for gain in joint):
             return None
         promised = [saving for _, _, saving in findings]
         lows = [saving.low for saving in promised]
@@ -296,7 +296,7 @@ def _gain_range(gain: Gain) -> tuple[float, float]:
     with the resampling used for verdicts. The high end of this interval is not used.
     """
     low = gain.low_ps
-    if len(gain.by_window_ps[0]) >= _FEW:
+    if len(gain.by_window_ps[0]) >= _MIN_WINDOWS_FOR_INTERVAL:
         # The ends are relative to each mean, because limits may have reduced the gain.
         ends = [
             mean_interval_ms(gains.tolist())[0] * PS_PER_MS / mean
@@ -330,7 +330,7 @@ def host_replay(
         class_of = activity_classes.code
         kinds = codes(device_activity, "kind")
         copies = {owner: kinds == code for owner, code in _COPIES.items()}
-        is_collective = kinds == _EXCHANGE
+        is_collective = kinds == _COLLECTIVE
     topics = () if isinstance(idle_topics, Unavailable) else idle_topics.devices
     recorded = Recorded(
         step_graph,

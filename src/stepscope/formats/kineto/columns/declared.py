@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import numpy as np
 import polars as pl
 
-from stepscope.formats.kineto.json.messages import NOTHING
+from stepscope.formats.kineto.json.messages import NO_VALUE
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _Value = TypeVar("_Value", bound="Hashable")
 _WRAP: Final = 2**64
 _HALF: Final = 2**63
 #: Maximum length of a 64-bit integer as text, with its sign.
-_MOST_DIGITS: Final = 21
+_MAX_DIGITS: Final = 21
 
 
 def call_frame(calls: Sequence[ApiArgs]) -> pl.DataFrame:
@@ -113,10 +113,10 @@ def op_arrays(
     """Return the `External id` of each op, -1 if absent, and its shape's number."""
     external = _external_ids(ops).fill_null(-1).to_numpy()
     types = [op.types for op in ops]
-    if types.count(NOTHING) == len(types):
+    if types.count(NO_VALUE) == len(types):
         return external, np.full(len(ops), shapes[_NO_SHAPE], np.int32)
     pairs = [
-        (bytes(op.dims if op.dims is not NOTHING else op.dims_old), bytes(op.types))
+        (bytes(op.dims if op.dims is not NO_VALUE else op.dims_old), bytes(op.types))
         for op in ops
     ]
     return external, shapes.numbers(pairs)
@@ -304,7 +304,7 @@ def whole_number(value: int | str | None) -> int | None:
     """Return the id of a process or thread as a number; None for other texts."""
     if isinstance(value, int):
         return wrap_to_64_bits(value)
-    if value is None or not 0 < len(value) <= _MOST_DIGITS:
+    if value is None or not 0 < len(value) <= _MAX_DIGITS:
         return None
     try:
         return wrap_to_64_bits(int(value))

@@ -37,7 +37,7 @@ from stepscope.formats.kineto.columns.declared import (
     op_arrays,
     whole_number,
 )
-from stepscope.formats.kineto.json.batches import LARGEST_EVENT, read_batches
+from stepscope.formats.kineto.json.batches import MAX_EVENT_BYTES, read_batches
 from stepscope.formats.kineto.json.messages import (
     ApiArgs,
     DeviceArgs,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.json.document import Document
     from stepscope.xspace.vocabulary import Forwarded
 
-_EXAMPLES: Final = 3
+_MAX_EXAMPLES: Final = 3
 _EXAMPLE_LENGTH: Final = 120
 _MEMORY: Final = "[memory]"
 
@@ -134,7 +134,7 @@ class _Gathering:
         if batch.cut_at is not None:
             self._cut_at = batch.cut_at
         for beginning in batch.too_large:
-            self._count_refused(f"of more than {LARGEST_EVENT:,} bytes", beginning)
+            self._count_refused(f"of more than {MAX_EVENT_BYTES:,} bytes", beginning)
         for place, beginning in batch.refused:
             if self._bad_place is None:
                 self._bad_place = place
@@ -291,13 +291,13 @@ class _Gathering:
             else:
                 why = "with a negative duration"
             known = len(self._examples.get(why, ()))
-            text = b"" if known >= _EXAMPLES else msgspec.json.encode(events[row])
+            text = b"" if known >= _MAX_EXAMPLES else msgspec.json.encode(events[row])
             self._count_refused(why, text.decode("utf-8", "replace")[:_EXAMPLE_LENGTH])
 
     def _count_refused(self, reason: str, example: str) -> None:
         self._refused[reason] += 1
         examples = self._examples.setdefault(reason, [])
-        if len(examples) < _EXAMPLES:
+        if len(examples) < _MAX_EXAMPLES:
             examples.append(example)
 
     def _add_events(

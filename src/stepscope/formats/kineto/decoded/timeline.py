@@ -13,8 +13,8 @@ import numpy as np
 
 from stepscope.formats.assemble import (
     PlacedEvents,
-    hull_of_tracks,
     is_far_off,
+    range_of_tracks,
     row_order,
 )
 from stepscope.formats.kineto.columns.categories import EventClass
@@ -90,7 +90,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
         """Return first start and last end of events on tracks; None without events."""
         begin, end = self.event_begin.tolist(), self.event_end.tolist()
         rows = ((begin[track], end[track]) for track in tracks)
-        return hull_of_tracks(self.start_ps, self.dur_ps, rows)
+        return range_of_tracks(self.start_ps, self.dur_ps, rows)
 
 
 def build_timeline(

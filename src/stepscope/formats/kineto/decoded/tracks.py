@@ -28,7 +28,7 @@ _RECORDER: Final = "PyTorch Profiler"
 #: Stream ids that producers write for "no stream".
 NO_STREAM: Final = frozenset({-1, 2**32 - 1})
 #: Limit of device ordinals; a larger ordinal is damaged, as machines have few devices.
-_MOST_DEVICES: Final = 2**16
+_MAX_DEVICES: Final = 2**16
 _NUMBER: Final = Pattern(r"(-?\d{1,19})\s*\Z")
 
 #: Order of the tracks; within a section, tracks are sorted by device, then by stream.
@@ -128,11 +128,11 @@ class _Placing:
                 [-1 if tid is None else tid for tid in self._tids], np.int64
             )
             stream = np.where(missing, tids[self._events.thread[place]], stream)
-        usable = np.flatnonzero((device >= 0) & (device < _MOST_DEVICES))
+        usable = np.flatnonzero((device >= 0) & (device < _MAX_DEVICES))
         kind = self._events.kind[place]
         streams, stream_number = np.unique(stream[usable], return_inverse=True)
         pair = device[usable] * len(streams) + stream_number.reshape(-1)
-        for number, indices in _group_places(pair):
+        for number, indices in _group_indices(pair):
             chosen = usable[indices]
             of_device = number // len(streams)
             of_stream = int(streams[number % len(streams)])
@@ -187,7 +187,7 @@ class _Placing:
         rows = np.flatnonzero(kind == EventClass.DEVICE_ANNOTATION)
         for process, thread, indices in self._pairs_of_process_and_thread(rows):
             device, stream = self._pids[process], self._tids[thread]
-            if device is None or not 0 <= device < _MOST_DEVICES:
+            if device is None or not 0 <= device < _MAX_DEVICES:
                 continue
             stream = -1 if stream is None else stream
             self._put_on_track(
@@ -253,7 +253,7 @@ class _Placing:
         width = max(len(self._event_columns.threads), 1)
         pair = self._events.process[rows].astype(np.int64) * width
         pair += self._events.thread[rows]
-        for number, indices in _group_places(pair):
+        for number, indices in _group_indices(pair):
             yield number // width, number % width, indices
 
     def _put_on_track(
@@ -272,7 +272,7 @@ class _Placing:
         self._track[rows] = number
 
 
-def _group_places(numbers: Int64s) -> Iterator[tuple[int, Int64s]]:
+def _group_indices(numbers: Int64s) -> Iterator[tuple[int, Int64s]]:
     """Yield each distinct number with its places; sorts once for all numbers."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]

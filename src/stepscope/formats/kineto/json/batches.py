@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 #: Size of a part of the event list, in bytes: large enough that the work between parts
 #: is negligible, small enough that a part's objects need less memory than the columns.
-_STRETCH: Final = 4 * 2**20
+_PART_BYTES: Final = 4 * 2**20
 _SHRINK: Final = 8
 #: Size in bytes up to which a refused part is read event by event.
-_SHORT: Final = 8 * 2**10
+_SINGLE_BYTES: Final = 8 * 2**10
 #: Maximum size of an event in bytes; larger ones need far more memory when decoded.
-LARGEST_EVENT: Final = 4 * 2**20
+MAX_EVENT_BYTES: Final = 4 * 2**20
 #: Bytes after the start of an event in which its closing bracket is searched.
-_FURTHEST: Final = 2**20
+_MAX_SCAN: Final = 2**20
 
-#: Maximum number of broken events searched up to `_FURTHEST`, and of broken places in a
+#: Maximum number of broken events searched up to `_MAX_SCAN`, and of broken places in a
 #: file. More broken places must be deliberate, so the rest of the file is left out.
-_MOST_FAR: Final = 256
-_MOST_BROKEN: Final = 100_000
+_MAX_FAR_SEARCHES: Final = 256
+_MAX_BROKEN: Final = 100_000
 
 _BETWEEN: Final = re.compile(rb"\}\s*,\s*(?=\{)")
 _SEPARATORS: Final = re.compile(rb"[\s,]*")
@@ -61,11 +61,11 @@ _KNOWN: Final = msgspec.json.Decoder(list[KnownEvent])
 _STRICT: Final = msgspec.json.Decoder(list[Event])
 _STRICT_EXACT: Final = msgspec.json.Decoder(list[ExactEvent])
 _ARGUMENTS: Final = msgspec.json.Decoder(list[ArgumentsOnly])
-_ONE: Final = msgspec.json.Decoder(ExactEvent)
+_EVENT_DECODER: Final = msgspec.json.Decoder(ExactEvent)
 
 AnyEvent = Event | KnownEvent | ExactEvent
 
-_EXAMPLE: Final = 120
+_EXAMPLE_BYTES: Final = 120
 _CLOSING: Final = ord("]")
 
 
@@ -106,7 +106,7 @@ def read_batches(
     """
     view = document.view
     reading, patience = _Reading(), _Patience()
-    offset, size = document.begin, _STRETCH
+    offset, size = document.begin, _PART_BYTES
     while True:
         offset = _skip_separators(view, offset, document.end)
         if offset >= document.end or view[offset] == _CLOSING:
@@ -118,27 +118,27 @@ def read_batches(
                 continue
             large, offset = _skip_large_event(view, offset, document.end, patience)
             yield large
-            size = _STRETCH
+            size = _PART_BYTES
             continue
         part = b"".join((b"[", view[offset:stop], b"]"))
         batch = (
             _read_arguments(part) if arguments_only else reading.decode_strictly(part)
         )
-        if batch is None and size > _SHORT:
-            size = max(size // _SHRINK, _SHORT)
+        if batch is None and size > _SINGLE_BYTES:
+            size = max(size // _SHRINK, _SINGLE_BYTES)
             continue
         if batch is None:
             batch, following = _read_events_singly(
                 view, offset, stop, patience, end=document.end
             )
         yield batch
-        offset, size = following, min(size * 2, _STRETCH)
+        offset, size = following, min(size * 2, _PART_BYTES)
 
 
 class _Patience:
     def __init__(self) -> None:
-        self.far = _MOST_FAR
-        self.broken = _MOST_BROKEN
+        self.far = _MAX_FAR_SEARCHES
+        self.broken = _MAX_BROKEN
 
 
 class _Reading:
@@ -181,9 +181,9 @@ class _Reading:
 def _next_boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]:
     """Return the end of an object after `wanted`, and the start of the next object.
 
-    The end is None if no object ends within `LARGEST_EVENT` bytes.
+    The end is None if no object ends within `MAX_EVENT_BYTES` bytes.
     """
-    near = min(end, wanted + LARGEST_EVENT)
+    near = min(end, wanted + MAX_EVENT_BYTES)
     boundary = _BETWEEN.search(view, wanted, near) if wanted < end else None
     if boundary is not None:
         return boundary.start() + 1, boundary.end()
@@ -198,10 +198,10 @@ def _skip_large_event(
     if closing > offset:
         # The event ends earlier than expected; the bytes after it are not an event.
         return _read_events_singly(view, offset, closing, patience, end=end)
-    boundary = _BETWEEN.search(view, offset + LARGEST_EVENT, end)
+    boundary = _BETWEEN.search(view, offset + MAX_EVENT_BYTES, end)
     following = end if boundary is None else boundary.end()
     return Batch(
-        too_large=[_text_on_one_line(bytes(view[offset : offset + _EXAMPLE]))]
+        too_large=[_text_on_one_line(bytes(view[offset : offset + _EXAMPLE_BYTES]))]
     ), following
 
 
@@ -235,7 +235,9 @@ def _read_events_singly(
             break
         after = _end_of_event(view, offset, end, patience)
         try:
-            event: Event | None = _with_start_as_text(_ONE.decode(view[offset:after]))
+            event: Event | None = _with_start_as_text(
+                _EVENT_DECODER.decode(view[offset:after])
+            )
         except LENIENT_ERRORS:
             # The event is not valid JSON, or has fields of unexpected types.
             value = json_value(bytes(view[offset:after]))
@@ -259,11 +261,11 @@ def _pass_over(view: memoryview, offset: int, end: int, batch: Batch) -> int:
     """Skip bytes that are not an event; return where the next event may start."""
     candidate = _NEXT.search(view, offset + 1, end)
     following = end if candidate is None else candidate.end()
-    nearest = _ENDS.search(view, offset, min(end, offset + _FURTHEST))
+    nearest = _ENDS.search(view, offset, min(end, offset + _MAX_SCAN))
     if candidate is None and nearest is None:
         batch.cut_at = end
     else:
-        beginning = bytes(view[offset : min(offset + _EXAMPLE, following)])
+        beginning = bytes(view[offset : min(offset + _EXAMPLE_BYTES, following)])
         batch.refused.append((offset, _text_on_one_line(beginning)))
     return following
 
@@ -271,8 +273,8 @@ def _pass_over(view: memoryview, offset: int, end: int, batch: Batch) -> int:
 def _end_of_event(view: memoryview, offset: int, end: int, patience: _Patience) -> int:
     """Return the offset after an event, or its start if no bracket closes it."""
     # Search a short range first: most events are short, and a search copies its range.
-    for window in (_SHORT, _FURTHEST):
-        if window == _FURTHEST and not patience.far:
+    for window in (_SINGLE_BYTES, _MAX_SCAN):
+        if window == _MAX_SCAN and not patience.far:
             break
         last = min(offset + window, end)
         # Latin-1 has one byte per character, so text positions equal byte offsets.
@@ -281,9 +283,9 @@ def _end_of_event(view: memoryview, offset: int, end: int, patience: _Patience) 
             return offset + stop
         if last == end:
             break
-        patience.far -= window == _FURTHEST
+        patience.far -= window == _MAX_SCAN
     # The brackets may be fine and the JSON still invalid, such as by an extra comma.
-    closing = _ENDS.search(view, offset, min(end, offset + _SHORT))
+    closing = _ENDS.search(view, offset, min(end, offset + _SINGLE_BYTES))
     return offset if closing is None else closing.end()
 
 

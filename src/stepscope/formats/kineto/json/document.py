@@ -41,7 +41,7 @@ _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENTS_END: Final = re.compile(rb"\}\s*+,?+\s*+\](?=\s*+(?:,\s*+\"|\}|\Z))")
 _PLACE: Final = re.compile(r"\(byte (\d+)\)")
 
-#: Top-level fields that are searched in a broken document, within `_NEAR_AN_END` bytes
+#: Top-level fields that are searched in a broken document, within `_EDGE_BYTES` bytes
 #: before the events or at the end of the file.
 _FIELDS: Final = (
     "schemaVersion",
@@ -59,9 +59,9 @@ _FIELDS: Final = (
     "hip_driver_version",
     "roctracer_version",
 )
-_NEAR_AN_END: Final = 2**20
+_EDGE_BYTES: Final = 2**20
 #: Maximum number of candidates for the end of the event list that are tried.
-_TRIED: Final = 64
+_MAX_CANDIDATES: Final = 64
 
 _EXPORT_AGAIN: Final = "Export it again with torch.profiler (export_chrome_trace)."
 
@@ -130,11 +130,11 @@ def find_document_parts(data: UInt8s, name: str, *, damaged: bool = False) -> Do
     events = fields.pop("traceEvents", None)
     for field, raw in fields.items():
         size = memoryview(raw).nbytes
-        if size > _NEAR_AN_END:
+        if size > _EDGE_BYTES:
             raise BadInput.at(
                 name,
                 f"the field {shorten_text(field, 80)!r} has {size:,} bytes; the "
-                f"maximum is {_NEAR_AN_END:,} bytes",
+                f"maximum is {_EDGE_BYTES:,} bytes",
                 _EXPORT_AGAIN,
             )
     if events is None:
@@ -165,11 +165,11 @@ def _parts_around_events(
     the start of an object with the events as its last field. The bytes after the events
     must be the rest of the object. So neither place is inside a text or an event.
     """
-    head = _EVENTS.search(view, start, min(start + _NEAR_AN_END, len(data)))
+    head = _EVENTS.search(view, start, min(start + _EDGE_BYTES, len(data)))
     if head is None:
         return None
-    tail = max(head.end(), len(data) - _NEAR_AN_END)
-    for ending in islice(_EVENTS_END.finditer(view, tail), _TRIED):
+    tail = max(head.end(), len(data) - _EDGE_BYTES)
+    for ending in islice(_EVENTS_END.finditer(view, tail), _MAX_CANDIDATES):
         closing = ending.end() - 1
         try:
             fields = _decode_fields(bytes(view[start : head.end()]) + b"]}", b"{")
@@ -215,16 +215,16 @@ def _parts_of_damaged(
                 Remedy.COPY_AGAIN,
             )
         begin = opening_match.end()
-    tail = max(begin, len(data) - _NEAR_AN_END)
+    tail = max(begin, len(data) - _EDGE_BYTES)
     endings = [match.start() + 1 for match in _EVENTS_END.finditer(view, tail)]
-    head = bytes(view[max(start, begin - _NEAR_AN_END) : begin])
+    head = bytes(view[max(start, begin - _EDGE_BYTES) : begin])
     fields = _search_known_fields(head)
     if endings:
         fields |= _search_known_fields(bytes(view[endings[0] :]))
     # An empty event list is closed immediately.
     empty = _SPACE.match(view, begin).end()  # type: ignore[union-attr]
     listed = bool(endings) or bytes(view[empty : empty + 1]) == b"]"
-    last = bytes(view[-_NEAR_AN_END:]).rstrip()[-1:]
+    last = bytes(view[-_EDGE_BYTES:]).rstrip()[-1:]
     closed = listed and last == {b"{": b"}", b"[": b"]"}[opening]
     return Document(
         name=name,

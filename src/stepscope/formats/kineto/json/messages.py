@@ -32,12 +32,12 @@ LENIENT_ERRORS: Final = (
 _ERRORS: Final = (ValueError, RecursionError)
 #: Maximum nesting depth of containers; recorded arguments have three levels. Deeper
 #: values could be decoded but not encoded again.
-_DEEPEST: Final = 64
+_MAX_DEPTH: Final = 64
 _EXTRA_COMMA: Final = re.compile(r",(?=\s*[}\]])")
 #: Arguments of an event that has no arguments.
 NO_ARGS: Final = Raw(b"{}")
 #: Value of an absent field.
-NOTHING: Final = Raw(b"null")
+NO_VALUE: Final = Raw(b"null")
 #: Phases and categories that PyTorch writes since 2020. For these known texts the
 #: decoder reuses one object instead of creating a new text each time.
 Phase = Literal["X", "i", "M", "s", "t", "f"]
@@ -115,7 +115,7 @@ def json_value(data: bytes) -> Any:
 
 def _is_too_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(_DEEPEST + 1):
+    for _ in range(_MAX_DEPTH + 1):
         level = [
             inner
             for outer in level
@@ -185,7 +185,7 @@ class ExactEvent(msgspec.Struct, gc=False):
     name: str | None = None
     pid: int | str | None = None
     tid: int | str | None = None
-    ts: Raw = NOTHING
+    ts: Raw = NO_VALUE
     dur: int | float | str | None = None
     id: int | str | None = None
     args: Raw = NO_ARGS
@@ -226,9 +226,9 @@ class OpArgs(msgspec.Struct, gc=False):
 
     external: int | None = field(default=None, name="External id")
     external_old: int | None = field(default=None, name="external id")
-    dims: Raw = field(default=NOTHING, name="Input Dims")
-    dims_old: Raw = field(default=NOTHING, name="Input dims")
-    types: Raw = field(default=NOTHING, name="Input type")
+    dims: Raw = field(default=NO_VALUE, name="Input Dims")
+    dims_old: Raw = field(default=NO_VALUE, name="Input dims")
+    types: Raw = field(default=NO_VALUE, name="Input type")
 
 
 class MemoryArgs(msgspec.Struct, gc=False):

@@ -33,7 +33,7 @@ _EXACT_BELOW: Final = 2.0**43
 #: Largest time whose nanoseconds fit 64 bits, in microseconds.
 _LAST_US: Final = (2**63 - 1) // _NS_PER_US - 1
 #: Maximum length of a number as text; the length is checked before conversion.
-_LONGEST: Final = 64
+_MAX_DIGITS: Final = 64
 
 _POINT: Final = ord(".")
 _COMMA: Final = ord(",")
@@ -131,7 +131,7 @@ def _have_three_decimals(text: bytes, count: int) -> bool:
 
 
 def _nanoseconds_of_value(value: float | str | None) -> int:
-    if value is None or (isinstance(value, str) and len(value) > _LONGEST):
+    if value is None or (isinstance(value, str) and len(value) > _MAX_DIGITS):
         return IMPOSSIBLE
     try:
         number = Decimal(value)

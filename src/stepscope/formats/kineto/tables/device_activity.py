@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: The memory on both sides of a copy, as in `Memcpy HtoD (Pageable -> Device)`.
 _SIDES: Final = Pattern(r"\((?P<source>\w+) -> (?P<destination>\w+)\)")
 #: Directions that ROCm's tracer writes in `kind`: `DtoH`, `HostToDevice`, `PtoP`.
-_WORDS: Final = Pattern(
+_ROCM_DIRECTIONS: Final = Pattern(
     r"(?:hip)?(?:mem)?(?:copy|cpy)?(?P<source>h|d|p|host|device|peer)(?:to|2)"
     r"(?P<destination>h|d|p|host|device|peer)\Z"
 )
@@ -53,11 +53,11 @@ def kind_of_copy(name: str, kind_text: str | None) -> str | None:
         return by_name
     sides = _SIDES.search(name)
     by_sides = copy_kind(sides["source"], sides["destination"]) if sides else None
-    return by_sides or _copy_kind_in_words(kind_text or "") or _copy_kind_in_words(name)
+    return by_sides or _copy_kind_in_text(kind_text or "") or _copy_kind_in_text(name)
 
 
-def _copy_kind_in_words(text: str) -> str | None:
-    match = _WORDS.match(text.replace(" ", "").replace("_", "").lower())
+def _copy_kind_in_text(text: str) -> str | None:
+    match = _ROCM_DIRECTIONS.match(text.replace(" ", "").replace("_", "").lower())
     if match is None:
         return None
     sides = match["source"][0], match["destination"][0]

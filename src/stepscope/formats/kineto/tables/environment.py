@@ -26,7 +26,7 @@ FORMAT: Final = "Kineto JSON"
 
 #: A recording is mostly silent if it is longer than this multiple of its work's time
 #: range, and by more than the time to start and stop the recorder.
-_SILENT: Final = 2
+_SILENT_RATIO: Final = 2
 _STARTING_PS: Final = PS_PER_S
 #: Kinds of tracks without work of the program.
 _NO_WORK: Final = ("overhead", "counters")
@@ -49,7 +49,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     if window is not None and work is not None:
         full_range = min(window[0], work[0]), max(window[1], work[1])
         worked_ps, recorded_ps = work[1] - work[0], full_range[1] - full_range[0]
-        silent = recorded_ps > max(_SILENT * worked_ps, worked_ps + _STARTING_PS)
+        silent = recorded_ps > max(_SILENT_RATIO * worked_ps, worked_ps + _STARTING_PS)
         analysed = full_range if silent else work
     host = recording.field("host_name")
     row = {

@@ -9,9 +9,9 @@ import polars as pl
 
 from stepscope.formats.assemble import (
     IN_DOUBT,
-    NO_CALL_GIVES_WORK,
-    gives_work,
+    NO_LAUNCH,
     idle_devices,
+    launches_work,
     or_lost,
 )
 from stepscope.formats.declared_words import why_absent
@@ -32,8 +32,8 @@ _OF_CPUS: Final = Pattern(r"mkldnn|onednn|_for_cpu")
 #: PyTorch's device type of the host's memory.
 _HOST: Final = 0
 #: Minimum number of allocations that show where a program keeps its tensors.
-_ALLOCATIONS: Final = 10
-_MOST: Final = 3
+_MIN_ALLOCATIONS: Final = 10
+_MAX_KINDS: Final = 3
 
 
 def pair_devices(recording: Recording) -> dict[int, DeviceProperties]:
@@ -88,11 +88,11 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     if len(row):
         types = np.unique(line.type[row[row >= 0]]).tolist()
         calls = pl.Series(recording.type_names, dtype=pl.String).gather(types)
-        return None if gives_work(calls) else idle_devices(NO_CALL_GIVES_WORK)
+        return None if launches_work(calls) else idle_devices(NO_LAUNCH)
     kinds = recording.columns.memory.frame["device_type"].drop_nulls()
     if not bool((kinds == _HOST).all()):
         return None
-    if len(kinds) >= _ALLOCATIONS:
+    if len(kinds) >= _MIN_ALLOCATIONS:
         return idle_devices("every tensor was allocated on the host")
     used = recording.type_names
     if any(_OF_DEVICES.search(name) for name in used):
@@ -120,7 +120,7 @@ def listed_foreign_events(recording: Recording) -> tuple[int, str]:
             for name, count in foreign.items()
             if not name.lower().endswith(("_runtime", "_driver"))
         }
-    top = sorted(foreign.items(), key=lambda item: (-item[1], item[0]))[:_MOST]
+    top = sorted(foreign.items(), key=lambda item: (-item[1], item[0]))[:_MAX_KINDS]
     return sum(foreign.values()), ", ".join(
         f"{count:,} events of the category {name[:40]}" for name, count in top
     )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
     from stepscope.formats.kineto.tables.device_activity import Activity
 
-_EXAMPLES: Final = 3
+_MAX_EXAMPLES: Final = 3
 #: Rank in a file name, as in `rank-3`, `rank3` or `worker3_step_12`.
 _RANK: Final = Pattern(r"(?:rank|worker)[-_]?(\d+)", re.IGNORECASE)
 _VERSIONS: Final = (
@@ -75,7 +75,7 @@ def _damage_notes(recording: Recording) -> Iterator[QualityNote]:
     ):
         if len(events):
             refused[reason] = len(events)
-            numbers = columns.events.name[events[:_EXAMPLES]].tolist()
+            numbers = columns.events.name[events[:_MAX_EXAMPLES]].tolist()
             examples[reason] = [recording.names[number][:80] for number in numbers]
     for reason, count in sorted(refused.items()):
         shown = "; ".join(text for text in examples.get(reason, ()) if text)
@@ -98,7 +98,7 @@ def _event_notes(recording: Recording) -> Iterator[QualityNote]:
         ("phases", columns.phases),
     ):
         if counts:
-            top = sorted(counts.items(), key=lambda item: -item[1])[:_EXAMPLES]
+            top = sorted(counts.items(), key=lambda item: -item[1])[:_MAX_EXAMPLES]
             listed = ", ".join(f"{name[:40]} ({count:,})" for name, count in top)
             yield quality_note(
                 f"kineto.unknown_{noun}",
@@ -146,7 +146,7 @@ def _device_notes(recording: Recording, activity: Activity) -> Iterator[QualityN
     strange = sorted(used - listed)
     if not strange or not listed:
         return
-    scope = ", ".join(f"device {device}" for device in strange[:_EXAMPLES])
+    scope = ", ".join(f"device {device}" for device in strange[:_MAX_EXAMPLES])
     if len(used) == len(listed) == 1:
         yield quality_note(
             "kineto.device_ids_differ.paired",

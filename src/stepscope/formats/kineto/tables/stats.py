@@ -57,7 +57,7 @@ LINK: Final = "fwdbwd"
 _Scalar = int | float | str | bool | None
 _Value = _Scalar | bytes | Raw
 #: Decoder for events with only numbers, texts and truth values, as most are.
-_PLAIN: Final = msgspec.json.Decoder(list[dict[str, _Scalar]])
+_SCALAR_DECODER: Final = msgspec.json.Decoder(list[dict[str, _Scalar]])
 _ANY: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 _SCALARS: Final = msgspec.json.Decoder(list[_Scalar])
 _UNSIGNED_END: Final = 2**64
@@ -317,7 +317,7 @@ def _decode_arguments(
 ) -> Sequence[dict[str, _Scalar] | dict[str, Raw]]:
     listed = b"[" + b",".join(raws) + b"]"
     try:
-        return _PLAIN.decode(listed)
+        return _SCALAR_DECODER.decode(listed)
     except LENIENT_ERRORS:
         pass
     try:

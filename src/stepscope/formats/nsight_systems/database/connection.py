@@ -31,7 +31,7 @@ EXPORT_AGAIN: Final = (
 ERRORS: Final = (sqlite3.Error, UnicodeError)
 #: Minimum size of a row in bytes: cell pointer, length, row id and header.
 LEAST_ROW_BYTES: Final = 6
-_LONGEST_REASON: Final = 120
+_MAX_REASON_CHARS: Final = 120
 _GZIP: Final = b"\x1f\x8b"
 _SQLITE: Final = b"SQLite format 3\0"
 #: Bytes of the file header with the format versions; 2 means a write-ahead log.
@@ -45,7 +45,7 @@ _HAS_TABLES: Final = (
     "AND (name = 'StringIds' OR name GLOB 'CUPTI_ACTIVITY_KIND_*') LIMIT 1"
 )
 #: Maximum size of a text or row in bytes; SQLite refuses to read larger ones.
-_LONGEST_BYTES: Final = 2**27
+_MAX_BYTES: Final = 2**27
 
 
 class Database(NamedTuple):
@@ -117,12 +117,12 @@ def reason_text(error: Exception) -> str:
     """Return an error's message on one line, shortened, as it may quote the file."""
     if isinstance(error, UnicodeError):
         return "the description of a table is not text"
-    return shorten_text(" ".join(str(error).split()), _LONGEST_REASON)
+    return shorten_text(" ".join(str(error).split()), _MAX_REASON_CHARS)
 
 
 def _restrict_connection(connection: sqlite3.Connection, path: Path) -> None:
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_BYTES)
     try:
         for setting in ("query_only = ON", "trusted_schema = OFF", "mmap_size = 0"):
             connection.execute(f"PRAGMA {setting}")

@@ -30,11 +30,11 @@ _PAGE_BYTES: Final = slice(16, 18)
 _KEPT_BACK: Final = 20
 _HEADER_BYTES: Final = 100
 #: Maximum depth of a tree of pages; each level has at least twice as many pages.
-_DEEPEST: Final = 64
+_MAX_DEPTH: Final = 64
 #: Minimum number of rows per thread; fewer rows are read faster than a thread starts.
 _ROWS_OF_A_THREAD: Final = 100_000
 #: Number of rows that are decoded at a time; their values fit in a core's cache.
-_ROWS_AT_A_TIME: Final = 2**13
+_ROWS_PER_TASK: Final = 2**13
 #: Parts of declared column types for which SQLite stores integers as fractions.
 _FRACTIONS: Final = ("REAL", "FLOA", "DOUB")
 
@@ -136,7 +136,7 @@ def _read_in_threads(
     read: Callable[[list[int]], bool], pages: int, *, rows: int
 ) -> Iterable[bool]:
     threads = max(1, min(core_count(), rows // _ROWS_OF_A_THREAD))
-    tasks = max(threads, rows // _ROWS_AT_A_TIME)
+    tasks = max(threads, rows // _ROWS_PER_TASK)
     edges = [pages * task // tasks for task in range(tasks + 1)]
     if threads == 1:
         return [read(edges)]
@@ -187,7 +187,7 @@ def _leaf_pages(database: Database, table: str) -> tuple[UInt8s, int, Int64s] | 
     if row is None or not isinstance(row[0], int) or not 0 < row[0] < 2**31:
         return None
     pages = np.empty(len(data) // page_bytes, np.int64)
-    stack = np.empty((2, _DEEPEST), np.int64)
+    stack = np.empty((2, _MAX_DEPTH), np.int64)
     count = kernels.sqlite_leaves(data.data, page_bytes, row[0], pages, stack)
     return None if count < 0 else (data, page_bytes, pages[:count])
 

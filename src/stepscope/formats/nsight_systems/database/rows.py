@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.connection import Database
 
 #: Maximum number of rows that are kept as Python objects at a time.
-_ROWS: Final = 2**16
+_MAX_ROWS: Final = 2**16
 #: Tables with events; a database without any of these tables has no timeline.
 _TIMELINE: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -50,7 +50,7 @@ _NAMES: Final = (
 )
 
 
-class Wanted(NamedTuple):
+class Columns(NamedTuple):
     """The columns that are read of one table.
 
     Attributes:
@@ -79,8 +79,8 @@ STRINGS: Final = "StringIds"
 
 
 #: Table → the columns that are read.
-WANTED: Final = {
-    "CUPTI_ACTIVITY_KIND_KERNEL": Wanted(
+COLUMNS: Final = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": Columns(
         _DEVICE_WORK,
         (
             *_OF_WORK,
@@ -89,46 +89,46 @@ WANTED: Final = {
             *("staticSharedMemory", "dynamicSharedMemory"),
         ),
     ),
-    "CUPTI_ACTIVITY_KIND_MEMCPY": Wanted(
+    "CUPTI_ACTIVITY_KIND_MEMCPY": Columns(
         (*_DEVICE_WORK, "copyKind"),
         (*_OF_WORK, "bytes", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId"),
     ),
-    "CUPTI_ACTIVITY_KIND_MEMSET": Wanted(_DEVICE_WORK, (*_OF_WORK, "bytes")),
-    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": Wanted(
+    "CUPTI_ACTIVITY_KIND_MEMSET": Columns(_DEVICE_WORK, (*_OF_WORK, "bytes")),
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": Columns(
         ("start", "end"), ("deviceId", "streamId", *_OF_WORK, "graphId")
     ),
-    "CUPTI_ACTIVITY_KIND_RUNTIME": Wanted(
+    "CUPTI_ACTIVITY_KIND_RUNTIME": Columns(
         ("start", "end", "globalTid", "nameId"),
         ("correlationId", "eventClass", "returnValue"),
     ),
-    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": Wanted(
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": Columns(
         ("start", "end", "syncType"),
         (
             *("deviceId", "contextId", "streamId", "globalPid", "correlationId"),
             *("eventId", "eventSyncId"),
         ),
     ),
-    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": Wanted(
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": Columns(
         ("eventId", "streamId", "correlationId"),
         ("contextId", "globalPid", "eventSyncId"),
     ),
-    "CUDA_GPU_MEMORY_USAGE_EVENTS": Wanted(
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": Columns(
         ("start", "bytes", "memoryOperationType"),
         ("address", "deviceId", "memKind", "globalPid"),
     ),
-    "NVTX_EVENTS": Wanted(
+    "NVTX_EVENTS": Columns(
         ("start", "eventType"), ("end", "globalTid", "textId", "domainId"), ("text",)
     ),
-    "OSRT_API": Wanted(("start", "end", "nameId", "globalTid")),
-    "SCHED_EVENTS": Wanted(("start", "cpu", "isSchedIn", "globalTid")),
-    "COMPOSITE_EVENTS": Wanted(("id", "start", "globalTid")),
-    "SAMPLING_CALLCHAINS": Wanted(
+    "OSRT_API": Columns(("start", "end", "nameId", "globalTid")),
+    "SCHED_EVENTS": Columns(("start", "cpu", "isSchedIn", "globalTid")),
+    "COMPOSITE_EVENTS": Columns(("id", "start", "globalTid")),
+    "SAMPLING_CALLCHAINS": Columns(
         ("id", "symbol", "module", "stackDepth"), ("unresolved",)
     ),
-    "GPU_METRICS": Wanted(("timestamp", "typeId", "metricId"), numbers=("value",)),
-    "TARGET_INFO_GPU_METRICS": Wanted(("typeId", "metricId"), texts=("metricName",)),
-    **dict.fromkeys(OVERHEADS, Wanted(("start", "end"), ("nameId",))),
-    "TARGET_INFO_GPU": Wanted(
+    "GPU_METRICS": Columns(("timestamp", "typeId", "metricId"), numbers=("value",)),
+    "TARGET_INFO_GPU_METRICS": Columns(("typeId", "metricId"), texts=("metricName",)),
+    **dict.fromkeys(OVERHEADS, Columns(("start", "end"), ("nameId",))),
+    "TARGET_INFO_GPU": Columns(
         (),
         (
             *("id", "deviceId", "cuDevice", "smCount", "clockRate", "totalMemory"),
@@ -136,12 +136,12 @@ WANTED: Final = {
         ),
         ("name",),
     ),
-    "TARGET_INFO_CUDA_DEVICE": Wanted(("gpuId", "cudaId", "pid")),
-    "TARGET_INFO_SESSION_START_TIME": Wanted(("utcEpochNs",)),
-    "ANALYSIS_DETAILS": Wanted(("duration",)),
-    "ThreadNames": Wanted(("nameId", "globalTid")),
-    "DIAGNOSTIC_EVENT": Wanted(("severity",), (), ("text",)),
-    "META_DATA_EXPORT": Wanted((), (), ("name",)),
+    "TARGET_INFO_CUDA_DEVICE": Columns(("gpuId", "cudaId", "pid")),
+    "TARGET_INFO_SESSION_START_TIME": Columns(("utcEpochNs",)),
+    "ANALYSIS_DETAILS": Columns(("duration",)),
+    "ThreadNames": Columns(("nameId", "globalTid")),
+    "DIAGNOSTIC_EVENT": Columns(("severity",), (), ("text",)),
+    "META_DATA_EXPORT": Columns((), (), ("name",)),
 }
 
 
@@ -157,7 +157,7 @@ WORK: Final = (
 
 
 #: Tables with one row per CPU sample, scheduling event or value of a counter.
-LOOKS: Final = (
+SAMPLE_TABLES: Final = (
     "GPU_METRICS",
     "SCHED_EVENTS",
     "COMPOSITE_EVENTS",
@@ -197,7 +197,9 @@ class Export(Frozen, frozen=True, kw_only=True, eq=True):
     def frame(self, table: str) -> pl.DataFrame:
         """Return the rows of a table; an absent table has no rows."""
         rows = self.frames.get(table)
-        return pl.DataFrame(schema=_row_schema(WANTED[table])) if rows is None else rows
+        return (
+            pl.DataFrame(schema=_row_schema(COLUMNS[table])) if rows is None else rows
+        )
 
 
 def read_export(path: Path, limit_bytes: int) -> Export:
@@ -214,7 +216,7 @@ def read_export(path: Path, limit_bytes: int) -> Export:
     with open_database(path, limit_bytes) as database:
         connection = database.connection
         tables = _table_names(connection, path)
-        rows = _read_frames(database, WANTED.keys() & tables, damaged)
+        rows = _read_frames(database, COLUMNS.keys() & tables, damaged)
         intact = rows.keys() - damaged.keys()
         if not any(
             key in intact or rows[key].height for key in _TIMELINE if key in rows
@@ -248,7 +250,7 @@ def _read_frames(
 ) -> dict[str, pl.DataFrame]:
     frames = {
         table: _read_frame(database, table, wanted, damaged)
-        for table, wanted in WANTED.items()
+        for table, wanted in COLUMNS.items()
         if table in names
     }
     return {table: frame for table, frame in frames.items() if frame is not None}
@@ -268,7 +270,7 @@ def _table_names(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
     return frozenset(name for (name,) in rows if isinstance(name, str))
 
 
-def _row_schema(wanted: Wanted) -> dict[str, pl.DataType]:
+def _row_schema(wanted: Columns) -> dict[str, pl.DataType]:
     return {
         **dict.fromkeys((*wanted.required, *wanted.optional), pl.Int64()),
         **dict.fromkeys(wanted.numbers, pl.Float64()),
@@ -277,14 +279,14 @@ def _row_schema(wanted: Wanted) -> dict[str, pl.DataType]:
 
 
 def _read_frame(
-    database: Database, table: str, wanted: Wanted, damaged: dict[str, str]
+    database: Database, table: str, wanted: Columns, damaged: dict[str, str]
 ) -> pl.DataFrame | None:
     """Return the rows of a table; None if the table lacks a required column."""
     schema = _row_schema(wanted)
     parts = [pl.DataFrame(schema=schema)]
     connection = database.connection
     try:
-        # The name is from `WANTED`, not the file. `table_info` omits generated columns.
+        # The name is from `COLUMNS`, not the file. `table_info` omits computed columns.
         stored = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
         present = {row[1] for row in stored}
         if not present.issuperset((*wanted.required, *wanted.numbers)):
@@ -328,7 +330,7 @@ def _read_batches(
     while True:
         rows: list[tuple[int | str | None, ...]] = []
         try:
-            rows.extend(islice(cursor, _ROWS))
+            rows.extend(islice(cursor, _MAX_ROWS))
         finally:
             # Rows before the damage are used.
             if rows:

@@ -150,7 +150,7 @@ def driver_memory(
     )
 
 
-class Beside(Frozen, frozen=True, kw_only=True, eq=True):
+class Extras(Frozen, frozen=True, kw_only=True, eq=True):
     """Synchronisations and profiler overhead, which are not work of the program.
 
     Attributes:
@@ -165,7 +165,7 @@ class Beside(Frozen, frozen=True, kw_only=True, eq=True):
 
 def other_events(
     export: Export, names: Names, work: pl.DataFrame, *, machines: int
-) -> Beside:
+) -> Extras:
     """Return the synchronisations and the profiler overhead of a file.
 
     Args:
@@ -209,4 +209,4 @@ def other_events(
         device=pl.when(device.is_in(work["device"].unique().to_list())).then(device),
         id=pl.when(stream != NO_NUMBER).then(stream).fill_null(-1),
     ).filter(pl.col("device").is_not_null())
-    return Beside(syncs=syncs, overheads=overheads, refused=refused)
+    return Extras(syncs=syncs, overheads=overheads, refused=refused)

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.events import Names
 
 #: Maximum gap between samples of one interval, in sampling periods.
-_APART: Final = 2
+_MAX_GAP_PERIODS: Final = 2
 #: Maximum number of functions of a stack; the innermost ones beyond it are left out.
-_DEEPEST: Final = 48
+_MAX_DEPTH: Final = 48
 #: Names of calls of a device's runtime.
 _CALL: Final = re.compile(r"(?:cu|cuda|hip)[A-Z]\w*")
 #: Names of functions that are not the program's own: functions that a vendor links into
@@ -139,7 +139,7 @@ def _sample_stacks(export: Export, names: Names, samples: pl.DataFrame) -> pl.Da
         .filter((pl.col("depth") >= calls_at).fill_null(value=True))
         .sort("id", "depth", descending=[False, True])
         .select("id", "name", at=pl.int_range(pl.len()).over("id"))
-        .filter(pl.col("at") < _DEEPEST)
+        .filter(pl.col("at") < _MAX_DEPTH)
     )
 
 
@@ -190,7 +190,7 @@ def _runs_of_functions(
     """
     thread, start = samples["globalTid"].to_numpy(), samples["start"].to_numpy()
     gap = np.diff(start)
-    far = (np.diff(thread) != 0) | (gap > _APART * period)
+    far = (np.diff(thread) != 0) | (gap > _MAX_GAP_PERIODS * period)
     half, middle = period // 2, start[:-1] + gap // 2
     begin = np.concatenate([[start[0] - half], np.where(far, start[1:] - half, middle)])
     end = np.concatenate([np.where(far, start[:-1] + half, middle), [start[-1] + half]])

@@ -13,7 +13,7 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import (
     EVENT_COLUMNS,
-    Said,
+    Sense,
     process_expr,
     select_rows,
     timed_rows,
@@ -43,7 +43,7 @@ SHAPE: Final = {
     },
 }
 #: Upper limit of two values whose product must fit 64 bits.
-_MOST: Final = 2**31
+_MAX_RANGE: Final = 2**31
 #: Recorded direction of a copy → its name and kind; an array is device memory.
 _DIRECTIONS: Final = {
     1: ("HtoD", "h2d"),
@@ -84,20 +84,21 @@ _COLUMNS: Final = {
     "launched": pl.Int32(),
 }
 #: Limit of device ordinals; a larger ordinal is damaged, as machines have few devices.
-_MOST_DEVICES: Final = 2**16
+_MAX_DEVICES: Final = 2**16
 
 
 def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
     """Return the distinct rows of integer columns, and the distinct row of each row.
 
-    Most columns have a small range, so multiplications combine several into one key.
+    The values of most columns have a small range, so a few multiplications combine
+    several columns into one key.
     """
     key, width = np.zeros(frame.height, np.int64), 1
     for column in frame.get_columns():
         values, own = _rank_values(column)
         if own == 1:
             continue
-        if width > 1 and width * own > _MOST**2:
+        if width > 1 and width * own > _MAX_RANGE**2:
             key, width = _number_distinct_values(pl.Series(key))
         key, width = key * own + values, width * own
     key, count = _number_distinct_values(pl.Series(key))
@@ -111,7 +112,7 @@ def _rank_values(column: pl.Series) -> tuple[Int64s, int]:
     lowest, highest = column.min(), column.max()
     if not isinstance(lowest, int) or not isinstance(highest, int):
         return np.zeros(len(column), np.int64), 1
-    if column.null_count() or highest - lowest >= _MOST:
+    if column.null_count() or highest - lowest >= _MAX_RANGE:
         return _number_distinct_values(column)
     return column.to_numpy() - lowest, highest - lowest + 1
 
@@ -190,9 +191,9 @@ def _work_columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
     expressions = {
         "process": process_expr("globalPid", machines=machines),
         # A damaged row may have any number.
-        "device": pl.when(device.is_between(0, _MOST_DEVICES - 1)).then(device),
+        "device": pl.when(device.is_between(0, _MAX_DEVICES - 1)).then(device),
         "id": pl.col("streamId").fill_null(-1),
-        "said": pl.lit(Said.NEITHER.value),
+        "said": pl.lit(Sense.NEITHER.value),
         # 0 means no correlation id: unified memory has no known call.
         "correlation": pl.when(correlation != 0).then(correlation),
         "context": pl.col("contextId"),

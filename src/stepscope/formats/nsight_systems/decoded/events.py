@@ -111,7 +111,7 @@ class Origin(IntEnum):
     SAMPLE = 10  # a function that CPU samples found on a thread
 
 
-class Said(IntEnum):
+class Sense(IntEnum):
     """Recorded meaning of a name: an op, a range of the program, neither, unknown."""
 
     NEITHER = 0

@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 #: Mask of a type id: its lowest bits are the number of the GPU in the file's list.
 _GPU: Final = 0xFF
 #: Maximum number of values kept per metric; each is the mean of a period.
-_MOST_VALUES: Final = 2**12
+_MAX_VALUES: Final = 2**12
 #: Name and unit of a metric, as in `SMs Active [Throughput %]`.
 _WITH_UNIT: Final = re.compile(r"(?P<name>.+?) \[(?P<unit>[^\[\]]+)\]\Z")
 _PERCENT: Final = re.compile(r"(?:Throughput )?%\Z")
 _LOST: Final = "of metrics without a time, a value or a name"
 #: Limit of device ordinals; a larger ordinal is damaged, as machines have few devices.
-_MOST_DEVICES: Final = 2**16
+_MAX_DEVICES: Final = 2**16
 #: Maximum offset of aligned clocks, in ns; most differ by some microseconds.
-APART_NS: Final = 1_000_000
+MAX_CLOCK_OFFSET_NS: Final = 1_000_000
 #: Maximum distance, in ns, between the bounds of a clock offset that is corrected.
 _PRECISE_NS: Final = 1_000_000
 #: Minimum number of waits and of launches; fewer may match an offset by chance.
-_ENOUGH: Final = 10
+_MIN_WAITS: Final = 10
 _STREAM: Final = "Stream Synchronize"
 _NO_WAIT: Final = "StreamWaitEvent"
 _KEY: Final = ("process", "device", "id")
 #: Maximum size of the lookup table of call numbers, in entries per call.
-_PLACES_OF_A_CALL: Final = 8
+_MAX_ENTRIES_PER_CALL: Final = 8
 
 
 def gpu_metrics(
@@ -83,7 +83,7 @@ def gpu_metrics(
         pl.col("timestamp").min().fill_null(0),
         pl.col("timestamp").max().fill_null(0).alias("last"),
     ).row(0)
-    period = max(1, -(-(last - first + 1) // _MOST_VALUES))
+    period = max(1, -(-(last - first + 1) // _MAX_VALUES))
     return (
         named.group_by("name", (pl.col("timestamp") - first) // period)
         .agg(start=pl.col("timestamp").max(), value=pl.col("value").mean())
@@ -161,7 +161,7 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
             ),
             None,
         )
-        if number is None or not 0 <= number < _MOST_DEVICES:
+        if number is None or not 0 <= number < _MAX_DEVICES:
             continue
         # If each process sees one GPU, every GPU is number 0: only equal values stay.
         before = listed.get(number, row)
@@ -258,7 +258,7 @@ def device_clocks(
     for device in known["device"].unique().sort().to_list():
         beyond = late.filter(pl.col("device") == device)["by"]
         began = delays.filter(known["device"] == device)
-        outlasted = beyond.filter(beyond > APART_NS)
+        outlasted = beyond.filter(beyond > MAX_CLOCK_OFFSET_NS)
         clocks[device] = DeviceClock(
             waits=len(beyond),
             outlasted=len(outlasted),
@@ -297,7 +297,7 @@ def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
     The result is None if two calls share a number or the table would be too large.
     """
     lowest, highest = (int(bound or 0) for bound in (called.min(), called.max()))  # type: ignore[arg-type]
-    if highest - lowest >= _PLACES_OF_A_CALL * len(called):
+    if highest - lowest >= _MAX_ENTRIES_PER_CALL * len(called):
         return None
     table = np.full(highest - lowest + 1, -1, np.int32)
     call = np.empty(len(wanted), np.int32)
@@ -330,12 +330,12 @@ def move_to_host_clock(
 
 def _lateness_between_bounds(beyond: pl.Series, began: pl.Series) -> int | None:
     """Return the middle between both bounds, if they are close; else None."""
-    if min(len(beyond), len(began)) < _ENOUGH:
+    if min(len(beyond), len(began)) < _MIN_WAITS:
         return None
     lower, upper = _largest_value(beyond), -_largest_value(-began)
     middle = (lower + upper) // 2
     narrow = abs(upper - lower) <= _PRECISE_NS
-    return middle if narrow and abs(middle) > APART_NS else None
+    return middle if narrow and abs(middle) > MAX_CLOCK_OFFSET_NS else None
 
 
 def _largest_value(values: pl.Series) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import (
-    Said,
+    Sense,
     call_name,
     process_expr,
     thread_expr,
@@ -103,7 +103,7 @@ def _thread_ids(*frames: pl.DataFrame) -> tuple[int, ...]:
     return tuple(ids.drop_nulls().unique().sort().to_list())
 
 
-def _said_literal(meaning: Said) -> pl.Expr:
+def _meaning_literal(meaning: Sense) -> pl.Expr:
     return pl.lit(meaning.value, pl.UInt8)
 
 
@@ -168,10 +168,10 @@ def _read_ranges(
     op = pl.col("plain").is_not_null() & (namespace | plain.str.contains(_GRADIENT))
     meaning = (
         pl.when(op & ~library)
-        .then(_said_literal(Said.OP))
+        .then(_meaning_literal(Sense.OP))
         .when(library | namespace | plain.is_null())
-        .then(_said_literal(Said.NOTHING))
-        .otherwise(_said_literal(Said.ANNOTATION))
+        .then(_meaning_literal(Sense.NOTHING))
+        .otherwise(_meaning_literal(Sense.ANNOTATION))
     )
     suffix = pl.col("suffix")
     return named.with_columns(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from stepscope.formats.assemble import Track
-from stepscope.formats.nsight_systems.database.rows import LOOKS, WORK
+from stepscope.formats.nsight_systems.database.rows import SAMPLE_TABLES, WORK
 from stepscope.formats.nsight_systems.decoded.beside import driver_memory, other_events
 from stepscope.formats.nsight_systems.decoded.cpu_samples import cpu_samples
 from stepscope.formats.nsight_systems.decoded.device_work import device_work
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.database.rows import Export
-    from stepscope.formats.nsight_systems.decoded.beside import Beside
+    from stepscope.formats.nsight_systems.decoded.beside import Extras
     from stepscope.formats.nsight_systems.decoded.device_work import DeviceWork
     from stepscope.formats.nsight_systems.decoded.gpus import Gpus
     from stepscope.formats.nsight_systems.decoded.host_events import HostEvents
@@ -92,7 +92,7 @@ class Recording:
         owned = pl.col("process").fill_null(pl.lit(self.main_process, pl.Int64))
         work = decoded.frame.with_columns(owned)
         self.gpus: Gpus = find_gpus(export, work)
-        self.beside: Beside = other_events(export, self.names, work, machines=machines)
+        self.beside: Extras = other_events(export, self.names, work, machines=machines)
         # Free the tables that were converted to events.
         export = self.export = export.without(WORK)
         self.syncs = self.gpus.renumber_devices(self.beside.syncs)
@@ -145,7 +145,7 @@ class Recording:
         if self.timeline.far:
             self.refused["weeks away from all other events"] += self.timeline.far
         self.tracks = self._list_tracks()
-        self.export = export.without(LOOKS)
+        self.export = export.without(SAMPLE_TABLES)
 
     def _list_tracks(self) -> list[Track]:
         keys = list(self.timeline.tracks.iter_rows(named=True))

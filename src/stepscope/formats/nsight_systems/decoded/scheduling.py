@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 #: Period of one value of the process's CPU use, in ns.
 _PERIOD_NS: Final = 10_000_000
 #: Maximum number of periods; longer recordings get longer periods.
-_MOST_PERIODS: Final = 2**16
+_MAX_PERIODS: Final = 2**16
 _CPU: Final = "process CPU (percent)"
 #: Limit of core numbers; a larger number is damaged, as machines have fewer cores.
-_MOST_CORES: Final = 2**16
+_MAX_CORES: Final = 2**16
 
 
 def scheduling_turns(export: Export) -> pl.DataFrame:
@@ -34,7 +34,7 @@ def scheduling_turns(export: Export) -> pl.DataFrame:
     rows = export.frame("SCHED_EVENTS").drop_nulls()
     longest = 2**62
     rows = rows.filter(
-        pl.col("cpu").is_between(0, _MOST_CORES - 1),
+        pl.col("cpu").is_between(0, _MAX_CORES - 1),
         pl.col("start").is_between(-longest, longest - 1),
         pl.col("globalTid") > 0,
     )
@@ -104,11 +104,11 @@ def off_core(
         dur=pl.col("until") - pl.col("start"),
         process=process_expr("globalTid", machines=machines),
         id=thread_expr("globalTid"),
-        name=_names_of_stretches(causes, names, shown),
+        name=_names_of_waits(causes, names, shown),
     )
 
 
-def _names_of_stretches(
+def _names_of_waits(
     causes: pl.DataFrame, names: Names, shown: Callable[[int], str | None]
 ) -> pl.Series:
     distinct = causes.unique(maintain_order=True)
@@ -153,7 +153,7 @@ def _share_by_period(running: pl.DataFrame) -> pl.DataFrame:
     begin, end = running.select(
         pl.col("start").min(), pl.col("until").max().alias("e")
     ).row(0)
-    period = max(_PERIOD_NS, -(-(end - begin) // _MOST_PERIODS))
+    period = max(_PERIOD_NS, -(-(end - begin) // _MAX_PERIODS))
     # Cumulative time on cores, at every begin and end of a time on a core.
     edges = pl.concat(
         [

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import hull_of_tracks, is_far_off, row_order
+from stepscope.formats.assemble import is_far_off, range_of_tracks, row_order
 from stepscope.formats.nsight_systems.decoded.events import (
     EVENT_COLUMNS,
     Origin,
-    Said,
+    Sense,
     row_changes,
 )
 from stepscope.frozen import Frozen
@@ -43,13 +43,13 @@ SECTIONS: Final = {
 _ON_DEVICE: Final = range(1, 4)
 TRACK_KEY: Final = ("section", "process", "device", "id")
 #: Column that a frame of events may lack → its default value.
-_USUAL: Final = {"dur": 0, "process": None, "device": None, "said": Said.NEITHER.value}
+_FILL: Final = {"dur": 0, "process": None, "device": None, "said": Sense.NEITHER.value}
 #: Recorded meaning of a name → values of `op` and `annotation` in `event_types`.
-_SAID: Final = {
-    Said.NEITHER: (False, False),
-    Said.OP: (True, False),
-    Said.ANNOTATION: (False, True),
-    Said.NOTHING: (None, None),
+_FLAGS_OF_MEANING: Final = {
+    Sense.NEITHER: (False, False),
+    Sense.OP: (True, False),
+    Sense.ANNOTATION: (False, True),
+    Sense.NOTHING: (None, None),
 }
 
 
@@ -79,7 +79,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
             self.events[name].to_numpy() for name in ("start_ps", "dur_ps")
         )
         rows = ((begin[track], end[track]) for track in tracks)
-        return hull_of_tracks(start_ps, dur_ps, rows)
+        return range_of_tracks(start_ps, dur_ps, rows)
 
 
 def build_timeline(
@@ -98,7 +98,7 @@ def build_timeline(
                 *(
                     pl.col(name).cast(dtype)
                     if name in part.columns
-                    else pl.lit(_USUAL[name], dtype).alias(name)
+                    else pl.lit(_FILL[name], dtype).alias(name)
                     for name, dtype in EVENT_COLUMNS.items()
                 ),
                 origin=pl.lit(origin.value, pl.UInt8),
@@ -193,13 +193,13 @@ def _sort_tracks(events: pl.DataFrame, main: int | None) -> tuple[pl.DataFrame, 
 
 
 def _number_types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]:
-    codes = events.select(code=pl.col("name") * len(Said) + pl.col("said")).to_series()
+    codes = events.select(code=pl.col("name") * len(Sense) + pl.col("said")).to_series()
     first = codes.unique(maintain_order=True).to_numpy()
-    type_of_code = np.zeros(len(names) * len(Said), np.int32)
+    type_of_code = np.zeros(len(names) * len(Sense), np.int32)
     type_of_code[first] = np.arange(len(first))
-    distinct = [(code // len(Said), code % len(Said)) for code in first.tolist()]
+    distinct = [(code // len(Sense), code % len(Sense)) for code in first.tolist()]
     texts, unknown = names.texts(), names.unknown()
-    meanings = [_SAID[Said(code)] for _, code in distinct]
+    meanings = [_FLAGS_OF_MEANING[Sense(code)] for _, code in distinct]
     types = pl.DataFrame(
         {
             "name": [texts[number] for number, _ in distinct],

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import (
-    NO_CALL_GIVES_WORK,
+    NO_LAUNCH,
     DeviceTables,
     as_declared,
-    gives_work,
     idle_devices,
+    launches_work,
 )
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.launch_shapes import number_shapes
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _NEVER_CALLED: Final = why_absent("nsight.never_called")
 _CALLS_LOST: Final = why_absent("nsight.calls_lost")
 #: Reason for missing activity of a device that the program certainly called.
-CALLS_SEEN: Final = why_absent("nsight.calls_seen")
+CALLS_RECORDED: Final = why_absent("nsight.calls_seen")
 #: Name of a CUDA or HIP call in CPU samples.
 _SAMPLED: Final = r"^\$<[^>]*>!((?:cu|hip)\w*)$"
 #: Reasons for missing activity of devices that may or may not have been used.
@@ -60,16 +60,16 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     """
     calls = recording.host.calls
     texts = pl.Series(recording.names.texts(), dtype=pl.String)
-    if gives_work(texts.gather(calls["name"].unique().sort())):
+    if launches_work(texts.gather(calls["name"].unique().sort())):
         return None
-    if gives_work(texts.str.extract(_SAMPLED).drop_nulls()):
-        return CALLS_SEEN
+    if launches_work(texts.str.extract(_SAMPLED).drop_nulls()):
+        return CALLS_RECORDED
     if calls.is_empty():
         return _NEVER_CALLED if recording.gpus.listed else why_absent("nsight.no_gpu")
     notes = recording.export.frame("DIAGNOSTIC_EVENT")["text"].drop_nulls()
     if recording.gpus.listed and notes.str.contains(_LOST).any():
         return _CALLS_LOST
-    return idle_devices(NO_CALL_GIVES_WORK)
+    return idle_devices(NO_LAUNCH)
 
 
 def collect_activity(recording: Recording) -> DeviceTables:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 FORMAT: Final = "Nsight Systems SQLite"
-_LONGEST_NAME: Final = 200
+_MAX_NAME_CHARS: Final = 200
 _COLUMNS: Final = {
     "cores": "smCount",
     "clock_hz": "clockRate",
@@ -76,7 +76,7 @@ def devices_table(
                 "device": device,
                 "plane": f"/device:GPU:{device}",
                 "type": "GPU",
-                "name": shorten_text(name, _LONGEST_NAME) if name else None,
+                "name": shorten_text(name, _MAX_NAME_CHARS) if name else None,
                 "vendor": "Nvidia",
                 # A compute capability of 0 belongs to an adapter that cannot compute.
                 "cc_major": major or None,

@@ -42,7 +42,7 @@ _OF_WAITS: Final = {
 }
 #: Recorded kinds of memory: those on a device, and the names of all others.
 _ON_DEVICE: Final = (2, 3, 5)
-_ELSEWHERE: Final = {
+_OFF_DEVICE: Final = {
     0: "pageable host memory",
     1: "pinned host memory",
     4: "managed memory",
@@ -150,7 +150,7 @@ def _memory_name(main: int | None) -> pl.Expr:
     known = pl.col("memory").is_in(_ON_DEVICE) | pl.col("memory").is_null()
     on_device = pl.concat_str(pl.lit("GPU_"), number, pl.lit("_driver"))
     off_device = pl.col("memory").replace_strict(
-        _ELSEWHERE, default=None, return_dtype=pl.String
+        _OFF_DEVICE, default=None, return_dtype=pl.String
     )
     name = pl.coalesce(
         pl.when(known).then(on_device), off_device, pl.lit("memory of unknown kind")

@@ -12,7 +12,7 @@ from stepscope.formats.assemble import doubt_note, work_notes
 from stepscope.formats.declared_words import quality_note
 from stepscope.formats.nsight_systems.database.rows import PRIVATE
 from stepscope.formats.nsight_systems.tables.device_activity import (
-    CALLS_SEEN,
+    CALLS_RECORDED,
     IN_DOUBT,
     unused_devices,
 )
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
 #: Maximum share of waits that may end before their activity if the clock is right.
-_MOST: Final = 0.5
+_MAX_EARLY_SHARE: Final = 0.5
 _EXAMPLES: Final = 3
-_LONGEST_EXAMPLE: Final = 160
+_MAX_EXAMPLE_CHARS: Final = 160
 #: Lowest severity of Nsight Systems' messages that is a warning or an error.
 _WARNING: Final = 2
 #: Names of calls that launch exactly one kernel.
@@ -54,7 +54,7 @@ def device_clock_notes(recording: Recording) -> Iterator[QualityNote]:
                 by=duration_text(abs(clock.late_ns) * PS_PER_NS),
                 word="late" if clock.late_ns > 0 else "early",
             )
-        elif clock.outlasted > _MOST * clock.waits:
+        elif clock.outlasted > _MAX_EARLY_SHARE * clock.waits:
             yield quality_note(
                 "nsight.late_device_clock",
                 clock.outlasted,
@@ -99,7 +99,7 @@ def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
     if messages.height:
         texts = messages["text"].drop_nulls().unique(maintain_order=True)[:_EXAMPLES]
         shown = "; ".join(
-            shorten_text(text, _LONGEST_EXAMPLE) for text in texts.to_list()
+            shorten_text(text, _MAX_EXAMPLE_CHARS) for text in texts.to_list()
         )
         yield quality_note("nsight.recorder_messages", messages.height, shown=shown)
     if recording.graphs:
@@ -151,8 +151,8 @@ def _gpu_notes(recording: Recording, activity: DeviceTables) -> Iterator[Quality
             "nsight.idle_devices", listed - len(used), used=len(used), listed=listed
         )
     reason = None if activity.frame.height else unused_devices(recording)
-    if reason is not None and (reason in IN_DOUBT or reason == CALLS_SEEN):
-        kind = DEVICE_CALLED if reason == CALLS_SEEN else DEVICE_IN_DOUBT
+    if reason is not None and (reason in IN_DOUBT or reason == CALLS_RECORDED):
+        kind = DEVICE_CALLED if reason == CALLS_RECORDED else DEVICE_IN_DOUBT
         yield doubt_note(reason, listed or None, kind)
     overheads = recording.beside.overheads
     if overheads.height:

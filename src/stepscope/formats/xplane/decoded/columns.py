@@ -16,7 +16,7 @@ from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.reading.texts import shorten_text
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
-from stepscope.xspace.reading.pivot import intern_places
+from stepscope.xspace.reading.pivot import intern_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,7 +118,7 @@ class Texts:
         placed = np.flatnonzero(values.kind == PLACE_TEXT)
         if len(placed):
             offsets, lengths = values.value[placed], values.length[placed]
-            interned = intern_places(self._data, offsets, lengths)
+            interned = intern_texts(self._data, offsets, lengths)
             of_id = []
             for row in interned.firsts.tolist():
                 place, length = int(offsets[row]), int(lengths[row])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepscope.xspace.merging.merge import Part, merge_messages, whole_length
+from stepscope.xspace.merging.merge import Part, complete_length, merge_messages
 from stepscope.xspace.reading.columns import Damage
 from stepscope.xspace.reading.decode import decode_bytes
 from stepscope.xspace.reading.source import open_bytes
@@ -30,7 +30,7 @@ def read_spool(path: Path, *, limit_bytes: int) -> XSpace:
     """
     # The file may shrink while it is read; reading a mapped file would then crash.
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=False)
-    complete_bytes = whole_length(data)
+    complete_bytes = complete_length(data)
     try:
         merged = merge_messages(
             [Part(data=data[:complete_bytes])],

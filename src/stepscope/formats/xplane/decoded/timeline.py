@@ -37,7 +37,7 @@ _LAST_PS: Final = 2**63 // 2 - 1
 _LAST_NS: Final = _LAST_PS // PS_PER_NS
 
 #: Minimum number of events of the lines that one task of a thread surveys.
-_EVENTS_AT_ONCE: Final = 1 << 16
+_EVENTS_PER_TASK: Final = 1 << 16
 
 _NO_ROWS: Final = np.zeros(0, dtype=np.int64)
 
@@ -207,7 +207,7 @@ def _survey_lines(space: XSpace, base: TimeBase) -> Int64s:
 
     with thread_pool(len(space.data)) as pool:
         run_tasks(
-            survey, divide_into_tasks(end - begin, begin[:0], _EVENTS_AT_ONCE), pool
+            survey, divide_into_tasks(end - begin, begin[:0], _EVENTS_PER_TASK), pool
         )
     return table
 

@@ -17,10 +17,10 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.launch_shapes import (
-    MOST_GRID,
-    MOST_REGISTERS,
-    MOST_SHARED_BYTES,
-    MOST_THREADS,
+    MAX_GRID,
+    MAX_REGISTERS,
+    MAX_SHARED_BYTES,
+    MAX_THREADS,
 )
 from stepscope.formats.xplane.decoded.columns import distinct_handles
 from stepscope.frozen import Frozen
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _PAIR: Final = Pattern(r"([A-Za-z_]+):(\S+)")
 _TRIPLE: Final = Pattern(r"(-?\d+),(-?\d+),(-?\d+)\Z")
-_MOST_BYTES: Final = 2**63 - 1
+_MAX_BYTES: Final = 2**63 - 1
 #: Resolution of occupancies, in percent; smaller differences are rounding errors.
 _OCCUPANCY_STEP: Final = 0.001
 
@@ -82,18 +82,18 @@ def parse_geometry(text: str) -> Geometry:
             return None
         return value
 
-    registers = number("regs", limit=MOST_REGISTERS, name="registers")
-    static = number("static_shared", limit=MOST_SHARED_BYTES, name="shared memory")
-    dynamic = number("dynamic_shared", limit=MOST_SHARED_BYTES, name="shared memory")
-    shared = number("shm", limit=MOST_SHARED_BYTES, name="shared memory")
+    registers = number("regs", limit=MAX_REGISTERS, name="registers")
+    static = number("static_shared", limit=MAX_SHARED_BYTES, name="shared memory")
+    dynamic = number("dynamic_shared", limit=MAX_SHARED_BYTES, name="shared memory")
+    shared = number("shm", limit=MAX_SHARED_BYTES, name="shared memory")
     if static is not None and dynamic is not None:
         shared = static + dynamic
     # AMD's tracer writes 0 for unknown values.
-    group = number("group_mem", limit=MOST_SHARED_BYTES, name="shared memory")
-    block = _size_triple(pairs.get("block"), limit=MOST_THREADS)
-    if block and math.prod(block) > MOST_THREADS:
+    group = number("group_mem", limit=MAX_SHARED_BYTES, name="shared memory")
+    block = _size_triple(pairs.get("block"), limit=MAX_THREADS)
+    if block and math.prod(block) > MAX_THREADS:
         block = ()
-    grid = _size_triple(pairs.get("grid"), limit=MOST_GRID)
+    grid = _size_triple(pairs.get("grid"), limit=MAX_GRID)
     refused += [name for name, size in (("block", block), ("grid", grid)) if size == ()]
     return Geometry(
         registers=registers or None,
@@ -111,7 +111,7 @@ def parse_copy(text: str) -> Copy:
     """Parse any form of `memcpy_details`, or of the details of a memset."""
     pairs = dict(_PAIR.findall(text))
     size = _integer_or_none(pairs.get("size", pairs.get("num_bytes")))
-    if size is not None and not 0 <= size <= _MOST_BYTES:
+    if size is not None and not 0 <= size <= _MAX_BYTES:
         size = None
     # AMD's tracer writes the kind "Unknown" and size 0 if both are unknown.
     if size == 0 and pairs.get("kind", "").lower() == "unknown":

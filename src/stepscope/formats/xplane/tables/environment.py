@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 _PLANE: Final = "Task Environment"
 #: Largest plausible clock offset, in ns: 100 years.
-_MOST_NS: Final = 100 * 365 * 86_400 * 10**9
+_MAX_NS: Final = 100 * 365 * 86_400 * 10**9
 _HZ_PER_KHZ: Final = 1_000
 _FLOPS_PER_TERAFLOPS: Final = 1e12
 _BYTES_PER_GIGABYTE: Final = 1e9
 
 
 #: Limit of the number of cores; a larger number is damaged.
-_MOST_CORES: Final = 65_536
+_MAX_CORES: Final = 65_536
 #: Largest valid CUDA version number: CUDA 999.
-_LARGEST_VERSION: Final = 999_990
+_MAX_VERSION: Final = 999_990
 #: Field numbers of ProfileOptions.
 _HOST_LEVEL: Final = 2
 _DEVICE_LEVEL: Final = 3
@@ -82,13 +82,13 @@ def task_environment(recording: Recording) -> TaskEnvironment:
                 asked_levels=_tracer_levels(bytes_stat(plane, EnvironmentStat.ASKED)),
                 collectors=text_stat(plane, EnvironmentStat.COLLECTORS),
                 cores=_number_up_to(
-                    integer_stat(plane, EnvironmentStat.CORES), _MOST_CORES
+                    integer_stat(plane, EnvironmentStat.CORES), _MAX_CORES
                 ),
                 cuda_runtime=_number_up_to(
-                    integer_stat(plane, EnvironmentStat.CUDA_RUNTIME), _LARGEST_VERSION
+                    integer_stat(plane, EnvironmentStat.CUDA_RUNTIME), _MAX_VERSION
                 ),
                 cuda_driver=_number_up_to(
-                    integer_stat(plane, EnvironmentStat.CUDA_DRIVER), _LARGEST_VERSION
+                    integer_stat(plane, EnvironmentStat.CUDA_DRIVER), _MAX_VERSION
                 ),
                 complete_until_ns=integer_stat(plane, EnvironmentStat.COMPLETE_UNTIL),
             )
@@ -113,7 +113,7 @@ def compared_clock(recording: Recording) -> ComparedClock | None:
         if plane.name == CLOCK_PLANE:
             offset = integer_stat(plane, ClockStat.OFFSET_NS)
             doubt = integer_stat(plane, ClockStat.DOUBT_NS)
-            if offset is not None and doubt is not None and abs(offset) <= _MOST_NS:
+            if offset is not None and doubt is not None and abs(offset) <= _MAX_NS:
                 return ComparedClock(offset_ns=offset, doubt_ns=doubt)
     return None
 
@@ -139,7 +139,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     end_ns = task.complete_until_ns
     complete_until = None
     # A difference above one year is damage.
-    if start_ns and end_ns is not None and abs(end_ns - start_ns) <= _MOST_NS // 100:
+    if start_ns and end_ns is not None and abs(end_ns - start_ns) <= _MAX_NS // 100:
         complete_until = (end_ns - start_ns) * PS_PER_NS
     row = {
         "file": " + ".join(shown_name(path) for path in recording.paths),

@@ -8,9 +8,9 @@ import numpy as np
 
 from stepscope.formats.assemble import (
     IN_DOUBT,
-    NO_CALL_GIVES_WORK,
-    gives_work,
+    NO_LAUNCH,
     idle_devices,
+    launches_work,
     or_lost,
 )
 from stepscope.formats.declared_words import why_absent
@@ -58,7 +58,7 @@ _OF_DEVICES: Final = (
     *("device", "accelerator", "gpu", "tpu", "cuda", "cupti", "hip", "rocm", "driver"),
     *("roctracer", "rocprof", "profiler", "tracer", "did not record", "recorded is"),
 )
-_USUAL_REMEDY: Final = (
+_DEFAULT_REMEDY: Final = (
     "Record with device_tracer_level 1 while the device works; check that CUPTI or "
     "roctracer can be loaded and that users may profile."
 )
@@ -79,10 +79,10 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     rows = recording.host_rows(lambda name: _CALL.search(name) is not None)
     with_id, _ = recording.host_values("correlation_id")
     called = np.unique(types[np.concatenate([rows, with_id])])
-    if gives_work(recording.type_names[called].tolist()):
+    if launches_work(recording.type_names[called].tolist()):
         return None
     if len(called):
-        return idle_devices(NO_CALL_GIVES_WORK)
+        return idle_devices(NO_LAUNCH)
     # Allocated device memory shows that the program uses the device.
     _, names = recording.host_values("allocator_name")
     texts = recording.texts()
@@ -134,9 +134,7 @@ def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
 def _device_messages(recording: Recording) -> list[str]:
     warnings = recording.space.warnings
     of_devices = (
-        message
-        for message in warnings
-        if any(word in message.lower() for word in _OF_DEVICES)
+        text for text in warnings if any(word in text.lower() for word in _OF_DEVICES)
     )
     return [*recording.space.errors, *of_devices]
 
@@ -146,4 +144,4 @@ def _remedy_for(errors: list[str]) -> str:
     for symptom, remedy in _REMEDIES:
         if symptom in text:
             return remedy
-    return _USUAL_REMEDY
+    return _DEFAULT_REMEDY

@@ -40,7 +40,7 @@ _MESSAGES: Final = 100
 _OVERLAP_PS: Final = 1_000_000
 _NS_PER_MS: Final = 1_000_000
 #: Largest clock correction, in ps, that keeps events in their part of a step.
-_CLOCKS_APART_PS: Final = 1_000_000_000
+_MAX_SILENT_CORRECTION_PS: Final = 1_000_000_000
 
 
 def quality_table(
@@ -115,7 +115,7 @@ def _time_notes(recording: Recording) -> Iterator[QualityNote]:
     ):
         if count:
             yield quality_note(f"xplane.{kind}", count)
-    if line.moved_ps > _CLOCKS_APART_PS:
+    if line.moved_ps > _MAX_SILENT_CORRECTION_PS:
         yield quality_note("xplane.device_clock", moved=duration_text(line.moved_ps))
     if line.unordered:
         names = ", ".join(recording.tracks[track].name for track in line.unordered[:3])
