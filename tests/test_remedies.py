@@ -15,7 +15,7 @@ from tests.support.traces import blueprint, nsight
 
 import stepscope
 from stepscope import remedies
-from stepscope.analysis.results.remedied import with_fitting_remedies
+from stepscope.analysis.results.fitting_remedies import with_fitting_remedies
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
 from stepscope.derive.frameworks import frameworks_used

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.tools import ProfileWithTools
-from stepscope.formats.beside import add_kernel_metrics
+from stepscope.formats.added_files import add_kernel_metrics
 from stepscope.formats.opening import open_hosts, open_run
 
 if TYPE_CHECKING:

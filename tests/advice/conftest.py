@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepscope.advice.signals import Signals
-from stepscope.derive.facts.devices.exchanges import communication_signals
+from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.devices.kernel_precision import (
     PrecisionSignals,
     precision_signals,
@@ -15,15 +15,18 @@ from stepscope.derive.facts.devices.kernel_precision import (
 from stepscope.derive.facts.devices.launching import LaunchSignals, launch_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
 from stepscope.derive.facts.hosts.batch_fetches import InputSignals, input_signals
-from stepscope.derive.facts.hosts.batch_makers import (
+from stepscope.derive.facts.hosts.batch_production import (
     loader_calls,
     made_elsewhere,
     made_in_own_threads,
     python_elements,
 )
 from stepscope.derive.facts.hosts.callbacks import called_back
+from stepscope.derive.facts.hosts.function_divisions import (
+    function_ways,
+    rare_functions,
+)
 from stepscope.derive.facts.hosts.function_runs import function_runs
-from stepscope.derive.facts.hosts.function_ways import function_ways, rare_functions
 from stepscope.derive.facts.hosts.own_lines import enclosing_functions
 from stepscope.derive.facts.hosts.pipeline_stages import (
     PipelineSignals,

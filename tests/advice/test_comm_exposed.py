@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.advice.rules.devices.comm_exposed import evaluate
-from stepscope.derive.facts.devices.exchanges import CommunicationSignals
+from stepscope.derive.facts.devices.all_reduces import CommunicationSignals
 from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 

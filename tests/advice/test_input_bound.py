@@ -12,7 +12,7 @@ from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.loading.input_bound import evaluate
 from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.facts.hosts.batch_fetches import InputSignals, input_signals
-from stepscope.derive.facts.hosts.batch_makers import LoaderCalls, loader_calls
+from stepscope.derive.facts.hosts.batch_production import LoaderCalls, loader_calls
 from stepscope.derive.facts.hosts.worker_processes import LoaderWorkers, loader_workers
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.judging.recorded_devices import DeviceSignals

@@ -13,7 +13,10 @@ from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.loading.input_bound import evaluate
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.batch_fetches import input_signals
-from stepscope.derive.facts.hosts.batch_makers import PythonElements, python_elements
+from stepscope.derive.facts.hosts.batch_production import (
+    PythonElements,
+    python_elements,
+)
 from stepscope.derive.facts.hosts.pipeline_stages import (
     PipelineSignals,
     Stage,

@@ -22,7 +22,10 @@ from tests.support.traces.nsight import (
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.loading.input_bound import evaluate
-from stepscope.derive.facts.hosts.batch_makers import ProductionWaits, made_elsewhere
+from stepscope.derive.facts.hosts.batch_production import (
+    ProductionWaits,
+    made_elsewhere,
+)
 from stepscope.derive.profile_data import ProfileData
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS

@@ -15,7 +15,7 @@ from stepscope.cli.output import Progress
 from stepscope.report import to_json
 from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
-from stepscope.report.outline.whole import report_outline
+from stepscope.report.outline.report import report_outline
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import TABLES

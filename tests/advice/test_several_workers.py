@@ -10,7 +10,7 @@ from tests.support.traces.judged import Judged
 from tests.support.traces.training import fed, findings, parallel, together
 
 from stepscope.advice.engine import signals_of
-from stepscope.advice.judging.compared import short_worker_name
+from stepscope.advice.judging.worker_comparison import short_worker_name
 from stepscope.trace.tables import TABLES
 
 H100 = blueprint.A100 | {"gpu_device_name": "NVIDIA H100 80GB HBM3"}

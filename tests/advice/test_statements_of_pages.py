@@ -24,7 +24,7 @@ from stepscope.advice.catalogue import OWNERS_OF
 from stepscope.derive.step_time.host_time import CATEGORIES
 from stepscope.report.outline import as_text
 from stepscope.report.outline.findings import doubt_parts
-from stepscope.report.outline.whole import report_outline
+from stepscope.report.outline.report import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.text import pod
 from stepscope.report.text.pod import pod_outline

@@ -23,7 +23,7 @@ import pytest
 import stepscope as ss
 import stepscope._core.recorder as annotations
 from stepscope.capture.flight import recorder
-from stepscope.capture.flight.notebook import RecentEvents
+from stepscope.capture.flight.recent_events import RecentEvents
 from stepscope.capture.flight.ring import Ring
 from stepscope.capture.ground.run import Run
 from stepscope.capture.ground.spool import Spool

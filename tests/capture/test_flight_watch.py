@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepscope.capture.collectors.sampled_frames import Frame
-from stepscope.capture.flight.hearing import WakeUp
-from stepscope.capture.flight.notebook import (
+from stepscope.capture.flight.hooks import WakeUp
+from stepscope.capture.flight.recent_events import (
     RecentEvents,
     Span,
     exception_sentence,

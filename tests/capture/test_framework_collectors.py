@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.capture.collectors.giving_way import OpenRecordings
+from stepscope.capture.collectors.frameworks import OpenRecordings
 from stepscope.capture.collectors.registry import COLLECTORS, make_collector
 from stepscope.capture.collectors.torch import collector as torch_collector
 from stepscope.capture.ground import annotate

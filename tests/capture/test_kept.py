@@ -22,7 +22,7 @@ from stepscope.capture.collectors.memory.containers import (
     growth_since,
     reachable_containers,
 )
-from stepscope.capture.collectors.memory.held import Added, Graphs
+from stepscope.capture.collectors.memory.graphs import Added, Graphs
 from stepscope.capture.collectors.memory.kept import KeptCollector
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.options import ProfilerOptions

@@ -105,7 +105,7 @@ import sys
 from stepscope.capture.recording import session
 from stepscope.capture.collectors.registry import COLLECTORS, make_collector
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.giving_way import OpenRecordings
+from stepscope.capture.collectors.frameworks import OpenRecordings
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 left_over = OpenRecordings()

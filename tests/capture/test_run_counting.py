@@ -355,7 +355,7 @@ def test_notes_come_back_and_torn_ones_do_not(tmp_path: Path) -> None:
 def test_arming_imports_nothing_heavy() -> None:
     program = (
         "import sys; before = set(sys.modules);"
-        "import stepscope.capture.launching.autostart as a;"
+        "import stepscope.capture.launching.armed_process as a;"
         "from stepscope.capture.launching.plan import RunPlan;"
         "a.Armed(RunPlan(logdir='', run='', notes='', wait_s=1e6)).begin_waiting();"
         "print(*sorted(name for name in set(sys.modules) - before "

@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.explanation import explanation
 from stepscope.advice.registry import RULES
-from stepscope.analysis.results.remedied import with_fitting_remedies
+from stepscope.analysis.results.fitting_remedies import with_fitting_remedies
 from stepscope.cli.main import main
 from stepscope.report import to_json
 from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.explanation import explanation_outline
-from stepscope.report.outline.whole import SECTIONS
+from stepscope.report.outline.report import SECTIONS
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.formats.declared_words import quality_note, why_absent
+from stepscope.formats.declared_texts import quality_note, why_absent
 from stepscope.remedies import Remedy
 from stepscope.trace.schema import read_rows
 from stepscope.trace.tables import QUALITY

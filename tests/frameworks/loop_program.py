@@ -63,7 +63,7 @@ CALLS = {
             "stepscope.capture.collectors.tensorflow",
             "TensorFlowCollector.make_annotation",
         ),
-        ("stepscope.capture.collectors.giving_way", "levels_in_force"),
+        ("stepscope.capture.collectors.frameworks", "levels_in_force"),
     ),
     "jax": (
         ("stepscope.capture.collectors.jax", "JaxCollector.why_unavailable"),
@@ -72,7 +72,7 @@ CALLS = {
         ("stepscope.capture.collectors.jax", "_Session.__init__"),
         ("stepscope.capture.collectors.jax", "_Session.stop_session"),
         ("stepscope.capture.collectors.jax", "JaxCollector.make_annotation"),
-        ("stepscope.capture.collectors.giving_way", "levels_in_force"),
+        ("stepscope.capture.collectors.frameworks", "levels_in_force"),
     ),
     "torch": (
         (

@@ -28,7 +28,7 @@ from stepscope.errors import BadInput  # noqa: E402
 from stepscope.formats.opening import read  # noqa: E402
 from stepscope.report.compose import compose_report  # noqa: E402
 from stepscope.report.outline import as_text  # noqa: E402
-from stepscope.report.outline.whole import report_outline  # noqa: E402
+from stepscope.report.outline.report import report_outline  # noqa: E402
 from stepscope.report.page import plain_text  # noqa: E402
 from stepscope.session import open_profile  # noqa: E402
 

@@ -12,7 +12,7 @@ from tests.support.traces.training import KERNELS, MATMUL, SGEMM, together
 
 from stepscope.analysis.tools import ProfileWithTools
 from stepscope.report.outline import as_markdown, as_text
-from stepscope.report.outline.whole import report_outline
+from stepscope.report.outline.report import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.to_json import render_document
 from stepscope.serve.runs.judged import findings_record

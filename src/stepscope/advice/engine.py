@@ -19,7 +19,7 @@ from stepscope.advice.signals import Signals
 from stepscope.derive.facts.devices.launching import queue_signals
 from stepscope.derive.facts.devices.small_work import small_ops
 from stepscope.derive.facts.hosts.callbacks import called_back
-from stepscope.derive.facts.hosts.function_ways import function_ways
+from stepscope.derive.facts.hosts.function_divisions import function_ways
 from stepscope.derive.facts.hosts.worker_processes import (
     loader_workers,
     machine_cores,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import msgspec
 
-from stepscope.analysis.results.remedied import with_fitting_remedies
+from stepscope.analysis.results.fitting_remedies import with_fitting_remedies
 from stepscope.analysis.results.tool import Tool
 from stepscope.derive.consistency import consistency
 from stepscope.derive.host.tracers import tracers

@@ -16,7 +16,7 @@ from stepscope.cli import run as running
 from stepscope.cli.output import text_width
 from stepscope.errors import StepscopeError
 from stepscope.report.outline import as_text
-from stepscope.report.outline.whole import FIRST_SECTIONS, report_outline
+from stepscope.report.outline.report import FIRST_SECTIONS, report_outline
 from stepscope.report.page import Piece, line, wrap_text
 from stepscope.rundir import run_directory
 

@@ -60,7 +60,7 @@ def answer_request(request: DoctorRequest) -> int:
         )
     else:
         check_threads()
-        from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - needed only to check a recording
+        from stepscope.analysis.results.fitting_remedies import (  # noqa: PLC0415 - needed only to check a recording
             remedy_to_do,
         )
         from stepscope.doctor.recording import recording_checks  # noqa: PLC0415 - needed only to check a recording

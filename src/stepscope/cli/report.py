@@ -22,7 +22,7 @@ from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
 from stepscope.report.compose import STAGES, compose_report, explain_rule, judge_profile
 from stepscope.report.outline import as_markdown, as_text
-from stepscope.report.outline.whole import report_outline
+from stepscope.report.outline.report import report_outline
 from stepscope.report.page import Piece, line, plain_text
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS

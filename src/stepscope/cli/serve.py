@@ -14,7 +14,7 @@ import click
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.cli.output import text_width
 from stepscope.errors import BadUsage
-from stepscope.formats.beside import read_kernels
+from stepscope.formats.added_files import read_kernels
 from stepscope.remote import client
 from stepscope.remote.addresses import parse_addresses
 from stepscope.remote.transport import checked_token, grpc_module

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.errors import BadInput
-from stepscope.formats.declared_words import quality_note, why_absent
+from stepscope.formats.declared_texts import quality_note, why_absent
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.model import TraceData

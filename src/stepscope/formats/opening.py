@@ -15,7 +15,7 @@ import msgspec
 
 from stepscope.errors import BadInput
 from stepscope.formats import sniff
-from stepscope.formats.declared_words import quality_note
+from stepscope.formats.declared_texts import quality_note
 from stepscope.formats.file_systems import is_url
 from stepscope.formats.registry import READERS
 from stepscope.formats.workers import (

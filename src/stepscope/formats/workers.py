@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from stepscope.formats.declared_words import quality_note
+from stepscope.formats.declared_texts import quality_note
 from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles, Run, is_worker_trace, newest_first, shown_name
 from stepscope.unavailable import Unavailable

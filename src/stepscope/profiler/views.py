@@ -17,7 +17,7 @@ from stepscope.errors import BadUsage
 from stepscope.report import to_pprof, to_table
 from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
-from stepscope.report.outline.whole import report_outline
+from stepscope.report.outline.report import report_outline
 from stepscope.report.page import plain_text, wrap_text
 from stepscope.report.text.model import view_outline
 from stepscope.unavailable import Unavailable

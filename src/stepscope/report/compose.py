@@ -13,7 +13,7 @@ from stepscope.advice.headline import choose_lead_sentence
 from stepscope.advice.replayed import replay_together
 from stepscope.analysis.model_views.annotation_rows import top_annotations
 from stepscope.analysis.ops.hardware import run_hardware
-from stepscope.analysis.results.remedied import (
+from stepscope.analysis.results.fitting_remedies import (
     recorder_without_levels,
     with_fitting_remedies,
 )

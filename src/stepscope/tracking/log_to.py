@@ -20,7 +20,7 @@ from stepscope.formats.opening import newest_run
 from stepscope.report import to_json
 from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_markdown
-from stepscope.report.outline.whole import report_outline
+from stepscope.report.outline.report import report_outline
 from stepscope.report.words.findings import finding_headline
 from stepscope.session import open_found
 from stepscope.unavailable import Unavailable

@@ -10,7 +10,7 @@ from tests.support.results.statements import opened
 from tests.support.traces import blueprint
 
 from stepscope.analysis.gaps.explanation import explain_gap
-from stepscope.analysis.gaps.stretch import owned_time
+from stepscope.analysis.gaps.time_range import owned_time
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.step_time.host_time import IDLE_OWNERS, OWNERS
 from stepscope.derive.step_windows.windows import windows
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.analysis.gaps.result import GapExplanation
-    from stepscope.analysis.gaps.stretch import AccountedDevice
+    from stepscope.analysis.gaps.time_range import AccountedDevice
     from stepscope.derive.profile_data import ProfileData
 
 #: Gaps that are asked about of one device: of large recordings the longest.

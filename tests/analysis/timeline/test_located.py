@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.support.traces import blueprint
 
+from stepscope.analysis.timeline.best_span import best_spot
 from stepscope.analysis.timeline.details import SpanDetails, details_of_span
-from stepscope.analysis.timeline.located import best_spot
 
 US = 1_000_000
 STREAM = "gpu:0/7(Compute)"

@@ -6,7 +6,7 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.device.kernels import kernels
-from stepscope.derive.model.places import kernel_places
+from stepscope.derive.model.call_trees import kernel_places
 from stepscope.unavailable import Unavailable
 
 GPU = "gpu:0/7(Compute)"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
-from stepscope.derive.model.places import ProgramTrees, merge_nodes, program_places
+from stepscope.derive.model.call_trees import ProgramTrees, merge_nodes, program_places
 
 
 @given(st.data())

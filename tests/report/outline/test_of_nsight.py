@@ -26,7 +26,7 @@ from stepscope.advice.registry import RULES
 from stepscope.cli.output import Progress
 from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
-from stepscope.report.outline.whole import report_outline
+from stepscope.report.outline.report import report_outline
 from stepscope.report.page import plain_text
 
 if TYPE_CHECKING:

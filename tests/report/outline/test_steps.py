@@ -11,7 +11,7 @@ from tests.support.results.statements import accounted, read
 from tests.support.traces import blueprint
 
 from stepscope.report.outline import as_text
-from stepscope.report.outline.whole import report_outline
+from stepscope.report.outline.report import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.words.names import time_heading
 from stepscope.unavailable import Unavailable

@@ -8,7 +8,7 @@ from stepscope.analysis.tools import ProfileWithTools
 from stepscope.cli.output import Progress
 from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
-from stepscope.report.outline.whole import report_outline
+from stepscope.report.outline.report import report_outline
 from stepscope.report.page import plain_text
 
 if TYPE_CHECKING:

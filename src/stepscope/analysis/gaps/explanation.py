@@ -15,7 +15,7 @@ from stepscope.analysis.gaps.result import (
     NamedPart,
     OwnedTime,
 )
-from stepscope.analysis.gaps.stretch import (
+from stepscope.analysis.gaps.time_range import (
     gap_neighbours,
     on_host,
     owned_time,
@@ -23,7 +23,7 @@ from stepscope.analysis.gaps.stretch import (
     range_between_times,
     shown_events,
 )
-from stepscope.analysis.results.remedied import with_fitting_remedies
+from stepscope.analysis.results.fitting_remedies import with_fitting_remedies
 from stepscope.analysis.steps.rows import step_number_at
 from stepscope.derive.account.naming import UNNAMED, naming
 from stepscope.derive.account.parts import interval_parts, largest_times, owner_events
@@ -35,7 +35,7 @@ from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.analysis.gaps.stretch import EventTracks, TimeRange
+    from stepscope.analysis.gaps.time_range import EventTracks, TimeRange
     from stepscope.derive.account.naming import Name, Naming
     from stepscope.derive.account.parts import LargestEvents
     from stepscope.derive.intervals.spans import Spans

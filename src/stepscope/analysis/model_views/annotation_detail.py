@@ -12,7 +12,7 @@ from stepscope.analysis.results.tables import package_reasons, sum_of_known, too
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.model.annotation_calls import add_inner_calls
-from stepscope.derive.model.places import inherit_labels
+from stepscope.derive.model.call_trees import inherit_labels
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Missing, Unavailable, require_available
 from stepscope.units import PS_PER_MS, PS_PER_US

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.collectors.giving_way import (
+from stepscope.capture.collectors.frameworks import (
     Entrance,
     FrameworkRecording,
     OpenRecordings,

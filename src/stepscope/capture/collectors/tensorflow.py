@@ -22,7 +22,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.collectors.giving_way import (
+from stepscope.capture.collectors.frameworks import (
     Entrance,
     FrameworkRecording,
     OpenRecordings,

@@ -30,14 +30,14 @@ from stepscope.capture.flight.budget import (
     KeptProfile,
 )
 from stepscope.capture.flight.gauges import Gauges, MetricsServer
-from stepscope.capture.flight.hearing import ExceptionHook, WakeUp
-from stepscope.capture.flight.notebook import (
+from stepscope.capture.flight.hooks import ExceptionHook, WakeUp
+from stepscope.capture.flight.nvml import Nvml
+from stepscope.capture.flight.recent_events import (
     RecentEvents,
     exception_sentence,
     hang_sentence,
     slow_step_sentence,
 )
-from stepscope.capture.flight.nvml import Nvml
 from stepscope.capture.flight.ring import Ring
 from stepscope.capture.flight.watch import StepWatch
 from stepscope.capture.ground.annotate import StepsBegun

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.capture.collectors.contract import Collected, Collector
-    from stepscope.capture.flight.notebook import RecentEvents
+    from stepscope.capture.flight.recent_events import RecentEvents
     from stepscope.capture.ground.options import ProfilerOptions
 
 #: Maximum number of annotations between two flushes; limits the cost of storing them.

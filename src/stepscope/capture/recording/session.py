@@ -32,7 +32,7 @@ from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.ground.run import Run, long_wait
-from stepscope.capture.recording.under_way import UnderWay
+from stepscope.capture.recording.running import UnderWay
 from stepscope.errors import AlreadyRecording, BadUsage
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
 
 if TYPE_CHECKING:
     from stepscope.array_types import Bools
-    from stepscope.derive.facts.hosts.function_ways import RareFunctions
+    from stepscope.derive.facts.hosts.function_divisions import RareFunctions
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 

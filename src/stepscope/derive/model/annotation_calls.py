@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import innermost_rows, nest_subset
-from stepscope.derive.model.places import inherit_labels, label_inside, merge_nodes
+from stepscope.derive.model.call_trees import inherit_labels, label_inside, merge_nodes
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.steps.markers import STEP_RANGE
 from stepscope.frozen import Frozen
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.model.places import CallTree
+    from stepscope.derive.model.call_trees import CallTree
     from stepscope.derive.steps.chosen import Steps
 
 #: Least share of a thread's launches during a range at which the range's thread runs

@@ -19,7 +19,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.model.places import LIBRARY, inherit_labels
+from stepscope.derive.model.call_trees import LIBRARY, inherit_labels
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.by_row import values_by_row

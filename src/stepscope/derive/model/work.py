@@ -12,6 +12,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.model.call_trees import CallTree, inherit_labels, merge_nodes
 from stepscope.derive.model.charges import (
     DeviceWork,
     VariableReads,
@@ -21,7 +22,6 @@ from stepscope.derive.model.charges import (
     merged_charges,
     parameter_charges,
 )
-from stepscope.derive.model.places import CallTree, inherit_labels, merge_nodes
 from stepscope.derive.model.view_names import VIEWS, View
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.intervals.nesting import Nesting
-    from stepscope.derive.model.places import EventTree, ProgramTrees
+    from stepscope.derive.model.call_trees import EventTree, ProgramTrees
     from stepscope.derive.ops.execution_costs import ExecutionCosts
     from stepscope.derive.step_windows.windows import Windows
 

@@ -22,7 +22,7 @@ from stepscope.formats.assemble import (
     only_file,
     tracks_frame,
 )
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.kineto.decoded.recording import Recording
 from stepscope.formats.kineto.json.document import open_document
 from stepscope.formats.kineto.tables.device_activity import collect_activity

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope.errors import BadInput
 from stepscope.formats.assemble import only_file
-from stepscope.formats.declared_words import quality_note
+from stepscope.formats.declared_texts import quality_note
 from stepscope.formats.memory.tables import Frame, Stacks, memory_trace
 from stepscope.trace.reading.texts import shorten_text
 from stepscope.xspace.reading.source import open_bytes

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.errors import BadInput, Malformed
 from stepscope.formats.assemble import only_file
-from stepscope.formats.declared_words import quality_note
-from stepscope.formats.memory.levels import Block, Report, Segment, allocator_history
+from stepscope.formats.declared_texts import quality_note
+from stepscope.formats.memory.history import Block, Report, Segment, allocator_history
 from stepscope.formats.memory.plain_pickle import RefusedPickle, plain_pickle
 from stepscope.formats.memory.tables import Frame, Stacks, memory_trace
 from stepscope.units import PS_PER_US
@@ -22,7 +22,7 @@ from stepscope.xspace.reading.source import open_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.formats.memory.levels import History
+    from stepscope.formats.memory.history import History
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
     from stepscope.trace.quality import QualityNote

@@ -14,7 +14,7 @@ import polars as pl
 
 from stepscope.errors import BadInput
 from stepscope.formats.assemble import environment_frame, given_table
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
 from stepscope.trace.model import TraceData

@@ -12,7 +12,7 @@ import numpy as np
 
 from stepscope.errors import BadInput
 from stepscope.formats.assemble import environment_frame, only_file
-from stepscope.formats.declared_words import quality_note, why_absent
+from stepscope.formats.declared_texts import quality_note, why_absent
 from stepscope.formats.nsight_compute.columns import (
     kernel_metrics,
     metric_values,

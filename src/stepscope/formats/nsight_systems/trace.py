@@ -20,7 +20,7 @@ from stepscope.formats.assemble import (
     only_file,
     tracks_frame,
 )
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.nsight_systems.database.rows import read_export, read_tables
 from stepscope.formats.nsight_systems.decoded.recording import Recording
 from stepscope.formats.nsight_systems.tables.device_activity import (

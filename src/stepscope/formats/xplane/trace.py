@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import assemble_trace, compute_once, tracks_frame
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.xplane.decoded.recording import Recording
 from stepscope.formats.xplane.tables.device_activity import collect_activity
 from stepscope.formats.xplane.tables.environment import devices_table, environment_table

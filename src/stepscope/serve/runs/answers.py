@@ -17,7 +17,7 @@ from stepscope.report import to_json
 from stepscope.report.compose import compose_report, judge_profile
 from stepscope.report.exports import render_csv
 from stepscope.report.outline import as_text
-from stepscope.report.outline.whole import report_outline
+from stepscope.report.outline.report import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.plain import plain
 from stepscope.report.tables import (

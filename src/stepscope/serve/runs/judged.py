@@ -9,7 +9,7 @@ from stepscope.advice.checklist import checklist
 from stepscope.advice.registry import RULES
 from stepscope.analysis.ops.selection import op_names
 from stepscope.analysis.steps.rows import step_number_at
-from stepscope.analysis.timeline.located import best_spot
+from stepscope.analysis.timeline.best_span import best_spot
 from stepscope.derive.frameworks import frameworks_used
 from stepscope.report.compose import judge_profile
 from stepscope.report.plain import plain, plain_fields

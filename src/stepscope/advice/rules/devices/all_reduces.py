@@ -11,9 +11,9 @@ import polars as pl
 from stepscope.advice.catalogue import rule_item, shared_texts
 from stepscope.advice.item import rule
 from stepscope.advice.judging.judged_series import judge_series
-from stepscope.advice.judging.worked import WORKED_READS, judged_kernels
+from stepscope.advice.judging.kernel_time import WORKED_READS, judged_kernels
 from stepscope.advice.signals import CannotTell, NotApplicable
-from stepscope.derive.facts.devices.exchanges import (
+from stepscope.derive.facts.devices.all_reduces import (
     communication_signals,
     exchange_signals,
 )
@@ -28,7 +28,7 @@ from stepscope.units import MIB, PS_PER_MS, PS_PER_US
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.devices.exchanges import AllReduceSignals
+    from stepscope.derive.facts.devices.all_reduces import AllReduceSignals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.run_derivation import RunDerivation

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.compared import (
+from stepscope.advice.judging.judged_series import judge_series
+from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.worker_comparison import (
     ONE_EACH,
     has_pipeline_stages,
     short_worker_name,
 )
-from stepscope.advice.judging.judged_series import judge_series
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
-from stepscope.derive.facts.devices.exchanges import communication_signals
+from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.devices.moved_data import moved_data
 from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.judging.effect_status import StepSeries

@@ -11,7 +11,7 @@ import numpy as np
 
 from stepscope.advice.catalogue import rule_item, shared_texts
 from stepscope.advice.item import rule
-from stepscope.advice.judging.compared import (
+from stepscope.advice.judging.worker_comparison import (
     COMPARED_READS,
     HOST_WORK,
     ONE_EACH,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.judging.compared import WorkerSignals
+    from stepscope.advice.judging.worker_comparison import WorkerSignals
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.replaying.edits import Changes
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares

@@ -8,8 +8,7 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.program_facts import kernel_type_facts
-from stepscope.advice.judging.worked import (
+from stepscope.advice.judging.kernel_time import (
     WORKED_READS,
     Worked,
     faster_kernels_change,
@@ -17,6 +16,7 @@ from stepscope.advice.judging.worked import (
     judged_kernels,
     undecided_kernels,
 )
+from stepscope.advice.judging.program_facts import kernel_type_facts
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding

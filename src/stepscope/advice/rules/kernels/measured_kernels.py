@@ -10,7 +10,7 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item, shared_texts
 from stepscope.advice.item import rule
-from stepscope.advice.judging.worked import (
+from stepscope.advice.judging.kernel_time import (
     WORKED_READS,
     Worked,
     judge_kernels,

@@ -8,14 +8,14 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.program_facts import program_facts
-from stepscope.advice.judging.worked import (
+from stepscope.advice.judging.kernel_time import (
     WORKED_READS,
     Worked,
     faster_kernels_change,
     judge_kernels,
     judged_kernels,
 )
+from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.devices.kernel_kinds import MIN_RUN_KERNELS
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.program_traits import program_traits

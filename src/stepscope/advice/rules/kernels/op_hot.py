@@ -8,7 +8,11 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.worked import WORKED_READS, idle_percent, judged_kernels
+from stepscope.advice.judging.kernel_time import (
+    WORKED_READS,
+    idle_percent,
+    judged_kernels,
+)
 from stepscope.derive.facts.devices.kernel_limits import op_roofs
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import Part, Saving

@@ -17,7 +17,7 @@ from stepscope.advice.judging.worker_processes import (
     worker_processes,
 )
 from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
-from stepscope.derive.facts.hosts.batch_makers import (
+from stepscope.derive.facts.hosts.batch_production import (
     loader_calls,
     made_elsewhere,
     made_in_own_threads,

@@ -9,7 +9,7 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.worker_processes import fit_worker_numbers
 from stepscope.advice.rules.loading import input_bound
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
-from stepscope.derive.facts.hosts.batch_makers import python_elements
+from stepscope.derive.facts.hosts.batch_production import python_elements
 from stepscope.derive.facts.hosts.pipeline_stages import (
     missing_practices,
     pipeline_signals,

@@ -8,8 +8,11 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
+from stepscope.advice.judging.kernel_time import (
+    measured_gain_ms,
+    measured_speed_changes,
+)
 from stepscope.advice.judging.program_facts import kernel_type_facts, narrow_type_facts
-from stepscope.advice.judging.worked import measured_gain_ms, measured_speed_changes
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import Fact, Saving

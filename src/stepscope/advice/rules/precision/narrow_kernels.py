@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.worked import (
+from stepscope.advice.judging.kernel_time import (
     WORKED_READS,
     Worked,
     faster_kernels_change,

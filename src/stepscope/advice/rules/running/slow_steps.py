@@ -11,7 +11,7 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.judged_series import JudgedSeries, judge_series
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.advice.signals import CannotTell
-from stepscope.derive.facts.hosts.function_ways import rare_functions
+from stepscope.derive.facts.hosts.function_divisions import rare_functions
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.derive.facts.slow_steps import (
     excess_by_owner,

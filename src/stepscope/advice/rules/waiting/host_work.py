@@ -24,8 +24,8 @@ from stepscope.advice.judging.worker_processes import (
 )
 from stepscope.advice.verdict import effect_pattern, saving_of_effect
 from stepscope.derive.facts.evidence import CauseShare, Limits, Part, Saving
+from stepscope.derive.facts.hosts.function_divisions import function_ways
 from stepscope.derive.facts.hosts.function_runs import MIN_MAIN_PERCENT
-from stepscope.derive.facts.hosts.function_ways import function_ways
 from stepscope.derive.facts.hosts.own_lines import enclosing_functions
 from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.program_traits import collected_by_hand

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stepscope.capture.collectors.memory.held import (
+from stepscope.capture.collectors.memory.graphs import (
     CONTAINERS,
     PAIRS,
     Added,

@@ -21,7 +21,7 @@ from stepscope.capture.collectors.memory.containers import (
     is_container,
     reachable_containers,
 )
-from stepscope.capture.collectors.memory.held import Added
+from stepscope.capture.collectors.memory.graphs import Added
 from stepscope.capture.collectors.process import counters_space
 from stepscope.xspace.vocabulary import KEPT_KINDS, KeptCounter
 

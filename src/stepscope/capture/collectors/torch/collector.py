@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.giving_way import Entrance, Framework, OpenRecordings
+from stepscope.capture.collectors.frameworks import Entrance, Framework, OpenRecordings
 from stepscope.capture.collectors.levels import TracerLevels, level_warnings
 from stepscope.capture.collectors.torch.activities import (
     Activities,

@@ -15,7 +15,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscope.derive.facts.hosts.batch_makers import PythonElements
+    from stepscope.derive.facts.hosts.batch_production import PythonElements
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.run_derivation import OfHosts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.assemble import environment_frame, or_lost
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.missing_devices import foreign_work, pair_devices
 from stepscope.patterns import Pattern

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import is_loader_call, or_lost
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.trace.reading.nullable import present_mask
 from stepscope.trace.tables import ITERATORS, LAUNCHES

@@ -14,7 +14,7 @@ from stepscope.formats.assemble import (
     launches_work,
     or_lost,
 )
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.kineto.json.messages import DeviceProperties
 from stepscope.patterns import Pattern
 

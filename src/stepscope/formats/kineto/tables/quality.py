@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.formats.assemble import IN_DOUBT, doubt_note, work_notes
-from stepscope.formats.declared_words import quality_note
+from stepscope.formats.declared_texts import quality_note
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.missing_devices import (
     foreign_work,

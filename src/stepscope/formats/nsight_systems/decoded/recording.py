@@ -8,7 +8,6 @@ import polars as pl
 
 from stepscope.formats.assemble import Track
 from stepscope.formats.nsight_systems.database.rows import SAMPLE_TABLES, WORK
-from stepscope.formats.nsight_systems.decoded.beside import driver_memory, other_events
 from stepscope.formats.nsight_systems.decoded.cpu_samples import cpu_samples
 from stepscope.formats.nsight_systems.decoded.device_work import device_work
 from stepscope.formats.nsight_systems.decoded.events import (
@@ -18,6 +17,7 @@ from stepscope.formats.nsight_systems.decoded.events import (
     process_expr,
     thread_expr,
 )
+from stepscope.formats.nsight_systems.decoded.extras import driver_memory, other_events
 from stepscope.formats.nsight_systems.decoded.gpus import (
     device_clocks,
     find_gpus,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.database.rows import Export
-    from stepscope.formats.nsight_systems.decoded.beside import Extras
     from stepscope.formats.nsight_systems.decoded.device_work import DeviceWork
+    from stepscope.formats.nsight_systems.decoded.extras import Extras
     from stepscope.formats.nsight_systems.decoded.gpus import Gpus
     from stepscope.formats.nsight_systems.decoded.host_events import HostEvents
     from stepscope.formats.nsight_systems.decoded.timeline import Timeline

@@ -14,7 +14,7 @@ from stepscope.formats.assemble import (
     idle_devices,
     launches_work,
 )
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.launch_shapes import number_shapes
 from stepscope.formats.nsight_systems.decoded.events import Origin, select_rows
 from stepscope.trace.reading.activity_names import NOT_ACTIVITY

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.assemble import environment_frame
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.rundir import shown_name
 from stepscope.trace.reading.texts import shorten_text
 from stepscope.trace.tables import DEVICES

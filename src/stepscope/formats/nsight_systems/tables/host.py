@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import EventValues, as_declared, is_loader_call
-from stepscope.formats.declared_words import why_absent
-from stepscope.formats.nsight_systems.decoded.beside import ALLOCATED
+from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.nsight_systems.decoded.events import Origin
+from stepscope.formats.nsight_systems.decoded.extras import ALLOCATED
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.reading.texts import Shortening
 from stepscope.trace.tables import (

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import doubt_note, work_notes
-from stepscope.formats.declared_words import quality_note
+from stepscope.formats.declared_texts import quality_note
 from stepscope.formats.nsight_systems.database.rows import PRIVATE
 from stepscope.formats.nsight_systems.tables.device_activity import (
     CALLS_RECORDED,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.assemble import environment_frame, or_lost
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.xplane.decoded.tracks import (
     bytes_stat,
     integer_stat,

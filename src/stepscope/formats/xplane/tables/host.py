@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import as_declared, is_loader_call, or_lost
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.formats.xplane.decoded.tracks import integer_stat
 from stepscope.trace.reading.nullable import nullable_series

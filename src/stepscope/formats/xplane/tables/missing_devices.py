@@ -13,7 +13,7 @@ from stepscope.formats.assemble import (
     launches_work,
     or_lost,
 )
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.xplane.tables.environment import task_environment
 from stepscope.patterns import Pattern
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import or_lost
-from stepscope.formats.declared_words import why_absent
+from stepscope.formats.declared_texts import why_absent
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import HLO_OPS, PARAMETERS, PLACE_BYTES, PLACE_TEXT

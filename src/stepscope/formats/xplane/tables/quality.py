@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.formats.assemble import IN_DOUBT, doubt_note, work_notes
-from stepscope.formats.declared_words import quality_note
+from stepscope.formats.declared_texts import quality_note
 from stepscope.formats.xplane.decoded.tracks import integer_stat, text_stat
 from stepscope.formats.xplane.tables.environment import (
     compared_clock,

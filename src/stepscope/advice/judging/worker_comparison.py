@@ -14,7 +14,7 @@ import numpy as np
 from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.judging.judged_series import judge_series
 from stepscope.advice.signals import CannotTell, NotApplicable
-from stepscope.derive.facts.devices.exchanges import communication_signals
+from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.facts.recording import record_grade
