@@ -95,7 +95,7 @@ def _steps_of(clock: Path) -> int:
 
 def _run(path: Path, request: Mapping[str, Any]) -> None:
     """Record one run; it ends as a program does, by leaving `main`."""
-    from stepscope.capture.launching.autostart import (  # noqa: PLC0415 - only a run is armed
+    from stepscope.capture.launching.armed_process import (  # noqa: PLC0415 - only a run is armed
         Armed,
     )
     from stepscope.capture.launching.plan import (  # noqa: PLC0415 - only a run is armed

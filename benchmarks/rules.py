@@ -40,7 +40,7 @@ with light_start():
     from stepscope.cli.output import show_progress
     from stepscope.report.compose import STAGES, compose_report
     from stepscope.report.outline import as_text
-    from stepscope.report.outline.whole import report_outline
+    from stepscope.report.outline.report import report_outline
 with show_progress(STAGES) as shown:
     document = compose_report(stepscope.open(sys.argv[1]), shown)
 print(len(as_text.render(report_outline(document), width=100)))
@@ -58,7 +58,7 @@ with light_start():
     from stepscope.cli.output import show_progress
     from stepscope.report import compose
     from stepscope.report.outline import as_text
-    from stepscope.report.outline.whole import report_outline
+    from stepscope.report.outline.report import report_outline
     from stepscope.report.document import Headline
 nothing = compose.Judgement(
     headline=Headline(text="", owner=None, percent=None, finding=None),
