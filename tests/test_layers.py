@@ -104,7 +104,7 @@ ROOMS = {
     "capture": {
         "collectors.memory": "collectors.contract collectors.process ground",
         "collectors.torch": (
-            "collectors.contract collectors.giving_way "
+            "collectors.contract collectors.frameworks "
             "collectors.levels ground temporary"
         ),
         "collectors.workers": (

@@ -94,7 +94,7 @@ _DERIVATIONS: Final = {
     "ops.execution_costs": "execution_costs run_costs",
     "ops.costs": "op_costs kernel_costs host_op_costs",
     "model.annotation_calls": "annotation_calls",
-    "model.places": "program_places kernel_places",
+    "model.call_trees": "program_places kernel_places",
     "model.source_lines": "source_lines",
     "model.work": "model_work model_charges",
     "replay.graph": "step_graph",
@@ -107,7 +107,7 @@ _FACTS: Final = {
     "facts.devices.contention": "contention_signals",
     "facts.devices.device_copies": "copy_signals",
     "facts.devices.device_fill": "fill_signals compiled_percent",
-    "facts.devices.exchanges": ("communication_signals exchange_signals"),
+    "facts.devices.all_reduces": ("communication_signals exchange_signals"),
     "facts.devices.kernel_limits": "op_roofs measured_work",
     "facts.devices.kernel_precision": (
         "narrow_kernels precision_signals checking_kernels finite_checks"
@@ -119,7 +119,7 @@ _FACTS: Final = {
     "facts.devices.set_up": "set_up_signals",
     "facts.devices.small_work": "small_kernels small_ops",
     "facts.hosts.batch_fetches": "host_fetches input_signals",
-    "facts.hosts.batch_makers": (
+    "facts.hosts.batch_production": (
         "python_elements loader_calls made_elsewhere has_own_threads "
         "made_in_own_threads"
     ),
@@ -127,7 +127,7 @@ _FACTS: Final = {
     "facts.hosts.compilations": "compile_signals",
     "facts.hosts.eager_ops": "host_eager_ops eager_signals",
     "facts.hosts.function_runs": "function_runs",
-    "facts.hosts.function_ways": "function_ways rare_functions",
+    "facts.hosts.function_divisions": "function_ways rare_functions",
     "facts.hosts.own_lines": "enclosing_functions",
     "facts.hosts.pipeline_stages": (
         "pipeline_signals host_pipelines service_signals slowest_stage"
