@@ -365,8 +365,7 @@ def _is_minor(
     """Return whether a finding gains too little to change what bounds the step.
 
     The step is bound by its device or, in a program without a framework, by functions
-    that no other finding covers. A doubt about the recording that hides no time is
-    minor too.
+    no other finding covers. A doubt about the recording that hides no time is minor.
     """
     if finding.stage == 0 and finding.share_percent is None:
         return finding.severity != "critical"

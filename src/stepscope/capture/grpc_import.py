@@ -14,8 +14,7 @@ _FORKS: Final = "GRPC_ENABLE_FORK_SUPPORT"
 #: each child that a program with a server forks, such as PyTorch's DataLoader workers.
 #:
 #: gRPC's fork handling is off. By default it lets a forked child continue to use gRPC.
-#: But while the parent was being recorded, one child in 25 died of SIGSEGV, and some
-#: children hung.
+#: But when the parent was recorded, one child in 25 died of SIGSEGV, and some hung.
 _SETTINGS: Final = {"GRPC_VERBOSITY": "ERROR", _FORKS: "0"}
 #: Values that gRPC reads as "fork handling off".
 _OFF: Final = frozenset({"0", "f", "false", "n", "no"})

@@ -123,8 +123,7 @@ def _worker_stem(file: Path) -> str:
 def _newest_first_recordings(files: Iterable[Path]) -> list[list[Path]]:
     """Return the recordings of a directory, newest first.
 
-    A recording has at most one file per worker. Files without a time in their names
-    belong to the newest recording.
+    A recording has one file per worker at most. Files without a time are of the newest.
     """
     of_worker: dict[str, list[Path]] = {}
     for file in files:

@@ -214,8 +214,7 @@ def charged_rows(
 
     Args:
         device: What the device did; None for a host without a recorded device.
-        missing: Owners of unknown time: their columns are null, their time is
-            unexplained.
+        missing: Owners of unknown time: null columns, unexplained time.
     """
     left = ends - starts
     times: dict[str, Int64s] = {}

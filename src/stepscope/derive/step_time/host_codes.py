@@ -211,8 +211,7 @@ class HostEvents(Frozen, frozen=True):
         # With a device, its other runtime calls prepare the next launch.
         if not launching.no_device:
             of_class[HostClass.API] = HostCode.LAUNCH
-        # Without a device the program runs on the host, so dispatching ops is also work
-        # of the program.
+        # Without a device the program runs on the host, so dispatching ops is work too.
         of_class[HostClass.DISPATCH] = (
             HostCode.HOST_COMPUTE if launching.no_device else HostCode.DISPATCH
         )

@@ -107,8 +107,7 @@ class Measured(Frozen, frozen=True):
 def candidate_objection(measured: Measured) -> str:
     """Return the reason for rejecting a candidate; empty without a reason."""
     if measured.source == "period" and measured.period.repeats <= 1:
-        # A launch proves that a program ran again. A single repeating kernel may be
-        # anything.
+        # A launch proves that a program ran again. A kernel alone may be anything.
         return "a single repeating symbol is not a step"
     if measured.layers:
         return measured.layers

@@ -90,8 +90,7 @@ _MAX_DEVICES: Final = 2**16
 def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
     """Return the distinct rows of integer columns, and the distinct row of each row.
 
-    The values of most columns have a small range, so a few multiplications combine
-    several columns into one key.
+    Most columns have a small range, so multiplications combine several into one key.
     """
     key, width = np.zeros(frame.height, np.int64), 1
     for column in frame.get_columns():
