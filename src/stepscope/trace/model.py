@@ -22,8 +22,8 @@ class TraceData:
     """Tables of one host's profile.
 
     A reader passes one builder per table. A builder runs once, on the first access to
-    its table, and its result does not depend on which builders ran before. A table that
-    the capture cannot have is an `Unavailable`.
+    its table, and its result does not depend on which builders ran before. If the
+    capture cannot contain a table, its builder returns an `Unavailable`.
 
     Attributes:
         host: Name of the host, unique in its profile.
@@ -43,7 +43,8 @@ class TraceData:
         data: np.ndarray,
         recorder: str | None = None,
     ) -> None:
-        # Readers need not name the tables that only come from a separate file.
+        # Readers need not pass builders of tables that only a separate file can
+        # provide.
         file_builders = {name: _constant_builder(why) for name, why in SEPARATE.items()}
         builders = file_builders | dict(builders)
         unknown = set(builders) ^ set(TABLES)
@@ -73,7 +74,7 @@ class TraceData:
     def text(self, place: int, length: int) -> str:
         """Return the text at a place in the file, with invalid UTF-8 replaced.
 
-        A text longer than the limit of names is cut.
+        A text longer than the maximum length of names is cut.
         """
         content = bytes(self.data[place : place + length])
         return shorten_text(content.decode("utf-8", "replace"))

@@ -9,7 +9,8 @@ import polars as pl
 
 from stepscope.trace.tables import QUALITY
 
-#: Kind of the note that a listed device left no record, so its use is in doubt.
+#: Kind of the note that a device is listed but left no record, so that it is not known
+#: whether the program used the device.
 DEVICE_IN_DOUBT: Final = "device_in_doubt"
 #: Kind of the note that the program called a device that left no other record.
 DEVICE_CALLED: Final = "device_called"
@@ -20,7 +21,7 @@ _SEVERITIES: Final = QUALITY.categories("severity").categories
 
 
 class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the table `quality`; its columns define the fields."""
+    """One row of the table `quality`, with the columns of the table as fields."""
 
     kind: str
     severity: str

@@ -49,7 +49,7 @@ class Column(Frozen, frozen=True, eq=True):
 
 
 class TableSchema(Frozen, frozen=True, eq=True):
-    """A table: its name, the meaning of a row, the order of rows, and its columns."""
+    """A table's declaration: name, meaning of a row, order of the rows, and columns."""
 
     name: str
     row: str
@@ -69,7 +69,7 @@ class TableSchema(Frozen, frozen=True, eq=True):
         return [pl.col(column.name).cast(column.dtype) for column in self.columns]
 
     def categories(self, column: str) -> pl.Enum:
-        """Return the enum type of a column that has one of a few names."""
+        """Return the enum type of a column whose values are a few fixed names."""
         dtype = self.dtypes()[column]
         if not isinstance(dtype, pl.Enum):
             raise TypeError(f"{self.name}.{column} is {dtype}, not an Enum")
@@ -127,9 +127,9 @@ def read_rows(text: str) -> Iterator[list[str]]:
 
 
 def read_reasons(path: Path) -> dict[str, Unavailable]:
-    """Return the reasons that a file declares, by key.
+    """Return the reasons for missing data that a file declares, by key.
 
-    A row of the file has the key, the code, the reason, and the remedy or its id.
+    Each row of the file has the key, the code, the reason, and the remedy or its id.
     """
     return {
         key: Unavailable(

@@ -30,7 +30,8 @@ ENVIRONMENT: Final = TABLES["environment"]
 QUALITY: Final = TABLES["quality"]
 
 TRACK_KINDS: Final = TRACKS.categories("kind")
-#: Kinds of derived tracks, which repeat time of other tracks: never add it to totals.
+#: Kinds of derived tracks. They repeat the time of other tracks: never add it to
+#: totals.
 DERIVED_LINES: Final = TRACKS.categories("derived")
 #: Kinds of device activity. During `transfer_wait` the device computes nothing; it
 #: waits for a transfer that began earlier.
@@ -50,9 +51,10 @@ NOT_MEASURED: Final = Unavailable(
     remedy="Measure the kernels with `ncu --set full --csv --page raw`, and give the "
     "table with the recording: `--kernels FILE`.",
 )
-#: Tables that come from a separate file, with the reason why they are missing without
-#: it. No recording has them, so readers of recordings leave them out. Nsight Compute
-#: runs kernels repeatedly, one at a time, so their times belong to no timeline.
+#: Tables that only a separate file provides, with the reason why they are missing
+#: without the file. No recording has them, so readers of recordings leave them out.
+#: Nsight Compute runs kernels repeatedly, one at a time, so the times that it measures
+#: do not belong to any timeline.
 SEPARATE: Final = {
     schema.name: NOT_MEASURED
     for schema in (KERNEL_METRICS, KERNEL_METRIC_VALUES, KERNEL_RULE_RESULTS)

@@ -1,4 +1,4 @@
-"""Links from events to ops, by id or by nesting, and texts of operand shapes."""
+"""Links from events to ops, by id or by nesting, and texts that list operand shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
 
 #: Framework events that record the arguments of an op. They have the category of ops
-#: but do no work: events inside them belong to the op around them.
+#: but do no work: events inside them belong to the op that encloses both.
 BOOKKEEPING: Final = frozenset({"record_param_comms"})
 _STACK: Final = 2
 
@@ -71,7 +71,7 @@ def last_with_id(ids: Int64s, wanted: Int64s) -> Int64s:
 def innermost_around(
     start: Int64s, dur: Int64s, *, track: Int32s, is_op: Bools
 ) -> Int32s:
-    """Return for each event the position of the innermost op around it, or -1.
+    """Return for each event the position of the innermost op that encloses it, or -1.
 
     Args:
         start: Start of each event, by track, then start ascending, then longest first.
@@ -80,14 +80,14 @@ def innermost_around(
         is_op: Whether each event is an op.
     """
     above = _parent_events(start, dur, track)
-    # An event around another need not be an op. Each round doubles the levels searched.
+    # The enclosing event may not be an op. Each round doubles the levels searched.
     while len(passed := np.flatnonzero((above >= 0) & ~is_op[above])):
         above[passed] = above[above[passed]]
     return above
 
 
 def _parent_events(start: Int64s, dur: Int64s, track: Int32s) -> Int32s:
-    """Return for each event the event directly around it on its track, or -1."""
+    """Return for each event the event that directly encloses it on its track, or -1."""
     parent = np.empty(len(start), np.int32)
     if not len(start):
         return parent

@@ -1,7 +1,7 @@
-"""Lines with samples of a thread, written next to the thread's own line.
+"""Lines with stack samples of a thread, written next to the thread's own line.
 
-A sample lasts until the next sample that found another stack, so its end does not fit
-into the exact events of the thread. Samples are therefore on separate lines.
+A sample lasts until the next sample with another stack, so its end is not exact like
+the ends of the thread's events. Samples are therefore on separate lines.
 
 Definition: docs/formats/xplane.md#samples-of-functions.
 """
@@ -18,16 +18,17 @@ from stepscope.patterns import Pattern
 #: Added to the thread id to get the id of a samples line. Thread ids are smaller, and
 #: the sum still fits into 32 bits for viewers that cut ids.
 SAMPLES_BASE: Final = 2**30
-#: Also added for a line with the times in which a thread wanted a core.
+#: Also added for a line with the times in which a thread was on a core or needed one.
 CORE_TIME_BASE: Final = 2**29
 #: Also added for a line with the source lines of a thread's functions.
 _LINES_BASE: Final = 2**28
 #: Also added for worker processes. The id of their first thread is their process id;
 #: this distinguishes them from threads of the program with an equal name.
 _WORKERS_BASE: Final = 2**27
-#: Content of a line: functions of a thread that drives steps; functions of another
-#: thread of the program; source lines in the functions of a thread; when a thread
-#: wanted a core; functions of a worker process's first thread, and their source lines.
+#: Content of a line, in this order: functions of a thread that drives steps; functions
+#: of another thread of the program; source lines in the functions of a thread; times in
+#: which a thread needed a core; functions of a worker process's first thread, and their
+#: source lines.
 SamplesKind = Literal[
     "functions",
     "functions_beside",
@@ -37,8 +38,8 @@ SamplesKind = Literal[
     "source_lines_of_worker",
 ]
 #: Beginning of a line's name for each kind; a beginning that contains another one is
-#: listed first. A reader without support for worker processes treats their lines as
-#: threads in parallel with the steps; neither has a share of step time.
+#: listed first. Readers that do not support worker processes treat their lines as
+#: threads in parallel with the steps; neither kind of line has a share of step time.
 _BEGINNINGS: Final[dict[SamplesKind, str]] = {
     "functions_of_worker": "samples beside the steps of worker process",
     "source_lines_of_worker": "source lines of worker process",
@@ -66,9 +67,9 @@ _NAMES: Final = {
 FILE_PATH: Final = "file_path"
 #: Stat of a source line's event: line number in the file.
 LINE: Final = "source_line"
-#: Events of core time: the range of several readings, and inside this range the times
-#: in which the thread was on a core or ready to run while all cores were in use, and
-#: the times in which it was in a system call that does not wait for a thread.
+#: Names of core time events: the range of several readings, and inside this range the
+#: times in which the thread was on a core or ready to run while all cores were in use,
+#: and the times in a system call that does not wait for another thread.
 READ: Final = "core time was read"
 AWAKE: Final = "on a core or ready for one"
 SYSTEM: Final = "waits for the system"

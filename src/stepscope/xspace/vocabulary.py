@@ -1,6 +1,6 @@
 """Names that stepscope writes into the profile message and reads back.
 
-An annotation of stepscope passes through a profiler that keeps only names: PyTorch
+An annotation of stepscope may pass through a profiler that records only names: PyTorch
 records just the name of a range, and its export replaces most characters by "unknown".
 So name and values are encoded as letters and digits, and readers decode them before
 anyone sees the encoded form.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Beginning of the names of forwarded annotations; encoded name and values follow.
 _PREFIX: Final = "stepscope."
 _NAME_AND_VALUES: Final = msgspec.json.Decoder(tuple[str, Raw])
-#: What a counter counts: members of a container or nodes of a graph; bytes of the
+#: Unit of a counter: members of a container or nodes of a graph ("items"); bytes of the
 #: arrays in them; graphs of gradients.
 KeptKind = Literal["items", "bytes", "graphs"]
 KEPT_KINDS: Final[tuple[KeptKind, ...]] = ("items", "bytes", "graphs")
@@ -45,10 +45,10 @@ ANNOTATION_CATEGORY: Final = "user_annotation"
 HOST_PLANE: Final = "/host:CPU"
 #: Plane that records when and how the profile was made; all producers use this name.
 ENVIRONMENT_PLANE: Final = "Task Environment"
-#: Plane of annotations that a framework also recorded. A finished profile has them only
-#: on the plane of the threads; an interrupted recording has them only on this plane.
+#: Plane of annotations that a framework also recorded. A finished profile has these
+#: annotations only on the plane of the threads, an interrupted recording only here.
 FORWARDED_PLANE: Final = "/host:stepscope-forwarded"
-#: Stat of a device's plane: the program's number of the device, if not the tracer's.
+#: Stat of a device's plane: the program's device number, if the tracer's differs.
 PROGRAM_ORDINAL: Final = "stepscope_program_ordinal"
 #: Plane that describes the model: each event type on it is a variable.
 MODEL_PLANE: Final = "/host:stepscope-model"
@@ -56,7 +56,7 @@ MODEL_PLANE: Final = "/host:stepscope-model"
 CLOCK_PLANE: Final = "/host:stepscope-clock"
 #: Plane in which `stepscope run` records that the program ended before its first step.
 END_PLANE: Final = "/host:stepscope-end"
-#: Stat of how the program ended: an exception or an exit status.
+#: Stat that records how the program ended: with an exception or an exit status.
 END_STAT: Final = "ended_with"
 
 
@@ -152,7 +152,7 @@ class Unsampled(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """The end of the warning, by which readers recognise it."""
+        """The code at the end of the warning, by which readers recognise the reason."""
         return f"[workers.{self.code}]"
 
     @property
@@ -202,7 +202,7 @@ UNSAMPLED: Final = {
 
 
 def unseen_reason(warning: str) -> Unsampled | None:
-    """Return the reason in a warning of a file; None for any other warning."""
+    """Return the reason that a file's warning contains; None for any other warning."""
     return next(
         (kind for kind in UNSAMPLED.values() if warning.endswith(kind.mark)), None
     )
@@ -218,7 +218,7 @@ class ClockStat:
 
 
 class ParameterStat:
-    """Stats of each variable on the model plane."""
+    """Stats that describe each variable on the model plane."""
 
     SCOPE: Final = "scope"
     #: List of sizes as JSON; `[]` for a scalar.
@@ -245,7 +245,7 @@ class EnvironmentStat:
     PROCESS: Final = "process_id"
     #: Number of cores that the process may use.
     CORES: Final = "stepscope_usable_cores"
-    #: Time in ns since 1970 after which events are missing: too many to store.
+    #: Time in ns since 1970 after which events are missing because there were too many.
     COMPLETE_UNTIL: Final = "stepscope_complete_until"
     #: CUDA version of the program, as CUDA encodes versions; left out if unknown.
     CUDA_RUNTIME: Final = "cuda_runtime_version"

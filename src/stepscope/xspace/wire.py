@@ -1,8 +1,9 @@
 """Fields of small serialized protobuf messages, with every length checked.
 
-As in the compiled functions (`_core/_fields.py`), a message is malformed if it has a
-number of more than ten bytes, a length beyond the message, a field number of 0 or more
-than 29 bits, a group or an undefined wire type. Bits beyond the 64th are dropped.
+The compiled functions (`_core/_fields.py`) use the same rules. A message is malformed
+if it has a number of more than ten bytes, a length beyond the message, a field number
+of 0 or more than 29 bits, a group or an undefined wire type. Bits beyond the 64th are
+dropped.
 """
 
 from __future__ import annotations

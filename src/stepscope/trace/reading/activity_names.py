@@ -1,7 +1,7 @@
 """Rules, shared by all readers, that derive the kind of a device event from its name.
 
-The rules are data. They are tried in order on the name in lower case without blanks, so
-that one spelling matches `MemcpyH2D`, `MEMCPYHtoD` and `Memcpy HtoD`.
+The rules are tables of beginnings, tried in order on the name in lower case without
+blanks, so that one entry matches `MemcpyH2D`, `MEMCPYHtoD` and `Memcpy HtoD`.
 
 Definition: docs/definitions/device-work.md#kinds-of-device-work.
 """
@@ -30,7 +30,7 @@ _BEGINNINGS: Final = (
     ("memcpyhtoh", NOT_ACTIVITY),
     ("memcpy", SOME_COPY),
     ("memset", "memset"),
-    # Of unified memory only page migrations move bytes, not faults or throttling.
+    # Among unified memory events only page migrations move bytes.
     ("um_bytes_transfer_htod", "h2d"),
     ("um_bytes_transfer_dtoh", "d2h"),
     ("um_bytes_transfer_dtod", "p2p_copy"),
@@ -46,8 +46,8 @@ _BEGINNINGS: Final = (
     ("nvtx:", NOT_ACTIVITY),
 )
 
-#: Copies and memsets recorded as kernels under these names: a driver runs them as
-#: kernels, or AMD's tracers list them among the kernels.
+#: Names of kernels that are copies and memsets: a driver runs these as kernels, or
+#: AMD's tracers list them among the kernels.
 _COPY_KERNELS: Final = (
     ("__amd_rocclr_copybuffer", "local_copy"),
     ("__amd_rocclr_copyimage", "local_copy"),
@@ -66,12 +66,12 @@ _COPY_KERNELS: Final = (
     ("hipmemset", "memset"),
 )
 
-#: Full names of events on a stream that are the tracer's own work.
+#: Full names of events on a stream that record the tracer's own overhead.
 _OVERHEAD: Final = frozenset(
     {"Overhead", "COMPILER", "BUFFER_FLUSH", "INSTRUMENTATION", "RESOURCE"}
 )
 
-#: Parts of kernel names; a name that contains one of them is a collective.
+#: A kernel whose name contains one of these parts is a collective.
 COLLECTIVE_NAME_PARTS: Final = (
     *("nccl", "rccl", "msccl", "nvshmem", "deep_ep"),
     *("multimem_all_", "multimem_one_shot", "multimem_reduce_scatter"),
@@ -87,7 +87,7 @@ COLLECTIVE_CATEGORIES: Final = frozenset(
     }
 )
 
-#: Beginnings of the types of collective ops.
+#: Beginnings of the op types of collectives.
 COLLECTIVE_OP_TYPES: Final = (
     *("NcclAllReduce", "NcclReduce", "NcclBroadcast", "CollectiveReduce"),
     *("CollectiveGather", "CollectiveBcast", "CollectiveAllToAll"),
@@ -98,14 +98,14 @@ _DEVICE_MEMORY: Final = frozenset(
     {"device", "array", "device_static", "managed", "managed_static"}
 )
 
-#: Kinds of words in a stream's name, which lists the work on the stream. The words of
-#: `_BEGINNINGS` also occur there.
+#: Word in a stream's name → kind of device activity on the stream. The name lists such
+#: words, and also words of `_BEGINNINGS`.
 _LINE_TYPES: Final = {"compute": "kernel", "kernel": "kernel", "cudagraph": "kernel"}
 _IDLE_LINE_TYPES: Final = frozenset({"overhead", "generic", "unifiedmemory"})
 
 
 def kind_of_name(name: str, *, launched: bool = False) -> str:
-    """Return the kind of activity of a name, `SOME_COPY` or `NOT_ACTIVITY`.
+    """Return the kind of activity that a name means, `SOME_COPY` or `NOT_ACTIVITY`.
 
     A name that matches no rule is a kernel. A copy between two devices may have the
     name of a local copy; then only its details distinguish them.
@@ -113,7 +113,7 @@ def kind_of_name(name: str, *, launched: bool = False) -> str:
     Args:
         name: Name as recorded.
         launched: Whether the event has launch details. If so, it is a kernel regardless
-            of its name, or a driver's copy by kernel.
+            of its name, or a copy that a driver runs as a kernel.
     """
     compact = name[:64].replace(" ", "").lower()
     for start, kind in _COPY_KERNELS if launched else (*_COPY_KERNELS, *_BEGINNINGS):
@@ -128,10 +128,11 @@ def kind_of_name(name: str, *, launched: bool = False) -> str:
 
 
 def copy_kind(source: str | None, destination: str | None) -> str | None:
-    """Return the kind of a copy from the kinds of memory on both sides.
+    """Return the kind of a copy, given the kinds of its source and destination memory.
 
     Returns:
-        A kind of activity, `NOT_ACTIVITY` within the host, None if a side is unknown.
+        A kind of activity; `NOT_ACTIVITY` for a copy within the host; None if a memory
+        kind is unknown.
     """
     sides = [_memory_side(source), _memory_side(destination)]
     return {
@@ -143,7 +144,7 @@ def copy_kind(source: str | None, destination: str | None) -> str | None:
 
 
 def kind_of_line_type(word: str) -> str | None:
-    """Return the kind of activity of a word in a stream's list; None if unknown."""
+    """Return the activity kind of a word in a stream's name; None if unknown."""
     compact = word.strip().lower()
     if compact in _IDLE_LINE_TYPES:
         return NOT_ACTIVITY
@@ -162,12 +163,12 @@ def is_collective_category(category: str) -> bool:
 
 
 def kind_of_wait(instruction: str) -> str | None:
-    """Return the kind of an HLO category or instruction that waits for earlier work.
+    """Return the activity kind of an HLO category or instruction that waits for work.
 
     `copy-start` begins a transfer and continues; `copy-done.3` waits for its end.
 
     Returns:
-        None for an instruction that does work itself.
+        None for an instruction that does not wait for earlier work.
     """
     opcode = instruction.rstrip("0123456789.")
     if not opcode.endswith("-done"):

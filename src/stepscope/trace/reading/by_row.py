@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item", bound=np.generic)
 
-#: Bytes of a value → type as which the value is copied.
+#: Bytes of a value → NumPy type used to copy the value.
 _BY_WIDTH: Final = {1: np.uint8, 4: np.int32, 8: np.int64}
 
 
 def values_by_row(
     values: NDArray[_Item], rows: NDArray[np.integer], none: float | None = None
 ) -> NDArray[_Item]:
-    """Return the value of each row.
+    """Return the value at each row number.
 
     Args:
         values: Values of 1, 4 or 8 bytes each.

@@ -1,7 +1,7 @@
 """Names of the element types that the column `allocations.dtype` stores as numbers.
 
-The numbers are those of the enumeration `DataType` in the protobuf file `types.proto`.
-The names are those of the enumeration in lower case, as recorded results spell them.
+The numbers are those of the enumeration `DataType` in TensorFlow's `types.proto`. The
+names are those of the enumeration in lower case, as in recorded results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DATA_TYPES: Final = dict(
         start=1,
     )
 )
-#: Number of a reference to a type minus the number of the type.
+#: Added to the number of a type to get the number of a reference to this type.
 _REFERENCE: Final = 100
 
 

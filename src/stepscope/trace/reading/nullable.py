@@ -1,7 +1,7 @@
 """Conversion between arrays with missing values and series with nulls.
 
-Most columns have no nulls or only nulls, which the null count shows without a polars
-expression. An expression takes at least 40 us, however short the column is.
+Most columns have either no nulls or only nulls. The null count shows both cases without
+a polars expression, which takes at least 40 us however short the column is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools
 
-#: Number of values below which a polars expression takes 50 us more than it saves.
+#: For fewer values than this, a polars expression takes 50 us more than it saves.
 _MIN_VALUES: Final = 20_000
 
 

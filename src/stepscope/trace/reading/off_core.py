@@ -1,10 +1,10 @@
-"""Names of intervals in which a thread had no core, on a line next to the thread."""
+"""Names of intervals in which a thread had no core, on a track next to the thread's."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Beginning of all names of these intervals, and of no other names.
+#: Beginning of the names of all these intervals; no other name begins with it.
 OFF_CORE: Final = "off the core: "
 
 
@@ -14,10 +14,10 @@ def name_of_wait(call: str) -> str:
 
 
 def core_runs(thread: str | None) -> str:
-    """Name an interval in which a thread, or another program (None), has the core."""
+    """Name an interval in which the core runs a thread, or another program (None)."""
     return f"{OFF_CORE}the core runs {thread or 'another program'}"
 
 
 def core_free() -> str:
-    """Name an interval in which no recorded thread takes the core."""
+    """Name an interval in which no recorded thread runs on the core."""
     return f"{OFF_CORE}no recorded thread took the core"

@@ -1,4 +1,4 @@
-"""Length limits of the texts of a profile, which every table and answer repeats.
+"""Maximum lengths of a profile's texts, because every table and answer repeats them.
 
 The longest name in a real profile has some thousand characters; all names of a profile
 together have some hundred thousand.
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 #: Maximum number of characters of one text.
 MAX_CHARS: Final = 2**14
-#: Maximum number of characters of all texts together; beyond this limit each further
+#: Maximum number of characters of all texts together; when it is reached, each further
 #: text is cut to `_CUT_LENGTH` characters.
 _MAX_TOTAL: Final = 2**26
 _CUT_LENGTH: Final = 2**8
 
 
 def shorten_text(text: str, longest: int = MAX_CHARS) -> str:
-    """Return a text; if it is too long, its beginning and its length."""
+    """Return a text unchanged, or its beginning and its length if it is too long."""
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… ({len(text):,} characters)"
@@ -50,7 +50,7 @@ class Shortening:
         return [text if len(text) <= _CUT_LENGTH else self.text(text) for text in texts]
 
     def notes(self) -> Iterator[QualityNote]:
-        """Yield a note with the number of cut texts, if any."""
+        """Yield a note that states how many texts were cut, if any."""
         if self._count:
             yield QualityNote(
                 kind="long_names",

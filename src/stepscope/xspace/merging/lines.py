@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from stepscope.xspace.merging.names import IdMap
     from stepscope.xspace.reading.messages import Fields
 
-#: Start of a line in ns above which it counts from 1970, not from the start of the
-#: recording, which would then last three years (docs/formats/xplane.md#time).
+#: If the start of a line in ns exceeds this value, it counts from 1970. If it counted
+#: from the start of the recording, the recording would last three years.
 _EPOCH_NS: Final = 10**17
 
 
@@ -36,18 +36,19 @@ class Head(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Rule by which the times of lines are moved.
+    """Offsets that convert the times of lines to times of the merged recording.
 
     Attributes:
         shift_ns: Added to times that count from the start of the recording.
-        start_ns: Start of the merged recording since 1970; subtracted from such times.
+        start_ns: Start of the merged recording since 1970; subtracted from times that
+            count from 1970.
     """
 
     shift_ns: int
     start_ns: int
 
     def moved(self, timestamp_ns: int) -> int:
-        """Return a time relative to the start of the merged recording."""
+        """Convert a line's time to a time since the start of the merged recording."""
         if timestamp_ns > _EPOCH_NS:
             return timestamp_ns - self.start_ns
         return timestamp_ns + self.shift_ns
@@ -55,11 +56,11 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """A line of one plane, with its events as places in the plane's bytes.
+    """A line of one plane; its events are byte ranges of the plane.
 
     Attributes:
         head: Fields of the line, with its time moved.
-        begin: Start of the body of each event of the line, int64.
+        begin: Offset of the body of each event of the line, int64.
         end: End of the body of each event of the line, int64.
     """
 
@@ -72,7 +73,8 @@ def read_heads(data: UInt8s, begin: Int64s, end: Int64s) -> list[Head]:
     """Return the fields that the lines [begin, end) have before their first event."""
     heads = []
     for start, last in zip(begin.tolist(), end.tolist(), strict=True):
-        # Writers put id, name and time first, so a few bytes are enough.
+        # Writers put id, name and time first, so the first 256 bytes are usually
+        # enough.
         size = 256
         while True:
             stop = min(start + size, last)
@@ -136,13 +138,13 @@ def join_line_bodies(
     ids: tuple[IdMap, IdMap],
     missing: tuple[int, int],
 ) -> bytes:
-    """Return the body of a line with the events of several lines, in order.
+    """Return the body of a line with the events of several lines, sorted.
 
     Args:
         head: Fields of the line.
         events: Event fields of each line, with the ids of the merged plane.
         ids: Identity maps of the merged ids of types and of stats.
-        missing: Ids of types and of stats without a name.
+        missing: Ids for types and for stats without a name.
     """
     together = b"".join(events)
     if len(events) > 1:

@@ -1,10 +1,11 @@
-"""Merging of several profile messages into one that has one plane of each name.
+"""Merging of several profile messages into one in which no two planes share a name.
 
-Concatenated messages are one message to protobuf, but then several planes share a name,
-and viewers show only the first of them. `merge_messages` moves the lines of these
+To protobuf, concatenated messages are one message, but then several planes share a
+name, and viewers show only the first of them. `merge_messages` moves the lines of these
 planes into the first one. Equal entries of the two metadata maps become one entry, and
-the others get free ids. Events are written again with the new ids (`_core.rebase`) and
-otherwise not decoded. Lines of equal id are one thread or stream; the first names it.
+the other entries get free ids. The ids in the events are rewritten (`_core.rebase`);
+nothing else of the events is decoded. Lines of equal id are one thread or stream, which
+keeps the name of its first line.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s, UInt8s
     from stepscope.xspace.reading.messages import Fields
 
-#: First new id. Producers number names from 1 or by 64-bit hashes; higher ids are free.
+#: First id given to merged names. Producers number names from 1 or use 64-bit hashes.
 _BEYOND_IDS: Final = 2**34
 
 
@@ -94,18 +95,18 @@ def merge_messages(
     """Merge messages into one.
 
     Args:
-        parts: Messages; for lines of equal id the name in the first part counts.
-        start_ns: Begin of the merged recording since 1970. Lines that count from 1970
-            are changed to count from this time.
+        parts: Messages; lines of equal id get the name that the first part gives them.
+        start_ns: Begin of the merged recording since 1970. Line times that count from
+            1970 are changed to count from this time.
         without: Names of planes that are left out.
-        renamed: Name of a plane → name of the plane that it becomes part of.
-        join_lines: Lines of equal id and time become one line with sorted events, also
-            in the first part.
-        keep_first: The first plane of a name keeps its ids, and the bytes of its lines
-            that are not joined; otherwise its names are numbered again, too.
+        renamed: Name of a plane → name of the plane into which it is merged.
+        join_lines: Whether lines of equal id and time become one line with sorted
+            events, also in the first part.
+        keep_first: Whether the first plane of each name keeps its ids, and the bytes of
+            its lines that are not joined; otherwise its names get new ids, too.
 
     Raises:
-        ValueError: A part breaks the wire format.
+        ValueError: A part violates the wire format.
     """
     groups: dict[str, list[_Plane]] = {}
     texts: list[bytes] = []
@@ -143,7 +144,7 @@ def merge_messages(
 
 
 def complete_length(data: bytes | memoryview | UInt8s) -> int:
-    """Return the length without a partial last field, as a killed writer leaves."""
+    """Return the length without the partial last field that a killed writer leaves."""
     array = np.frombuffer(data, np.uint8)
     if not len(array):
         return 0
@@ -175,7 +176,7 @@ class _Names:
         types: Names of event types.
         stats: Names of stats.
         maps: For each plane, the maps of its type and stat ids to merged ids.
-        missing: Ids of types and of stats without a name.
+        missing: Ids for types and for stats without a name.
     """
 
     types: Names
@@ -186,8 +187,8 @@ class _Names:
     @classmethod
     def of(cls, planes: Sequence[_Plane], *, keep_first: bool) -> _Names:
         """Add the names of all planes; the first plane may keep its ids."""
-        # A plane that keeps its bytes may use ids without a name. These ids must not
-        # get a name from another plane.
+        # A plane that keeps its bytes may use ids that have no name. Names of other
+        # planes must not get these ids.
         first_free = _BEYOND_IDS if keep_first else 1
         types, stats = Names(first_free=first_free), Names(first_free=first_free)
         keeps_ids = [keep_first and plane is planes[0] for plane in planes]
@@ -278,7 +279,7 @@ def _join_lines_of_planes(
     names: _Names,
     first: dict[int, Head],
 ) -> list[bytes]:
-    """Return the lines as fields; lines of equal id and time become one."""
+    """Return the lines as fields; merge lines of equal id and time into one line."""
     groups: dict[tuple[int, int], tuple[Head, list[bytes]]] = {}
     for plane, (type_ids, stat_ids), rows in zip(planes, maps, bounds, strict=True):
         move = Move(plane.shift_ns, start_ns)

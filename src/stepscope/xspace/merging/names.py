@@ -53,7 +53,7 @@ class IdMap:
 
 
 class Names:
-    """Metadata map to which the entries of one plane after the other are added."""
+    """Metadata map that collects the entries of several planes."""
 
     def __init__(self, *, first_free: int) -> None:
         """Create an empty map whose new ids are at least `first_free`."""
@@ -68,14 +68,14 @@ class Names:
         stat_ids: tuple[IdMap, int] | None = None,
         keep_ids: bool,
     ) -> IdMap:
-        """Add the entries of a plane.
+        """Add the entries of a plane; return the map from its ids to merged ids.
 
         Args:
-            entries: The last of several entries of one id counts.
+            entries: Entries; if several have the same id, the last one is used.
             stat_ids: For event types: the new ids of the stats inside the entries, and
                 the id for stats without a name.
-            keep_ids: Every entry keeps its id and its bytes; otherwise equal entries
-                are merged and the others get a free id.
+            keep_ids: Whether every entry keeps its id and its bytes; otherwise equal
+                entries are merged and the others get a free id.
         """
         latest = {entry.id % _WRAP: entry.body for entry in entries}
         if keep_ids:
@@ -97,7 +97,8 @@ class Names:
                     known = self._ids[body] = self.free_id()
                     self._bodies[known] = body
                 ids[key] = known
-        # Types that refer to other types come last, when those types have their ids.
+        # Types that refer to other types are added last, when the other types have
+        # their ids.
         for key, _ in later:
             ids[key] = self.free_id()
             self._bodies[ids[key]] = b""
@@ -145,7 +146,7 @@ def read_entries(data: UInt8s, begin: Int64s, end: Int64s) -> list[NameEntry]:
 
 
 def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
-    """Return a stat with new ids for its name and its reference value."""
+    """Return a stat with merged ids for its name and for the text it refers to."""
     out = []
     named = False
     for tag, raw, value in _read_fields(body):
@@ -182,7 +183,8 @@ def _rewrite_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
     out = []
     for tag, raw, value in _read_fields(body):
         if tag == _CHILD:
-            # An id without a name must not get a name of another plane.
+            # Drop a child id without a name: it could be the id of another plane's
+            # name.
             if value in type_ids:
                 out.append(encode_varint(tag) + encode_varint(type_ids[value]))
         elif tag == _CHILD | _SIZED:
@@ -200,7 +202,7 @@ def _rewrite_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
 def _read_fields(body: bytes) -> Iterator[tuple[int, bytes, int]]:
     """Yield tag, bytes with the tag, and number or length of every field.
 
-    A malformed field ends the message, as it does for a reader.
+    The message ends before the first malformed field, as it does for a decoder.
     """
     offset = 0
     while offset < len(body):

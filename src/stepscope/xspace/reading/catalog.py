@@ -1,8 +1,8 @@
-"""Names of the ids in events and stats, including ids whose names the file lost.
+"""Names for the ids in events and stats, including ids whose names the file lost.
 
 The metadata maps of the planes are usually small compared with the events, but a
-program traced with its Python functions has a hundred thousand names. So this module
-never loops over map entries in Python; only the distinct strings are Python objects.
+recording of Python functions has a hundred thousand names. So this module never loops
+over map entries in Python; only the distinct strings become Python objects.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.fill import Filled
     from stepscope.xspace.reading.messages import IdTable, Outline, Slices
 
-#: Maximum number of unknown ids with separate names; further ids of a file share one.
+#: Maximum number of unknown ids that get separate names; further unknown ids share one.
 _MAX_UNKNOWN_IDS: Final = 2**18
 
 
@@ -71,11 +71,11 @@ class StringTable:
 class Entries(Frozen, frozen=True, eq=True):
     """Entries of one kind of metadata map in all planes, by plane, in file order.
 
-    Of several entries of one plane with equal keys only the last one is kept.
+    If several entries of one plane have equal keys, only the last one is kept.
 
     Attributes:
         plane: Row of the plane, int32.
-        id: Key of the entry (it wins over a different id inside the value), int64.
+        id: Key of the entry (used even if the id inside the value differs), int64.
         name: Place of the name.
         display_name: Place of the display name.
         metadata: Place of the metadata bytes, a serialized message of the producer.
@@ -157,7 +157,7 @@ def read_texts(
     view = data.data
     starts = place[interned.firsts]
     ends = starts + length[interned.firsts]
-    # Different bytes may become the same text after invalid UTF-8 is replaced.
+    # Different byte strings may become the same text when invalid UTF-8 is replaced.
     handles = np.array(
         strings.handles(
             str(view[start:end], "utf-8", "replace")
@@ -185,12 +185,12 @@ class Catalog(Frozen, frozen=True, eq=True):
     """Names of one file.
 
     Attributes:
-        strings: All names; more are added when unknown ids occur.
+        strings: All names; unknown ids add further ones.
         plane_names: Handle of each plane's name.
         line_names: Handle of each line's name.
         line_display_names: Handle of each line's display name; 0 for none.
-        types: From event metadata ids to rows of `event_types`, one table per plane.
-        keys: From stat metadata ids to handles, one table per plane.
+        types: Tables from event metadata ids to rows of `event_types`, one per plane.
+        keys: Tables from stat metadata ids to handles, one per plane.
         event_types: Event types in the file.
         type_stats: Stats of the event types.
         broken: Places of malformed entries, which are left out.
@@ -288,7 +288,7 @@ def read_plane_stats(
 def _resolve_ids(
     stats: StatMessages, planes: Int32s, keys: list[IdTable], strings: StringTable
 ) -> tuple[Int32s, Int64s]:
-    """Return the handles of the names, and the values with handles as references."""
+    """Return the handles of the stats' names, and the values with references resolved."""
     key = np.empty(len(stats.id), np.int32)
     value = stats.value.copy()
     present, first = np.unique(planes, return_index=True)
@@ -314,14 +314,14 @@ def _unknown_keys(ids: Int64s, strings: StringTable) -> Int32s:
 
 
 def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
-    """Give a type or key to events and stats whose id has no entry.
+    """Add names for ids without an entry, and enter them into the events and stats.
 
     Each event id that its plane's map lacks becomes a row of the returned event types.
     """
     strings, known = catalog.strings, catalog.event_types
     keys = np.empty(0, np.int64)
     distinct: dict[int, Int64s] = {}
-    # One task at a time, because in a truncated file these may be all events.
+    # Process one task at a time: in a truncated file all events may lack an entry.
     for lost in filled.lost:
         keys = np.union1d(keys, lost.keys[:, 1])
         if len(lost.types):
@@ -337,7 +337,7 @@ def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
     added: list[tuple[int, Int64s]] = []
     first: dict[int, int] = {}
     for plane, ids in sorted(distinct.items()):
-        # All ids of a plane beyond the limit share the plane's last row.
+        # All ids of a plane beyond the maximum share the plane's last row.
         added.append((plane, ids[: max(free_rows, 1)]))
         first[plane] = base
         base += len(added[-1][1])

@@ -1,8 +1,9 @@
 """First pass: divide the lines into chunks, and count the events of each chunk.
 
-Lines are independent of each other, and so are the pieces of a line between its fields.
-Both passes therefore work on chunks, each with its own rows of the columns. A small
-line is one chunk, a huge one is split. The result does not depend on the split.
+Lines are independent of each other, and so are pieces of a line that are cut between
+two fields. Both passes therefore work on chunks, each with its own rows of the columns.
+A small line is one chunk, a huge line is split. The result does not depend on the
+split.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 #: Message size in bytes below which threads cost more than they gain.
 _MIN_BYTES_FOR_THREADS: Final = 2**20
-#: Limits of the bytes per task; smaller tasks cost more in calls than balance gains.
+#: Minimum and maximum bytes per task; for smaller tasks, calls cost more than better
+#: balanced threads save.
 _MIN_TASK_BYTES: Final = 2**18
 _MAX_TASK_BYTES: Final = 2**25
 _HEAD_COLUMNS: Final = 8
@@ -35,9 +37,10 @@ class Scanned(Frozen, frozen=True, eq=True):
     """Result of the first pass.
 
     Attributes:
-        head: Columns of `wire.scan_chunks` for each line, int64[lines, 8].
+        head: One row per line, with the columns of `wire.scan_chunks`, int64[lines, 8].
         line: Line of each chunk, ascending, int64.
-        rows: Columns of `wire.scan_chunks` for each chunk, int64[chunks, 6].
+        rows: One row per chunk, with the columns of `wire.scan_chunks`, int64[chunks,
+            6].
         step: Target size of a task, in bytes.
     """
 
@@ -79,7 +82,8 @@ def scan_lines(
     is_unsplit = np.ones(len(begin), bool)
     is_unsplit[huge] = False
     head[is_unsplit] = heads[is_unsplit[line]]
-    # Empty the chunks after a damaged place of a line, as if it were not split.
+    # Empty the chunks after the first malformed byte of a line, as if it were not
+    # split.
     for chunk in np.flatnonzero(rows[:, 5] >= 0).tolist():
         later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
         rows[later, 1] = rows[later, 0]
@@ -98,7 +102,7 @@ def _cut_huge_lines(
     step: int,
     pool: Executor | None,
 ) -> list[tuple[int, Int64s]]:
-    """Return for each huge line its row and the places where further chunks begin."""
+    """Return for each huge line its row and the offsets where further chunks begin."""
     stop = np.empty(len(begin), np.int64)
     cuts_of_lines: list[tuple[int, Int64s]] = []
 
@@ -116,13 +120,13 @@ def _cut_huge_lines(
 def divide_into_tasks(
     length: Int64s, plane: Int32s | Int64s, step: int
 ) -> list[tuple[int, int]]:
-    """Return ranges of chunks of one plane with about `step` bytes, largest first.
+    """Group chunks of a plane into tasks of about `step` bytes, largest task first.
 
-    With an empty `plane`, a range may span several planes.
+    With an empty `plane`, a task may span several planes.
     """
     if not len(length):
         return []
-    # An empty chunk still costs a little.
+    # Count 64 bytes more per chunk, because even an empty chunk costs time.
     ends = np.cumsum(length + 64)
     group = (ends - length - 64) // step
     border = group[1:] != group[:-1]

@@ -24,7 +24,7 @@ class Damage(Frozen, frozen=True, eq=True):
         offset: First byte that was not used.
         what: Description of what is cut off or malformed.
         lost_bytes: Number of bytes until reading continued; for a truncated file, until
-            the end that its own length fields state.
+            the end according to its own length fields.
     """
 
     offset: int
@@ -89,8 +89,10 @@ class Events(Frozen, frozen=True, eq=True):
     Attributes:
         type: Row of `event_types`, int32.
         offset_ps: Start relative to the line's timestamp, as recorded, int64.
-        dur_ps: Duration as recorded, int64; a negative one is an error of the file.
-        aggregated: Ascending rows of events with occurrences instead of a start, int64.
+        dur_ps: Duration as recorded, int64; a negative duration is an error of the
+            file.
+        aggregated: Ascending rows of events that have a number of occurrences instead
+            of a start, int64.
         occurrences: Number of occurrences of each row in `aggregated`, int64.
     """
 

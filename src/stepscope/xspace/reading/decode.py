@@ -1,15 +1,17 @@
 """Decoding of the bytes of a profile message into columns.
 
 The outline (planes, lines, metadata maps) is indexed first. Then the lines are read in
-two passes on all cores: one counts, so that columns get their exact size, one fills.
+two passes on all cores: the first counts, so that columns get their exact size, and the
+second fills the columns.
 
-Damage never stops the reading. A truncated file gives every whole event before the cut.
-A malformed line gives its events before the malformed place, and reading continues
-after the line. `XSpace.damage` lists what was lost.
+Damage never stops the reading. From a truncated file every whole event before the cut
+is read. From a malformed line the events before the malformed byte are read, and
+reading continues after the line. `XSpace.damage` lists what was lost.
 
 Memory in addition to the mapped file of N bytes: an event or stat takes at least two
-bytes in the file and 20 or 21 in columns; together with temporary arrays, at most 32 N.
-All other counts are limited (`read_outline`), to 1.5 GB. A real file takes about 3 N.
+bytes in the file and 20 or 21 in columns; with temporary arrays this is at most 32 N.
+All other data has maximum counts (`read_outline`) and takes at most 1.5 GB. A real file
+takes about 3 N.
 
 Definition: docs/formats/xplane.md#decoding.
 """
@@ -76,7 +78,7 @@ def decode_file(
     """
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=mapped)
     space = _decode_message(data, path, damage, threads=threads)
-    # From here on only a few texts are read from the bytes.
+    # From here on only a few texts are read from the file's bytes.
     forget_pages(data)
     return space
 
@@ -128,7 +130,7 @@ def _decode_message(
     plane_count = len(outline.planes.stop)
     bounds = np.searchsorted(outline.line_plane, np.arange(plane_count + 1)).tolist()
     stats = read_plane_stats(data, outline, catalog)
-    # Complete from here on: `name_lost` has added the names that the file lost.
+    # The list is complete now: `name_lost` has added the names that the file lost.
     strings = catalog.strings.texts()
     names = catalog.plane_names.tolist()
     ids = outline.planes.last(PlaneTag.ID).tolist()
@@ -203,7 +205,7 @@ def _check_row_counts(name: object, scanned: Scanned) -> None:
 
 
 def _check_readable(space: XSpace, name: object) -> None:
-    """Raise an error that explains the cause if the message has no content."""
+    """Raise an error that explains the cause if nothing of the message was readable."""
     if space.damage and is_text_damaged(space.data):
         raise BadInput.at(
             name,

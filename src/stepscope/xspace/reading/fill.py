@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Lost(Frozen, frozen=True, eq=True):
-    """Ids in the chunks of one plane that the plane's maps lack.
+    """Ids in the chunks of one plane that the plane's metadata maps lack.
 
     Attributes:
-        plane: The plane.
-        types: Row and id of each event without an entry, int64[n, 2].
+        plane: Row of the plane.
+        types: Row and id of each event whose id has no entry, int64[n, 2].
         keys: Row and id of each stat whose name has no entry, int64[n, 2].
     """
 
@@ -37,11 +37,11 @@ class Filled(Frozen, frozen=True, eq=True):
     """Result of the second pass.
 
     Attributes:
-        events: Events; type -1 is an id without an entry.
-        stats: Stats; key -1 is an id without an entry.
+        events: Events; type -1 if the id has no entry.
+        stats: Stats; key -1 if the id has no entry.
         event_bounds: First event row of each line, and one past the last, int64.
         stat_bounds: First stat row of each line, and one past the last, int64.
-        stop: For each line the place of its first malformed field, or -1.
+        stop: For each line the offset of its first malformed field, or -1.
         lost: Ids without an entry, in no particular order.
     """
 
@@ -62,9 +62,9 @@ def fill_lines(
     keys: list[IdTable],
     pool: Executor | None,
 ) -> Filled:
-    """Fill the columns; `planes` is the plane of each line, with one table per plane.
+    """Fill the columns; `planes` is each line's plane, and each plane has one id table.
 
-    Each thread writes to separate rows, so nothing is locked.
+    Each thread writes to separate rows, so no locks are needed.
     """
     columns = _Columns(scanned)
     plane_of_chunk = planes[scanned.line]
@@ -116,7 +116,7 @@ class _Columns:
         counts = unknown.sum(axis=0)
         if not counts.any():
             return None
-        # Fill again, because now the number of unknown ids is known.
+        # Fill again: now arrays of the right size for the unknown ids can be allocated.
         lost_types, lost_keys = (np.zeros((count, 2), np.int64) for count in counts)
         unknown[:] = np.cumsum(unknown, axis=0) - unknown
         rows[:, 2:8:2] = self.begins[slice(*task)]
@@ -153,13 +153,13 @@ class _Columns:
             raise ValueError("a chunk is outside the data or its columns")
 
     def finish_columns(self, lost: list[Lost], *, lines: int) -> Filled:
-        """Remove the rows that damaged chunks left empty, and bound the lines."""
+        """Remove the rows that damaged chunks left empty, and find each line's rows."""
         line = self.scanned.line
         ends = self.rows[:, 2:8:2].copy()
         scan_stop = self.scanned.rows[:, 5]
         stop = np.where(self.rows[:, 10] >= 0, self.rows[:, 10], scan_stop)
         for chunk in np.flatnonzero(stop >= 0).tolist():
-            # Fields after a damaged place are not read, as if the line were not split.
+            # Fields after a malformed one are not read, as if the line were not split.
             later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
             ends[later] = self.begins[later]
             stop[later] = -1

@@ -1,4 +1,4 @@
-"""Input that a person names: a directory or a regular file, never a pipe."""
+"""Opening of an input path that a person gives: a directory or a regular file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepscope.rundir import PROFILE_WANTED
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-#: Kinds of paths that are refused, with the words for them.
+#: Kinds of paths that are refused, with their names in error messages.
 _NO_FILES: Final = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a pipe"),

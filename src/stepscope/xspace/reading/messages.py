@@ -1,6 +1,6 @@
-"""Messages that are few compared with the events: indexed by a kernel, then by NumPy.
+"""Decoding of messages that are few compared with the events.
 
-`read_outline` reads two levels of a profile: planes, and the places of their lines.
+`read_outline` reads two levels of a profile: planes, and byte ranges of their lines.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
-#: Maximum counts in a file; a recording of a program on one host has fewer.
+#: Maximum counts in one file; a recording of one program on one host has fewer.
 _MAX_PLANES: Final = 2**16
 _MAX_LINES: Final = 2**18
 _MAX_PLANE_STATS: Final = 2**20
 _MAX_TEXTS: Final = 2**16
 _MAX_NAMES: Final = 2**22
-#: Maximum number of damaged places that are listed one by one.
+#: Maximum number of damaged byte ranges that are listed one by one.
 _MAX_LISTED_DAMAGE: Final = 32
 
 
 class Outline(Frozen, frozen=True, eq=True):
-    """Positions of planes and lines; truncated ones end at the end of the file.
+    """Byte ranges of planes and lines; truncated ones end at the end of the file.
 
     Attributes:
         space: Fields of the message itself.
@@ -41,9 +41,10 @@ class Outline(Frozen, frozen=True, eq=True):
         line_plane: Plane of each line, int32.
         line_begin: First byte of the line's message, int64.
         line_end: One past the last byte of the line in the file, int64.
-        line_claim: Stated end of the line (of a plane that the line exceeds), int64.
-        plane_claim: Stated end of each plane, int64.
-        line_leaves: Whether the stated end of a line exceeds its plane, bool.
+        line_claim: End of the line according to its length field, int64; if that is
+            beyond the plane, `plane_claim`.
+        plane_claim: End of each plane according to its length field, int64.
+        line_leaves: Whether a line's length field exceeds its plane, bool.
     """
 
     space: Fields
@@ -99,9 +100,9 @@ def list_damage(
     plane_names: Sequence[str],
     line_names: Sequence[str],
 ) -> tuple[Damage, ...]:
-    """Return the unreadable places, given the malformed place of each line (or -1).
+    """Return the unreadable byte ranges, from each line's first malformed byte (or -1).
 
-    If a line exceeds its plane, only the line is listed: it is nearer to the place.
+    If a line exceeds its plane, only the line is listed: it is closer to the damage.
     """
     size = int(outline.space.end[0])
     damage = []
@@ -128,14 +129,14 @@ def list_damage(
 
 
 def _describe_damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
-    """Return the damage of an item with the stated end `claim`, in a file of `size`."""
+    """Describe damage of a line or plane whose length field puts its end at `claim`."""
     offset = stop if stop >= 0 else size
     text = f"the file ends within {name}" if claim > size else f"{name} is malformed"
     return Damage(offset, text, claim - offset)
 
 
 def summarise_damage(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:
-    """Return damage in file order; places beyond the maximum are one last entry."""
+    """Return damage in file order; one last entry sums up those beyond the maximum."""
     ordered = sorted(damage, key=lambda entry: entry.offset)
     unlisted = ordered[_MAX_LISTED_DAMAGE:]
     if not unlisted:
@@ -176,9 +177,9 @@ class Fields(Frozen, frozen=True, eq=True):
     Attributes:
         owner: Message of each field, int32.
         tag: Field number and wire type, uint32.
-        place: Begin of the value, int64.
+        place: Offset of the value, int64.
         size: Length of a sized value, the 64 bits of any other value, int64.
-        stop: Malformed place of each message, -1 if well-formed, int64.
+        stop: Offset of the first malformed field of each message, -1 for none, int64.
         end: End of each message, int64.
     """
 
@@ -235,7 +236,7 @@ def index_messages(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
     """List the fields of the messages [begin, end)."""
     stop = np.empty(len(begin), np.int64)
     begin, end = np.ascontiguousarray(begin), np.ascontiguousarray(end)
-    # The first call gets empty arrays and only counts.
+    # The first call gets empty arrays and only counts the fields.
     count = 0
     for _ in range(2):
         owner = np.empty(count, np.int32)
@@ -252,7 +253,7 @@ class IdTable(Frozen, frozen=True, eq=True):
     """Table from the ids of one plane's map to rows or handles.
 
     Attributes:
-        direct: Values of small ids, by id, int32; -1 for a missing id.
+        direct: Values of small ids, indexed by id, int32; -1 for a missing id.
         ids: All larger ids, ascending, uint64.
         values: Value of each of `ids`, int32.
     """
@@ -266,7 +267,7 @@ class IdTable(Frozen, frozen=True, eq=True):
         return np.concatenate([self.direct[self.direct >= 0], self.values])
 
     def look_up(self, ids: Int64s) -> Int32s:
-        """Return the values of ids, given as 64 bits; -1 for missing ids."""
+        """Return the value of each id, given as 64 bits; -1 for missing ids."""
         wanted = ids.view(np.uint64)
         values = np.full(len(wanted), -1, np.int32)
         small = wanted < len(self.direct)
@@ -280,9 +281,9 @@ class IdTable(Frozen, frozen=True, eq=True):
 
 
 def id_table(ids: Int64s, values: Int32s) -> IdTable:
-    """Build a table; the last of equal ids wins.
+    """Build a table; if ids are equal, the last one is used.
 
-    The direct part is limited by the number of ids, not by their size.
+    The size of the direct part depends on the number of ids, not on their values.
     """
     unsigned = ids.view(np.uint64)
     bound = 4 * len(ids) + 1024
@@ -298,10 +299,10 @@ def id_table(ids: Int64s, values: Int32s) -> IdTable:
 
 
 class StatMessages(Frozen, frozen=True, eq=True):
-    """Several XStat messages, in columns as `xspace.Stats`, with their owners.
+    """Several XStat messages, in the columns of `xspace.Stats`, with their owners.
 
-    `id` is the id of the stat's name, and the value of a reference is the referenced
-    id: both are not yet looked up.
+    `id` is the id of the stat's name, and a reference has the referenced id as its
+    value; neither id is looked up yet.
     """
 
     owner: Int32s
@@ -312,7 +313,7 @@ class StatMessages(Frozen, frozen=True, eq=True):
 
 
 def read_stats(data: UInt8s, rows: Fields) -> StatMessages:
-    """Decode the XStat messages in `rows`, without malformed ones."""
+    """Decode the XStat messages in `rows`, and leave out malformed ones."""
     fields = index_messages(data, rows.place, rows.place + rows.size)
     well_formed = fields.stop < 0
     count = len(rows.owner)
@@ -323,7 +324,7 @@ def read_stats(data: UInt8s, rows: Fields) -> StatMessages:
     number = np.isin(
         fields.tag, (StatTag.DOUBLE, StatTag.UINT, StatTag.INT, StatTag.REF)
     )
-    # Rows are in file order, so the last member of the oneof is assigned last.
+    # If a message has several values, the last one in the file is assigned last.
     chosen = np.flatnonzero((sized | number) & well_formed[fields.owner])
     owner = fields.owner[chosen]
     kind[owner] = fields.tag[chosen] >> 3

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StatColumns(Protocol):
-    """Columns of stats that a pivot needs; they are those of `xspace.Stats`."""
+    """Columns of stats that a pivot needs; `xspace.Stats` has them."""
 
     @property
     def event(self) -> Int32s: ...  # noqa: D102 - see xspace.Stats
@@ -57,13 +57,13 @@ def pivot_range(
     """Arrange the wanted keys of the events [event_begin, event_end) in columns.
 
     Args:
-        stats: Sorted by event.
-        keys: One handle, or several handles of one meaning, per row of the result. A
-            negative handle is a name that the file lacks.
+        stats: Stats, sorted by event.
+        keys: One handle, or several handles with the same meaning, per row of the
+            result. A negative handle is a name that the file lacks.
         event_begin: First event row.
         event_end: One past the last event row.
 
-    The last of several values of one event and key wins.
+    If an event has several values of one key, the last one is used.
     """
     # With another type, `searchsorted` would convert the whole column.
     needles = np.array([event_begin, event_end], stats.event.dtype)
@@ -96,7 +96,7 @@ def pivot_rows(
     slots = _slots_by_handle(keys)
     pivot = _empty_pivot(len(keys), len(rows))
     if pivot.value.size and len(slots):
-        # First stat of each row; searching in ascending order is far cheaper.
+        # Find the first stat of each row; a search in ascending order is far cheaper.
         order = np.argsort(rows, kind="stable")
         firsts = np.empty(len(rows), np.int64)
         firsts[order] = np.searchsorted(stats.event, rows[order])

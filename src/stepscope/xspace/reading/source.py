@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 _GZIP: Final = b"\x1f\x8b"
 _CHUNK_BYTES: Final = 2**20
-#: Maximum ratio of unpacked to compressed size above `_SMALL` bytes. Recordings unpack
-#: to 10 to 30 times their size; a thousand shows a file crafted to exhaust memory.
+#: Maximum ratio of unpacked to compressed size, for results above `_SMALL` bytes.
+#: Recordings unpack to 10 to 30 times their size; a thousand times means that a file
+#: was crafted to exhaust memory.
 _MAX_EXPANSION: Final = 200
 _SMALL: Final = 2**26
 #: UTF-8 replacement character, which a conversion to text writes for bytes above 7F.
 _REPLACEMENT: Final = b"\xef\xbf\xbd"
-#: A file with more than one replacement character per this many bytes was converted to
-#: text: lengths and numbers above 127 are frequent in profiles.
+#: If a file has on average more than one replacement character per this many bytes, it
+#: was converted to text: lengths and numbers above 127 are frequent in profiles.
 _REPLACED_PER_BYTES: Final = 1000
 
 
@@ -37,9 +38,9 @@ def open_bytes(
 ) -> tuple[UInt8s, tuple[Damage, ...]]:
     """Map a file, or unpack it if its first bytes are those of gzip.
 
-    The mapping lives as long as the array. The returned damage is that of the
-    compression. If another process truncates a mapped file, reading the lost part kills
-    this process. To rule this out, copy the file into memory with `mapped=False`.
+    The mapping exists as long as the array. The returned damage is that of the
+    compressed file. If another process truncates a mapped file, reading the lost part
+    kills this process. To rule this out, copy the file into memory with `mapped=False`.
 
     Args:
         path: The file.
@@ -96,7 +97,7 @@ def unpack_gzip(
     *,
     limit_bytes: int = LIMIT_BYTES,
 ) -> tuple[UInt8s, tuple[Damage, ...]]:
-    """Unpack all gzip members; a truncated one gives its data before the cut.
+    """Unpack all gzip members; of a truncated member, the data before the cut.
 
     The memory in use never exceeds the limit by much.
     """
@@ -133,7 +134,7 @@ def unpack_gzip(
 
 
 def _unpack_before_error(stream: zlib._Decompress, piece: bytes) -> bytes:
-    """Return the data before an error, which zlib drops with the failing call."""
+    """Return the data before an error; zlib itself drops the failing call's data."""
     out = b""
     step = _CHUNK_BYTES
     while step and piece:
@@ -166,12 +167,13 @@ def _check_size(unpacked: int, packed: int, name: object, limit_bytes: int) -> N
 
 
 def is_text_damaged(data: UInt8s) -> bool:
-    """Return whether an editor or a copy as text replaced invalid UTF-8."""
+    """Return whether an editor or a text-mode copy replaced the invalid UTF-8."""
     sample = bytes(data[: 64 * _CHUNK_BYTES])
     if sample.count(_REPLACEMENT) <= len(sample) // _REPLACED_PER_BYTES:
         return False
     try:
-        # Numbers above 127 make almost any message invalid UTF-8, unless replaced.
+        # Almost every message is invalid UTF-8, because of its numbers above 127. A
+        # message that is valid UTF-8 was converted to text.
         codecs.getincrementaldecoder("utf-8")().decode(sample)
     except UnicodeDecodeError:
         return False

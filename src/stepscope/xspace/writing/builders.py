@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 _MAX_INT: Final = 2**63 - 1
-#: Maximum number of events encoded as one piece; files are split between pieces.
+#: Maximum number of events encoded as one piece; a message is split between pieces.
 _CHUNK_EVENTS: Final = 2**20
 
 
@@ -66,7 +66,7 @@ class _Event(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A line, or a part of its events; head and tail repeat in every part."""
+    """A line, or a part of its events with the head and the tail of the line."""
 
     line: int
     head: bytes
@@ -100,7 +100,8 @@ class LineBuilder:
             offset_ps: Start relative to the line's timestamp.
             dur_ps: Duration.
             stats: Values of the event by name.
-            occurrences: Number of occurrences, of an aggregated event without a start.
+            occurrences: Number of occurrences, for an aggregated event, which has no
+                start.
         """
         plane = self._plane
         if isinstance(event_type, str):
@@ -130,7 +131,7 @@ class LineBuilder:
             type_id: Ids from `PlaneBuilder.event_type`.
             offset_ps: Starts relative to the line's timestamp.
             dur_ps: Durations.
-            stats: Values of the events; give texts that repeat the kind `REF`.
+            stats: Values of the events; repeated texts should have the kind `REF`.
         """
         ids = np.ascontiguousarray(type_id, np.int64)
         self._batches.append(
@@ -232,13 +233,13 @@ class PlaneBuilder:
 
         Args:
             name: Name of the events of this type.
-            type_id: Wanted id above 0, for types whose id has a meaning.
+            type_id: Wanted id above 0, if the id has a meaning outside the file.
             display_name: Shorter name for display.
             metadata: Serialized message about the type.
             stats: Values shared by all events of the type.
 
         Raises:
-            ValueError: The wanted id is used by another name, or not above 0.
+            ValueError: Another name has the wanted id, or the id is not above 0.
         """
         known = self._type_ids.get(name)
         if known is not None and type_id in {None, known}:
@@ -342,7 +343,7 @@ class PlaneBuilder:
             for key, (body, stats) in self._types.items()
         )
         stats = self._stat_fields(PlaneTag.STAT, self._stats, repeated)
-        # Encoded last, because the steps before may have added names.
+        # Names are encoded last, because the steps before may have added names.
         names = b"".join(
             map_entry(
                 PlaneTag.STAT_METADATA,

@@ -19,7 +19,7 @@ _WRAP: Final = 2**64
 
 
 def encode_varint(value: int) -> bytes:
-    """Return seven bits per byte, lowest first; negative numbers as 64 bits."""
+    """Encode a number, seven bits per byte, lowest first; negative ones as 64 bits."""
     value %= _WRAP
     out = bytearray()
     while value >= 0x80:
@@ -70,10 +70,10 @@ class StatColumn:
     Attributes:
         key: Id of the stat's name (`PlaneBuilder.stat_id`).
         kind: `xspace.fields` kind of all values.
-        values: One per event: numbers (float64 for doubles, int64 or uint64), ids of
-            referenced names (`PlaneBuilder.stat_id`), or places in `texts`.
+        values: One value per event: numbers (float64 for doubles, int64 or uint64), ids
+            of referenced names (`PlaneBuilder.stat_id`), or indices into `texts`.
         present: Whether each event has the stat; None means that all have it.
-        texts: Distinct texts or bytes of kinds 5 and 6.
+        texts: Distinct texts or bytes, for kinds 5 and 6.
     """
 
     key: int
@@ -85,13 +85,14 @@ class StatColumn:
 
 @dataclass(frozen=True, slots=True)
 class LongStats:
-    """Stats of several events, one row each, by event.
+    """Stats of several events, one row per stat, sorted by event.
 
     Attributes:
         begin: First row of each event, then the number of rows, int64.
         key: Id of the name, int64.
         kind: `xspace.fields` kind, uint8.
-        value: int64, as in `xspace.Stats`; texts are places in `texts`, references ids.
+        value: As in `xspace.Stats`, int64; an offset into `texts` for a text, the id of
+            the name for a reference.
         length: Length of a text or bytes, int32.
         texts: All texts one after the other, uint8.
     """
@@ -105,7 +106,7 @@ class LongStats:
 
 
 def long_stats(columns: Sequence[StatColumn], *, events: int) -> LongStats:
-    """Interleave columns, event by event, in the order of the columns."""
+    """Convert columns to one row per stat, sorted by event, then in column order."""
     shape = (events, len(columns))
     value = np.zeros(shape, np.int64)
     length = np.zeros(shape, np.int32)
@@ -158,7 +159,7 @@ class EventColumns:
         offset_ps: Start relative to the line's timestamp; the number of occurrences
             where `counted` is true, int64.
         dur_ps: Duration, int64.
-        counted: True for events with occurrences instead of a start, bool.
+        counted: True for events with a number of occurrences instead of a start, bool.
         stats: Values of the events.
     """
 
@@ -194,9 +195,9 @@ class EventColumns:
         )
 
     def sort_events(self) -> EventColumns:
-        """Return the events by start, then longest first, and ties in their order.
+        """Return the events by start, then longest first; ties keep their order.
 
-        Events without a start come first. Sorted events are returned as they are.
+        Events without a start are first. Events that are already sorted are not copied.
         """
         start = np.where(self.counted, 0, self.offset_ps)
         ordered = (start[1:] > start[:-1]) | (

@@ -6,8 +6,8 @@
     line.event("train", offset_ps=0, dur_ps=5_000_000, stats={"step_num": 0, "_r": 1})
     space.write(run / "myhost.xplane.pb")
 
-Files can be opened in TensorBoard and XProf: one plane per name, metadata ids from 1
-that equal their keys, line times relative to the start, sorted events.
+TensorBoard and XProf can open the files: planes have distinct names, metadata ids start
+at 1 and equal their keys, line times are relative to the start, events are sorted.
 
 Definition: docs/formats/xplane.md#what-stepscope-writes.
 """
@@ -106,7 +106,8 @@ class XSpaceBuilder:
             )
         )
         for target, chunks in zip(paths, parts, strict=True):
-            # Write under another name, then rename, so that a failure leaves no file.
+            # Write under another name, then rename, so that a failure leaves no partial
+            # file.
             unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
             try:
                 with unfinished.open("wb") as file:
