@@ -133,9 +133,7 @@ class _FunctionSpans(Frozen, frozen=True, eq=True):
 
     def limit_to(self, within: Spans) -> _FunctionSpans:
         """Return every field restricted to a set of spans."""
-        return _FunctionSpans(
-            *(within & getattr(self, field) for field in _SPAN_FIELDS)
-        )
+        return _FunctionSpans(*(within & getattr(self, key) for key in _SPAN_FIELDS))
 
 
 _SPAN_FIELDS: Final = _FunctionSpans.__struct_fields__

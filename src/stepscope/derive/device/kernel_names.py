@@ -237,10 +237,8 @@ def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
 @lru_cache(1024)
 def is_product_kernel(name: str) -> bool:
     """Return whether a kernel's name is that of a matrix product or convolution."""
-    lowered = name.lower()
-    return (
-        _PRODUCT.search(lowered) is not None and _NOT_PRODUCTS.search(lowered) is None
-    )
+    text = name.lower()
+    return _PRODUCT.search(text) is not None and _NOT_PRODUCTS.search(text) is None
 
 
 def is_plain_kernel(name: str) -> bool:

@@ -162,9 +162,7 @@ def _class_evidence(
     types, opcodes = [None], [""]
     if not isinstance(hlo_ops, Unavailable):
         types, opcodes = (hlo_ops[key].to_list() for key in ("operand_type", "opcode"))
-    bits = {
-        hlo: precision_of_element(types[hlo]) for hlo in _known_numbers(rows["hlo"])
-    }
+    bits = {op: precision_of_element(types[op]) for op in _known_numbers(rows["hlo"])}
     by_shape = {
         shape: precision_of_shape(strings[shape])
         for shape in _known_numbers(rows["shape"])

@@ -114,10 +114,8 @@ class WorkerFunctions(Frozen, frozen=True):
         """
         main = self.most
         if main is None and self.functions:
-            largest = self.functions[0]
-            main = (
-                largest if largest.time_ps >= _MIN_MAIN_SHARE * self.works_ps else None
-            )
+            most = self.functions[0]
+            main = most if most.time_ps >= _MIN_MAIN_SHARE * self.works_ps else None
         if main is None or self.looks < MIN_INTERVAL_SAMPLES:
             return None
         return main if main.time_ps >= _MIN_NAMED_SHARE * self.looked_ps else None

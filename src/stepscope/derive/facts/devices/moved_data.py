@@ -141,7 +141,7 @@ def host_moves(
         between_ps=tuple(max(sums, key=lambda times_ps: int(times_ps.sum())).tolist()),
         gathered_ps=tuple(gathered.tolist()),
         gathering=gathering,
-        bytes=_bytes_by_direction(rows, host, count),
+        bytes=_direction_bytes(rows, host, count),
     )
 
 
@@ -207,7 +207,7 @@ def _waits_in_turn(
     return waits, max(dict.fromkeys(lasts), key=lasts.count, default=None)
 
 
-def _bytes_by_direction(
+def _direction_bytes(
     rows: _Rows, host: str, count: int
 ) -> dict[tuple[str, str], float]:
     per_step: dict[tuple[str, str], float] = {}
