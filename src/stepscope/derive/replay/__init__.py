@@ -1,1 +1,1 @@
-"""Prediction of step time after a change, by replaying the dependencies of its work."""
+"""Prediction of step time after a change, by replay of the dependency graph."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Maximum number of replayed windows; more windows cost time and add little accuracy.
 MAX_WINDOWS: Final = 20
 
-#: A step with all of these flags performs setup that later steps use.
+#: A step with all of these flags does setup for later steps and is not replayed.
 _COLD: Final = frozenset(("first", "compile", "outlier"))
 
 NO_STEPS: Final = WHY["no_replayed_steps"]
@@ -36,9 +36,9 @@ class Sampled(Frozen, frozen=True):
 
     Attributes:
         bounds_ps: Starts of these windows, followed by the end of the last one.
-        lead_ps: Start of the preceding window, whose work is replayed but not measured.
-            Without a preceding window: the first start, minus the longest window if
-            windows begin with device work.
+        lead_ps: Start of the preceding window, which is replayed but not measured. If
+            there is none: start of the first window; if windows begin with device work,
+            earlier by the length of the longest window.
         open_end: Whether the end of the last window is unknown.
     """
 
@@ -67,11 +67,11 @@ class Sampled(Frozen, frozen=True):
 _COPIES: Final = tuple(
     ACTIVITY_CODES[kind] for kind in ("h2d", "d2h", "p2p_copy", "local_copy")
 )
-#: Minimum of the usual gap between queued activities of a stream, in ps. The usual gap
-#: is the percentile `_STREAM_GAP_PERCENTILE` of the measured gaps.
+#: Lower bound, in ps, for the usual gap between queued activities of a stream. The
+#: usual gap is the percentile `_STREAM_GAP_PERCENTILE` of the measured gaps.
 _MIN_STREAM_GAP_PS: Final = 3 * PS_PER_US
 _STREAM_GAP_PERCENTILE: Final = 90
-#: Edges explain a start that is at most this much later, in ps (or one launch latency).
+#: Edges explain a start up to this time (or one launch latency) after its due time.
 _MAX_EXPLAINED_DELAY_PS: Final = 10 * PS_PER_US
 
 
@@ -79,9 +79,10 @@ class Pace(Frozen, frozen=True):
     """Usual delays of a device and its host; longer delays have other causes.
 
     Attributes:
-        latency_ps: From a launch call to its activity on an idle stream.
-        stream_gap_ps: Between two activities of a stream if the second is queued.
-        late_ps: A start later than its edges by more than this is unexplained.
+        latency_ps: Time from a launch call to its activity on an idle stream.
+        stream_gap_ps: Gap between two activities of a stream if the second is queued.
+        late_ps: A start later than its edges require, by more than this, is
+            unexplained.
     """
 
     latency_ps: int
@@ -157,7 +158,7 @@ def collect_activities(
     """Return the device activities that ran or were launched in the windows.
 
     Returns:
-        None without any activity.
+        None if there are no such activities.
     """
     if isinstance(device_activity, Unavailable):
         return None
@@ -212,9 +213,9 @@ def sample_windows(
     """Choose the last windows of the longest run of consecutive typical windows."""
     if not windows.has_steps:
         return NO_STEPS
-    # Leave out long first steps that compile, unless no other step remains.
+    # Leave out long first steps that compile, unless only such steps exist.
     typical = np.flatnonzero(windows.typical)
-    # There are few windows; a polars expression over lists of strings starts slowly.
+    # There are few windows, and a polars expression over lists has a slow start.
     cold = np.array(
         [_COLD.issubset(flags) for flags in windows.rows["flags"].to_list()], np.bool_
     )

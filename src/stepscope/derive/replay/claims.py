@@ -32,8 +32,8 @@ class Edit(Frozen, frozen=True):
         lag_ps: By edge: lag of the edge; `NEVER` removes the edge.
         from_start: By edge: whether the lag counts from the start of the source node.
         max_delay_ps: By node: maximum slack that the node keeps.
-        comes: By node: whether an arrival from outside (such as a batch) just before
-            the node happens no earlier than recorded.
+        comes: By node: whether it waits for something from outside the graph, such as a
+            batch, that arrives no earlier than recorded.
     """
 
     dur_ps: Int64s
@@ -61,7 +61,7 @@ def joint_edit(graph: Graph, edits: Iterable[Edit]) -> Edit:
 
     def added(a: Edit, b: Edit) -> Edit:
         return Edit(
-            # Durations decrease by the sum of both reductions, to at least 0.
+            # Each duration decreases by the sum of both reductions, to at least 0.
             np.maximum(a.dur_ps + b.dur_ps - unchanged.dur_ps, 0),
             np.minimum(a.lag_ps, b.lag_ps),
             np.maximum(a.from_start, b.from_start),
@@ -78,7 +78,7 @@ def threads_faster(
     """Shorten what threads do during the given spans.
 
     Args:
-        spans: When a function or an input stage runs.
+        spans: Times at which a function or an input stage runs.
         factor: How many times faster it becomes; infinity removes it.
         tracks: Rows of tracks of the threads that become faster; None for all.
     """
@@ -100,7 +100,7 @@ def kernels_scaled(graph: Graph, chosen: Bools, *, factor: float) -> Edit:
     """Scale the duration of some activities by `factor`.
 
     Args:
-        chosen: By node: whether to scale the node; nodes of threads never are.
+        chosen: By node: whether to scale the node. Nodes of threads are never scaled.
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
@@ -110,11 +110,11 @@ def kernels_scaled(graph: Graph, chosen: Bools, *, factor: float) -> Edit:
 
 
 def collectives_at_rate(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Edit:
-    """Shorten some collectives to the time that their bytes need; none becomes longer.
+    """Shorten some collectives to the time that their bytes need; lengthen none.
 
     Args:
-        needed_ps: By node: time of the collective's bytes at the rate of the link, plus
-            the time of waiting for other members.
+        needed_ps: By node: time to transfer the collective's bytes at the rate of the
+            link, plus the time of waiting for other members.
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
@@ -123,22 +123,22 @@ def collectives_at_rate(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Ed
 
 
 def copies_moved(graph: Graph, chosen: Bools) -> Edit:
-    """Remove waits of the device for some of its copies.
+    """Remove waits of the device for some copies, as if requested one step earlier.
 
-    The rest of the copy's stream runs in parallel, and other streams do not wait for
-    it, as if requested one step earlier. Synchronising calls still wait for the copy.
+    The copy's stream goes on in parallel, and other streams do not wait for the copy.
+    Synchronising calls still wait for it.
     """
     edit, edges = unchanged_edit(graph), graph.edges
     of_copy = chosen[edges.source] & graph.measured[edges.source]
     moved = of_copy & (edges.kind == EdgeKind.STREAM)
     awaited = of_copy & np.isin(edges.kind, (EdgeKind.EVENT, EdgeKind.ACROSS))
-    # Edges between two of the chosen copies remain.
+    # Edges between two chosen copies remain.
     awaited &= ~chosen[edges.target]
     lag = np.where(moved, np.minimum(edges.lag_ps, 0), edges.lag_ps)
     return msgspec.structs.replace(
         edit,
         lag_ps=np.where(awaited, NEVER, lag),
-        # The next activity follows the copy's start, and so all activities before it.
+        # The next activity waits for the copy's start, so it stays in stream order.
         from_start=np.where(moved, np.uint8(1), edges.from_start),
     )
 
@@ -147,7 +147,7 @@ def synchronising_removed(graph: Graph, chosen: Bools) -> Edit:
     """Remove the wait for a device from some calls.
 
     Args:
-        chosen: By node: whether it is the piece of a thread that follows such a call.
+        chosen: By node: whether it is the piece of thread time just after such a call.
     """
     edit, edges = unchanged_edit(graph), graph.edges
     removed = chosen[edges.target] & graph.measured[edges.target]
@@ -173,7 +173,7 @@ def launched_as_one(graph: Graph, group: Int32s) -> Edit:
     later = launch[~first]
     lag = edges.lag_ps.copy()
     lag[later] = NEVER
-    # Remove host work between the calls of a group. Work after the last call remains.
+    # Remove host work between the calls of a group. Work after its last call remains.
     dur = nodes.dur_ps.copy()
     before = launch[:-1][~first[1:]]
     dur[edges.source[before][edges.from_start[before] > 0]] = 0

@@ -39,7 +39,7 @@ PATH_ROWS: Final[dict[str, pl.DataType]] = {
     "window": pl.Int32(),  # row of windows
     "track": pl.Int32(),  # row of tracks; for a lag, track of the following piece
     "name": pl.String(),  # op, kernel or function; null if unknown
-    "owner": pl.String(),  # owner of the account
+    "owner": pl.String(),  # owner of the time, as in the account
     "why": pl.String(),  # for a lag, the name of its EdgeKind; else "work"
     "start_ps": pl.Int64(),
     "dur_ps": pl.Int64(),
@@ -53,21 +53,21 @@ class CriticalPath(Frozen, frozen=True):
     Attributes:
         rows: Pieces in time order, columns `PATH_ROWS`; the durations of a window's
             pieces add up to the window exactly.
-        unexplained_percent: Share of starts that no edge explains; a lower share makes
-            the path more reliable.
+        unexplained_percent: Share of node starts that no edge explains; the lower the
+            share, the more reliable the path.
     """
 
     rows: pl.DataFrame
     unexplained_percent: float
 
     def share(self, by: str) -> pl.DataFrame:
-        """Return the share of each owner, name or track in all windows, largest first.
+        """Return the share of each owner, name or track in the path, largest first.
 
         Args:
             by: "owner", "name" or "track".
 
         Returns:
-            Columns `by`, `time_ps` and `percent`.
+            Columns `by`, `time_ps` and `percent`, over all windows.
         """
         total_ps = max(int(self.rows["dur_ps"].sum()), 1)
         return (
@@ -90,7 +90,7 @@ def critical_path(
     event_nesting: Nesting,
     device_activity: pl.DataFrame | Unavailable,
 ) -> CriticalPath:
-    """Find the critical path of every replayed window, at the recorded times."""
+    """Find the critical path of every replayed window from the recorded times."""
     walk = BackWalk(step_graph, replay_graph(step_graph, slack="kept"))
     owned = _Owners(step_graph, account, host_states, device_sets)
     names = _Names(tracks, events, event_types, event_nesting, device_activity)
@@ -134,7 +134,7 @@ def _edge_kinds(graph: Graph, edge: Int64s) -> Int64s:
 
 
 class _Owners:
-    """Computes the owner of each piece of a path."""
+    """Computes to which owner the time of each piece of a path is attributed."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class _Owners:
     def piece_owners(
         self, node: Int64s, edge: Int64s, start: Int64s, end: Int64s
     ) -> list[str]:
-        """Return for each piece the owner of the largest part of its time."""
+        """Return for each piece the owner of most of its time."""
         nodes = self._graph.nodes
         owners = np.full(len(node), "unexplained", object)
         device = (nodes.kind[node] == NodeKind.DEVICE) & (edge == -1)
@@ -180,7 +180,7 @@ class _Owners:
         return [str(owner) for owner in owners]
 
     def working_owner(self, start_ps: int, end_ps: int) -> str:
-        """Return the owner of most of the devices' work in a time range."""
+        """Return the owner of most of the device time in a time range."""
         times = {
             owner: spans.clip(start_ps, end_ps).length_ps
             for owner, spans in self._work_claims()
@@ -240,8 +240,6 @@ class _Owners:
 
 
 class _Names:
-    """Finds the name of each piece of a path."""
-
     def __init__(
         self,
         tracks: pl.DataFrame,
@@ -301,18 +299,18 @@ def path_owners(
 ) -> dict[str, float]:
     """Return the share of each owner in the critical path after an edit, in percent.
 
-    A thread that is silent while a device works counts as waiting for that work.
+    A thread without events while a device works counts as waiting for the device.
     """
     run = replay_graph(graph, edit, slack="dropped")
     owned = _Owners(graph, account, host_states, device_sets)
     times: dict[str, int] = {}
     recorded, ends = graph.nodes.start_ps, graph.end_ps
     paths = list(window_paths(graph, run))
-    # Look up all windows at once, so that each owner needs only one search.
+    # Look up the pieces of all windows at once: each owner then needs one search.
     node = np.concatenate([pieces.node for pieces in paths])
     edge = np.concatenate([pieces.edge for pieces in paths])
     lasted = np.concatenate([pieces.end_ps - pieces.start_ps for pieces in paths])
-    # The owner of a piece follows from its recorded time, its duration from the replay.
+    # The recorded time decides the owner of a piece, the replay decides its duration.
     owners = owned.piece_owners(node, edge, recorded[node], ends[node])
     for index in np.flatnonzero((edge == NODE) & silences.may_hold(node)).tolist():
         row = int(node[index])

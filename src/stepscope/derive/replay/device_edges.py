@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.activities import Activities, Pace
 
 _NONE: Final = -1
-#: Number of latest activity ends that are tested as the reason for a start.
+#: Number of latest activity ends that are tested as the cause of a late start.
 _MAX_ENDS_SEARCHED: Final = 8
 
 
@@ -113,8 +113,8 @@ def event_edges(
     """Return edges for calls that make a stream wait for an event of another stream.
 
     The next activity launched on the waiting stream waits for the last activity that
-    was launched on the other stream before the event was recorded there. Calls are
-    numbered in order.
+    was launched on the other stream before the event was recorded there. Numbers of
+    calls give their order.
 
     Args:
         tracks: The table `tracks`, for the device on which each wait is recorded.
@@ -153,7 +153,7 @@ def _event_pairs(
         columns.append(numbers)
         known &= present
     waiting, called, waited_for, recorded = (column[known] for column in columns)
-    # The device on whose tracks each event is; -1 for host events.
+    # Find the device to whose tracks each event belongs; -1 for host events.
     begin = tracks["event_begin"].to_numpy()
     device_of = tracks["device"].cast(pl.Int64).fill_null(_NONE).to_numpy()
     # A track without events has the same `event_begin` as the next track.

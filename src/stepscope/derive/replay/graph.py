@@ -1,4 +1,4 @@
-"""`step_graph`: the dependencies between the work of some typical windows.
+"""`step_graph`: which work waits for which other work, in some typical windows.
 
 Definition: docs/replay.md#the-graph.
 """
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 _NONE: Final = -1
 #: Maximum time, in ps, from the end of awaited work to the return of the waiting call.
 _MAX_RETURN_PS: Final = 200 * PS_PER_US
-#: A wait of at least this share of a step shows when something from outside arrived.
+#: Minimum wait, as a share of a step, whose end shows when a batch or the like arrived.
 _MIN_ARRIVAL_WAIT_SHARE: Final = 0.01
 #: Pattern of calls that wait for all streams of a device.
 _DEVICE_SYNCHRONISATION: Final = r"^(?:cu|cuda|hip)(?:Device|Ctx|Context)Synchronize"
@@ -86,7 +86,7 @@ def step_graph(
     correlation: Correlation | Unavailable,
     launch_facts: LaunchFacts | Unavailable,
 ) -> Graph | Unavailable:
-    """Build the graph of at most twenty consecutive typical windows.
+    """Build the graph of at most 20 consecutive typical windows.
 
     Args:
         stats: The table `stats`, which records waits of streams.
@@ -250,7 +250,7 @@ def _call_threads(threads: Sequence[Thread], activities: Activities | None) -> I
 def _bound_threads(
     chosen: Sampled, threads: Sequence[Thread], *, executor: bool
 ) -> Int64s:
-    """Return the thread on which each window begins, if possible the program's."""
+    """Return the thread on which each window begins, the program's if possible."""
     bound = np.zeros(len(chosen.bounds_ps), np.int64)
     if not executor:
         return bound
@@ -412,7 +412,7 @@ def _finish_graph(
     may_wait[given_work[given_work >= 0]] = True
     arrival = np.full(len(nodes.kind), _NONE, np.int32)
     outside = host.outside[host.outside >= 0]
-    # A short wait does not show when the awaited event occurred.
+    # A short wait does not show when the awaited object arrived.
     period = (chosen.last_ps - chosen.first_ps) / chosen.count
     outside = outside[nodes.dur_ps[outside] > _MIN_ARRIVAL_WAIT_SHARE * period]
     following = outside + 1

@@ -1,9 +1,9 @@
 """Which thread lets another thread continue.
 
-Few formats record handovers, so they are inferred from times. An idle thread continues
-because of the program's thread, or because of a thread whose work ended just before. A
-waiting thread continues when the work of another thread ends. Without such an event
-shortly before, the start stays unexplained.
+Few formats record handovers of work between threads, so they are inferred from times.
+An idle thread starts because of the program's thread, or because of a thread whose work
+ended just before. A waiting thread continues when the work of another thread ends. If
+no such event happened shortly before, the start stays unexplained.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s
     from stepscope.derive.replay.threads import Thread
 
-#: Maximum time, in ps, from waking a thread until it runs.
+#: Maximum time, in ps, from the wake-up of a thread until it runs.
 _MAX_WAKE_PS: Final = 200 * PS_PER_US
-#: Minimum silence, in ps, in which the program's thread may wait for another thread.
+#: Minimum silence of the program's thread, in ps, that may be a wait for a thread.
 _MIN_SILENCE_PS: Final = 100 * PS_PER_US
 #: Minimum share of a silence during which other threads work.
 _MIN_SHARED_SHARE: Final = 0.5
 _NONE: Final = -1
-#: Maximum pause, in ps, between two ops in which a thread is on its way to the second.
+#: Maximum pause, in ps, between two ops that still counts as work of their thread.
 _PAUSE_PS: Final = PS_PER_MS
 
 
@@ -42,7 +42,7 @@ class Releases(NamedTuple):
         when_ps: When the thread continues; for a wait, the end of the waiting call.
         began_ps: Start of the wait; for new work, the same as `when_ps`.
         source: Index of the thread that let it continue; -1 if unknown.
-        source_ps: When the source thread did so, at most `when_ps`.
+        source_ps: When the source thread let it continue, at most `when_ps`.
     """
 
     thread: Int64s
@@ -65,7 +65,7 @@ class Handovers(Frozen, frozen=True, eq=True):
 
 
 def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Handovers]:
-    """Find what let each thread continue; the program's thread is the first.
+    """Find what let each thread continue; the program's thread is the first thread.
 
     Returns:
         The threads, in which short unexplained pauses count as work, and the handovers.
@@ -74,8 +74,7 @@ def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Hando
     quiet = [_silent_spans(threads, number) for number in range(len(threads))]
     waits = _thread_waits(threads, work, quiet)
     starts = _work_starts(threads, work, quiet[0] if quiet else Spans.empty())
-    # Short unexplained pauses of a driving thread count as its own work: the thread is
-    # on its way to its next op, as the program's thread is.
+    # Short unexplained pauses of a thread that drives steps count as its own work.
     is_own = np.zeros(len(starts.thread), np.bool_)
     adjusted = []
     for number, thread in enumerate(threads):
@@ -122,7 +121,7 @@ class _Work(Frozen, frozen=True, eq=True):
         return cls(thread[order], start[order], end, np.argsort(end, kind="stable"))
 
     def last_ended(self, when_ps: Int64s, thread: Int64s) -> tuple[Int64s, Int64s]:
-        """Return, for each time, the other thread that ended work last, and when."""
+        """Return, for each time, which other thread ended its work last, and when."""
         source = np.full(len(when_ps), _NONE, np.int64)
         source_ps = when_ps.copy()
         ends = self.end_ps[self.by_end]
@@ -137,7 +136,7 @@ class _Work(Frozen, frozen=True, eq=True):
         return source, source_ps
 
     def last_begun(self, when_ps: Int64s, thread: Int64s) -> Int64s:
-        """Return, for each time, the other working thread that started last."""
+        """Return, for each time, which of the other working threads started last."""
         source = np.full(len(when_ps), _NONE, np.int64)
         latest = np.searchsorted(self.start_ps, when_ps, side="left") - 1
         for back in range(_MAX_INTERVALS_SEARCHED):
@@ -223,7 +222,7 @@ def _explain_waits(work: _Work, number: int, spans: Spans, handed: Spans) -> Rel
     """Find out which thread ends each wait of one thread.
 
     Args:
-        handed: Waits for work that was handed to threads that may continue afterwards.
+        handed: Waits for work handed to threads that may go on working after the wait.
     """
     began, when = spans.start_ps, spans.end_ps
     thread = np.full(len(when), number, np.int64)
@@ -239,9 +238,9 @@ def _explain_waits(work: _Work, number: int, spans: Spans, handed: Spans) -> Rel
 
 
 def _handed_over(waits: Releases, waiting: Spans) -> Releases:
-    """Explain waits that end when the program's thread, the first, begins to wait.
+    """Explain waits that end when the program's thread, `threads[0]`, begins to wait.
 
-    The program's thread has then handed work on, as in a backward pass.
+    The program's thread has then handed work over, as in a backward pass.
     """
     begun = waiting.start_ps
     if not len(begun):
@@ -257,15 +256,15 @@ def _handed_over(waits: Releases, waiting: Spans) -> Releases:
     return waits._replace(source=source, source_ps=source_ps)
 
 
-#: Maximum delay of the end of a wait after the awaited work, as 1/n of the wait.
+#: Maximum time, as 1/n of a wait, from the end of the awaited work to the wait's end.
 _MAX_DELAY_DIVISOR: Final = 20
 
 
 def _silent_spans(threads: Sequence[Thread], number: int) -> Spans:
     """Return when a thread is silent while other threads work, perhaps for that thread.
 
-    The others must work for half of the silence. Within a launching op of the program,
-    the time from their first start to their last end counts as work.
+    The other threads must work during half of the silence. Within a launching op of the
+    program, the time from their first start to their last end counts as work.
     """
     own = threads[number]
     busy = Spans.union_of(
@@ -290,7 +289,7 @@ def _silent_spans(threads: Sequence[Thread], number: int) -> Spans:
     )
     chosen = (shared >= _MIN_SHARED_SHARE * length) & (length > _MIN_SILENCE_PS)
     begun, ended = quiet.start_ps[chosen], quiet.end_ps[chosen]
-    # Until the other threads begin, the silent thread itself works.
+    # Before the other threads begin, the silent thread itself works.
     first = np.minimum(first[chosen], len(busy) - 1)
     later = (busy.within(begun, begun + 1) == 0) & (busy.start_ps[first] > begun)
     begun = np.where(later, np.minimum(busy.start_ps[first], ended - 1), begun)

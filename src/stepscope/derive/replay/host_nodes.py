@@ -1,6 +1,6 @@
 """Nodes of threads: pieces between the times at which other nodes depend on a thread.
 
-A thread is also cut where it waits for a device activity.
+A thread is also cut into pieces where it waits for a device activity.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Waits(NamedTuple):
     """Intervals in which a thread waits.
 
     Attributes:
-        began_ps: When the thread itself has no work left.
+        began_ps: When the thread has no more work of its own.
         resumed_ps: When the awaited work is done, as far as known; equal to `began_ps`
             if the thread waited for nothing.
     """
@@ -56,7 +56,7 @@ _NONE: Final = -1
 
 
 class Lines(Frozen, frozen=True, eq=True):
-    """A common axis for all threads, on which a key is one number for (thread, time).
+    """A common axis for all threads, on which each (thread, time) has a number: a key.
 
     Attributes:
         origin_ps: Time at position 0 of each thread.
@@ -74,7 +74,7 @@ class Lines(Frozen, frozen=True, eq=True):
         return cls(first, last - first + 2)
 
     def moment_keys(self, thread: Int64s | int, time_ps: Int64s) -> Int64s:
-        """Return the key of each time; a time outside the axis is moved to its edge."""
+        """Return the key of each time; times outside the axis are moved to its end."""
         inside = np.clip(time_ps - self.origin_ps, 0, self.length_ps - 1)
         return thread * self.length_ps + inside
 
@@ -107,10 +107,10 @@ class HostNodes(Frozen, frozen=True, eq=True):
     def find_pieces(
         self, thread: Int64s | int, time_ps: Int64s
     ) -> tuple[Int64s, Bools]:
-        """Find the piece that represents a time.
+        """Find the piece that begins or ends at a time.
 
         Returns:
-            The piece, -1 for none, and whether its start is meant, not its end.
+            The piece, -1 for none, and whether the time is the start of the piece.
         """
         key = self.lines.moment_keys(thread, time_ps)
         if not len(self.start_key):
@@ -185,9 +185,9 @@ def _piece_at_begin(start: Int64s, key: Int64s) -> Int64s:
 def submitted_ps(activities: Activities, pace: Pace) -> Int64s:
     """Return when each activity was submitted within its launch call.
 
-    This is the start of the call. But if the stream was free and the activity began
-    late, the call itself took the time (it staged a copy, or loaded a module). The
-    activity was then submitted one launch latency before its start.
+    Usually this is the start of the call. But if the stream was free and the activity
+    began late, the call itself took the time (it staged a copy, or loaded a module).
+    The activity was then submitted one launch latency before its start.
     """
     called, returned = activities.called_ps, activities.returned_ps
     latest = activities.start_ps - pace.latency_ps
@@ -253,11 +253,11 @@ def device_waits(
         for thread, spans in zip(threads, whole_device, strict=True)
     ]
     wide = np.concatenate([np.empty(0, np.bool_), *is_wide])
-    # The last activity by (stream, wait) that was launched and is done.
+    # Find the last activity by (stream, wait) that was launched and is done.
     edges = np.flatnonzero(np.diff(activities.track)) + 1
     last = np.full((len(edges) + 1, len(began)), _NONE, np.int64)
     for number, part in enumerate(np.split(np.arange(len(activities.row)), edges)):
-        # Each activity of a stream ends after the previous ones.
+        # Each activity of a stream ends after all previous activities of the stream.
         ends = np.maximum.accumulate(activities.end_ps[part])
         latest = np.searchsorted(ends, ended + clock_error_ps, side="right") - 1
         exists = latest >= 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.replay.activities import Sampled
 
-#: Value of `not_before_ps` for a node that only its edges delay.
+#: Value of `not_before_ps` for a node whose start depends on its edges only.
 NEVER: Final = -(2**61 - 1)
 
 
@@ -47,11 +47,11 @@ class EdgeKind(IntEnum):
     STREAM = 2
     #: A recorded wait of a stream for another stream.
     EVENT = 3
-    #: A stream starts when another stream's work ends, without any other explanation.
+    #: An otherwise unexplained start just after work of another stream ends.
     ACROSS = 4
     #: A call returns when device work is done.
     SYNCHRONISE = 5
-    #: A thread continues when another thread has done something.
+    #: A thread continues because another thread handed over or finished work.
     HANDOVER = 6
     #: Members of a collective wait for the last member.
     COLLECTIVE = 7
@@ -139,13 +139,13 @@ class Graph(Frozen, frozen=True):
         begin: int64, nodes + 1 numbers; edges of node `v` are `begin[v]:begin[v + 1]`.
         slack_ps: By node: how much later it began than its edges require.
         kept: By node: whether its slack is too long to be explained by its edges. Such
-            a start is kept as recorded.
+            a node keeps its recorded start.
         not_before_ps: By node: its recorded start if it has no edge, else `NEVER`.
         may_wait: By node: whether its start can be delayed (activities, and pieces
             after a wait). All other nodes just continue a thread.
         arrival_of: By node: the `OUTSIDE` node before it, -1 for none. The awaited
             object arrives when this node begins.
-        boundary: Node with which each bound of the windows begins; -1 for none.
+        boundary: By bound of the windows: the node that begins there; -1 for none.
         completes: By node: the first bound by which the node must be done; the number
             of bounds if there is none.
     """

@@ -1,4 +1,4 @@
-"""The owners of the nodes of a graph, and the edit that removes some owners."""
+"""To which owners the time of graph nodes belongs, and the edit that removes owners."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.device_sets import DeviceSets, DeviceTimes
     from stepscope.derive.step_time.host_classes import HostClasses
 
-#: Minimum duration of a long silence of a thread, as a share of a step.
+#: Minimum duration of a long silence (no events) of a thread, as a share of a step.
 _MIN_SILENCE_SHARE: Final = 0.01
 
 
@@ -36,7 +36,7 @@ def idle_spans(
     place: str,
     within: tuple[int, int],
 ) -> Spans:
-    """Return the idle time of some owners, in one place, within a time range."""
+    """Return a device's idle time of some owners, in a time range and at a place."""
     spans = Spans.union_of(
         accounted.idle[owner].clip(*within)
         for owner in owners
@@ -49,7 +49,7 @@ def idle_spans(
 
 
 def charged_spans(device: DeviceTimes, owner: str, *, within: tuple[int, int]) -> Spans:
-    """Return when a device's time is charged to an owner of work."""
+    """Return when a device's time is charged to an owner of busy time."""
     return device.charged[owner].clip(*within)
 
 
@@ -67,8 +67,8 @@ def without_owners(
     """Return the edit that removes the time of some owners.
 
     In idle time of these owners, threads take no time, except for work of other owners,
-    and launches arrive at once. In work of these owners, activities of all devices lose
-    the time that is charged to the owners.
+    and launches arrive at once. In busy time of these owners, activities of all devices
+    lose the time that is charged to the owners.
 
     Args:
         place: "inside", "between" or "any".
@@ -84,14 +84,14 @@ def without_owners(
     busy = Spans.union_of(spans for spans, _ in work)
     for track in np.unique(nodes.track[host]).tolist():
         own = np.flatnonzero(host & (nodes.track == track))
-        # Work for other owners remains, even in time of the removed owners.
+        # Thread work of other owners remains, even in time of the removed owners.
         own_sets: list[Spans] = []
         kept_sets: list[Spans] = []
         for code, ran in host_classes.by_thread.get(track, {}).items():
             owner = OWNER_OF_CODE.get(HostCode(code))
             if owner is not None:
                 (own_sets if owner in owners else kept_sets).append(ran.clip(*within))
-        # While removed device work runs, only thread work of the same owners goes too.
+        # While removed device work runs, the owners' work on threads is removed too.
         other_work, own_work = Spans.union_of(kept_sets), Spans.union_of(own_sets)
         spans = (removed - other_work) | (busy & own_work)
         saved_ps[own] = spans.within(nodes.start_ps[own], graph.end_ps[own])
@@ -117,7 +117,7 @@ def without_owners(
 def _arrivals_by_owners(
     graph: Graph, classes: HostClasses, owners: Collection[str]
 ) -> Bools:
-    """Return which nodes follow a wait for an arrival that some owners own."""
+    """Return which nodes follow a wait whose time belongs to some owners."""
     owned = np.zeros(graph.count, np.bool_)
     for node in np.flatnonzero(graph.arrival_of >= 0).tolist():
         before = int(graph.arrival_of[node])
@@ -143,7 +143,7 @@ def claimed_ps(
     """Return the time of some owners in the replayed windows.
 
     Args:
-        place: "inside", "between" or "any"; work of a device has no place.
+        place: "inside", "between" or "any"; busy time of a device has no place.
         device: Ordinal of the device whose account is used; None for a host.
     """
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
@@ -161,7 +161,7 @@ def claimed_ps(
 
 
 class Silences:
-    """Long silences of threads while a device worked.
+    """Long silences (times without events) of threads while a device worked.
 
     A silence may be work, which remains after an edit. Or it may be an unrecorded wait
     for the device, which gets shorter with the device's work.
@@ -224,7 +224,7 @@ def _work_by_owner(
     *,
     place: str,
 ) -> Iterator[tuple[Spans, NDArray[np.intp]]]:
-    """Yield the charged time and the activities of each owner of work.
+    """Yield the charged time and the activities of each owner of busy time.
 
     An edit applies to all devices that a program drives: if only one device lost this
     work, the others would still delay the step.
@@ -243,6 +243,6 @@ def _work_by_owner(
             if owner not in sets.orders:
                 continue
             ran = sets.orders[owner].within(nodes.start_ps[own], graph.end_ps[own])
-            # Keep activities that are the owner's work throughout, not in part.
+            # Keep activities that belong to the owner entirely, not in part.
             rows = own[(ran == nodes.dur_ps[own]) & (ran > 0)]
             yield charged_spans(sets, owner, within=within), rows

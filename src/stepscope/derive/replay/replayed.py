@@ -2,7 +2,8 @@
 
 The module also walks back along the edges that determined the starts, computes the gain
 of an edit per step, and checks that a replay without an edit reproduces the measured
-steps. Copying the recording would pass this check, so few starts may stay as recorded.
+steps. A replay that copied the recording would pass this check, so only a few node
+starts may be kept as recorded.
 
 Definition: docs/replay.md#identity-first.
 """
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.nodes import Graph
 
-#: Maximum share of the path that is kept as recorded, in percent.
+#: Maximum share of the critical path, in percent, that may be recorded delays.
 _MAX_KEPT_PERCENT_OF_PATH: Final = 10.0
 
 
@@ -39,7 +40,7 @@ class Gain(Frozen, frozen=True):
 
     Attributes:
         low_ps: The smaller gain of the replays with and without slack.
-        floor_ps: Lower limit of any replay: the remaining work of the busiest track.
+        floor_ps: Lower bound of the step time: the remaining work of the busiest track.
         kept_percent: Share of the critical path after the edit that consists of
             unexplained recorded delays.
     """
@@ -57,11 +58,11 @@ class Gain(Frozen, frozen=True):
         return self.kept_percent <= _MAX_KEPT_PERCENT_OF_PATH
 
 
-#: Values instead of an edge number: the piece is a node, or nothing explains the piece.
+#: Values of `PathPieces.edge` if the piece is a node, or if nothing explains it.
 NODE: Final = -1
 NOTHING: Final = -2
-#: Kind of the time passed when walking back to the end of a node, to its start, and to
-#: the time at which its edge was ready (0 is replaced by that edge).
+#: Values of `PathPieces.edge` for the time back to the end of a node, to its start, and
+#: to the time at which its edge was ready (0 is replaced by that edge).
 _STEPS: Final = (NOTHING, NODE, 0)
 _LATEST: Final = np.iinfo(np.int64).max
 #: Whether nodes keep their recorded delay beyond what their edges require.
@@ -75,7 +76,7 @@ class Replayed(Frozen, frozen=True):
     Attributes:
         via: By node: the edge that determined its start; -1 for none.
         bounds_ps: When each bound of the windows is reached: all work due by then is
-            done, and the node at the bound begins.
+            done, and the node that begins at the bound has begun.
     """
 
     start_ps: Int64s
@@ -88,7 +89,7 @@ class PathPieces(Frozen, frozen=True):
     """Pieces of a path, latest first.
 
     Attributes:
-        node: The node of a piece; for a lag, the node that follows it.
+        node: The node of a piece; if the piece is a lag, the node that follows it.
         edge: The edge of a lag; `NODE` for a node itself; `NOTHING` if unexplained.
     """
 
@@ -108,7 +109,7 @@ class BackWalk:
 
     def __init__(self, graph: Graph, run: Replayed) -> None:
         self._graph, self._run = graph, run
-        # Walking from node to node is faster in lists than in arrays.
+        # Following links from node to node is faster in lists than in arrays.
         led = run.via >= 0
         before = np.full(len(led), -1, np.int64)
         before[led] = graph.edges.source[run.via[led]]
@@ -118,7 +119,7 @@ class BackWalk:
         """Walk back from a bound along the edges that determined the starts.
 
         Args:
-            last: Number of the bound at which to begin.
+            last: Number of the bound from which to walk back.
         """
         edges, run = self._graph.edges, self._run
         node, via, ran = self._path_nodes(last, first_ps)
@@ -172,10 +173,10 @@ class BackWalk:
         return nodes, edges, ran
 
 
-#: Maximum deviation of the replayed periods from the measured ones, in percent.
+#: Maximum error of the replayed lengths of windows, in percent: median and percentile.
 _MAX_MEDIAN_ERROR_PERCENT: Final = 1.0
 _MAX_P95_ERROR_PERCENT: Final = 3.0
-#: Maximum share of starts that are kept as recorded, in percent.
+#: Maximum share of node starts that are kept as recorded, in percent.
 _MAX_KEPT_PERCENT: Final = 10.0
 _ERROR_PERCENTILE: Final = 95
 
@@ -184,7 +185,7 @@ class Identity(Frozen, frozen=True):
     """How well a replay without an edit reproduces the recording.
 
     Attributes:
-        median_error_percent: Median deviation of a window's period from the measured.
+        median_error_percent: Median error of the replayed length of a window.
         unexplained_percent: Share of the starts that can be delayed and that no edge
             explains; they are kept as recorded.
         kept_percent: Share of such kept delays in the critical path.
@@ -208,7 +209,7 @@ class Identity(Frozen, frozen=True):
 
     @property
     def why_not(self) -> Unavailable | None:
-        """Reason why the gain is unknown; None if edits may be replayed."""
+        """Reason why gains of edits are unknown; None if edits may be replayed."""
         if self.stands:
             return None
         return Unavailable(
@@ -249,8 +250,8 @@ def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Rep
 
     Args:
         edit: The edit to apply; None for no edit.
-        slack: "kept": every node keeps its recorded delay, and arrivals from outside
-            happen as recorded. "dropped": only unexplained starts keep their delay.
+        slack: "kept": every node keeps its recorded delay, and objects from outside
+            arrive as recorded. "dropped": only unexplained starts keep their delay.
     """
     nodes, edges = graph.nodes, graph.edges
     dur = nodes.dur_ps if edit is None else edit.dur_ps
@@ -319,7 +320,7 @@ def kept_share(graph: Graph, run: Replayed) -> float:
 def replayed_gain(graph: Graph, edit: Edit) -> Gain:
     """Return the gain of an edit, replayed both with slack and without slack.
 
-    The gain is limited to the period minus the largest floor.
+    The gain is at most the time per step minus the largest floor.
     """
     chosen = graph.sampled
     period = (chosen.last_ps - chosen.first_ps) / chosen.count
@@ -345,8 +346,8 @@ def replayed_gain(graph: Graph, edit: Edit) -> Gain:
 def joint_gain(graph: Graph, edits: Sequence[Edit]) -> Gain:
     """Return the gain of several edits together: at most the sum of the single gains.
 
-    A gain that needs two edits at once is not promised, for example if each edit alone
-    leaves a path of equal length.
+    A gain that only two edits together bring is left out, for example if each edit
+    alone leaves another path of equal length.
     """
     singles = [replayed_gain(graph, edit) for edit in edits]
     joint = replayed_gain(graph, joint_edit(graph, edits))
@@ -358,7 +359,7 @@ def joint_gain(graph: Graph, edits: Sequence[Edit]) -> Gain:
 
 
 def largest_floor_ps(graph: Graph, edit: Edit) -> float:
-    """Return the work per step of the track with the most work after an edit.
+    """Return the work per step that remains on the busiest track after an edit.
 
     A stream or thread needs at least the sum of its activities or pieces. Activities
     that no longer delay their stream are summed separately.

@@ -1,7 +1,7 @@
 """The threads of the replayed windows: when they are alive, and when they may wait.
 
-The program's own thread is always alive: its silence is unrecorded work. Silence of any
-other thread is waiting for work.
+The program's own thread is always alive: times without events are unrecorded work. Any
+other thread without events is waiting for work.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.activities import Activities, Sampled
     from stepscope.derive.step_time.host_classes import HostClasses
 
-#: Minimum silence, in ps, after which a thread counts as having no work.
+#: Minimum time without events, in ps, after which a thread counts as having no work.
 _MIN_SILENCE_PS: Final = 50 * PS_PER_US
-#: Maximum duration, in ps, of a call that waits for other threads but counts as work.
+#: Maximum duration, in ps, of a wait for other threads that still counts as work.
 MAX_SHORT_WAIT_PS: Final = 20 * PS_PER_US
-#: A wait with at least `_MIN_EVENTS_INSIDE` events that cover at least
-#: `_MIN_COVERED_SHARE` of it is work, such as producing the batch.
+#: A wait counts as work, such as producing the batch, if it contains at least
+#: `_MIN_EVENTS_INSIDE` events that cover at least `_MIN_COVERED_SHARE` of it.
 _MIN_EVENTS_INSIDE: Final = 4
 _MIN_COVERED_SHARE: Final = 0.5
 _FOR_DEVICE: Final = (HostCode.SYNC, HostCode.READ_BACK)
@@ -50,9 +50,9 @@ class Thread(Frozen, frozen=True):
         alive: When the thread has work, including waits.
         for_device: When the thread is in calls that wait for device work.
         for_thread: When the thread is in calls that wait for anything else.
-        handed: The part of `for_thread` in which other threads run work from this one.
-        dispatching: When the thread is in an op that launches, itself or by others.
-        silent_for: Whether the program's thread may silently wait for this thread.
+        handed: The part of `for_thread` in which other threads do work of this thread.
+        dispatching: When the thread is in an op that launches, itself or on others.
+        silent_for: Whether the program's thread may wait for it without an event.
     """
 
     track: int
@@ -79,7 +79,7 @@ def find_threads(
 
     Args:
         programs: Rows of tracks of threads that run calls or frames of the program.
-        activities: Device activities; None without any.
+        activities: Device activities; None if there are none.
 
     Returns:
         The program's own thread first, then the other threads.
@@ -115,8 +115,6 @@ def find_threads(
 
 
 class _ThreadReader:
-    """The events of each thread within the windows."""
-
     def __init__(
         self,
         sampled: Sampled,
@@ -180,7 +178,7 @@ class _ThreadReader:
         if bounds is None:
             return ran
         if is_program:
-            # Until the next window begins the program works; one more ps is that begin.
+            # The program works until the next window begins, at `_to`.
             end = bounds[1] if self._open_end else self._to + 1
             return Spans.of([(min(bounds[0], self._from), end)])
         pauses = ran.start_ps[1:] - ran.end_ps[:-1] > _MIN_SILENCE_PS
