@@ -1,7 +1,7 @@
-"""Data that vendors publish of accelerators: highest clock and memory bandwidth.
+"""Highest clock and memory bandwidth of accelerators, as vendors publish them.
 
-A recording may lack these values, or have half of the true bandwidth, as AMD's tracer
-does. The clock is the highest one of the product, which drivers also report. Different
+A recording may lack these values, and AMD's tracer records half of the true bandwidth.
+The clock is the highest one of the product, which drivers also report. Different
 products of one name are distinguished by their memory size.
 
 Definition: docs/definitions/device-work.md#peak-rates.
@@ -25,7 +25,8 @@ class DataSheet(Frozen, frozen=True, eq=True):
         pattern: Regular expression that the recorded name matches in lower case.
         clock_mhz: Highest clock of the cores; None if the vendor does not publish it.
         memory_gb_per_s: Bandwidth of the memory, in 10^9 bytes per second.
-        least_memory_gib: Minimum memory, in GiB; with less, it is another product.
+        least_memory_gib: Minimum memory of the product, in GiB; a device with less is
+            another product.
         cores: Number of compute units, which together with `version` identifies an AMD
             product in recordings without a product name; None if it does not.
         version: (major, minor) reported by ROCm, used together with `cores`.
@@ -40,7 +41,7 @@ class DataSheet(Frozen, frozen=True, eq=True):
     version: tuple[int, int] | None = None
 
 
-#: Data sheets and white papers of the vendors; the first matching row counts.
+#: Rows from vendors' data sheets and white papers; the first matching row is used.
 DATA_SHEETS: Final[tuple[DataSheet, ...]] = (
     DataSheet("NVIDIA GB200", r"\bgb200\b", None, 8000),
     DataSheet("NVIDIA B300", r"\bg?b300\b", None, 8000),
@@ -139,7 +140,8 @@ def data_sheet_of(
         vendor: Vendor, if known.
         version: Compute capability, or the version that ROCm reports.
         cores: Number of multiprocessors.
-        memory_bytes: Size of the memory; a reserved part may be missing from it.
+        memory_bytes: Recorded size of the memory, in bytes; it may exclude a reserved
+            part.
     """
     memory_gib = (memory_bytes or 0) / _GIB
     if name:

@@ -89,7 +89,7 @@ class AlreadyRecording(StepscopeError):
 
     @classmethod
     def of(cls, owner: object, since: str, logdir: object) -> AlreadyRecording:
-        """Build an error with owner, start and directory of the running recording."""
+        """Build an error that names the starter, start and folder of the recording."""
         return cls(
             f"already recording since {since} into {logdir}, started by {owner}. "
             "Stop that recording first (ss.stop()), or leave its `with` block."
@@ -98,7 +98,7 @@ class AlreadyRecording(StepscopeError):
 
 @contextlib.contextmanager
 def suppress_faults() -> Iterator[None]:
-    """Suppress exceptions of the block, except those of a signal handler."""
+    """Suppress exceptions in a `with` block, except those of a signal handler."""
     try:
         yield
     except Exception as error:
@@ -135,7 +135,8 @@ def _handles_signal(frame: FrameType) -> bool:
     """Return whether the interpreter called the function as a signal handler.
 
     Only the interpreter passes a function the number of a signal and the frame that it
-    interrupts. A handler that discarded these arguments is recognised while installed.
+    interrupts. A handler that has discarded these arguments is recognised only while it
+    is installed.
     """
     code, values = frame.f_code, frame.f_locals
     given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]

@@ -8,6 +8,6 @@ import msgspec
 class Frozen(msgspec.Struct, frozen=True, eq=False):
     """A value with named fields, compared by identity, because most have arrays.
 
-    Defining a subclass takes 10 us, a frozen dataclass 240 us, and a command defines a
-    hundred of them when it starts.
+    Defining a subclass takes 10 us, and defining a frozen dataclass 240 us. A command
+    defines a hundred such classes when it starts.
     """

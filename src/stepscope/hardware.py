@@ -1,8 +1,8 @@
 """Tables of hardware limits of accelerators: peak rates and limits of occupancy.
 
-Rates are dense operations per clock cycle and multiprocessor. They are the peak of the
-architecture; some of its products reach only half of it. Limits of occupancy are those
-of the CUDA C++ Programming Guide, "Compute Capabilities", and of the occupancy
+Rates are dense operations per clock cycle and multiprocessor. They are the peak rates
+of the architecture; some products reach only half of them. Limits of occupancy are
+those of the CUDA C++ Programming Guide, "Compute Capabilities", and of the occupancy
 calculator that ships with the CUDA toolkit.
 
 Definition: docs/definitions/device-work.md#peak-rates.
@@ -74,7 +74,7 @@ def peak_rates(vendor: str | None, major: int, minor: int) -> Rates | None:
 
 
 def peak_flops(rates: Rates, unit: Unit, cores: int, clock_hz: int) -> float | None:
-    """Return the peak FLOP/s of a device's units of one kind; None if it has none."""
+    """Return the peak FLOP/s of a device's units of one kind; None if it lacks them."""
     per_cycle: int = getattr(rates, unit)
     return float(per_cycle) * cores * clock_hz if per_cycle else None
 
@@ -111,7 +111,7 @@ _ARCHITECTURES: Final = (
     (3, 0, "Kepler"),
     (2, 0, "Fermi"),
 )
-#: (major, minor) reported by ROCm → architecture, if only one has this version.
+#: (major, minor) reported by ROCm → architecture, if only one reports this version.
 _AMD_ARCHITECTURES: Final = {(9, 4): "gfx942", (9, 5): "gfx950"}
 
 

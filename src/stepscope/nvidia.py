@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-#: Directories below the root in which NVIDIA's installers put tools, besides `PATH`.
+#: Directories, relative to `/`, in which NVIDIA's installers put a tool.
 PLACES: Final = {
     "ncu": ("usr/local/cuda/bin", "opt/nvidia/nsight-compute/*"),
     "nsys": ("usr/local/cuda/bin", "opt/nvidia/nsight-systems/*/bin"),
@@ -28,7 +28,7 @@ def find_tool(name: str) -> str | None:
     if found is not None:
         return found
     for pattern in PLACES[name]:
-        # Of several releases, take the newest by name.
+        # If several releases are installed, take the one whose name sorts last.
         for folder in sorted(Path("/").glob(pattern), reverse=True):
             if (found := shutil.which(name, path=str(folder))) is not None:
                 return found
@@ -60,7 +60,7 @@ def version_told(library: Any, name: str) -> int | None:
 def cuda_versions() -> CudaVersions:
     """Return the versions of the CUDA libraries that this process has loaded.
 
-    No library is loaded for this. A runtime linked into another library is not found.
+    The call loads no library, and finds no CUDA runtime linked into another library.
     """
     loaded = _MAPS.read_text("utf-8", "replace") if sys.platform == "linux" else ""
     return CudaVersions(*(_parse_version(name, loaded) for name in _TELLING))

@@ -1,6 +1,7 @@
 """Regular expressions that are compiled on first use.
 
-Compiling one takes about 0.3 ms. A command imports about a hundred and uses twenty.
+Compiling an expression takes about 0.3 ms. A command imports about a hundred
+expressions and uses twenty.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ _COMMANDING: Final = Pattern(
 
 
 def printable_text(text: str) -> str:
-    r"""Return untrusted text as one line without control of the terminal.
+    r"""Return untrusted text as one line that cannot control the terminal.
 
     Unprintable characters become escapes, such as `\x1b`.
     """

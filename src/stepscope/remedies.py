@@ -1,9 +1,8 @@
-"""Remedies: what to do about data that a capture lacks. Each has an id; texts are data.
+"""Remedies: how to get data that a recording lacks.
 
-`remedies.json` has the text of each remedy, and other texts for recordings by another
-recorder, for recordings in which the requested tracers were active, and for programs of
-one framework. A sentence without such variants needs no id and may be written where it
-is used.
+`remedies.json` has the text of each remedy, by id. A remedy may have other texts for
+recordings by another recorder, for recordings in which the requested tracers were
+active, and for programs of one framework. A remedy with a single text needs no id.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Recorder of a database of Nsight Systems.
 NSIGHT: Final = "nsight"
-#: Value instead of a sentence: use the sentence for recordings with all tracers active.
+#: Placeholder for the sentence for recordings in which all tracers were active.
 _AS_IN_FORCE: Final = "in_force"
 
 
@@ -62,7 +61,8 @@ class _FrameworkWords(Frozen, frozen=True, forbid_unknown_fields=True):
     Attributes:
         lacking: What to do if a requested tracer was not active.
         in_force: What to do if all requested tracers were active.
-        nothing: Text if the program cannot have the missing data; used instead of both.
+        nothing: Text if the program cannot have the missing data; replaces both other
+            texts.
     """
 
     lacking: str | None = None
@@ -71,7 +71,7 @@ class _FrameworkWords(Frozen, frozen=True, forbid_unknown_fields=True):
 
 
 class _RemedyWords(Frozen, frozen=True, forbid_unknown_fields=True):
-    """Texts of one remedy; an id instead of a sentence means the texts of that remedy.
+    """Texts of one remedy; the id of another remedy stands for that remedy's texts.
 
     Attributes:
         words: What to do; `{tracers}` is replaced by the tracers that were not active.
@@ -79,7 +79,7 @@ class _RemedyWords(Frozen, frozen=True, forbid_unknown_fields=True):
         in_force: What to do if all requested tracers were active.
         kineto: What to do if PyTorch's profiler recorded without a requested tracer.
         nsight: What to do if Nsight Systems recorded, with any tracers.
-        frameworks: Framework ("Python" is none) → what to do in its programs.
+        frameworks: Framework ("Python" if there is none) → what to do in its programs.
         commands: Commands to copy, in order, the one with the least privileges first.
         framework_commands: Framework → a command that applies only to its programs.
     """
@@ -204,7 +204,7 @@ class Remedy(StrEnum):
         return _TABLE.remedies[self.name].commands
 
     def commands_for(self, frameworks: Collection[str]) -> tuple[str, ...]:
-        """Return the commands for programs of these frameworks, or of any if empty."""
+        """Return the commands for the given frameworks; if empty, for any framework."""
         lines = _TABLE.remedies[self.name].framework_commands.items()
         fitting = [line for of, line in lines if not frameworks or of in frameworks]
         return (*fitting, *self.commands)

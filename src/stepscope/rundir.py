@@ -7,8 +7,8 @@ other file. Other files next to the traces (results of other tools, caches) are 
 
 PyTorch's handler for TensorBoard writes into a directory of the program's choice,
 `<logdir>/[<run>/]<worker>.<time>.pt.trace.json[.gz]`. That directory is the run, and
-each file is a host. If a process wrote several files, only the newest counts; the
-earlier ones are older runs.
+each file is a host. If a process wrote several files, only its newest file is in the
+newest run; its earlier files are older runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-#: Maximum size of a compressed trace's content, in bytes
+#: Maximum decompressed size of a trace, in bytes
 #: (docs/formats/README.md#limits-of-every-reader).
 LIMIT_BYTES: Final = 16 * 2**30
 
@@ -48,7 +48,7 @@ _TRACE: Final = Pattern(
     r"(?P<host>.*?)(?:\.part(?P<part>\d+))?\.xplane\.pb(?:\.gz|(?P<spool>\.part))?\Z",
     re.DOTALL,
 )
-#: Names that begin with a dot are files that macOS adds when it copies.
+#: File names of worker traces; a leading dot marks files that macOS adds to copies.
 _WORKER_TRACE: Final = Pattern(r"[^.].*\.pt\.trace\.json(?:\.gz)?\Z", re.DOTALL)
 #: Timelines that TensorFlow and JAX export from a profile for a viewer.
 _TIMELINE: Final = Pattern(r"(?P<host>[^.].*)\.trace(?:\.json)?(?:\.gz)?\Z", re.DOTALL)
@@ -60,7 +60,7 @@ _TIME: Final = Pattern(
     r"(\d{4})[_-](\d\d)[_-](\d\d)_(\d\d)[_-](\d\d)[_-](\d\d)(?:[._-](\d{3})(?!\d))?"
 )
 
-#: Suffixes of results that profilers compute at capture time, next to a trace.
+#: File name suffixes of results that profilers store next to their trace.
 _RESULTS: Final = (
     ".overview_page.pb",
     ".input_pipeline.pb",
@@ -80,7 +80,7 @@ class HostFiles(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         host: Name of the host, as in the file name.
         paths: The file of the host, or its parts in order.
-        limit_bytes: Maximum size of a compressed file's content, in bytes.
+        limit_bytes: Maximum decompressed size of a file, in bytes.
         mapped: Whether the files may be memory-mapped while they are read; False if
             another process may truncate them meanwhile.
     """
@@ -113,12 +113,12 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         runs: Runs, newest first; runs of equal time in descending order of names.
-        results_only: Run directories with results but without a trace.
+        results_only: Run directories that contain profilers' results but no trace.
         worker_files: Traces of workers (`is_worker_trace`); the directory of each is a
             separate run.
         json_files: Other JSON files outside of run directories, which may be traces.
-        databases: SQLite files that are not next to a trace of a run; they may be
-            Nsight's.
+        databases: SQLite files that are not next to a trace; Nsight Systems may have
+            written them.
         memory_files: Files named like memory snapshots or memory profiles.
         refused: (Path, reason why it could not be read).
         directories: Number of directories that were read.
@@ -168,7 +168,7 @@ def new_run_name(now: float) -> str:
 def host_file_name(
     hostname: str, environ: Mapping[str, str], taken: Container[str]
 ) -> str:
-    """Return the host name for a process, which is its file name without suffix.
+    """Return the host name of a process: the name of its trace file without suffix.
 
     Args:
         hostname: Name of the machine; characters that are invalid in file names become
@@ -261,7 +261,7 @@ def run_of_file(path: Path) -> Run:
 
 
 def runs_of_listing(files: Mapping[Path, float], top: Path) -> tuple[Run, ...]:
-    """Return every run among listed files, newest first; no directory is read.
+    """Return the runs that a list of files contains, newest first; read no directory.
 
     Args:
         files: Path relative to `top` → time of the last change, in seconds since 1970.
@@ -356,11 +356,11 @@ class _Walk:
         self.memory_files: list[Path] = []
 
     def run_directories(self, top: Path) -> Iterator[tuple[Path, str]]:
-        """Yield the children of each profile folder, and the prefix of their names."""
+        """Yield each run directory in a `profile` folder, and its run name's prefix."""
         # Links are followed last, so that each directory is found under its own path.
         waiting: deque[tuple[Path, int]] = deque([(top, 0)])
         links: deque[tuple[Path, int]] = deque()
-        # `top` itself may be a profile folder, which depends on the name of its parent.
+        # `top` itself may be a profile folder: the name of its parent decides.
         real_top = top.absolute()
         while waiting or links:
             directory, depth = waiting.popleft() if waiting else links.popleft()
@@ -377,7 +377,7 @@ class _Walk:
             links.extend((child, depth + 1) for child in linked)
 
     def keep(self, directory: Path, names: list[str], of_workers: list[str]) -> None:
-        """Keep the worker traces of a run directory, or else its databases."""
+        """List the worker traces of a run directory, or its databases if none exist."""
         self.worker_files += [directory / name for name in of_workers]
         if not of_workers:
             self.databases += [directory / it for it in names if _DATABASE.match(it)]

@@ -1,8 +1,8 @@
 """Every number on which a verdict depends, with its source and meaning.
 
 `thresholds.json` has value, unit, source and meaning of each number. `derive`,
-`analysis` and `advice` read it only here, so that tools and rules call a step
-input-bound from the same share on.
+`analysis` and `advice` read it only here, so that all tools and rules use the same
+share to call a step input-bound.
 
 Sources: "guide" is the TensorFlow GPU performance guide, "profiler guide" the guide of
 its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis, "tb" the PyTorch
@@ -22,7 +22,7 @@ _Unit: TypeAlias = Literal["percent", "ps", "bytes", "count", "ratio"]
 
 
 class Threshold(msgspec.Struct, frozen=True, kw_only=True):
-    """One named number.
+    """One threshold.
 
     Attributes:
         value: The number, in `unit`.

@@ -18,18 +18,18 @@ _DURATIONS: Final = (
     (PS_PER_NS, "ns"),
     (1, "ps"),
 )
-#: Number of decimals → value from which fewer decimals give three digits.
+#: Number of decimals → value that would have four digits with these decimals.
 _DIGITS: Final = {2: 10, 1: 100}
 _SIZES: Final = ((GIB, "GiB"), (MIB, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
 def duration_text(ps: float) -> str:
-    """Return a duration with three significant digits, in the largest unit below it."""
+    """Return a duration as text with three digits, in a fitting unit."""
     return _scaled_text(ps, _DURATIONS)
 
 
 def bytes_text(count: float) -> str:
-    """Return a byte count with three significant digits, in the largest binary unit."""
+    """Return a byte count as text with three digits, in a fitting binary unit."""
     return _scaled_text(count, _SIZES)
 
 
@@ -38,12 +38,12 @@ def _scaled_text(value: float, scales: tuple[tuple[int, str], ...]) -> str:
         scaled = value / size
         if abs(scaled) < 1 and size != 1:
             continue
-        # 9.996 has three digits as 10.0, and 99.96 as 100.
+        # Round before choosing: 9.996 is shown as 10.0, and 99.96 as 100.
         digits = next(
             (one for one in (2, 1) if round(abs(scaled), one) < _DIGITS[one]), 0
         )
         digits = 0 if size == 1 else digits
-        # 999.7 µs rounds to "1000 µs"; the next unit up reads better.
+        # 999.7 µs would be "1000 µs"; it is shown as "1.00 ms".
         if round(abs(scaled), digits) >= 1000 and index > 0:
             larger, larger_unit = scales[index - 1]
             return f"{value / larger:.2f} {larger_unit}"

@@ -1,4 +1,4 @@
-"""Check whether the functions of `_core` (kernels) are compiled, with a notice."""
+"""Check and notice on whether the kernels, the functions of `_core`, are compiled."""
 
 from __future__ import annotations
 

@@ -106,11 +106,11 @@ def _check_core_samples(machine: Machine) -> Check:
 
 
 _HERE: Final = "here and now"
-#: Free space that is enough: a recording of some steps takes a few to a few hundred MB.
+#: Sufficient free space, in bytes: a recording takes a few to a few hundred MB.
 _MIN_FREE_BYTES: Final = 2**30
 _GIB: Final = 2**30
 _MAX_LISTED: Final = 5
-#: Default ports, which the documentation uses as well → what uses them.
+#: Default port, also used in the documentation → program that listens there.
 _PORTS: Final = {6007: "stepscope serve", 6009: "profiler servers"}
 _WITH_ANY_PORT: Final = {
     6007: "stepscope serve --port 0 LOGDIR",

@@ -108,7 +108,7 @@ def _check_permission(machine: Machine) -> Check:
         return plain_check(*of_what, text, state="skip")
     if not re.search(r"^RmProfilingAdminOnly:\s*1", parameters, re.MULTILINE):
         return plain_check(*of_what, "Every user may read counters.")
-    # The least capability that the driver accepts for reading counters.
+    # The weakest capability with which the driver lets a process read counters.
     version = (_driver_version(machine) or "").partition(".")[0]
     is_new = version.isdecimal() and int(version) >= _WITH_PERFMON
     right = "PERFMON" if is_new else "SYS_ADMIN"
@@ -137,7 +137,7 @@ _TOOLKITS: Final = (
 )
 _WHEELS: Final = ("nvidia/cuda_cupti/lib/libcupti.so*", "nvidia/cu*/lib/libcupti.so*")
 _IN_NAME: Final = re.compile(r"libcupti\.so\.(\d+)")
-#: CUDA version → other numbers in the file name of its libcupti.
+#: CUDA version → years that the file name of its libcupti may contain instead.
 _NUMBERS_BY_YEAR: Final = {
     11: (2020, 2021, 2022),
     12: (2022, 2023, 2024, 2025),
@@ -154,7 +154,7 @@ _TRACERS: Final = frozenset(
 
 
 def cupti_checks(machine: Machine) -> list[Check]:
-    """Check the library that records GPU work, and other users of the library."""
+    """Check the library that records GPU activity, and other programs that use it."""
     if not machine.find("dev/nvidia[0-9]*"):
         return [plain_check(_CUPTI, "library", NO_GPU, state="skip")]
     return [_check_library(machine), _check_other_profilers(machine)]

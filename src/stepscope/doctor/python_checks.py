@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PYTHON: Final = "Python"
 _FRAMEWORKS: Final = "frameworks"
-#: Product and its distributions; only the first installed distribution is shown.
+#: Product and its Python packages; only the first installed package is shown.
 _KNOWN: Final = (
     ("TensorFlow", ("tensorflow", "tensorflow-cpu", "tf-nightly")),
     ("Keras", ("keras",)),
@@ -109,8 +109,8 @@ def _check_framework(
 def cuda_major(machine: Machine) -> int | None:
     """Return the CUDA version that the frameworks need; None if unknown.
 
-    A framework's own package has precedence. Of several CUDA packages, which upgrades
-    may leave behind, the newest is in use.
+    A framework's own package has precedence. If upgrades have left several CUDA
+    packages installed, the newest is in use.
     """
     _, _, build = machine.packages.get("torch", "").partition("+cu")
     if build[:2].isdecimal():

@@ -20,12 +20,12 @@ _STATES: Final[dict[str, State]] = {"error": "fail", "warning": "warn", "info": 
 def recording_checks(
     profile: ProfileData, fitting: Callable[[Unavailable], str | None]
 ) -> tuple[Check, ...]:
-    """Check what was lost on each host, and which tables each host has.
+    """Check which events each host lost, and which tables each host has.
 
     Args:
         profile: The recording.
-        fitting: Returns the remedy for something missing, for this recorder and
-            program; None if the program cannot have it.
+        fitting: Returns the remedy for missing data that fits this recorder and
+            program; None if the program cannot have the data.
     """
     checks = []
     for host in profile.hosts:

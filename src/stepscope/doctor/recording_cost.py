@@ -1,7 +1,7 @@
 """Cost of recording a program, measured by recording the program once.
 
 Nothing is estimated from other programs. Two groups of steps of one run are compared:
-the steps just before its window, which are not recorded, and the steps within.
+the recorded steps, and the steps just before the recording.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stepscope.units import PS_PER_S, bytes_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Minimum number of steps in each group, to know how much steps differ anyway.
+#: Minimum number of steps in each group, which show how much step times vary.
 _MIN_STEPS: Final = 4
 #: Number of steps for which the size of a recording is estimated.
 _EXAMPLE_STEPS: Final = 100
@@ -27,14 +27,14 @@ _NO_STEPS: Final = (
     "steps are detected (docs/run.md)."
 )
 
-#: Remedy if no window opened: without steps, the window opens after some time.
+#: Remedy if recording never began; in programs without steps it begins after a time.
 _NO_WINDOW: Final = (
     f"{_NO_STEPS.removesuffix('.')}; without steps, let the program run for 30 s."
 )
 
 
 class Trial(NamedTuple):
-    """A recording of a program that was made to measure its cost.
+    """A recording that was made to measure what recording costs the program.
 
     Attributes:
         program: Name of the program.
@@ -46,7 +46,7 @@ class Trial(NamedTuple):
         recorded_s: Durations of the recorded steps except the first, in seconds.
         start_s: Seconds that the program waited for the window to open.
         stop_s: Seconds that the program waited for the recording to be stored.
-        wanted: Planned number of the last recorded step.
+        wanted: Number of the step with which the recording was planned to end.
     """
 
     program: str

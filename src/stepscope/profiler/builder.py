@@ -10,8 +10,8 @@ class ProfileOptionBuilder:
         options["max_depth"] = 5
         profiler.profile_name_scope(options=options)
 
-    Keys and values are those of the older API, including `output`: by default a view
-    prints itself.
+    Keys and values are those of the older API. With the default `output`, a view prints
+    itself.
     """
 
     @staticmethod
@@ -64,7 +64,7 @@ class ProfileOptionBuilder:
 
     @staticmethod
     def float_operation() -> dict[str, object]:
-        """Return options to show floating-point operations, the most first."""
+        """Return options to show floating-point operations, sorted by their count."""
         return {
             **_common_options(),
             "min_float_ops": 1,

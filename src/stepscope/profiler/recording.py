@@ -45,7 +45,7 @@ class Profiler:
         profiler.profile_name_scope("train", 3, options=options)
         profiler.save()
 
-    Recording starts with the object and ends with the first view, with `advise` or
+    Recording starts when the object is created, and ends at the first view, `advise` or
     `save`. A step added later starts another recording. Views show the newest
     recording.
 
@@ -89,11 +89,11 @@ class Profiler:
     def add_step(
         self, step: int, run_meta: object = None
     ) -> AbstractContextManager[None]:
-        """Add step `step`, which has ended; in a `with`, the block is the step.
+        """Add a step that has just ended; in a `with` statement, the block is the step.
 
-        A step that has ended began at the previous step or at the start of the
-        recording. If a view has ended the recording, adding the same step again does
-        nothing; another step starts the next recording, which does not contain it.
+        A step that has ended began at the end of the previous step or at the start of
+        the recording. If a view has ended the recording, adding the same step again
+        does nothing. Adding another step starts the next recording, without that step.
 
         Args:
             step: Number of the step.
@@ -117,7 +117,7 @@ class Profiler:
         return self._step_block(step)
 
     def save(self, save_path: str | PathLike[str] | None = None) -> Run:
-        """End and store the recording; without new steps, return the last run.
+        """Store the recording and return its run; without new steps, the last run.
 
         Args:
             save_path: File for a copy; a path without a suffix is a log directory for
@@ -268,7 +268,7 @@ class Profiler:
         )
 
     def _end_recording(self) -> Run:
-        """Return the newest recording with any step, stopped and stored."""
+        """Stop and store the newest recording that has a step, and return its run."""
         self._settle_step()
         session, self._session = self._session, None
         if session is not None:
@@ -290,7 +290,7 @@ class Profiler:
 
     @contextmanager
     def _step_block(self, step: int) -> Iterator[None]:
-        """Make a `with` block the last added step."""
+        """Treat a `with` block as the last added step."""
         if self._session is None:
             self._begin_recording()
         self._added = None

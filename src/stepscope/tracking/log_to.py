@@ -151,7 +151,7 @@ _FOLDER: Final = "stepscope"
 
 
 def _log_to_mlflow(run: Any, logged: Logged, *, step: int | None) -> None:
-    """Log metrics (at step 0 without `step`), findings as JSON, and files."""
+    """Log metrics (at step 0 if `step` is None), findings as JSON, and files."""
     mlflow: Any = sys.modules["mlflow"]
     client = mlflow.MlflowClient()
     number = run.info.run_id
@@ -172,7 +172,7 @@ def _log_to_mlflow(run: Any, logged: Logged, *, step: int | None) -> None:
 
 
 def _log_to_wandb(run: Any, logged: Logged, *, step: int | None) -> None:
-    """Log numbers, a table and an artifact, at the next step without `step`."""
+    """Log numbers, a table and an artifact; if `step` is None, at the next step."""
     wandb: Any = sys.modules["wandb"]
     table = wandb.Table(columns=list(FINDING_COLUMNS), data=logged.findings)
     run.log({**logged.numbers, f"{PREFIX}findings": table}, step=step)
