@@ -1,7 +1,7 @@
 """The declared texts of rules: titles, sentences, reasons, notes and actions.
 
-A file of `texts/` has the texts of one rule, or texts that several rules share. The
-compiled texts are read; in a checkout they are compiled again if a file is newer.
+A file of `texts/` has the texts of one rule, or texts that several rules share. This
+module reads only the compiled texts; a checkout compiles them again if a file is newer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Catalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """All declared texts.
 
     Attributes:
-        owners: Meaning of an owner's time, by category and owner of the account.
+        owners: What the time of an owner means, by category and owner.
         rules: Texts of each rule by the rule's id.
         shared: Texts that several rules use, by file.
     """
@@ -54,7 +54,7 @@ def shared_texts(file: str) -> Texts:
 
 
 def _compiled() -> bytes:
-    """Return the compiled texts; an installed package contains no other texts."""
+    """Return the compiled texts; an installed package has only these."""
     if not _SOURCES.is_dir():
         return _COMPILED.read_bytes()
     with os.scandir(_SOURCES) as entries:
@@ -76,9 +76,9 @@ def _compiled() -> bytes:
     return compiled
 
 
-#: Meaning of an owner's time, by category and owner of the account.
+#: What the time of an owner means, by category and owner.
 OWNERS_OF: Final = catalogue().owners
-#: Meaning of an owner's time, by owner of the account.
+#: What the time of an owner means, by owner.
 OWNER_TEXTS: Final = {
     owner: words for owners in OWNERS_OF.values() for owner, words in owners.items()
 }

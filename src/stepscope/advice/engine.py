@@ -69,7 +69,7 @@ def evaluate(
     """Run every rule, and return the findings in the order in which to act on them."""
     accounted = signals.of(account_signals)
     if accounted == NOTHING_RECORDED:
-        # If no event is recorded, every rule has the same answer.
+        # If no event is recorded, every rule has the same answer: the reason.
         return mark_stage_order(
             rule.item.cannot_tell(NOTHING_RECORDED) for rule in RULES
         )
@@ -102,15 +102,15 @@ def mark_explained_findings(
 ) -> dict[str, Finding]:
     """Mark the findings whose time a narrower finding explains.
 
-    Otherwise a gain would count twice, and the narrower finding has the more precise
-    actions. Several narrower findings may explain a broader one together; they are
-    listed with the largest part first. A narrower finding that explains too little of
-    the broader one is marked as a part of the broader one.
+    Without the marks the same gain would count twice. The narrower finding also has the
+    more precise actions. Several narrower findings may explain a broader one together;
+    they are listed with the largest first. A narrower finding that explains too little
+    of the broader one is marked as a part of the broader one.
 
     Args:
         findings: Findings by id.
         rules: The rules whose items declare which findings they explain.
-        shared: Function that returns the time that narrower findings share with a
+        shared: Function that returns how much time narrower findings share with a
             broader one, in percent of the judged steps.
     """
     marked = dict(findings)
@@ -131,7 +131,7 @@ def mark_explained_findings(
         broad = findings[name]
         enough = part * _share_of_time(broad)
         explaining = _narrower_holding_enough(several, broad, enough, shared)
-        # A rule may itself name findings that explain its time.
+        # A broader rule may itself name findings that explain its time.
         explaining = tuple(dict.fromkeys((*explaining, *broad.explained_by)))
         marked[name] = replace(broad, explained_by=explaining)
     for narrow, broad in pairs:
@@ -150,7 +150,7 @@ def mark_explained_findings(
 def _keep_narrowest_explanations(
     finding: Finding, findings: Mapping[str, Finding]
 ) -> Finding:
-    """Drop explanations that another explanation of the same finding explains."""
+    """Of a finding's explanations, drop those that another one of them explains."""
     names = finding.explained_by
     last = tuple(
         name
@@ -166,9 +166,9 @@ def _narrower_holding_enough(
     enough: float,
     shared: Callable[[Sequence[Finding], Finding], float],
 ) -> tuple[str, ...]:
-    """Return the findings that hold enough of a broader one's time, the largest first.
+    """Return the findings that explain enough of a broader one's time, largest first.
 
-    If single findings hold enough alone, those that do not are left out.
+    If single findings explain enough alone, the other findings are left out.
     """
     held = {finding.id: shared([finding], broad) for finding in narrower}
     ranked = sorted(held, key=lambda name: -held[name])
@@ -181,7 +181,7 @@ def _narrower_holding_enough(
 
 
 def mark_stage_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Mark for each failing finding which earlier stage has to be settled first.
+    """For each failing finding, mark the earlier stage that has to be settled first.
 
     A finding waits for an earlier stage that has a clearly larger gain. Every finding
     waits for a critical flaw of the recording.

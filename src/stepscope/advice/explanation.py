@@ -1,4 +1,4 @@
-"""How a rule reached its verdict: the numbers that it read, and what they leave out."""
+"""How a rule reached its verdict: the numbers that it read, and the skipped steps."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ GAIN_FIELD: Final = "finding.saving_ms.identity_error_percent"
 
 Number = int | float | str | bool | None
 
-#: Maximum of a signal's numbers, of parts per list, and of nesting levels to show.
+#: Maximum number of a signal's values, of parts per list, and of nesting levels shown.
 _MAX_NUMBERS: Final = 40
 _MAX_LIST_PARTS: Final = 4
 _DEEPEST: Final = 5
 
 
-#: Maximum number of names and of threads of a path to list, also in JSON.
+#: Maximum number of ops and of threads listed for the critical path, also in JSON.
 _MAX_NAMES: Final = 10
 
 
 class PathShare(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the critical path.
+    """The time of one owner, op or thread on the critical path.
 
     Attributes:
         name: Owner, op or thread; null if unknown.
-        ms: Time of the part in the mean step.
-        percent: Share of the part in the path, which is as long as the steps.
+        ms: Time on the critical path of the mean step.
+        percent: `ms` as a share of the critical path, which is as long as the steps.
     """
 
     name: str | None
@@ -61,13 +61,13 @@ class StepPath(msgspec.Struct, frozen=True, kw_only=True):
     """The critical path of the steps of one host.
 
     Attributes:
-        host: The host.
-        steps: Number of steps whose path was found.
-        unexplained_percent: Share of starts that no dependency explains; a lower share
-            makes the path more reliable.
-        owners: The path by owner of the account, largest first.
-        ops: By op, kernel or function; the ten largest.
-        threads: By thread or stream; the ten largest.
+        host: Name of the host.
+        steps: Number of steps whose critical path is known.
+        unexplained_percent: Share of event starts on the path that no dependency
+            explains; a lower share makes the path more reliable.
+        owners: Time on the path by owner, longest first.
+        ops: Time by op, kernel or function; the ten longest.
+        threads: Time by thread or stream; the ten longest.
     """
 
     host: str
@@ -119,9 +119,9 @@ class SignalNumbers(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Name of the signal.
         about: What the signal is, in a sentence.
-        numbers: Number or word by name. The names of a part's numbers follow a dot; the
-            position of one of several parts is in brackets.
-        more: How many further numbers are not listed.
+        numbers: Number or word by name. Names of nested numbers contain dots; the index
+            of a list element is in brackets.
+        more: Number of values that are not listed.
         unavailable: Why the signal has no numbers; null if it has numbers.
     """
 
@@ -140,7 +140,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
         judged: Number of judged windows.
         open_end: Number of windows left out because their end is unknown.
         flags: Number of windows left out because of a flag, by flag.
-        devices: Further devices of the finding, besides the judged one.
+        devices: Devices that the finding also affects, without the judged one.
     """
 
     windows: int
@@ -189,7 +189,7 @@ def explanation(
     path = step_path(profile, _host_of_finding(profile, finding))
     missing = {
         "critical_path": path if isinstance(path, Unavailable) else None,
-        # The reason is set if the gain is a limit from the account, not from a replay.
+        # The reason is set if the gain is an upper bound that no replay confirmed.
         GAIN_FIELD: why_not_replayed(finding, signals),
     }
     return Explanation(
@@ -209,7 +209,7 @@ def explanation(
 
 
 def _host_of_finding(profile: ProfileData, finding: Finding) -> str:
-    """Return the host of the finding's first device, else the first host of the run."""
+    """Return the host of the finding's first device, or the run's first host."""
     named = finding.devices[0] if finding.devices else ""
     return next(
         (
@@ -240,7 +240,7 @@ def _flat_numbers(value: object, name: str, depth: int) -> Iterator[tuple[str, N
     if isinstance(value, Unavailable):
         yield name or "value", f"not known: {value.reason}"
     elif value is None or isinstance(value, int | float | str):
-        # A missing number of a nested part is not worth a line.
+        # A null inside a nested value is not listed.
         if value is not None or depth <= 1:
             yield name or "value", value
     elif depth < _DEEPEST:
@@ -273,12 +273,12 @@ def _named_fields(value: object) -> dict[str, object] | None:
     fields = struct_fields(value)
     if fields is None:
         return None
-    # A number as a name is only a position, which means nothing to a reader.
+    # A numeric name is only an index, which means nothing to the user.
     return {name: part for name, part in fields.items() if isinstance(name, str)}
 
 
 def _series_numbers(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:
-    """Yield the sum of a series of times, else its range; nothing if all are 0."""
+    """Yield the sum of a list of times, or the range of another list of numbers."""
     if not any(values):
         return
     if name.rpartition(".")[2].endswith("_ps") or "_ps." in name:

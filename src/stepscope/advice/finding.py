@@ -18,9 +18,9 @@ from stepscope.unavailable import Unavailable
 
 Status = Literal["fail", "pass", "cannot_tell", "not_applicable"]
 Severity = Literal["info", "warn", "critical"]
-#: How an effect is distributed over the steps.
+#: How the lost time is distributed over the steps.
 PatternKind = Literal["every", "bursts", "once"]
-#: Where the time of a finding is, relative to steps; "any" means both places.
+#: Where the time of a finding is: inside steps, between steps, or anywhere ("any").
 Place = Literal["inside", "between", "any"]
 
 #: Recorder of a profile: "nsight" is Nsight Systems, "framework" is any other recorder
@@ -32,17 +32,17 @@ STATUSES: Final[tuple[Status, ...]] = ("fail", "cannot_tell", "pass", "not_appli
 
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True):
-    """How an effect is distributed over the judged steps.
+    """How the lost time is distributed over the judged steps.
 
-    A step is hit if its effect is at least half of the mean effect of a step.
+    A step is hit if its lost time is at least half of the mean over all steps.
 
     Attributes:
         kind: "every" if most steps are hit; "once" if one of several is; else "bursts".
         steps_hit: Number of steps that are hit.
         steps: Number of judged steps.
-        shortest_ms: Smallest effect of a hit step; null if no step is hit.
-        longest_ms: Largest effect of a step.
-        mean_ms: Ends of the mean effect's 95 % interval; null unless the finding fails.
+        shortest_ms: Smallest lost time of a hit step; null if no step is hit.
+        longest_ms: Largest lost time of a step.
+        mean_ms: 95 % interval of the mean lost time; null unless the finding fails.
     """
 
     kind: PatternKind
@@ -53,10 +53,10 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     mean_ms: tuple[float, float] | None = None
 
     def promise(self, effect_ms: float) -> Saving:
-        """Return the gain of a step without the effect: at least half of the effect.
+        """Return the predicted saving per step: from half of the lost time or less.
 
-        Removing a wait may reveal another wait, and the mean effect of later steps may
-        be lower than that of the judged steps.
+        Removing a wait may reveal another wait, and later steps may lose less time than
+        the judged steps.
         """
         low, _ = self.mean_ms or (effect_ms, effect_ms)
         return Saving(low=min(effect_ms / 2, low), high=effect_ms)
@@ -98,23 +98,24 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         value: The number compared with the threshold, in `unit`; null if not measured.
         unit: Unit of `value`.
         share_percent: The share of `owners` and `topics` in the judged steps' time on
-            the first of `devices`, in percent, from the account.
-        owners: Owners of the account whose time the finding is about.
-        topics: Topics, such as "garbage", that the finding is about: parts of owners.
-        place: Where that time is, relative to steps; null if not about owners.
-        pattern: How the effect is distributed over the steps; null without an effect.
-        ms_per_step: Mean effect of all steps, in milliseconds; null without steps.
+            the first of `devices`, in percent.
+        owners: What the lost time is attributed to, as in the breakdown of step time.
+        topics: Kinds of host work, such as "garbage", that the finding is about; their
+            time is part of the time of owners.
+        place: Where the lost time is, relative to steps; null without owners.
+        pattern: How the lost time is distributed over the steps; null if there is none.
+        ms_per_step: Mean lost time per step, over all steps; null without steps.
         threshold: The number that `value` was compared with.
-        steps_hit: Number of judged steps whose effect is at least half the mean.
+        steps_hit: Number of judged steps that lose at least half of the mean lost time.
         steps_clean: Number of judged steps.
         devices: Affected devices as `host:device`, most affected first.
-        causes: The effect by cause, largest first.
-        parts: The largest named parts of the effect, largest first.
-        workers: Functions that worker processes of the program run meanwhile, largest
+        causes: The lost time by cause, largest first.
+        parts: The lost time by name (op, function, …), largest first.
+        workers: Functions that worker processes run during the lost time, largest
             first; shares are of the sampled time of the processes, not of a step.
-        because: Identifiers of why the effect arises, such as "small_work".
-        facts: Other numbers worth showing.
-        evidence: At most three time ranges that show the effect, largest first.
+        because: Identifiers of why time is lost, such as "small_work".
+        facts: Other numbers to show.
+        evidence: At most three time ranges that show the lost time, largest first.
         inputs: Names of the derivations and results from which the verdict is computed.
         unavailable: Why there is no verdict; null if there is a verdict.
         note: Identifier of a qualification of the verdict: "noisy", "once",
@@ -124,7 +125,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         confirm: How to confirm the verdict.
         refute: What would prove the verdict wrong.
         saving_ms: Milliseconds per step that the change would save; null if unknown.
-        floors: Limits of the saving: those taken into account and those not measured.
+        floors: What limits the saving: known bounds, and unmeasured ones.
         actions: What to change.
         explained_by: Ids of the findings that explain this finding's time, alone or
             together, largest first; empty without such findings.

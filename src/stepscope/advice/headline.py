@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.thresholds import Thresholds
 
-#: Topic of the headline: a failing finding; idle time that no rule covers; a step bound
-#: by its device; the work of a host without devices; the largest owner of a step that
-#: nothing bounds; "nothing" if there is no time to explain.
+#: Topic of the headline: a failing finding ("finding"); idle time that no rule covers;
+#: a step bound by its device; work of a host without devices; the largest owner of a
+#: step that nothing bounds; "nothing" if there is no time to explain.
 LeadKind = Literal["finding", "idle", "device", "host", "largest", "nothing"]
 _COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
 #: Owners of time in which a device does not compute: idle, or exposed transfers.
@@ -39,21 +39,21 @@ _NOT_COMPUTING: Final = frozenset(IDLE_OWNERS) | (
 )
 #: Name for all device work as one owner.
 _DEVICE_WORK_OWNER: Final = "busy"
-#: Minimum number of judged steps that show what is usual.
+#: Minimum number of judged steps from which a single hit step is an exception.
 _MIN_JUDGED_STEPS: Final = 3
-#: Part of the share of device work that counts as cost if the gain is unknown: a change
-#: only shortens work, but removes idle time.
+#: Assumed cost of device work with unknown gain, as a fraction of its time: a change
+#: only shortens work, whereas idle time can be removed.
 _COST_PART_OF_WORK: Final = 1 / 3
 #: Gains count as about the same if their ratio is at least this.
 MIN_SIMILAR_RATIO: Final = 0.9
-#: Minimum share of the time, in percent, of a finding that can be the headline.
+#: Minimum share of the judged time, in percent, of a finding that can be the headline.
 _MIN_HEADLINE_PERCENT: Final = 1.0
-#: Share of the time, in percent, from which on slow steps hold most of the time.
+#: Minimum share of all time, in percent, in slow steps that become the headline.
 _MIN_SLOW_STEPS_PERCENT: Final = 50.0
 #: Owner of waiting for other workers, and the findings that name the late worker.
 _PEER_OWNER: Final = "peer"
 _LATE_WORKER_FINDINGS: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
-#: Minimum share of the wait that such a finding must explain.
+#: Minimum share of the wait for other workers that such a finding must explain.
 _MIN_PART_OF_PEER_WAIT: Final = 1 / 3
 
 
@@ -65,21 +65,21 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: Topic of the sentence.
-        owner: Owner of the time in the account, "busy" for all work of a device; null
-            if the sentence is not about time.
+        owner: What the time is attributed to, "busy" for all work of a device; null if
+            the sentence is not about time.
         place: Where that time is, relative to steps; null if not about time.
         percent: Share of that time in the judged steps; null if not about time.
         finding: Id of the finding; null if the sentence is not about a finding.
-        host: Host of the account; null if the sentence is not about time.
+        host: Host whose time is described; null if the sentence is not about time.
         device: Ordinal of the device; null for a host without one.
-        steps: Whether the share is of steps; else it is of the whole recording.
+        steps: Whether `percent` is a share of the steps, not of the whole recording.
         parts: The time by name, largest first.
         caller: The program's function that calls most of that time; null if unknown,
             and for findings.
         unavailable: Why there is no headline; null if there is one.
-        hosts: Number of hosts in the account, of which this is the judged one.
-        devices: Number of the judged host's devices in the account.
-        stepped: Whether the share is of steps; else it is of the whole recording.
+        hosts: Number of hosts whose time was analysed, including the judged host.
+        devices: Number of the judged host's devices whose time was analysed.
+        stepped: Whether `percent` is a share of the steps, not of the whole recording.
     """
 
     kind: LeadKind
@@ -101,7 +101,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
 def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     """Return the costliest failing finding that need not wait for another finding.
 
-    A critical flaw of the recording comes first, because it may change all others.
+    A critical flaw of the recording comes first, because it may change the others.
     """
     flaws = [flaw for flaw in findings if flaw.status == "fail" and _is_grave(flaw)]
     ranked = findings_by_cost(
@@ -111,8 +111,8 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     )
     if not ranked or _is_grave(ranked[0]) or not _gain_ms(ranked[0]):
         return ranked[0] if ranked else None
-    # Of findings with about equal gains, take the one whose gain is the largest part of
-    # its time: its action is the most precise.
+    # Of findings with about equal gains, take the one whose gain is the largest share
+    # of its own lost time: its action is the most precise.
     similar = [
         finding
         for finding in ranked
@@ -138,8 +138,8 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
     """Return the failing findings that are worth an action, the costliest first.
 
     Findings that a narrower finding explains are left out. Notes (severity "info") are
-    left out too, except large effects that hit only some steps, and slow steps that
-    hold most of the time.
+    left out too, except notes on large losses in only some steps, and on slow steps
+    that contain most of the time.
     """
     grave = [
         finding
@@ -157,7 +157,8 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
             or are_slow_steps(finding)
         )
     ]
-    # A critical recording flaw comes first only if it hides as much as others explain.
+    # A critical recording flaw comes first only if it hides at least as much time as
+    # any other finding explains.
     known = max(
         (
             finding.share_percent or 0.0
@@ -170,7 +171,7 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _explains_idle_time(finding: Finding) -> bool:
-    """Return whether a finding explains why a device computes nothing in its time."""
+    """Return whether a finding explains time in which a device computes nothing."""
     owners = set(finding.owners)
     explains = finding.stage != 0 or owners == {"profiler"}
     return explains and bool(owners) and owners <= _NOT_COMPUTING
@@ -203,13 +204,13 @@ def _gain_ms(finding: Finding) -> float:
 
 
 def are_slow_steps(finding: Finding) -> bool:
-    """Return whether a finding is about a few steps that hold most of the time."""
+    """Return whether a finding is about slow steps that contain most of the time."""
     held = (fact.value or 0.0 for fact in finding.facts if fact.name == HELD_BY_SLOW)
     return max(held, default=0.0) >= _MIN_SLOW_STEPS_PERCENT and finding.note != "once"
 
 
 def _is_work(finding: Finding) -> bool:
-    """Return whether a device computes in a finding's time."""
+    """Return whether the device computes during the time that a finding is about."""
     return not finding.owners or not set(finding.owners) <= _NOT_COMPUTING
 
 
@@ -220,7 +221,7 @@ def _is_grave(finding: Finding) -> bool:
 def choose_lead_sentence(
     findings: Sequence[Finding], signals: Signals, thresholds: Thresholds
 ) -> Lead:
-    """Choose the content of the headline."""
+    """Choose the topic of the headline and its numbers."""
     account = signals.of(account_signals)
     first = costliest_finding(findings)
     if isinstance(account, Unavailable):
@@ -246,13 +247,13 @@ def _choose_lead(
     *,
     plain: bool,
 ) -> Lead:
-    """Choose the content of the headline from an account."""
+    """Choose the topic of the headline and its numbers from the time account."""
     shares = account.judged()
     idle = _unexplained_idle_lead(findings, shares, thresholds)
     if idle is not None:
         lead, idle_ms = idle
         outweighed = first is not None and (
-            # Slow steps include the idle time, and show when it occurs.
+            # Slow steps include the idle time; the finding also says when it occurs.
             are_slow_steps(first)
             or (first.saving_ms is not None and first.saving_ms.high >= idle_ms)
             # A recording flaw that hides as much time may make the idle time wrong.
@@ -324,11 +325,11 @@ def _lead_of_finding(finding: Finding, account: AccountSignals | None = None) ->
 def _unexplained_idle_lead(
     findings: Sequence[Finding], shares: StepShares, thresholds: Thresholds
 ) -> tuple[Lead, float] | None:
-    """Return the largest idle owner without a finding, and its ms per step."""
+    """Return the owner of most idle time without a finding, and its ms per step."""
     failing = [finding for finding in findings if finding.status == "fail"]
     known_owners = {owner for finding in failing for owner in finding.owners}
-    # Late workers are found by comparing workers, not in the account of one worker. The
-    # rest of a wait for peers is the collective itself.
+    # Late workers are found by comparing workers; the time of one worker does not show
+    # them. The rest of a wait for other workers is the collective itself.
     late = (
         finding.share_percent or 0.0
         for finding in failing
@@ -365,7 +366,8 @@ def _is_minor(
     """Return whether a finding gains too little to change what bounds the step.
 
     The step is bound by its device or, in a program without a framework, by functions
-    no other finding covers. A doubt about the recording that hides no time is minor.
+    that no other finding covers. Doubts about the recording that hide no time are
+    minor.
     """
     if finding.stage == 0 and finding.share_percent is None:
         return finding.severity != "critical"
@@ -381,9 +383,9 @@ def _is_minor(
 
 
 def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
-    """Return the highest gain of a finding, in percent; None if unknown.
+    """Return the maximum gain of a finding, in percent of a step; None if unknown.
 
-    Without steps no gain is estimated; the idle time is its upper limit.
+    If a recording has no steps, no gain is estimated, and the idle time is the maximum.
     """
     if finding.saving_ms is None:
         if are_slow_steps(finding):
@@ -399,7 +401,7 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
 
 
 def _lead_of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
-    """Return what bounds the step, if no finding comes first."""
+    """Return the headline about what bounds the step, if no finding is the headline."""
     if not shares.total_ps:
         return Lead(kind="nothing", unavailable=_NO_TIME)
     if shares.device is None:

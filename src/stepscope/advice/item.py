@@ -55,10 +55,9 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     - `{subject}`: the largest part, if a verb follows;
     - `{sleeper}`: that the largest part waits, and in which call;
     - `{elsewhere}`: what another thread of the program runs while the steps wait;
-    - `{pattern}`: how a failing effect is distributed over the steps, as a sentence;
-    - `{bursts}`: the steps that wait, and how long each; known if the effect comes in
-      bursts;
-    - `{mostly_<cause>}`: the share of a cause; known if it is the largest.
+    - `{pattern}`: how the lost time is distributed over the steps, as a sentence;
+    - `{bursts}`: the steps that wait, and how long each; known for bursts;
+    - `{mostly_<cause>}`: the share of a cause; known if it is the largest cause.
 
     Numbers have a suitable unit. `{value:nothing}` writes a zero as "nothing".
 
@@ -66,8 +65,8 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         texts: Sentences in order, by "fail" or "pass", or by one of these with a note
             ("fail_cores"). Each sentence is a tuple of alternatives: the first one
             whose numbers are all known is used, or none.
-        lead: Alternatives for the headline about a fail; without them the headline is
-            the first sentence about the fail.
+        lead: Alternatives for the headline about a fail; if there are none, the
+            headline is the first sentence about the fail.
         passed: What is true when the rule passes.
         causes: Displayed words by identifier of a cause or reason.
     """
@@ -80,7 +79,7 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def sentences(
         self, status: Status, note: str | None
     ) -> tuple[tuple[str, ...], ...]:
-        """Return the sentences about a verdict; a note need not have separate ones."""
+        """Return the sentences for a verdict, with or else without the note."""
         return self.texts.get(f"{status}_{note}", self.texts[status])
 
 
@@ -89,14 +88,14 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         declared_actions: What to change.
-        conditions: Facts that must hold besides an action's cause, by the action's key.
+        conditions: By key of an action: facts that must hold in addition to its cause.
         groups: Keys of actions that are advised together; "default" has the actions of
             a failing rule that chooses none.
         worker_codes: By key of an action: its code with `{workers}` in place of the
             number of workers, and the declared number.
         reasons: Why there is no verdict.
-        units: Unit of each number worth showing.
-        notes: What numbers are computed from, and names of parts.
+        units: Unit of each fact.
+        notes: What the facts are computed from, and names of parts.
     """
 
     declared_actions: dict[str, Action] = msgspec.field(default={}, name="actions")
@@ -146,18 +145,18 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def fact(
         self, key: str, value: float | None, *, note: str | None = None, **names: object
     ) -> Fact:
-        """Return a number worth showing, in its declared unit.
+        """Return a fact in its declared unit.
 
         Args:
-            note: What the number is computed from, if the declared note does not fit.
-            names: Words and numbers of the declared note.
+            note: What the number is computed from; replaces the declared note.
+            names: Words and numbers to insert into the declared note.
         """
         if note is None and key in self.notes:
             note = self.note(key, **names)
         return Fact(name=key, value=value, unit=self.units[key], note=note)
 
     def facts(self, **numbers: float | None) -> tuple[Fact, ...]:
-        """Return numbers worth showing, each in its declared unit."""
+        """Return facts, each in its declared unit."""
         return tuple(self.fact(key, value) for key, value in numbers.items())
 
     def reason(
@@ -193,7 +192,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         tools: Tools that show the rule's numbers, the most useful first.
         confirm: How to confirm a fail.
         refute: What would prove a fail wrong.
-        floors: Limits of the saving.
+        floors: What limits the saving.
         level: Prefix of the thresholds `<level>_warn` and `<level>_critical` for a fail
             and a critical fail; "" if the rule compares in another way.
         explains: Ids of broader items whose time this item explains if it fails with
@@ -272,7 +271,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self._without_verdict("cannot_tell", why, numbers)
 
     def not_applicable(self, why: Unavailable | str, **numbers: object) -> Finding:
-        """Return the finding of a rule whose topic is provably absent.
+        """Return the finding of a rule whose subject does not exist in the program.
 
         Args:
             why: The reason, or the key of a declared reason.
@@ -295,7 +294,7 @@ class Rule(Frozen, frozen=True, eq=True):
         judge: Computes the finding from signals and thresholds alone.
         reads: The signals that the rule reads.
         change: Returns how a step would change without the problem, for a replay; None
-            if that follows from the finding's owners, or is unknown.
+            if the finding's owners determine the change, or the change is unknown.
     """
 
     item: Item

@@ -1,1 +1,1 @@
-"""Code that several rules share for judging an effect, from signals to a finding."""
+"""Code that several rules share for judging lost time, from signals to a finding."""

@@ -1,8 +1,8 @@
 """Functions of the program on a host without devices: which function blocks steps.
 
 On such a host the ops of a model are work of the host too. Functions that call ops are
-therefore distinguished from functions that block the model. What a function does is
-read from the library functions that it calls, never from its own name.
+therefore distinguished from functions that block the model. The purpose of a function
+is derived from the library functions that it calls, never from its own name.
 
 Definition: docs/advice/host_work.md.
 """
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
-#: The owner of the functions' time.
+#: The owner that the functions' time belongs to.
 OWNER: Final = "host_compute"
 #: The signals that the functions below read.
 FUNCTION_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(function_runs, frameworks_used, called_back, asleep, eager_signals, small_ops),
 )
-#: A called function represents its caller from this share of the caller's time on.
+#: Minimum share of the caller's time at which a called function replaces its caller.
 _MIN_PART_OF_CALLER: Final = 0.8
 #: Kinds of work that are never the purpose of a program, and can be removed.
 _WASTE: Final = ("copies", "compiles_patterns", "reports", "works_on_rows")
@@ -56,10 +56,10 @@ class HostFunction(Frozen, frozen=True, eq=True):
         part: The function and its share of the steps, in total time.
         own_percent: The function's share of the steps in self time.
         time: When the function ran; None if only its self time is known.
-        calls_model: Whether the ops of the model are called from it.
+        calls_model: Whether the function calls the ops of the model.
         is_step: Whether the model runs during the function: only its self time counts.
         is_called_back: Whether an op of the compiled step calls it.
-        is_seen: Whether calls, or enough samples, show its share of the steps.
+        is_seen: Whether its share of the steps is based on calls, or on enough samples.
         alone: When the function works while no op runs; then only this time counts. Set
             only if the model also runs during the function, or seems to.
         scale: Factor for the time of `alone`, if samples are too rare for single steps.
@@ -76,7 +76,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
     scale: float = 1.0
 
     def times_ps(self) -> tuple[int, ...]:
-        """Return the time in each judged step; () if unknown."""
+        """Return the function's time in each judged step; () if unknown."""
         if self.time is None or self.alone is None:
             return () if self.time is None else self.time.times_ps
         starts, ends = self.time.runs.starts_ps, self.time.runs.ends_ps
@@ -84,10 +84,10 @@ class HostFunction(Frozen, frozen=True, eq=True):
         return tuple(np.minimum(times, ends - starts).astype(np.int64).tolist())
 
     def holds_up(self, thresholds: Thresholds) -> bool:
-        """Return whether the function blocks much of the step and is not the model.
+        """Return whether the function takes much of the step and is not the model.
 
-        Its self time counts, and its total time if that does not include the model.
-        With one or two samples of a short recording the duration is unknown.
+        The function's self time counts; its total time counts only if the model does
+        not run in it. A function with too few samples has no known duration.
         """
         if self.calls_model or not self.is_seen:
             return False
@@ -97,9 +97,9 @@ class HostFunction(Frozen, frozen=True, eq=True):
     def does_waste(self, thresholds: Thresholds) -> bool:
         """Return whether the function takes much of the step for avoidable work.
 
-        The function leaves much garbage, which comes from work on single Python
-        objects, or spends half of its time on kinds of work in `_WASTE`. A function
-        that was called once is the program itself.
+        Such a function leaves much garbage (a sign of work on single Python objects),
+        or spends half of its time on kinds of work in `_WASTE`. A function that was
+        called once is the program itself.
         """
         time = self.time
         if time is None or not self.holds_up(thresholds) or not time.repeats:
@@ -113,12 +113,12 @@ class HostFunction(Frozen, frozen=True, eq=True):
 
 
 class HostFunctions(Frozen, frozen=True):
-    """The functions with most of the work of the judged host.
+    """The functions that do most of the work of the judged host.
 
     Attributes:
         every: All of these functions.
-        has_model: Whether there is a model; without one the functions are the step.
-        blocking: The function that blocks the steps; None without one.
+        has_model: Whether there is a model; if not, the functions are the step.
+        blocking: The function that blocks the steps; None if no function does.
     """
 
     every: tuple[HostFunction, ...]
@@ -129,7 +129,7 @@ class HostFunctions(Frozen, frozen=True):
 def host_functions(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> HostFunctions:
-    """Return the functions of a host without devices; none for any other host."""
+    """Return the functions of a host without devices; empty if the host has devices."""
     functions = () if shares.device is not None else _busy_functions(signals, shares)
     has_model = _has_model(signals, shares, thresholds)
     blamed = HostFunction.holds_up if has_model else HostFunction.does_waste
@@ -138,7 +138,7 @@ def host_functions(
         key=lambda function: -function.part.share_percent,
     )
     if large and not has_model:
-        # If functions call each other, the innermost one does the work of all.
+        # If the functions call each other, the innermost function does all the work.
         min_percent = _MIN_PART_OF_CALLER * large[0].part.share_percent
         large = [
             function for function in large if function.part.share_percent >= min_percent
@@ -147,10 +147,11 @@ def host_functions(
 
 
 def _busy_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, ...]:
-    """Return the functions with most of the work.
+    """Return the functions that do most of the host's work in steps.
 
-    The self time of the training loop, of libraries that run it, and of a function that
-    calls the model is the step, except for lines whose work is separate from the model.
+    The step consists of the self time of the training loop, of libraries that run the
+    loop, and of functions that call the model. Lines of these functions whose work is
+    separate from the model are returned too.
     """
     runs = signals.of(function_runs).get(shares.host)
     accounted = shares.parts(OWNER, place="inside")
@@ -162,11 +163,11 @@ def _busy_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction,
     if runs is not None:
         caller = shares.caller(OWNER, place="inside")
         if caller is not None:
-            # The caller's self time may be too small to have a part.
+            # The self time of the caller may be too small to be listed.
             caller = msgspec.structs.replace(caller, share_percent=0.0)
             parts.setdefault(caller.key, caller)
         if signals.of(frameworks_used) not in ((), PLAIN):
-            # The work of a function may consist of framework ops only.
+            # All work of a function may be framework ops, so it has no self time.
             for part in runs.own_functions():
                 parts.setdefault(part.key, part)
     called = signals.of(called_back).get(shares.host, CalledBack())
@@ -200,7 +201,7 @@ def _judged_function(
         return HostFunction(part, own)
     time = runs.time_of_function(part)
     total_percent = 100 * sum(time.times_ps) / max(shares.total_ps, 1)
-    # A model that only predicts is not being trained at that time.
+    # A model that only predicts is not being trained during this function.
     trains = not time.mostly_predicts
     samples = time.looks
     function = HostFunction(
@@ -215,8 +216,8 @@ def _judged_function(
     )
     if not function.calls_model or not len(time.alone):
         return function
-    # Late samples make a function seem to call what follows it. And a function that
-    # does call the model may itself work between the ops of the model.
+    # With late samples a function seems to call the ops that follow it. A function that
+    # does call the model may also work between the ops of the model.
     share = 100 * time.alone.length_ps / max(shares.total_ps, 1)
     return msgspec.structs.replace(
         function,
@@ -231,7 +232,7 @@ def _judged_function(
 def _working_lines(
     part: Part, runs: FunctionRuns, shares: StepShares
 ) -> Iterator[HostFunction]:
-    """Yield lines of a function around the model with work separate from the model."""
+    """Yield lines around the model whose work is separate from the model."""
     for lines in runs.time_of_function(part).own_lines:
         time_ps, scale = lines.working.length_ps, 1.0
         if runs.is_blurred and time_ps:
@@ -250,9 +251,9 @@ def _working_lines(
 
 
 def _has_model(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
-    """Return whether there is a model; without one the functions are the step.
+    """Return whether there is a model; if not, the functions are the step.
 
-    In a framework's program any op shows a model: a fault may leave ops little time.
+    In a framework's program any op indicates a model, even if ops take little time.
     """
     ops_ps = sum(
         work.time_ps
@@ -274,9 +275,9 @@ def mean_step_ms(shares: StepShares) -> float:
 def rule_of_ops(
     signals: Signals, shares: StepShares, whole_ms: float, thresholds: Thresholds
 ) -> tuple[str, ...]:
-    """Return the rule about many or tiny ops, if these are the function's time.
+    """Return the rule about many or tiny ops, if the function's time is in such ops.
 
-    Such a function works between its ops, and that rule has the fitting actions.
+    The function then works between its ops, and that rule has the fitting actions.
 
     Args:
         whole_ms: Total time of the function in a step.
@@ -302,7 +303,7 @@ def are_ops_of_function(
 ) -> bool:
     """Return whether the function that `host.work` is about calls the ops.
 
-    The ops then go away with the function's other work; compiling would not help.
+    Removing the function then also removes the ops; compiling would not help.
 
     Args:
         caller: The function that calls the ops; None if unknown.

@@ -1,4 +1,4 @@
-"""An effect of each step with its verdict, from which rules create a finding."""
+"""The lost time of each step with its verdict, from which rules create a finding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _US_PER_MS: Final = 1000
 
 
 class JudgedSeries(Frozen, frozen=True, kw_only=True):
-    """An effect of each step with its verdict.
+    """The lost time of each step with its verdict.
 
     Attributes:
         stepped: Whether times per step are known.
@@ -38,7 +38,7 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """Whether the effect fails."""
+        """Whether so much time is lost that the rule fails."""
         return self.verdict.status == "fail"
 
     def with_verdict(self, **changes: Any) -> Self:
@@ -52,7 +52,7 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
         """Return the finding.
 
         Args:
-            facts: Numbers worth showing, besides the effect itself.
+            facts: Numbers to show in addition to the lost time.
             note: Qualification of the verdict; None for the verdict's own note.
             fields: Fields of the finding that replace the fields of the verdict.
         """
@@ -92,7 +92,7 @@ def judge_series(
     *,
     stepped: bool | None = None,
 ) -> JudgedSeries:
-    """Judge an effect of each step by the thresholds of a rule.
+    """Judge the lost time of each step by the thresholds of a rule.
 
     Args:
         stepped: Whether times per step are known; None to read it from the series.

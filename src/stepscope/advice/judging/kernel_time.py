@@ -1,4 +1,4 @@
-"""Rules about the time of kernels: their common input and judgement."""
+"""Functions that rules about the time of kernels share: selection and judgement."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Worked(Frozen, frozen=True, eq=True):
 
     Attributes:
         rows: Their rows of `KernelWork.rows`.
-        gain: Low and high part of their time that the change would save.
+        gain: Minimum and maximum share of their time that the change would save.
         unknown: Rows that may belong to these kernels; None without such rows.
         narrowed: Whether the change replaces them by 16-bit or matrix unit kernels. The
-            measured times of such kernels in the recording are then used. Without
-            kernels of a similar shape, the change may save more than `gain`.
+            measured times of such kernels in the recording are then used. If no such
+            kernel has a similar shape, the change may save more than `gain`.
     """
 
     rows: pl.DataFrame
@@ -96,7 +96,7 @@ def judged_kernels(
 
 
 def undecided_kernels(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the kernels for which it is unknown whether they are products."""
+    """Return the kernels for which it is unknown whether they are matrix products."""
     return rows.filter(
         pl.col("eligible").is_null() & ~pl.col("plain") & ~pl.col("collective")
     )
@@ -115,8 +115,8 @@ def judge_kernels(
 ) -> Finding:
     """Judge the share of some kernels in the time of all kernels.
 
-    The verdict is "cannot_tell" if kernels that may belong to them would change it. A
-    fail is a note if the device idles most of the step. `fields` go to the finding.
+    The verdict is "cannot_tell" if kernels of unknown kind would change it. A fail
+    becomes a note if the device idles most of the step. `fields` go to the finding.
     """
     usual, critical = item.levels(thresholds)
     warn = warn or usual
@@ -132,7 +132,7 @@ def judge_kernels(
     status: Status = "pass" if share < warn.value or short else "fail"
     idle = idle_percent(signals)
     of_time = 100 * time / work.step_ps if work.step_ps else 0.0
-    # Compared with waiting and collectives, even most of the kernel time may be little.
+    # Most of the kernel time may still be little compared with waits and collectives.
     enough_steps = work.steps >= thresholds.few_steps.value
     grave = enough_steps and min(share, of_time) >= critical.value
     severity: Severity = "critical" if grave else "warn"
@@ -179,13 +179,13 @@ def _saving_of_kernels(worked: Worked, *, waits: bool) -> Saving:
 
 
 def measured_gain_ms(rows: pl.DataFrame) -> float:
-    """Return what kernels save at the speed of 16-bit ones of similar shape, in ms."""
+    """Return the ms saved if kernels were as fast as 16-bit ones of similar shape."""
     saved = rows["time_ps"] * (1 - 1 / rows["speedup"])
     return float(saved.sum()) / PS_PER_MS
 
 
 def measured_speed_changes(rows: pl.DataFrame) -> tuple[Faster, ...]:
-    """Return the changes to the speed of 16-bit kernels of similar shape."""
+    """Return what-if edits that make kernels as fast as similar 16-bit kernels."""
     return tuple(
         Faster([kind], (1 / speedup, 1 / speedup))
         for kind, speedup in rows.select("class", "speedup").iter_rows()
@@ -195,7 +195,7 @@ def measured_speed_changes(rows: pl.DataFrame) -> tuple[Faster, ...]:
 def faster_kernels_change(
     worked_of: Callable[[KernelWork, Thresholds], Worked],
 ) -> Callable[[Signals, Thresholds], Changes]:
-    """Return a function that returns the speed-up of a rule's kernels as changes.
+    """Return a function that returns the speed-up of a rule's kernels as what-if edits.
 
     Args:
         worked_of: Finds these kernels, and how much of their time the change saves.
@@ -212,7 +212,7 @@ def faster_kernels_change(
 
 
 def _largest_ops(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
-    """Return the ops with most of the time, each with its largest kernel."""
+    """Return the ops with most of the kernels' time, each with its longest kernel."""
     if not len(rows):
         return ()
     largest = (

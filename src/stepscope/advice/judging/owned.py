@@ -1,4 +1,4 @@
-"""Judging the time of some owners of the account, as several rules do.
+"""Judging the time that is attributed to some owners, as several rules do.
 
 `owned_shares` checks that the owners are recorded, `judge_owned` judges their time, and
 `OwnedTime.finding` returns the finding.
@@ -45,15 +45,15 @@ class Owned(Frozen, frozen=True, eq=True):
     """The time that a rule is about.
 
     Attributes:
-        parts: Owners in the account, or topics of idle time, by cause.
+        parts: Owners of time, or kinds of host work (topics), by cause.
         place: Where the time is, relative to steps.
         device: Whether the rule is about a waiting device: it does not apply without
             devices, and cannot tell without records of their work.
         host: Whether the rule also applies to programs without a device; it cannot tell
             if a device may exist whose work was not recorded.
         steps: Whether the rule needs steps.
-        seen: Owners and topics that must be known; otherwise the rule cannot tell.
-        unknown: Whether time without owner may be theirs, from `unexplained_warn` on.
+        seen: Owners and topics that must be measured; otherwise the rule cannot tell.
+        unknown: Whether unexplained time may be theirs, from `unexplained_warn` on.
         clocks: Whether clock differences of host and device change the time.
         lost: Whether lost records of the device increase the time.
     """
@@ -124,7 +124,7 @@ def judge_owned(
     """Judge the time of some owners in each judged step.
 
     Args:
-        shares: The account to judge, if the rule has already read it.
+        shares: The time account to judge, if the rule has already read it.
         series: The series to judge; None for the time of all owners.
     """
     shares = shares or owned_shares(owned, signals, thresholds)
@@ -134,10 +134,10 @@ def judge_owned(
 
 
 def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> StepShares:
-    """Return the account to judge.
+    """Return the time account to judge.
 
     Raises:
-        NoVerdict: There is no account to judge.
+        NoVerdict: There is no time account to judge.
     """
     device = signals.of(device_signals)
     if owned.device and device.recorded == "host_only":
@@ -157,5 +157,5 @@ def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> Step
     return shares
 
 
-#: A limit above any share: time without an owner never counts for these owners.
+#: A threshold that no share reaches: unexplained time never counts for these owners.
 _ABOVE_ANY_PERCENT: Final = 101.0

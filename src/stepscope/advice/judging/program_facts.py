@@ -24,7 +24,7 @@ _LIBRARY_NAMES: Final = (
 
 
 def program_facts(signals: Signals) -> tuple[str, ...]:
-    """Return what kind of program it is; "training" if unknown."""
+    """Return facts about the kind of program; "training" if the kind is unknown."""
     traits = signals.of(program_traits)
     if isinstance(traits, Unavailable):
         traits = ProgramTraits()
@@ -55,7 +55,7 @@ def narrow_type_facts(signals: Signals) -> tuple[str, ...]:
 def kernel_type_facts(
     signals: Signals, work: KernelWork, rows: pl.DataFrame
 ) -> tuple[str, ...]:
-    """Return `narrow_type_facts`, or that the kernels are the program's own.
+    """Return `narrow_type_facts`, or the fact that the program has its own kernels.
 
     Kernels are the program's own if other kernels have an op, and if their names are
     not names of libraries or compilers.

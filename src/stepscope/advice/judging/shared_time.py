@@ -1,4 +1,4 @@
-"""How much of the same time two findings are about."""
+"""How much time two findings have in common."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def shared_time(
 ) -> Callable[[Sequence[Finding], Finding], float]:
     """Return a function for the time that narrower findings and a broader one share.
 
-    Its result is a share of the judged steps in percent; time of several narrower
-    findings counts once. A broader finding may have no owners, but owners as causes
-    (slow steps); the shared time is then the time of these causes. If the findings are
-    not about owners or topics of the same device, it is all the time of the longest
-    narrower finding.
+    The function returns a share of the judged steps in percent; overlapping time of
+    several narrower findings counts once. A broader finding about slow steps has owners
+    only as causes; the shared time is then the time of these causes. If the findings
+    are not about the same device, or have no owners, all time of the longest narrower
+    finding counts as shared.
     """
     shares = (
         {}
@@ -58,7 +58,7 @@ def _share_or_zero(finding: Finding) -> float:
 
 
 def _share_by_causes(narrow: Finding, broad: Finding) -> float:
-    """Return how much of a broader finding's causes is time of a narrower one."""
+    """Return how much of a broader finding's causes is time of a narrower finding."""
     caused = [cause for cause in broad.causes if cause.cause in _OWNERS]
     if broad.owners or not caused or not narrow.owners:
         return _share_or_zero(narrow)

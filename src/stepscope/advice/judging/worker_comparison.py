@@ -1,6 +1,6 @@
 """The workers of a run compared: who waits for whom, and how they share the work.
 
-A worker is a device of a host; on a host without devices the host itself. Rules about
+A worker is a device of a host; a host without devices is one worker. Rules about
 several workers read the comparison from this module.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
 
 ONE_WORKER: Final = shared_texts("judging").reason("one_worker")
-#: Work of a worker without a device; waits for other workers or for data do not count.
+#: Owners of a host's work if it has no device; waits for workers or data do not count.
 HOST_WORK: Final = ("host_compute", "compilation", "output")
 
 
@@ -51,7 +51,7 @@ class StepWorkers(Frozen, frozen=True):
     Attributes:
         window_ps: Longest length of the step on any worker.
         waiting_ps: Median time for which workers waited for others in collectives,
-            without the last worker; None if unknown.
+            excluding the worker that the others waited for; None if unknown.
         excess_ps: Work of the busiest worker minus the others' median; None if unknown.
         busiest: Label of the worker with the most work; None if unknown.
         last: Label of the worker that the others waited for; None if unknown.
@@ -96,7 +96,7 @@ class WorkerSignals(Frozen, frozen=True):
     absent: int
 
     def alike(self, ratio: float) -> bool:
-        """Return whether no worker has `ratio` times the work of another worker."""
+        """Return whether the most work of a worker is below `ratio` times the least."""
         known = [ms for ms in self.work_ms.values() if ms is not None]
         return not known or max(known) < ratio * min(known)
 
@@ -214,7 +214,7 @@ def compared_workers(signals: Signals) -> WorkerSignals:
         raise CannotTell(_TEXTS.reason("no_steps"))
     exchanged = signals.known(communication_signals)
     if exchanged is None:
-        # A device whose work was not recorded may still have collectives.
+        # A device whose work was not recorded may have run collectives.
         without_collectives = signals.of(device_signals).recorded == "host_only"
     else:
         without_collectives = not any(exchanged.count.values())
@@ -244,13 +244,13 @@ def judge_steps(
     detail: str | None = None,
     **fields: Any,
 ) -> Finding:
-    """Judge an effect of each step.
+    """Judge the lost time of each step.
 
     Args:
-        cause: What the effect is.
-        doubt_ps: Possible error of the effect from clock differences.
-        named: The worker that the effect is about; None for all workers.
-        detail: Name of most of the effect; None if unknown.
+        cause: Why the time is lost.
+        doubt_ps: Possible error of the lost time from clock differences.
+        named: The worker that the lost time is about; None for all workers.
+        detail: Name of what takes most of the time; None if unknown.
     """
     series = StepSeries(
         step_source=comparison.step_source,
@@ -291,7 +291,7 @@ def short_worker_name(label: str, workers: Sequence[str]) -> str:
 def most_frequent_worker_share(
     steps: Sequence[StepWorkers], names: Sequence[str | None]
 ) -> tuple[str | None, float]:
-    """Return the worker that is named in most steps, and its percentage of steps."""
+    """Return the worker that most steps name, and the percentage of these steps."""
     known = [name for name in names if name is not None]
     if not known:
         return None, 0.0

@@ -33,7 +33,7 @@ _INPUT: Final = rule_item("input.bound")
 WORKER_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(loader_workers, machine_cores, worker_time),
 )
-#: Workers are working if they wait for work less than this share, in percent.
+#: Maximum share of time, in percent, that working processes wait for work.
 _AT_WORK_PERCENT: Final = 50.0
 
 
@@ -42,7 +42,7 @@ class WorkerProcesses(Frozen, frozen=True):
 
     Attributes:
         counted: Their number, and whether more would fit; None if not counted.
-        time: What they do; None if they were not sampled, or too rarely.
+        time: What they spend time on; None if they were not sampled, or too rarely.
     """
 
     counted: LoaderWorkers | None
@@ -99,7 +99,7 @@ class WorkerProcesses(Frozen, frozen=True):
         return (*self.cheaper_actions(), *more_capacity)
 
     def cheaper_actions(self) -> tuple[Action, ...]:
-        """Return the action to make their work cheaper, if one function dominates."""
+        """Return the action to shorten the workers' work, if one function dominates."""
         place = None if self.time is None else self.time.place
         if place is None:
             return ()
@@ -142,7 +142,7 @@ def _put_worker_number(
     """Insert a number of workers into the code of actions.
 
     Args:
-        most: Whether a smaller declared number remains.
+        at_most: Whether a smaller declared number replaces `number`.
     """
     numbered = []
     for action in actions:
