@@ -288,7 +288,7 @@ def read_plane_stats(
 def _resolve_ids(
     stats: StatMessages, planes: Int32s, keys: list[IdTable], strings: StringTable
 ) -> tuple[Int32s, Int64s]:
-    """Return the handles of the stats' names, and the values with references resolved."""
+    """Return the handles of the stats' names, and values with references resolved."""
     key = np.empty(len(stats.id), np.int32)
     value = stats.value.copy()
     present, first = np.unique(planes, return_index=True)
