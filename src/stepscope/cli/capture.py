@@ -35,7 +35,7 @@ _NONE_RECORDED: Final = 2
 _NO_HOST: Final = "no host was recorded"
 _HOST: Final = "host"
 _NS_PER_MS: Final = 1_000_000
-#: Default duration in ms, without `--steps` and (as the maximum) with `--steps`.
+#: Default duration of a recording in ms; with `--steps`, its default maximum.
 _DEFAULT_MS: Final = 2_000
 _MAX_MS: Final = 60_000
 
@@ -147,7 +147,7 @@ class HostsTable:
 
 
 def _clock_remark(host: HostOutcome) -> str:
-    """Return a sentence on a host's clock offset if it exceeds its uncertainty."""
+    """Return a sentence on a host's clock offset if that exceeds its maximum error."""
     doubt = host.clock_doubt_ns
     offset = host.clock_offset_ns
     if offset is None or doubt is None or abs(offset) <= doubt:

@@ -41,7 +41,7 @@ _ABOUT_RECORDED: Final = (
 
 
 def answer_request(request: DemoRequest) -> int:
-    """Record a loop here, report on it and on a loop from an H100; return 0.
+    """Record a loop here; report on it and on a stored recording from an H100.
 
     Raises:
         StepscopeError: The loop failed, or nothing was recorded.

@@ -150,8 +150,8 @@ def check_lines(checks: Sequence[Check]) -> Iterator[str]:
     """Yield the lines of the checks by group, and the number of checks per state."""
     for group, members in groupby(checks, key=lambda check: check.group):
         yield group
-        # Checks with the same fact and remedy share an entry; facts without a remedy
-        # have one entry each.
+        # Checks with the same fact and remedy are printed once; every check without a
+        # remedy is printed.
         names_by_check: dict[Check, list[str]] = {}
         for check in members:
             key = msgspec.structs.replace(

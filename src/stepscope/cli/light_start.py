@@ -28,13 +28,13 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-#: Number of threads that OpenBLAS starts on the import of numpy; each spins for work at
-#: first. No command multiplies matrices.
+#: Number of threads that OpenBLAS starts on the import of numpy; each first spins while
+#: it waits for work. No command multiplies matrices.
 _BLAS_THREADS: Final = "OPENBLAS_NUM_THREADS"
 #: Number of threads that polars starts. Waking threads takes longer than the work in
 #: tables of some thousand rows.
 _TABLE_THREADS: Final = "POLARS_MAX_THREADS"
-#: Maximum bytes of input files for which tables are small, even if compressed.
+#: Total bytes of input files up to which tables are small (compressed files too).
 _SMALL_INPUT_BYTES: Final = 1 << 20
 #: Parameters of glibc's `mallopt` (numbers from `malloc.h`) with values that keep freed
 #: memory in the process: no separate mappings for large blocks, no trimming, and one
@@ -54,13 +54,13 @@ _TURN_S: Final = 0.0005
 #: causes 200 searches in an analysis of five million events, which find 230 objects.
 _SEARCHED_AFTER: Final = 100_000
 
-#: Address space to check for: libraries map 317 MiB (polars 2.1) for a small profile.
+#: Bytes of address space to require: libraries (polars 2.1) map 317 MiB at least.
 _TABLE_BYTES: Final = 340 << 20
 #: Remedy if no thread can be started.
 MORE_THREADS: Final = (
     "End other programs, or raise the limit (ulimit -u; --pids-limit of a container)"
 )
-#: If the system allows this number of threads, starting them is not tested.
+#: If the system allows this number of threads, no threads are started as a test.
 _UNTESTED_THREADS: Final = 1024
 #: Threads of polars that do not compute: its allocator has one per core, at most
 #: `_ALLOCATOR_THREADS`, and `_OTHER_THREADS` clean up.
@@ -69,7 +69,7 @@ _OTHER_THREADS: Final = 3
 #: File with the container's limit of threads, if there is one.
 _CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/pids.max")
 _THREADS: Final = Path("/proc/self/task")
-#: Maximum seconds until the system no longer counts a thread that has ended.
+#: Maximum seconds for which the system still counts a thread that has ended.
 _MAX_END_S: Final = 0.5
 
 #: Set if `light_start` changed the settings of this process.
@@ -78,7 +78,7 @@ _started: Final = threading.Event()
 
 @contextmanager
 def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
-    """Set the process up for a short-lived command; import its modules inside.
+    """Set the process up for a short-lived command, whose imports must be inside.
 
     Nothing is changed in a process that has already imported numpy.
 
@@ -148,7 +148,7 @@ def check_threads(computing: int | None = None) -> None:
 
 
 def _can_start(count: int) -> bool:
-    """Return whether `count` more threads can be started; end them again."""
+    """Return whether `count` more threads can be started: start and end them."""
     over = threading.Event()
     started: list[threading.Thread] = []
     try:
@@ -180,7 +180,7 @@ def end_lightly(status: object, *, waits: bool = True) -> None:
 
     Args:
         status: Exit status. Python itself handles a status that is not an integer.
-        waits: Whether to do nothing while other threads run.
+        waits: Whether to return, not to end, while other threads run.
     """
     has_threads = threading.active_count() > 1
     is_light = _started.is_set() and not has_threads
@@ -243,7 +243,7 @@ def _no_search_for_cycles(*, for_good: bool) -> Iterator[None]:
     """Disable garbage collection during imports: modules live until the process ends.
 
     Collection at the end of the process is skipped as well. `for_good` keeps collection
-    disabled afterwards, for work so short that a search costs more than it saves.
+    disabled afterwards, for commands that are too short to gain from it.
     """
     gc.disable()
     try:

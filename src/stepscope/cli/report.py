@@ -176,7 +176,7 @@ def _keep_promises(
     )
 
     after, answers = answer_promises(
-        # Another report may have changed the file meanwhile.
+        # Read the file again: another report may have changed it.
         read_promises(kept_in),
         run,
         thresholds=THRESHOLDS,

@@ -119,7 +119,7 @@ def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> i
 
 
 def _certificate_files(certificate: str | None, key: str | None) -> str:
-    """Return the paths of a chain and its key, one per line; "" without them."""
+    """Return the paths of the certificate chain and its key, in two lines, or ""."""
     if certificate is None and key is None:
         return ""
     if certificate is None or key is None:
@@ -176,7 +176,7 @@ def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
 
 
 def _folder_for_notes(logdir: str) -> str:
-    """Create a folder for notes; if that fails, return a path that does not exist."""
+    """Create a folder for processes' notes, or return a path that does not exist."""
     for place in (None, logdir):
         with contextlib.suppress(OSError):
             return make_folder("run", within=place)

@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 
 #: The tool that the page shows first.
 _FIRST: Final = "overview_page"
-#: Addresses that cover all addresses of a machine → one to open in a browser.
+#: Address that means all addresses of a machine → address to open in a browser.
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only compared, never bound
 
 
 def answer_request(request: ServeRequest) -> int:
     """Run the server until it is interrupted, and return the exit status."""
     if request.kernels is not None:
-        # An unreadable table is reported here, not for each run in the browser.
+        # Report an unreadable table now, not in the browser for each run.
         read_kernels(request.kernels)
     program = ProgramFiles(request.source) if request.source else None
     store = Store(open_source(request.logdir), kernels=request.kernels)
     captures = _make_capturing(store, request) if request.capture else None
-    # The policy needs the port, which is known once the server listens.
+    # The access policy needs the port, which is known once the server listens.
     server = listening_server(request.host, request.port, lambda *_: [])
     with server:
         policy = make_policy(request.host, server.port)
@@ -64,10 +64,10 @@ def answer_request(request: ServeRequest) -> int:
             program=program,
             packed=policy.token is not None,
         )
-        # The greeting mentions Ctrl-C, so handle it before printing the greeting.
+        # The printed greeting mentions Ctrl-C, so handle Ctrl-C from now on.
         signal.signal(signal.SIGINT, _end_now)
         click.echo(_greeting_lines(request.logdir, request.host, server, policy))
-        # The newest run is read while the browser opens, because users mostly want it.
+        # Read the newest run while the browser opens, because most users open that run.
         Thread(target=store.read_newest, args=(_FIRST,), daemon=True).start()
         server.serve_forever()
     return 0

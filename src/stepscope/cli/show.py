@@ -56,9 +56,9 @@ _CLOSELY: Final = (
 _BYTES: Final = frozenset({"parquet", "pprof"})
 #: Level of gzip; a low level is enough, because traces are very repetitive.
 _COMPRESSION: Final = 5
-#: Option of tools that read all hosts to answer for some hosts.
+#: Host option of tools that read all hosts even for a result about some hosts.
 _HOSTS: Final = "hosts"
-#: Producers whose own numbers a tool can return.
+#: Profilers (producers of a recording) whose own numbers a tool can return.
 PRODUCERS: Final = tuple(dict.fromkeys(one for tool in TOOLS for one in tool.compat))
 
 
@@ -71,7 +71,7 @@ def answer_request(request: ShowRequest) -> int:
     with show_progress(stages=2) as shown:
         shown.stage("Reading")
         profile = open_profile(*request.paths, kernels=request.kernels)
-        # A tool without numbers of the producer returns its own numbers.
+        # A tool that lacks the producer's numbers returns stepscope's numbers.
         known = tool.options.__struct_fields__
         chosen = dict(request.options)
         if not tool.compat:
@@ -114,7 +114,7 @@ def _write_trace(
         if output is None or not output.endswith(".gz"):
             to_trace_json.write_trace(answer, hosts, spans, file.write)
             return
-        # Without a file name and a time, equal profiles yield equal files.
+        # The gzip header has no name and time, so equal profiles yield equal files.
         with gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as packed:
             to_trace_json.write_trace(answer, hosts, spans, packed.write)
 

@@ -13,7 +13,7 @@ from stepscope.analysis.results.tool import field_sentences
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Options that every tool has as --host.
+#: Options that the command line replaces by `--host`, for every tool.
 _HOSTS: Final = frozenset({"host", "hosts"})
 
 
@@ -87,7 +87,7 @@ def tool_options() -> Iterator[click.Option]:
 
 
 def _option_help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:
-    """Return the help of an option: one sentence for tools with equal sentences."""
+    """Return the help of an option; tools with the same sentence share it."""
     sentences: dict[str, list[str]] = {}
     for tool, field in fields.items():
         sentence = field_sentences(OPTIONS[tool]).get(name, "").replace("`", "")

@@ -69,7 +69,7 @@ def parse_addresses(texts: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host can only be reached from this machine."""
+    """Return whether only this machine can connect to a host."""
     if host == "localhost":
         return True
     try:

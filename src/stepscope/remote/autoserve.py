@@ -1,8 +1,8 @@
 """A profiler server in every Python process of an unmodified program.
 
-`stepscope run --serve` passes a plan to the processes in an environment variable.
-Arming a process runs before its program begins, so it imports very little. gRPC and the
-server are imported once the program has run for 0.2 s.
+`stepscope run --serve` passes a plan to the processes in an environment variable. `arm`
+runs before the program of a process begins, so this module imports very little. gRPC
+and the server are imported once the program has run for 0.2 s.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class _Listens:
         self._server: Server | None = None
 
     def wait_for_frameworks(self, *, listens_itself: bool) -> None:
-        """Count steps of frameworks, and start listening after a moment.
+        """Count steps of frameworks, and start listening after 0.2 s.
 
         Args:
             listens_itself: False if only processes forked from this one listen.

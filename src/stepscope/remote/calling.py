@@ -44,7 +44,7 @@ _NO_PROXY: Final = ("grpc.enable_http_proxy", 0)
 #: recording may take beyond its own duration.
 _GREETING_S: Final = 5.0
 _BEYOND_S: Final = 60.0
-#: Number of clock comparisons; the one with the fastest answer is used.
+#: Number of clock comparisons; the comparison with the fastest answer is used.
 _GREETINGS: Final = 20
 #: Latest plausible time of a host's clock: the year 2200.
 _LAST_CLOCK_NS: Final = 7_258_118_400 * _NS_PER_S

@@ -60,7 +60,7 @@ _MAX_DELAY_S: Final = 60.0
 _MAX_WAITING: Final = 4
 #: Maximum bytes of a recording in one gRPC message.
 _MAX_MESSAGE_BYTES: Final = 2**31 - 2**20
-#: Maximum number of files, and their maximum bytes, written for all clients together.
+#: Maximum number of files, and maximum bytes of files, written for all clients.
 _MAX_FILES: Final = 100
 _MAX_FILE_BYTES: Final = 16 * 2**30
 #: Maximum seconds that an ending program waits for its last answers to clients.
@@ -71,7 +71,7 @@ _PROGRAM_ENDED: Final = "the program ended while it was recorded"
 _SERVER_STOPPED: Final = "the program stopped its server while it was recorded"
 #: Seconds between two checks whether a recording must end.
 _CHECK_PERIOD_S: Final = 0.25
-#: Maximum seconds to wait for the main thread if another thread works as well.
+#: Maximum seconds to wait for the main thread if another thread can make the call.
 _PREFERRED_S: Final = 0.2
 _LEVELS: Final = {
     "host_tracer_level": 3,
@@ -106,7 +106,7 @@ class Captures:
     """The recordings of this process that clients request.
 
     Args:
-        logdir: Directory in which clients may have files written; None for none.
+        logdir: Directory for files that clients request; None to write no files.
         lease_s: Seconds without a call after which the client of a continuous recording
             is considered gone.
         max_growth_bytes: Growth of this process at which a recording ends.
@@ -120,11 +120,11 @@ class Captures:
         max_growth_bytes: int = MAX_GROWTH_BYTES,
     ) -> None:
         self.logdir = logdir
-        #: Event that ends a recording, started or waiting → its session id.
+        #: Event that ends a recording, in progress or waiting to start → session id.
         self._ends: dict[threading.Event, str] = {}
         self._waiting = threading.BoundedSemaphore(_MAX_WAITING)
         self._lock = threading.Lock()
-        #: Why all recordings end early; empty if they do not.
+        #: Why all recordings end early; empty while they do not.
         self._why_over = ""
         self.continuous = Continuous(
             self._begin_recording, lease_s=lease_s, max_growth_bytes=max_growth_bytes
@@ -182,7 +182,7 @@ class Captures:
             self._check_not_over()
             content = b"" if gone.is_set() else recording.end_recording()
             if recording.left.is_set():
-                # The program ended while this thread read the recording.
+                # The program ended while this thread was reading the recorded events.
                 raise RefusedCapture(Refusal.ABORTED, _PROGRAM_ENDED)
         finally:
             with self._lock:
@@ -259,7 +259,7 @@ class Captures:
             raise RefusedCapture(Refusal.PERMISSION_DENIED, str(held)) from held
 
     def describe_program(self, request: MonitorRequest, peer: str) -> MonitorResponse:
-        """Return the program's state as text, after the server's time if requested."""
+        """Return the program's state as text, after a line with the time if requested."""
         self.continuous.renew_lease(peer)
         lines = [str(time.time_ns())] if request.timestamp else []
         program = sys.argv[0] or sys.executable
@@ -282,7 +282,7 @@ class Captures:
     def _await_start(
         self, start_ns: int, over: threading.Event, gone: threading.Event
     ) -> None:
-        """Wait for a start time (0 for now); other recordings may run meanwhile."""
+        """Wait until the start time (0 for now); other recordings may run meanwhile."""
         delay_s = (start_ns - time.time_ns()) / _NS_PER_S if start_ns else 0.0
         if delay_s > _MAX_DELAY_S:
             raise RefusedCapture(
@@ -505,7 +505,7 @@ def _wait_for_end(
     *,
     is_full: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Wait until the time, `over` or `gone` ends the recording, or it is full."""
+    """Wait until time is up, `over` or `gone` is set, or the recording is full."""
     until = time.monotonic() + seconds
     while not gone.is_set() and not is_full():
         left = until - time.monotonic()

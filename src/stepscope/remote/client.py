@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["CaptureFailed", "Outcome", "record", "trace"]
 
 _NS_PER_MS: Final = 1_000_000
-#: Several hosts start together after this multiple of the slowest answer's time.
+#: If there are several hosts, all start after this multiple of the slowest round trip.
 _ROUND_TRIPS: Final = 4
 _MAX_STEPS: Final = 1_000_000
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Seconds without a call after which a client is considered gone.
 LEASE_S: Final = 60.0
-#: Maximum memory growth during a recording; its message is smaller, at most 2 GB.
+#: Maximum memory growth during a recording, in bytes; its message is smaller.
 MAX_GROWTH_BYTES: Final = 4 * 2**30
 #: Seconds between two checks of the lease and of the memory.
 _CHECK_S: Final = 0.25
@@ -154,7 +154,7 @@ class Continuous:
             held.recording.drop_recording()
 
     def renew_lease(self, peer: str) -> None:
-        """Extend the lease if its client calls, over the same connection."""
+        """Extend the lease if its holder calls, over the same connection."""
         with self._lock:
             if self._held is not None and self._held.owner.peer == peer:
                 self._held.until_s = self._clock() + self._lease_s
@@ -167,7 +167,7 @@ class Continuous:
             held.recording.drop_recording()
 
     def check_lease(self) -> None:
-        """End a recording that is full; discard it if its lease is over."""
+        """End the recording if it is full; discard it if its lease has expired."""
         with self._lock:
             held = self._held
             if held is None:

@@ -1,7 +1,7 @@
 """Storage of a run that was received over gRPC: a directory or an object store.
 
 A run that cannot be stored is kept in a temporary directory of this machine. The module
-also decides, for all methods of a server, where clients may have files written.
+also decides where a server may write files for its clients, for all methods.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Callable, Iterable, Iterator
 
-#: Session ids that clients may send: one folder name, which is not hidden.
+#: Valid session ids: each is the name of one folder that is not hidden.
 _SESSION: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
 
 
@@ -94,7 +94,7 @@ class Destination:
         Args:
             pieces: Content of the file; if the iteration raises, nothing is stored.
             check: Raises if the content must not be stored.
-            tail: Bytes to write after the content if that is not empty.
+            tail: Bytes to write after the content, unless the content is empty.
 
         Raises:
             NotStored: The file cannot be written.
@@ -209,7 +209,7 @@ class _Part:
             file = path.open("wb", buffering=0)
         self._file = file
         if before is not None:
-            # Bytes of the last piece that a full disk still stored are not counted.
+            # A full disk may have stored part of the last piece, which is cut off.
             with before.open("rb") as written:
                 shutil.copyfileobj(written, file)
             file.truncate(self.size)
@@ -252,7 +252,7 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
 
 
 class Allowance:
-    """Remaining files and bytes that clients may have the program write."""
+    """Number of files and bytes that the program may still write for clients."""
 
     def __init__(self, max_files: int, max_bytes: int) -> None:
         self._files = max_files
@@ -280,7 +280,7 @@ def client_destination(
     """Return the destination of a client's recording; None if it is not allowed.
 
     Args:
-        logdir: Directory in which clients may have files written; None for none.
+        logdir: Directory for files that clients request; None to write no files.
         root: `repository_root` that the client sent: an absolute path.
         allowance: Remaining files and bytes.
     """
@@ -339,11 +339,12 @@ def _upload_file(system: Any, part: Path, path: PurePosixPath) -> None:
         try:
             system.put_file(str(part), str(path))
         except FileNotFoundError:
-            # The file system needs folders, unlike an object store, or has no bucket.
+            # Unlike an object store, this file system needs folders, or lacks the
+            # bucket.
             _make_folders(system, path.parent)
             system.put_file(str(part), str(path))
     except BaseException:
-        # Other file systems may show the beginning of the file.
+        # Remove the partial file, which file systems other than object stores may show.
         with suppress(Exception):
             system.rm_file(str(path))
         raise

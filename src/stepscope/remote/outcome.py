@@ -17,9 +17,9 @@ class HostOutcome(NamedTuple):
         state: "ok", "empty" if the host recorded nothing, or "error".
         text: Description of the error; empty without an error.
         seconds: Duration of the call, in seconds.
-        clock_offset_ns: How far the host's clock is ahead of this machine's; None if
-            the host does not return its time.
-        clock_doubt_ns: Maximum error of the offset; None as above.
+        clock_offset_ns: How far the host's clock is ahead of this machine's, in ns;
+            None if the host does not return its time.
+        clock_doubt_ns: Maximum error of `clock_offset_ns`; None if that is None.
     """
 
     address: str

@@ -85,7 +85,7 @@ def note_server(address: str, token: str | None) -> str | None:
 
 
 def forget_server(address: str) -> None:
-    """Remove a server from this process's file; without servers, remove the file."""
+    """Remove a server from this process's file; remove a file without servers."""
     servers = _SERVERS.get(os.getpid(), {})
     servers.pop(address, None)
     for folder in _registry_folders():
@@ -101,7 +101,7 @@ def forget_server(address: str) -> None:
 
 def server_at_address(address: str) -> Listening | None:
     """Return this user's process that listens at an address, or None."""
-    # A host name may resolve to another address, with another process.
+    # The address is compared as text: a host name may resolve to another process.
     noted = from_this_machine(address)
     return next(
         (server for server in _noted_servers() if server.address == noted), None
@@ -109,7 +109,7 @@ def server_at_address(address: str) -> Listening | None:
 
 
 def refused_folders() -> str:
-    """Return a sentence that names the folders not read, and why, or ""."""
+    """Return a sentence on which folders were not read, and why, or ""."""
     reasons = [why for folder in _registry_folders() if (why := _why_untrusted(folder))]
     return f" Not read, for safety: {'; '.join(reasons)}." if reasons else ""
 

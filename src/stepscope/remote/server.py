@@ -118,7 +118,7 @@ def start(
         port: Port number; 0 for a free port, which is in `Server.address`.
         host: Address to listen at. Only this machine can connect to the default. Only
             this user can connect to `unix:/PATH`, a socket in a private folder.
-        logdir: Directory in which clients may have files written. Without it clients
+        logdir: Directory in which files may be written for clients. Without it clients
             only receive recordings over the network.
         token: Token that clients must send; otherwise `STEPSCOPE_TOKEN`, or a new
             token. Stepscope clients of the same user find it. A Unix socket needs none.

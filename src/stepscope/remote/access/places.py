@@ -38,12 +38,12 @@ class Place(NamedTuple):
 
     @property
     def is_socket(self) -> bool:
-        """Whether the place is a Unix socket, which only this user can access."""
+        """Whether the address is a Unix socket, which only this user can access."""
         return self.host.startswith(SOCKET)
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can connect to the place."""
+        """Whether only this machine can connect to the address."""
         return self.is_socket or is_loopback(self.host)
 
     def check_place(self) -> None:
@@ -66,7 +66,7 @@ class Place(NamedTuple):
             raise self.refused_place("the port is in use")
 
     def refused_place(self, reason: object) -> BadUsage:
-        """Return the error for a place where a server cannot listen."""
+        """Return the error for an address at which a server cannot listen."""
         return BadUsage(
             (_NO_SOCKET if self.is_socket else _CANNOT).format(self.target, reason)
         )
@@ -77,7 +77,7 @@ class Place(NamedTuple):
         return self.host if self.is_socket else f"{self.host}:{self.port}"
 
     def bound_place(self, port: int) -> Place:
-        """Return the place with the port that gRPC chose."""
+        """Return this address with the port that gRPC chose."""
         return self if self.is_socket else Place(self.host, port)
 
 
