@@ -1,1 +1,1 @@
-"""Inputs of the advice rules: shares, parts and counts computed from derivations."""
+"""Inputs of the advice rules: shares, counts and parts of the step time."""

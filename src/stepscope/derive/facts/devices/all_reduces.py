@@ -1,4 +1,4 @@
-"""Collectives: exposed time by kind, number, size and bandwidth."""
+"""Collectives of each device: exposed time by kind, number, size and bandwidth."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class CommunicationSignals(Frozen, frozen=True):
 
     Attributes:
         count: `host:device` → number of collectives.
-        exposed_ps: `host:device` → kind → time of no other work, largest first.
-        longest: `host:device` → the collectives with most time without other work.
+        exposed_ps: `host:device` → kind → time in which only collectives of this kind
+            ran on the device, largest first.
+        longest: `host:device` → the collectives with the longest exposed time.
     """
 
     count: dict[str, int]
@@ -96,19 +97,19 @@ class AllReduceSignals(Frozen, frozen=True):
         label: The device, `host:device`.
         kinds: Kinds of all collectives of the device.
         step_source: Source of the steps; None if the recording is one window.
-        step_confidence: 0 to 1.
+        step_confidence: Confidence in the steps, 0 to 1.
         window_ps: Length of each judged step.
         exposed_ps: Time per step in which only an all-reduce ran.
         count: All-reduces per step.
         small: All-reduces per step below `small_exchange` bytes; None if unknown.
         bytes: Bytes of the all-reduces per step; None if any size is unknown.
-        least_ps: Time per step of the large all-reduces, each on the worker where it
-            was shortest, so that waiting for other workers is excluded.
-        expected_ps: Time per step that the link needs for them; None if sizes, groups
-            or the link's bandwidth are unknown.
-        workers: Number of workers among which the shortest time was found.
+        least_ps: Time of the large all-reduces per step, with each one's shortest
+            duration on any worker, which excludes waiting for other workers.
+        expected_ps: Time per step that the link needs for the large all-reduces; None
+            if sizes, groups or the link's bandwidth are unknown.
+        workers: Number of workers whose durations were compared for `least_ps`.
         gb_per_s: Expected bandwidth of the link, in 10^9 bytes per second.
-        rate_source: "data sheet", or "recording" for the best bandwidth in it.
+        rate_source: "data sheet", or "recording" for the best recorded bandwidth.
         calls: The all-reduces of the judged device that were matched with other workers
             and have known bytes: `activity` (row of device_activity), `step`, `bytes`,
             `dur_ps`, `least_ps` (duration on the worker where it was shortest),
@@ -140,7 +141,7 @@ def exchange_signals(
     devices: OfHosts[pl.DataFrame],
     windows: OfHosts[Windows],
 ) -> AllReduceSignals | Unavailable:
-    """Describe the all-reduces of the judged device, compared with other workers."""
+    """Describe the judged device's all-reduces, with the times of other workers."""
     judged = account_signals.judged()
     calls = collective_calls[judged.host]
     if isinstance(calls, Unavailable):
@@ -196,7 +197,7 @@ def exchange_signals(
 
 
 def _large_reduces(reduces: pl.DataFrame) -> pl.DataFrame:
-    """Return the large all-reduces, each once: `step`, `least_ps`, `bus_bytes`."""
+    """Return one row per large all-reduce, with its shortest time on any worker."""
     matched = matched_collectives(
         reduces.filter(pl.col("bytes") >= THRESHOLDS.large_exchange.value)
     )
@@ -218,7 +219,7 @@ def _large_reduces(reduces: pl.DataFrame) -> pl.DataFrame:
 def _matched_reduces(
     reduces: pl.DataFrame, label: str, rate: float | None
 ) -> pl.DataFrame:
-    """Return the matched all-reduces of one device, as in `ExchangeSignals.calls`."""
+    """Return the matched all-reduces of one device, as in `AllReduceSignals.calls`."""
     host, _, device = label.rpartition(":")
     link = pl.col("bus_bytes") / (rate * _GIGA) * PS_PER_S if rate else None
     return (
@@ -236,11 +237,11 @@ def _matched_reduces(
 def _link_rate(
     hosts: OfHosts[pl.DataFrame], judged: StepShares, large: pl.DataFrame
 ) -> tuple[float | None, str | None]:
-    """Return the bandwidth of the link in 10^9 bytes/s, and the number's source."""
+    """Return the bandwidth of the link in 10^9 bytes/s, and the source of it."""
     devices = hosts[judged.host]
     if isinstance(devices, Unavailable):
-        # The best bandwidth in the recording is not used: if all collectives are
-        # slow, each one would seem fast.
+        # Without the device's name, the recorded bandwidth is not used instead: if all
+        # collectives are slow, each one would seem fast.
         return None, None
     if len(hosts) == 1:
         names = devices.filter(pl.col("device") == judged.device)["name"]

@@ -31,7 +31,7 @@ _PIPELINE: Final = (HostCode.PIPELINE, HostCode.ITERATOR)
 
 
 class BusyThreads(Frozen, frozen=True):
-    """Number of busy input pipeline threads over time, except threads of the steps.
+    """Number of busy threads of the input pipeline over time, without step threads.
 
     Attributes:
         start_ps: Times at which the number changes.
@@ -50,7 +50,7 @@ class BusyThreads(Frozen, frozen=True):
 
 
 def busy_threads(classes: HostClasses) -> BusyThreads | None:
-    """Count the busy threads of the input pipeline; None if none was recorded."""
+    """Count the busy threads of the input pipeline; None if it has no threads."""
     driving = set(classes.threads.driving_tracks())
     sets = [
         spans[code]
@@ -70,20 +70,21 @@ def busy_threads(classes: HostClasses) -> BusyThreads | None:
     return BusyThreads(times, np.diff(times, append=times[-1:]), busy)
 
 
-#: Longest gap between launches in which the thread is assumed to do nothing else.
+#: Maximum gap between two launches that is compared; in longer gaps the launching
+#: thread is assumed to do other work.
 _PAUSE_PS: Final = PS_PER_MS
 _HIGH: Final = 90
 
 
 class Contention(Frozen, frozen=True):
-    """Gaps between the launches for one device, with and without a busy input pipeline.
+    """Gaps between launches, with and without a busy input pipeline.
 
     "Busy time" is the time in which input threads use most of the cores.
 
     Attributes:
         contended_ps: Busy time in which the device waits for launches, by judged step.
-        busy_launches: Number of launches after another one in busy time.
-        quiet_launches: Number of launches after another one in other time.
+        busy_launches: Number of compared gaps in busy time.
+        quiet_launches: Number of compared gaps in other time.
         busy_pace_ps: 90th percentile of the gaps in busy time; None without gaps.
         quiet_pace_ps: 90th percentile of the gaps in other time; None without gaps.
         chance: Probability that gaps in busy time are longer only by chance; None
@@ -100,7 +101,7 @@ class Contention(Frozen, frozen=True):
 
     @property
     def pace(self) -> float | None:
-        """Return the ratio of the gaps in busy time to those in other time."""
+        """Return the length of gaps in busy time, relative to gaps in other time."""
         if not self.busy_pace_ps or not self.quiet_pace_ps:
             return None
         return self.busy_pace_ps / self.quiet_pace_ps
@@ -115,7 +116,7 @@ def contention_signals(
     launches: pl.DataFrame,
     windows: Windows,
 ) -> dict[int | None, Contention] | Unavailable:
-    """Compare the gaps between launches with and without busy cores."""
+    """Compare the gaps between launches while cores are busy and while they are not."""
     cores = core_count(trace)
     if cores is None:
         return _NO_CORES

@@ -1,4 +1,4 @@
-"""Copies of each device in the judged steps: number, bandwidth and their op."""
+"""Copies of each device in the judged steps: number, bandwidth and related ops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: Kind of device activity → the owner of its time.
+#: Kind of copy on a device → name of its part in the breakdown of step time.
 _OWNER: Final = {
     "h2d": "copy_in",
     "d2h": "copy_out",
@@ -37,27 +37,27 @@ _OWNER: Final = {
 }
 _PAGEABLE: Final = r"(?i)pageable"
 _PINNED: Final = r"(?i)pinned"
-#: Minimum ratio of call to copy duration at which the call waits for the copy.
+#: A call waits for its copy if it lasts at least this fraction of the copy's duration.
 _MIN_BLOCKING_RATIO: Final = 0.8
-#: Minimum share of a group's copies that must be between the same two ops.
+#: Minimum share of similar copies that must run between the same two ops.
 _MIN_VOTE_SHARE: Final = 0.8
 _MAX_COPIES_NAMED: Final = 3
 
 
 class CopyGroup(Frozen, frozen=True):
-    """Copies of one direction for one op.
+    """Copies in one direction for one op.
 
     Attributes:
         source: The op; null if unknown.
         certainty: How the op was found: "recorded" in the annotation or from the launch
             call, "by size" if only kernels of this op have a tensor of as many bytes,
             "by position" if the same ops always surround the copy; null without an op.
-        per_step: Mean number in a step.
-        bytes_per_step: Mean number of bytes in a step; null if not recorded.
+        per_step: Mean number of copies in a step.
+        bytes_per_step: Mean number of copied bytes in a step; null if not recorded.
         bytes_per_s: Bandwidth of copies of at least 1 MiB; null without such copies.
-        alone_ps: Time in which nothing else ran on the device.
-        pageable_ps: Part of `alone_ps` in copies from or to pageable memory: recorded
-            as pageable, or slow enough to be assumed so.
+        alone_ps: Time of the copies in which nothing else ran on the device.
+        pageable_ps: Part of `alone_ps` in copies from or to pageable memory, as
+            recorded or as assumed from a low bandwidth.
         blocking_ps: Part of `alone_ps` in copies whose call waited for the copy.
     """
 
@@ -77,7 +77,7 @@ class DeviceCopies(Frozen, frozen=True):
 
     Attributes:
         small_per_step: Mean number of copies below 64 KiB in a step.
-        small_alone_ps: Time of these copies in which nothing else ran.
+        small_alone_ps: Time in which only copies below 64 KiB ran on the device.
         longest: Start, end and name of the copies that ran alone for longest.
     """
 
@@ -88,7 +88,7 @@ class DeviceCopies(Frozen, frozen=True):
 
 
 class _Recorded(Frozen, frozen=True):
-    """Tables of a host from which the op of a copy is found."""
+    """Tables of a host with which the op of a copy is found."""
 
     trace: TraceData
     activity: pl.DataFrame
@@ -156,8 +156,8 @@ def _judged_copies(
         source=pl.Series(source, dtype=pl.String),
         certainty=pl.Series(certainty, dtype=pl.String),
     )
-    # A copy to or from the host uses pageable memory if its name says so, or, without a
-    # statement in the name, if it is large and slow.
+    # A copy between host and device counts as pageable if its name says so. If the name
+    # does not mention memory kinds, a large and slow copy counts as pageable.
     large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
     rate = pl.col("bytes") * 1e12 / pl.col("dur_ps").clip(1)
     pageable = pl.col("name").str.contains(_PAGEABLE)
@@ -171,7 +171,7 @@ def _judged_copies(
 def _ops_of_copies(
     recorded: _Recorded, copies: Int64s
 ) -> tuple[list[str | None], list[str | None]]:
-    """Return the op of each copy by annotation, launch call, size or position."""
+    """Find the op of each copy by annotation, launch call, size or position."""
     activity, ops = recorded.activity, recorded.ops
     nothing: list[str | None] = [None] * len(copies)
     if isinstance(ops, Unavailable) or not len(copies):
@@ -209,7 +209,7 @@ def _ops_of_copies(
 
 
 def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
-    """Return tensor size → op, for sizes that only kernels of one op have.
+    """Return size in bytes → op, for tensor sizes that only kernels of one op have.
 
     Small tensors are left out, because many ops have tensors of equal small sizes.
     """
@@ -233,9 +233,10 @@ def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
 def _ops_around(
     activity: pl.DataFrame, copy_rows: Int64s, names: pl.Series, op: Int32s
 ) -> list[str | None]:
-    """Return the ops around each copy if most copies of its kind and size have them.
+    """Return the ops before and after each copy, as text.
 
-    None if the ops before and after the copy are both unknown.
+    None if copies of the same kind and size are not mostly between the same two ops, or
+    if both ops are unknown.
     """
     kind = activity["kind"].cast(pl.String)
     ordered = (

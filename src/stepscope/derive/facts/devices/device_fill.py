@@ -1,4 +1,4 @@
-"""How well kernels fill a device, and the share of kernels from a compiler."""
+"""How well kernels fill a device, and the share of compiler-generated kernels."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 #: Names of compiler-generated kernels, for recordings without HLO programs.
 _GENERATED: Final = r"^triton_|^(?:input_|loop_|gemm_)?fusion|^wrapped_"
-#: Calls of compiled code, whichever kernels it runs.
+#: Names of calls that run compiled code.
 _COMPILED_CALL: Final = r"^Torch-Compiled Region|^CompiledFunction|^## Call Compiled"
 _MAX_KERNELS_NAMED: Final = 3
-#: Maximum number of rounds of blocks for which a half empty last round matters.
+#: Maximum number of rounds in which a kernel's blocks run; with more rounds, a half
+#: empty last round matters little.
 _MAX_ROUNDS: Final = 3
 _MAX_LAST_ROUND_SHARE: Final = 0.5
-#: Owners of the time in which kernels compute.
+#: Parts of the breakdown of step time in which kernels compute.
 COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 
 
@@ -36,8 +37,10 @@ class Unfilled(Frozen, frozen=True):
     Attributes:
         name: The op, or the kernel if the op is unknown.
         idle_ps: Time of the kernel × share of empty multiprocessors or block slots.
-        for_one_each: Factor on the blocks that gives each multiprocessor one block.
-        for_three_rounds: Factor on blocks for three full rounds; None if unknown.
+        for_one_each: Factor by which the number of blocks must grow so that each
+            multiprocessor has one.
+        for_three_rounds: Factor by which the number of blocks must grow to fill three
+            rounds; None if unknown.
     """
 
     name: str
@@ -78,9 +81,10 @@ class DeviceFill(Frozen, frozen=True):
     classes: tuple[tuple[float, tuple[int, ...]], ...] = ()
 
     def unfilled_percent(self, shares: StepShares) -> float:
-        """Return the share of the step in kernels with too few blocks.
+        """Return the percentage of step time in kernels with too few blocks.
 
-        Kernels are summed over all steps, the compute time over judged steps.
+        The kernels' share of all kernel time is multiplied by the percentage of compute
+        time in judged steps.
         """
         compute = shares.percent(*COMPUTE)
         return compute * self.unfilled_ps / max(self.kernel_ps, 1)
@@ -90,7 +94,7 @@ class DeviceFill(Frozen, frozen=True):
 def fill_signals(
     *, kernels: Kernels, devices: pl.DataFrame, windows: Windows | Unavailable
 ) -> dict[int | None, DeviceFill] | Unavailable:
-    """Compare grids with the number of multiprocessors."""
+    """Compare each kernel's number of blocks with the number of multiprocessors."""
     if kernels.without_geometry is not None:
         return kernels.without_geometry
     steps = 1 if isinstance(windows, Unavailable) else max(windows.rows.height, 1)
@@ -124,7 +128,7 @@ def _device_fill(
         "class",
         "total_ps",
         blocks=blocks,
-        # Block slots of the whole device.
+        # Number of blocks that the whole device can hold at the same time.
         slots=pl.when(held > 0).then(held.round().clip(1) * cores),
         name=pl.when(pl.col("op_name").fill_null("") != "")
         .then("op_name")
@@ -164,7 +168,7 @@ def _device_fill(
 
 
 def _top_kernels(rows: pl.DataFrame, cores: int) -> tuple[tuple[Unfilled, ...], int]:
-    """Return the kernels that lose most time, and the time that all kernels lose."""
+    """Return the kernels with most lost time, and the lost time of all kernels."""
     if not len(rows):
         return (), 0
     lost = rows.with_columns(

@@ -25,26 +25,26 @@ _CONVERTING: Final = Pattern(
     r"copy_kernel.*LoadWithCast|float16_copy_kernel|^(?:loop|wrapped)_convert(?:_fusion)?(?:_\d+)?$"
 )
 _COPY: Final = "aten::copy_"
-#: Kernels that change the order of a tensor's elements. Products are excluded by
-#: `_PRODUCT`, because their names contain the order of their operands.
+#: Names of kernels that change the order of a tensor's elements. Matrix products are
+#: excluded by `_PRODUCT`: their names also contain an order, that of their operands.
 _REORDERS: Final = Pattern(
     r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor|transpose|permute", re.IGNORECASE
 )
 _PRODUCT: Final = Pattern(r"cutlass|gemm|xmma|fprop|dgrad|wgrad", re.IGNORECASE)
-#: Convolutions; all other products are of matrices.
+#: Names of convolutions; all other products are of matrices.
 _CONVOLUTION: Final = Pattern(r"conv", re.IGNORECASE)
-#: Sizes must be multiples of this number for matrix units, with 16-bit operands.
+#: Matrix units need sizes that are multiples of this number, for 16-bit operands.
 _SIZE_MULTIPLE: Final = 8
 
 
 def kernel_traits(
     rows: pl.DataFrame, shapes: pl.Series, strings: Sequence[str]
 ) -> pl.DataFrame:
-    """Return `converts`, `reorders`, `odd_size`, `sized` and `shape` of each row.
+    """Return columns `converts`, `reorders`, `odd_size`, `sized` and `shape`.
 
     Args:
         rows: `class`, `op_type`, `full_name` and `eligible` of each row.
-        shapes: Index of the operands' text in `strings`, by class; -1 if not recorded.
+        shapes: Index in `strings` of the operands' text, by class; -1 if not recorded.
     """
     traits = []
     # The loop runs over the few hundred kernels and launch shapes of a step.
@@ -99,7 +99,8 @@ _FUSABLE: Final = (
     r"|bn_bw|softmax|dropout|relu|gelu|silu|sigmoid|bias|copy_kernel|cast|transpose"
     r"|multi_tensor_apply|foreach|EigenMetaKernel|AddV2|Mul_|Sub_|Rsqrt|Square|Tanh"
 )
-#: Kernels that a compiler generated, that a library fused, or that do other work.
+#: Names of kernels that are already fused, by a compiler or a library, or that are not
+#: elementwise or reductions.
 _FUSED: Final = (
     r"(?i)fus|triton|wrapped_|inductor|gemm|conv|attention|flash|fmha|cutlass|nvjet"
     r"|cudnn|sort|scan|gather|scatter|embedding|index"
@@ -112,8 +113,9 @@ class FusableRuns(Frozen, frozen=True):
     """The kernels in fusable runs on one device.
 
     Attributes:
-        rows: Their rows of `KernelWork.rows`, with only the part of their time in runs.
-        count: Number of runs in the step shown.
+        rows: Rows of `KernelWork.rows`; their times include only kernels in fusable
+            runs.
+        count: Number of fusable runs in the typical step.
     """
 
     rows: pl.DataFrame
@@ -140,7 +142,7 @@ def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
     dur_ps = ints(order, "end_ps") - ints(order, "start_ps")
     classes = ints(rows, "class")
     count = 1 + int(max(kind.max(initial=-1), classes.max(initial=-1)))
-    # The last entry is for -1, activities that are not kernels.
+    # The last entry is for -1, the class of activities that are not kernels.
     joins = np.zeros(count + 1, np.bool_)
     joins[classes] = fusable.to_numpy()
     is_fusable = joins[kind]

@@ -1,4 +1,4 @@
-"""Ops compared with the device's roofline, and kernel metrics of Nsight Compute."""
+"""Distance of ops from the device's roofline, and kernel metrics of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def op_roofs(
     """Return how close the ops of the judged device come to its roofline.
 
     Returns:
-        One row per op, most time first: `op`, `share` of all kernels' time in percent,
-        `of_limit` (the larger of the op's operations divided by the peak operations in
-        the same time, and its bytes divided by the peak bytes, in percent; null if work
-        or peaks are unknown) and `bound` ("memory" or "compute").
+        One row per op, most time first: `op`; `share` of the time of all kernels in
+        percent; `of_limit`, the reached percentage of peak FLOP/s or of peak bandwidth,
+        whichever is larger (null if FLOPs, bytes or peaks are unknown); and `bound`
+        ("memory" or "compute").
     """
     judged = account_signals.judged()
     if judged.device is None:
@@ -73,8 +73,8 @@ def measured_work(
     """Return the compute kernels of the judged device with their metrics.
 
     Returns:
-        The rows of `KernelWork.rows` without collectives, with the columns of
-        `MeasuredKernels.rows`, null for a kernel that was not measured.
+        The rows of `KernelWork.rows` except collectives, with the added columns of
+        `MeasuredKernels.rows`: null for a kernel that was not measured.
     """
     measured = measured_kernels[kernel_work.label.rpartition(":")[0]]
     if isinstance(measured, Unavailable):

@@ -1,4 +1,4 @@
-"""Device time by precision, and time of work that could use a lower precision."""
+"""Device time by precision, and time of kernels that could use a lower precision."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: Minimum share of the time in 32 bit and TF32 from which an op is named.
+#: An op is reported if it has at least this share of the time in 32 bit and TF32.
 _MIN_NAMED_SHARE: Final = 0.01
 
 
 class _Kernels(Frozen, frozen=True):
-    """The compute kernels of one host by class: kernels that differ only in time.
+    """The compute kernels of one host, grouped into `activity_classes`.
 
     Attributes:
         code: Row of device_activity → its class.
@@ -61,8 +61,8 @@ class _Kernels(Frozen, frozen=True):
         tf32: Whether the kernels compute in TF32.
         known: Whether the precision is known.
         evidence: Evidence for the precision, a `PrecisionEvidence`.
-        eligible: 1 if matrix units could do the work, 0 if not, -1 if unknown.
-        plain: Whether the kernel's name is that of work without products.
+        eligible: 1 if matrix units could run the kernels, 0 if not, -1 if unknown.
+        plain: Whether the kernel's name shows that it computes no products.
     """
 
     host: str
@@ -84,18 +84,18 @@ class _Kernels(Frozen, frozen=True):
 
     @property
     def wide(self) -> Bools:
-        """Return which classes are eligible and known not to be narrow."""
+        """Return whether each class is eligible and known not to be narrow."""
         wide: Bools = (self.eligible == 1) & ~self.narrow & self.known
         return wide
 
     @property
     def undecided(self) -> Bools:
-        """Return the classes for which it is unknown whether they are eligible."""
+        """Return whether it is unknown, for each class, if it is eligible."""
         undecided: Bools = (self.eligible < 0) & ~self.plain
         return undecided
 
     def group_times(self) -> dict[str, int]:
-        """Return the kernel time of each group that `PrecisionSignals` reports."""
+        """Return the time of each group of kernels that `PrecisionSignals` reports."""
         eligible = self.eligible == 1
         chosen = {
             "compute_ps": np.ones(len(self.classes), np.bool_),
@@ -116,7 +116,7 @@ class _Kernels(Frozen, frozen=True):
         return int(self.total_ps[chosen].sum())
 
     def rows(self, chosen: Bools) -> Int64s:
-        """Return the rows of device_activity of the chosen classes."""
+        """Return the rows of device_activity that are in the chosen classes."""
         wanted = np.zeros(self.class_count, np.bool_)
         wanted[self.classes[chosen]] = True
         return wanted_rows(self.code, wanted)
@@ -125,7 +125,7 @@ class _Kernels(Frozen, frozen=True):
 class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     """Device time of compute kernels by precision, over the whole profile.
 
-    Eligible kernels do work that matrix units for narrow types could do. Times are sums
+    Kernels are eligible if matrix units for narrow types could run them. Times are sums
     over kernels in ps.
 
     Attributes:
@@ -136,17 +136,16 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
         undecided_ps: Time of kernels for which it is unknown whether they are eligible.
         undecided_narrow_ps: Part of `undecided_ps` not known to be wider than 16 bit.
         undecided_16_ps: Part of `undecided_ps` known to be 16 bit or narrower.
-        wide_per_step_ps: Eligible time in 32 bit, without TF32, per step on the busiest
-            device; null without steps.
-        tf32_per_step_ps: `wide_per_step_ps` of TF32; null without steps.
-        step_confidence: 0 to 1; 0 without steps.
-        step_ps: Mean step on the busiest device; null without steps.
-        steps: Number of judged steps in these means.
+        wide_per_step_ps: Time of eligible 32-bit kernels, without TF32, per step on the
+            busiest device; null without steps.
+        tf32_per_step_ps: Time of eligible TF32 kernels, as `wide_per_step_ps`.
+        step_confidence: Confidence in the steps, 0 to 1; 0 without steps.
+        step_ps: Mean length of a step on the busiest device; null without steps.
+        steps: Number of judged steps in the means per step.
         narrow_kernels: Number of compute kernels in 16 bit or narrower.
-        evidence_percent: Evidence for the precision → share of the eligible time.
+        evidence_percent: Evidence for the precision → its share of the eligible time.
         largest: Eligible 32-bit and TF32 ops with their times in µs, largest first.
-        causes: Eligible 32-bit and TF32 ops with most time, with their shares of the
-            step; empty without steps.
+        causes: Ops of `largest` with their shares of step time; empty without steps.
         devices: `host:device` of each device with compute kernels.
         evidence: The longest eligible kernels in 32 bit or TF32.
     """
@@ -226,7 +225,7 @@ def precision_signals(
     steps: OfHosts[Steps],
     windows: OfHosts[Windows],
 ) -> PrecisionSignals | Unavailable:
-    """Sum kernels of all hosts; times per step are those of the busiest device."""
+    """Sum the kernels of all hosts; times per step are those of the busiest device."""
     hosts = [each for each in known_hosts(narrow_kernels).values() if each.count.any()]
     if not hosts:
         return first_reason(narrow_kernels) or NO_KERNELS
@@ -307,7 +306,7 @@ def _largest_ops(
     types = trace.table("event_types")
     if isinstance(named, Unavailable) or isinstance(types, Unavailable):
         return ()
-    # The kernel's name is used for an unknown op, or for an op that encloses other ops.
+    # An op that is unknown or encloses other ops is reported by the kernel's name.
     silent = [
         evidence == OpEvidence.NONE or is_opaque_type(op_type or name)
         for evidence, op_type, name in named.ops[
@@ -338,7 +337,7 @@ def _largest_ops(
 def _cause_shares(
     kernels: _Kernels, ops: tuple[Fact, ...], means: dict[str, int]
 ) -> tuple[CauseShare, ...]:
-    """Return the shares of the step of the largest ops."""
+    """Return the largest ops with their shares of step time."""
     wide_ps = kernels.time(kernels.wide)
     if not means or not wide_ps or not means["step_ps"]:
         return ()
@@ -381,7 +380,7 @@ def checking_kernels(
 ) -> int | None:
     """Return the number of kernels that check for finite gradients on one host.
 
-    None if neither kernels nor ops make this check.
+    None if no kernel and no op checks gradients.
     """
     checks = event_types["name"].str.contains(FINITE_CHECK).to_numpy()
     if not checks.any():
@@ -394,8 +393,8 @@ def checking_kernels(
 def finite_checks(*, checking_kernels: OfHosts[int | None]) -> int | Unavailable | None:
     """Return the number of kernels that check for finite gradients, on all hosts.
 
-    None if neither kernels nor ops make this check. Unavailable if ops make the check
-    but no kernel has such a name, or if no kernel was recorded.
+    None if no kernel and no op checks gradients. Unavailable if ops check gradients but
+    no kernel has such a name, or if no kernel was recorded.
     """
     if all(isinstance(count, Unavailable) for count in checking_kernels.values()):
         return first_reason(checking_kernels)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
-#: Number of classes with most time for which the track is looked up.
+#: The track is looked up only for this many classes, those with most time.
 _MAX_CLASSES_WITH_TRACK: Final = 200
 
 
@@ -79,7 +79,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
     runs: FusableRuns
 
     def share(self, chosen: pl.DataFrame) -> float:
-        """Return the share of the given rows in the time of all compute kernels."""
+        """Return the given rows' share of the time of all compute kernels."""
         return 100 * int(chosen["time_ps"].sum()) / max(self.device_ps, 1)
 
     @cached_property
@@ -88,7 +88,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
         return _longest_by_class(self.shown)
 
     def evidence(self, chosen: pl.DataFrame, count: int) -> tuple[Evidence, ...]:
-        """Return where the given rows run in the typical step, longest first."""
+        """Return when kernels of some rows run in the typical step, longest first."""
         if not len(chosen):
             return ()
         wanted = set(chosen["class"].to_list())
@@ -142,7 +142,7 @@ def kernel_work(
     if not rows.height:
         return NO_KERNELS
     shown = _typical_step_rows(of_host, judged.device, placed, classes)
-    # Track and name of the longest kernel of each class in the shown step.
+    # Track and name are looked up for the longest kernel of each class in `shown`.
     wanted = pl.col("class").is_in(
         rows["class"].head(_MAX_CLASSES_WITH_TRACK).implode()
     )
@@ -162,7 +162,7 @@ def kernel_work(
 
 
 def _narrow_speedups(rows: pl.DataFrame) -> pl.Series:
-    """Return how much faster 16-bit kernels with products of the same sizes are."""
+    """Return by row how much faster 16-bit kernels for equal product sizes are."""
     known = rows.filter(pl.col("told") & ~pl.col("collective"))
     known = known.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
     if not len(known):
@@ -229,7 +229,7 @@ def _kernel_rows(
 def _typical_step_rows(
     trace: TraceData, device: int, windows: Windows, classes: ActivityClasses
 ) -> pl.DataFrame:
-    """Return the device's activities in the judged step of median length."""
+    """Return the device's activities in one judged step, that of median length."""
     steps = windows.measured
     steps = steps.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
     step = steps.sort("dur", "start_ps").row(len(steps) // 2, named=True)

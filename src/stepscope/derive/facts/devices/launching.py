@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.unavailable import Unavailable
 
-#: Minimum share of kernel launches in compiled programs for a one-program step.
+#: Minimum share of kernel launches that compiled programs make, for a step that runs as
+#: one program.
 _MIN_PROGRAM_SHARE: Final = 0.8
 _KERNELS: Final = [
     ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
@@ -69,7 +70,7 @@ def launch_signals(
     windows: OfHosts[Windows],
     launches_one_program: OfHosts[bool | None],
 ) -> LaunchSignals | Unavailable:
-    """Return the launches of the host with most kernels."""
+    """Return the cost of launches on the host with most kernels."""
     facts = known_hosts(launch_facts)
     placed = known_hosts(windows)
     steps = sum(
@@ -100,9 +101,10 @@ def launches_one_program(
     event_kinds: EventKinds,
     events: pl.DataFrame,
 ) -> bool | None:
-    """Return whether a step launches its work in one call of a compiled program.
+    """Return whether each step launches its kernels in one call.
 
-    None without steps, or without a kernel launch.
+    The call is that of a compiled program, or a graph launch. None without steps or
+    without kernel launches.
     """
     if not windows.has_steps:
         return None
@@ -129,8 +131,8 @@ def launches_one_program(
 
 
 def _mark_rows(rows: NDArray[np.signedinteger], count: int) -> Bools:
-    """Return which row numbers below `count` occur in `rows`; -1 is ignored."""
-    # The last entry receives -1.
+    """Return whether each row number below `count` is in `rows`; -1 is ignored."""
+    # The extra last entry is for -1.
     marked = np.zeros(count + 1, np.bool_)
     marked[rows] = True
     return marked[:-1]
@@ -177,7 +179,7 @@ def queue_signals(
 def _device_queue(
     rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame
 ) -> Queue:
-    """Measure the queue of a device; `rows` are its activities with a known launch."""
+    """Measure the queue of a device; `rows` are its activities with a launch call."""
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     call = tied.launch_of_activity[rows]
     calls = np.unique(call)
@@ -208,7 +210,7 @@ def _device_queue(
 
 
 def _elapsed_time(since: Int64s, until: Int64s) -> NDArray[np.float64]:
-    """Return, for each time in `until`, the sum of the times since earlier `since`."""
+    """Return by `until` the sum of `until - since` over all earlier `since`."""
     total = np.concatenate(([0], np.cumsum(since - since[0]))).astype(np.float64)
     count = np.searchsorted(since, until, side="right")
     times: NDArray[np.float64] = count * (until - since[0]).astype(float) - total[count]

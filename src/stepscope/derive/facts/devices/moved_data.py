@@ -1,4 +1,4 @@
-"""Copies between a host and its devices that delay a step on several devices."""
+"""Copies between one host and several devices that make the steps longer."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ class MovedData(Frozen, frozen=True):
     """The copies of a host's devices in its judged steps; times in ps.
 
     Attributes:
-        devices: Labels of the devices, first the one that receives its input last.
+        devices: Labels of the devices; first the device that receives its input last.
         step_source: Source of the steps; None if the recording is one window.
-        step_confidence: 0 to 1.
+        step_confidence: Confidence in the steps, 0 to 1.
         window_ps: Length of each judged step.
         in_turn_ps: If devices receive their input one after another: idle time of the
-            last one while the others receive theirs.
-        between_ps: Exposed time of copies between devices, on the device with most.
-        gathered_ps: If only one device copies results to the host: their exposed time.
-        gathering: Label of that device; None if there is no such device.
+            last device while the other devices receive their input.
+        between_ps: Exposed time of copies between devices, on the device with most of
+            it.
+        gathered_ps: Exposed time of result copies, if only one device copies results to
+            the host.
+        gathering: Label of the device that copies results; None if there are several.
         bytes: (source, destination) → bytes in a step, without copies of unknown size.
     """
 
@@ -61,7 +63,7 @@ class MovedData(Frozen, frozen=True):
 
 
 class _Rows(Frozen, frozen=True):
-    """Copies in judged steps; `large` is False for copies of only a number."""
+    """Copies in judged steps; `large` is False for copies the size of a few numbers."""
 
     device: Int32s
     kind: UInt8s
@@ -83,7 +85,7 @@ class _Rows(Frozen, frozen=True):
 def moved_data(
     *, host_moves: OfHosts[MovedData | None]
 ) -> MovedData | Unavailable | None:
-    """Return the copies of the most delayed host; None without several devices."""
+    """Return the copies of the most delayed host that has several devices, or None."""
     moves = known_hosts(host_moves).values()
     if not moves:
         return first_reason(host_moves)
@@ -148,7 +150,6 @@ def host_moves(
 def _judged_copies(
     activity: pl.DataFrame, alone_ps: Int64s, measured: pl.DataFrame
 ) -> _Rows:
-    # Copies are few among all activities.
     rows = rows_of_kinds(activity, (_FEED, _RESULT, _PEER))
     begin = ints(activity, "start_ps")[rows]
     window = windows_of_times(measured, begin)
@@ -173,10 +174,10 @@ def _judged_copies(
 def _waits_in_turn(
     rows: _Rows, idle: dict[int, Spans], count: int
 ) -> tuple[Int64s, int | None]:
-    """Return how long the last device to receive its input idles for the others.
+    """Return how long the device that receives its input last waits for the others.
 
-    The second value is the device that is last in most steps. Steps whose devices
-    receive their input in parallel count 0.
+    The second value is the device that is last in most steps. The wait is 0 in steps
+    whose devices receive their input in parallel.
     """
     waits = np.zeros(count, np.int64)
     lasts: list[int] = []

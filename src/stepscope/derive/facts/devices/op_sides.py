@@ -1,4 +1,4 @@
-"""Ops on the host that a device waits for, and the share of ops that run on devices."""
+"""Ops on the host that a device waits for, and the share of ops that devices run."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps, OpPlacement
     from stepscope.derive.run_derivation import OfHosts
 
-#: Number of executions that are searched in one pass.
+#: Number of op executions that are searched in one pass.
 _EXECUTIONS_PER_PASS: Final = 2**15
-#: Types of ops that are much faster on a device.
+#: Types of ops that run much faster on a device than on the host.
 _HEAVY: Final = Pattern(
     r"(?i)(?:^|::|_)(?:\w*conv\d?d?\w*|\w*matmul\w*|einsum|b?mm|baddbmm|addmm|linear"
     r"|\w*(?:batch|layer|group|instance)_?norm\w*|(?:log_?)?softmax\w*"
@@ -43,9 +43,9 @@ class HostPlaced(Frozen, frozen=True):
     """An op on the host that a device waits for.
 
     Attributes:
-        kind: "heavy" for products, convolutions and the like, "callback" for Python and
-            strings, "model" for an op in a scope whose other ops run on the device,
-            "other" for the rest.
+        kind: "heavy" for products, convolutions and the like, "callback" for ops that
+            call Python or process strings, "model" for an op in a scope whose other ops
+            run on the device, "other" for all remaining ops.
         time_ps: Time in which the device waits for the op, in all judged steps.
     """
 
@@ -63,7 +63,7 @@ def placement_signals(
     events: pl.DataFrame,
     launches: pl.DataFrame | Unavailable,
 ) -> dict[int | None, tuple[HostPlaced, ...]]:
-    """Return the ops that each device waits for, `host:device` → most time first."""
+    """Return the host ops that each device waits for, those with most time first."""
     scopes = set()
     if not isinstance(device_ops, Unavailable):
         names = device_ops.rows["name"].drop_nulls()
@@ -92,9 +92,10 @@ def placement_signals(
 def _on_host(
     ops: HostOpEvents, events: pl.DataFrame, launches: pl.DataFrame | Unavailable
 ) -> dict[str, str | None]:
-    """Return name → type of the program's ops inside which nothing was launched.
+    """Return name → type of the program's ops that launch no device work.
 
-    Frameworks run the same op on host or device; one launch makes it a device op.
+    Frameworks run the same op on host or device. An op counts as a device op if any of
+    its executions launched work.
     """
     launching = np.zeros(len(ops.ops), np.bool_)
     if not isinstance(launches, Unavailable):
@@ -107,7 +108,7 @@ def _on_host(
             on_thread = np.flatnonzero(tracks == thread)
             for first in range(0, len(on_thread), _EXECUTIONS_PER_PASS):
                 rows = on_thread[first : first + _EXECUTIONS_PER_PASS]
-                # Executions of ops that are known to launch are skipped.
+                # Executions of ops already known to launch work are skipped.
                 rows = rows[~launching[ops.op[rows]]]
                 start = ops.start_ps[rows]
                 end = start + ops.dur_ps[rows]
@@ -130,11 +131,13 @@ def _kind_of_op(name: str, type_: str | None, scopes: set[str]) -> str:
 
 
 class OpsOnSides(Frozen, frozen=True):
-    """Share of the ops that run on devices, without those of input pipelines.
+    """Percentage of ops that run on devices, without ops of input pipelines.
 
     Attributes:
-        count_percent: Share of the executions; null if either side is unknown.
-        time_percent: Share of the self time; null if either side is unknown.
+        count_percent: Share of op executions; null if ops of host or device are
+            unknown.
+        time_percent: Share of the ops' self time; null if ops of host or device are
+            unknown.
     """
 
     count_percent: float | None

@@ -1,10 +1,10 @@
 """Waits for launches outside normal steps: set-up, graph capture and program end.
 
-The first calls of a process create contexts, load kernels and reserve memory. They take
-milliseconds to minutes; a launch takes microseconds. The first execution of an op that
-chooses its kernels is also long, and its later ones are short. Work that is launched
-while a stream is captured becomes part of a graph and does not run. After a device's
-last work the program launches nothing more: it frees resources and ends.
+The first calls of a process create contexts, load kernels and reserve memory. These
+calls take milliseconds to minutes; a launch takes microseconds. An op that chooses its
+kernels is slow only in its first execution. Kernels launched while a stream is captured
+become part of a graph and do not run. After a device's last kernel the program frees
+resources and ends.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 Kind = Literal["set_up", "first_runs", "captured", "over"]
 
-#: Minimum number of steps at which waits in all of them are not set-up.
+#: Waits in at least this number of steps are normal, not set-up.
 _MIN_STEPS: Final = 3
 _OWNERS: Final = ("launch", "host_compute")
-#: A first execution of an op is long if it takes this many times the median of its
-#: later executions, of which there must be at least `_MIN_LATER_RUNS`.
+#: The first execution of an op is long if it takes at least this factor times the
+#: median of the later ones. There must be at least `_MIN_LATER_RUNS` later executions.
 _MIN_FIRST_TO_LATER_RATIO: Final = 20
 _MIN_LATER_RUNS: Final = 3
 _BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
@@ -50,13 +50,14 @@ _END_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamEndCapture"
 
 
 class SetUp(Frozen, frozen=True):
-    """The largest kind of a device's wait that more launches would not shorten.
+    """The longest kind of wait of a device that faster launching would not shorten.
 
     Attributes:
-        kind: `set_up` for long calls of a runtime and long first executions of ops,
-            `first_runs` if the latter are most of it, `captured` for launches into a
-            graph that is captured, `over` for the time after the device's last work.
-        percent: Share of the measured windows.
+        kind: `set_up` for long runtime calls and long first executions of ops;
+            `first_runs` if first executions are most of this time; `captured` for
+            launches into a captured graph; `over` for the time after the device's last
+            activity.
+        percent: Share of the time of the measured windows.
         calls: The long calls in this time, most time first.
     """
 
@@ -102,7 +103,7 @@ def set_up_signals(
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
 ) -> dict[int | None, SetUp]:
-    """Return, by device, the largest wait that more launches would not shorten."""
+    """Return, by device, the longest wait that faster launching would not shorten."""
     measured = windows.measured
     if windows.has_steps and measured.height >= _MIN_STEPS:
         return {}
@@ -124,13 +125,13 @@ def set_up_signals(
         waits = Spans.union_of(device.idle[owner] for owner in _OWNERS) & judged
         over = Spans.empty()
         worked = (judged - Spans.union_of(device.idle.values())).hull
-        # For a device without any work, `over` is empty.
+        # For a device without any activity, `over` is empty.
         if not windows.has_steps and worked is not None and judged.hull is not None:
             over = waits & judged.clip(worked[1], judged.hull[1])
         into_graph = (waits - over) & captured
         first = waits - over - into_graph
         long_ps, by_name = _held_ps(first, calls)
-        # Only runtime calls count; the work of an op's first execution is unknown.
+        # Time in runtime calls, without the first executions of ops.
         called_ps, _ = _held_ps(first, calls[:-1])
         lengths: dict[Kind, int] = {
             "set_up" if 2 * called_ps >= long_ps else "first_runs": long_ps,
@@ -141,7 +142,7 @@ def set_up_signals(
         if not lengths[kind]:
             continue
         if kind == "over":
-            # At its end a program makes many short calls.
+            # A program that ends makes many short calls.
             short = (
                 _recorded_calls(trace, event_kinds, 0, ops=False),
                 _sampled_calls(*samples, 0),
@@ -161,7 +162,7 @@ def set_up_signals(
 
 
 def _held_ps(waits: Spans, calls: Sequence[_Calls | None]) -> tuple[int, Counter[str]]:
-    """Return the time of `waits` within long calls, in total and by name."""
+    """Return the part of `waits` that long calls cover, in total and by call name."""
     by_name: Counter[str] = Counter()
     waited_ps = waits.length_ps
     # Time that is both recorded and sampled is counted once.
@@ -209,7 +210,6 @@ def _recorded_calls(
             runs = np.flatnonzero(types == kind)
             first = runs[np.argmin(start[runs])]
             later = dur[runs[runs != first]]
-            # A first execution must be long compared with the later ones.
             if len(later) >= _MIN_LATER_RUNS and dur[first] >= max(
                 min_call_ps, _MIN_FIRST_TO_LATER_RATIO * float(np.median(later))
             ):

@@ -1,4 +1,4 @@
-"""Many small pieces of work: kernels on a device, ops on a host without devices."""
+"""Many short kernels on a device, or many short ops on a host without devices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-#: Longest gap between two ops that counts as the dispatch of the second one.
+#: Maximum gap between two ops that counts as the dispatch of the second op.
 _DISPATCH_PS: Final = PS_PER_MS
 _OF_INPUT: Final = (
     *(HostCode.PIPELINE, HostCode.INPUT_WAIT),
@@ -42,10 +42,10 @@ class WorkGroup(Frozen, frozen=True):
         name: The op type, or the kernel's name.
         short_name: The op type, or the kernel's name without arguments and types.
         has_op: Whether `name` is an op type.
-        per_step: Mean number in a step.
-        mean_ps: Mean duration.
-        percent: Share of the device's kernel time.
-        count_percent: Share of the number of kernels.
+        per_step: Mean number of these kernels in a step.
+        mean_ps: Mean duration of a kernel.
+        percent: Share of the time of all kernels on the device.
+        count_percent: Share of the number of all kernels.
         classes: Rows of `activity_classes` of the kernels.
     """
 
@@ -66,13 +66,13 @@ def small_kernels(
     device_ops: DeviceOps | Unavailable,
     windows: Windows | Unavailable,
 ) -> dict[int | None, tuple[WorkGroup, ...]]:
-    """Return the kernels of each device by group, `host:device` → most time first."""
+    """Group the kernels of each device by op type, most time first."""
     placed = None if isinstance(windows, Unavailable) else windows
     steps = 0 if placed is None or not placed.has_steps else placed.rows.height
     rows = kernels.rows[
         ["device", "class", "kernel_name", "op_name", "count", "total_ps"]
     ]
-    # If several programs have the op, the one with most time counts.
+    # If an op is in several programs, the program with most time decides its type.
     types: dict[tuple[Any, ...], str | None] = {}
     if not isinstance(device_ops, Unavailable):
         for *key, kind in device_ops.rows[["device", "name", "type"]].iter_rows():
@@ -120,7 +120,7 @@ def _work_groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
 def _produces_batches(
     classes: HostClasses | Unavailable, track: Int32s, start_ps: Int64s
 ) -> Bools:
-    """Return which ops begin while their thread produces a batch, outside the step."""
+    """Return whether each op begins while its thread produces a batch."""
     produces_batch = np.zeros(len(track), np.bool_)
     if isinstance(classes, Unavailable):
         return produces_batch
