@@ -1,1 +1,1 @@
-"""What devices and host threads do when: the basis of the account of a step's time."""
+"""What devices and host threads do at each time: the basis for dividing step time."""

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 NO_DEVICE_EVENTS: Final = WHY["no_device_events"]
 
-#: Owners whose time is unknown if the precision of many kernels is unknown.
+#: Owners whose time is unknown if the precision of many kernels was not recorded.
 _PRECISION_OWNERS: Final = frozenset({"compute_16", "compute_tf32", "compute_64"})
 
 
 class DeviceTimes(Frozen, frozen=True):
-    """One device that has activity.
+    """Times of one device that has activity.
 
     Attributes:
         orders: When each of `BUSY_OWNERS` has activity; two owners may overlap.
         unknown: Those of `BUSY_OWNERS` that this kind of device does not record, and
-            precisions that may be missing because many kernels have none.
-        charged: When each of `BUSY_OWNERS` is charged: its time in `orders` without
+            precisions that may be missing because many kernels record no precision.
+        charged: The times charged to each of `BUSY_OWNERS`: its time in `orders` minus
             that of earlier owners; two owners never overlap.
     """
 
@@ -47,7 +47,7 @@ class DeviceTimes(Frozen, frozen=True):
     busy: Spans
 
     def idle_until(self, last: str, spans: Spans) -> Spans:
-        """Return the part of `spans` without activity of the owners up to `last`."""
+        """Return the part of `spans` without activity of `last` or earlier owners."""
         for name in BUSY_OWNERS[: BUSY_OWNERS.index(last) + 1]:
             spans = spans - self.charged[name]
         return spans
@@ -57,7 +57,7 @@ class DeviceSets(Frozen, frozen=True):
     """All devices with activity, by ordinal, and all devices together.
 
     Attributes:
-        any_device: The union of the sets of all devices; its `device` is -1.
+        any_device: The times at which at least one device is active; `device` is -1.
     """
 
     devices: tuple[DeviceTimes, ...]
@@ -70,7 +70,7 @@ def device_sets(
     precision: Precision,
     devices: pl.DataFrame | Unavailable,
 ) -> DeviceSets | Unavailable:
-    """Return the time of each device's activity by owner."""
+    """Return at which times each device works for each owner."""
     if not device_activity.height:
         return NO_DEVICE_EVENTS
     start_ps, dur_ps = (
@@ -169,7 +169,7 @@ def _charge_device(
     charged = {}
     for index, name in enumerate(BUSY_OWNERS):
         left = orders.get(name, Spans.empty())
-        # Subtracting one owner at a time copies only the remaining spans.
+        # Subtracting the owners one by one copies only the spans that remain.
         for earlier in BUSY_OWNERS[:index]:
             left = left - orders.get(earlier, Spans.empty())
         charged[name] = left

@@ -51,15 +51,15 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: Evidence that a step itself calls an iterator; on a thread that only runs ops, an
-#: iterator is work of the input pipeline.
+#: Evidence that a step itself calls an iterator. On a thread with only the evidence
+#: `ops`, an iterator is work of the input pipeline.
 _CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")
 #: Codes of a thread that runs ops.
 _WORKING: Final = frozenset(
     {HostCode.HOST_COMPUTE, HostCode.LAUNCHING, HostCode.LAUNCH_OR_COMPUTE}
 )
 
-#: Codes that are merged because they alternate very often between two launches.
+#: Codes that are merged because threads alternate between them very often.
 _MERGED_CODES: Final[dict[int, int]] = {
     HostCode.LAUNCH: HostCode.LAUNCHING,
     HostCode.DISPATCH: HostCode.LAUNCHING,
@@ -75,18 +75,18 @@ class HostClasses(Frozen, frozen=True):
 
     Attributes:
         input_wait: Waiting for input, on any thread that waits on behalf of a step.
-        compile: Tracing and compiling; Unavailable if some of it ran on a thread that
+        compile: Tracing and compiling; Unavailable if part of it ran on a thread that
             may or may not drive steps.
-        host_compute: Running ops on the host; Unavailable if not told from launching.
-        sync: Blocked until a device or another thread is done; Unavailable if some of
+        host_compute: Running ops on the host; Unavailable if the recording does not
+            distinguish it from launching.
+        sync: Blocked until a device or another thread is done; Unavailable if part of
             it ran on a thread that may or may not drive steps.
         by_thread: Disjoint spans by row of tracks and `HostCode`, for every host
             thread. The codes `LAUNCH` and `DISPATCH`, which alternate very often, are
             merged as `LAUNCHING`; `code_spans` separates them.
         unknown: Why it is unknown which host calls launched work; None if this is known
             or if the host has no device.
-        launch_unknown: Why it is unknown which host calls launched work, even if the
-            host has no device.
+        launch_unknown: The same, but also set if the host has no device.
         code: uint8 by row of events; the `HostCode` of each event.
         computing: When any thread runs an op, on a host without devices whose threads
             take part in collectives; empty on any other host.
@@ -113,11 +113,11 @@ class HostClasses(Frozen, frozen=True):
         return _driven_spans(self.by_thread, self.threads, [HostCode.LAUNCHING])
 
     def may_have(self, track: int, code: HostCode) -> bool:
-        """Return whether a thread ever has a code; merged codes count as one."""
+        """Return whether a thread has any time with a code or with its merged code."""
         return _MERGED_CODES.get(code, code) in self.by_thread.get(track, {})
 
     def code_spans(self, track: int, within: Spans) -> Callable[[HostCode], Spans]:
-        """Return a function: code → when a thread has the code, in `within`."""
+        """Return a function from a code to the spans of a thread in `within`."""
         sets = self.by_thread.get(track, {})
 
         @cache
@@ -171,7 +171,7 @@ def host_classes(
     code = host.mark_codes(event_nesting, launching)
     groups = host.step_groups()
     if groups is not None:
-        # If events have step groups, a wait without a group belongs to no step.
+        # If events have step groups, an input wait without a group belongs to no step.
         waits = np.flatnonzero(code == HostCode.INPUT_WAIT)
         code[np.setdiff1d(waits, groups.rows)] = HostCode.OWN_INPUT
     sets = flatten_tracks(tracks, events, code, sticky=STICKY, alike=_MERGED_CODES)
@@ -184,8 +184,8 @@ def host_classes(
             strings=trace.strings,
             code=code,
         )
-        # Executing an op includes waiting for a pool thread, just as launching a kernel
-        # includes the launch latency.
+        # Executing an op includes the wait for a pool thread, just as launching a
+        # kernel includes the launch latency.
         of_steps = np.isin(tasks.code, _HANDING_OVER)
         handed_ps = tasks.handed_ps[of_steps]
         handed = Spans.from_events(handed_ps, tasks.end_ps[of_steps] - handed_ps)
@@ -196,7 +196,7 @@ def host_classes(
         )
     busy = [track for track, by_code in sets.items() if _WORKING & by_code.keys()]
     if not busy and isinstance(steps, Unavailable):
-        # If the program has no ops, its Python functions do the work.
+        # If the program has no ops, its Python functions count as host compute.
         framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
         busy = np.unique(handles(host.events, "track")[framed]).tolist()
     threads = step_threads(
@@ -229,10 +229,10 @@ def _collect_classes(
         return _driven_spans(sets, threads, codes)
 
     def known(*codes: HostCode) -> Spans | Unavailable:
-        """Return when step threads have the codes; the reason if some may be missing.
+        """Return when step threads have the codes, or why this may be incomplete.
 
         Most step threads are identified by their launches. If launches are unknown, any
-        other thread with one of the codes may be a missed step thread.
+        other thread with one of the codes may be a step thread that was not identified.
         """
         lost = unknown is not None and not launching.no_device
         other_tracks = sets.keys() - set(threads.driving_tracks())
@@ -283,7 +283,7 @@ def _driven_spans(
 #: Codes of events that hand work of a step to a thread pool.
 _HANDING_OVER: Final = (HostCode.HOST_COMPUTE, HostCode.BLOCKED)
 _NUMBER: Final = {name: number for number, name in enumerate(CATEGORIES)}
-#: Category of all time without another category: waiting, Python, unexplained events.
+#: Category of time that no other category covers: waiting, Python, unexplained events.
 OTHER: Final = _NUMBER["other"]
 
 _OF_OWNER: Final = {owner.name: owner.category for owner in OWNERS}
@@ -301,9 +301,9 @@ def event_categories(
     """Return the index in `CATEGORIES` by row of events, for drawing only.
 
     A device activity has the category to which its time is charged. A host event has
-    the category of its class (docs/definitions/host-time.md#classes), even if no step
-    has its time. An event without a class, or nested in input or compilation, has the
-    category of the event around it. The rest is `other`.
+    the category of its class (docs/definitions/host-time.md#classes), even if its time
+    belongs to no step. An event without a class, or nested in input or compilation, has
+    the category of the event around it. All other events have the category `other`.
 
     Definition: docs/tools/overview_page.md#where-the-time-goes.
 

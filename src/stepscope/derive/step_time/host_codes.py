@@ -1,7 +1,7 @@
 """The code of each host event on its thread, whether or not the thread drives a step.
 
-Each event gets a code from its name first, then from the events nested in it and from
-its values. `host_classes` turns the codes into disjoint spans.
+The name of an event decides its code first, then the events nested in it and its
+values. `host_classes` turns the codes into disjoint spans.
 
 Definition: docs/definitions/host-time.md#classes.
 """
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-#: Maximum self time, in ps, of an op that launches nothing and still counts as
-#: dispatch, for example creating an empty tensor. Applies only with a device.
+#: An op that launches nothing counts as dispatch if its self time is shorter than this,
+#: in ps, for example if it creates an empty tensor. Applies only with a device.
 SHORT_OP_PS: Final = 100 * PS_PER_US
 
 
 class EventGroups(Frozen, frozen=True, eq=True):
-    """Host events with a step group that the producer stored."""
+    """Host events whose step group was stored by the producer of the profile."""
 
     rows: Int32s
     groups: Int64s
@@ -65,7 +65,7 @@ class Launching(Frozen, frozen=True):
 
     Attributes:
         rows: Rows of `events` that launch work; empty if `why_not` is set.
-        reading: Rows that launch a copy to the host and wait for it: they last longer
+        reading: Rows that launch a copy to the host and wait for it. They last longer
             than the copy plus the launch latency.
         feeding: Rows that launch a copy from the host and wait for it.
         why_not: Why it is unknown which events launch work; None if this is known.
@@ -162,7 +162,7 @@ class HostEvents(Frozen, frozen=True):
         is_end = self.kinds.has(EventFlag.END_THUNK)
         rows = rows[~is_end[handles(self.events, "type")[rows]]]
         self._fill_codes(code, rows, HostCode.HOST_COMPUTE)
-        # Mark input stages and traced calls, which are identified by their values only.
+        # Mark input stages and traced calls, which only their values identify.
         self._fill_codes(
             code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT
         )
@@ -205,10 +205,10 @@ class HostEvents(Frozen, frozen=True):
         of_class[HostClass.OP] = (
             HostCode.HOST_COMPUTE if known else HostCode.LAUNCH_OR_COMPUTE
         )
-        # With a device, executors and executables only dispatch work to it.
+        # If the host has a device, executors and executables only dispatch work to it.
         handing_out = HostCode.HOST_COMPUTE if launching.no_device else HostCode.LAUNCH
         of_class[[HostClass.EXECUTOR, HostClass.EXECUTABLE]] = handing_out
-        # With a device, its other runtime calls prepare the next launch.
+        # With a device, all other calls of the device runtime prepare the next launch.
         if not launching.no_device:
             of_class[HostClass.API] = HostCode.LAUNCH
         # Without a device the program runs on the host, so dispatching ops is work too.
@@ -218,9 +218,9 @@ class HostEvents(Frozen, frozen=True):
         of_class[HostClass.BLOCKING] = HostCode.BLOCKED
         of_type = of_class[self.kinds.host_class]
         of_type[self.kinds.has(EventFlag.CONSUMER_WAIT)] = HostCode.INPUT_WAIT
-        # Find root iterators: no other recorded iterator encloses them by name. A
-        # consumer calls the root. Iterators below the root that run on a separate
-        # thread are the pipeline working ahead, on whatever thread.
+        # Find root iterators: by name, no other recorded iterator encloses them. A
+        # consumer calls the root. If an iterator below the root runs on a separate
+        # thread, the pipeline works ahead there.
         types = np.flatnonzero(self.kinds.has(EventFlag.DATASET))
         names = [name or "" for name in self.kinds.op_name.gather(types).to_list()]
         recorded = set(names)
@@ -279,8 +279,8 @@ class HostEvents(Frozen, frozen=True):
     ) -> None:
         """Mark calls that run a graph as waiting, if most of their time is self time.
 
-        Pool threads then run the graph's ops, as far as recorded. With a device they
-        launch the ops, and the call counts as dispatch.
+        Pool threads then run the graph's ops, as far as recorded. If there is a device,
+        the pool threads launch the ops, and the call counts as dispatch.
         """
         if not launching.no_device:
             return
@@ -291,7 +291,7 @@ class HostEvents(Frozen, frozen=True):
         around = nesting.parent[rows]
         rows, around = rows[around >= 0], around[around >= 0]
         rows = rows[self.kinds.has(EventFlag.FUNCTION_CALL)[types[around]]]
-        # Keep calls during which other threads start ops or executors.
+        # Keep only calls during which other threads start ops or executors.
         start, thread = ints(self.events, "start_ps"), handles(self.events, "track")
         ends = start[rows] + ints(self.events, "dur_ps")[rows]
         runs = np.isin(self.kinds.host_class, (HostClass.OP, HostClass.EXECUTOR))
@@ -307,10 +307,10 @@ class HostEvents(Frozen, frozen=True):
         code[rows[has_work]] = HostCode.BLOCKED
 
     def _mark_new_functions(self, code: UInt8s, nesting: Nesting) -> None:
-        """Mark the creation of functions that an enclosing call traced.
+        """Mark the creation of functions if an enclosing call traced the function.
 
-        The call that first runs a traced graph also optimises it and creates its
-        kernels. The run itself is a separate event inside the call.
+        The call that first runs a traced graph also optimises the graph and creates its
+        kernels. Running the graph is a separate event inside the call.
         """
         types = handles(self.events, "type")
         is_call = self.kinds.has(EventFlag.FUNCTION_CALL)
@@ -332,7 +332,7 @@ class HostEvents(Frozen, frozen=True):
     def _mark_pipelines(self, code: UInt8s) -> None:
         """Mark functions of an input pipeline as work of the pipeline, not of a step.
 
-        The executor may run them on threads that also run steps; ids separate the two.
+        The executor may run both on the same threads; ids distinguish them.
 
         Definition: docs/definitions/names-and-events.md#functions-of-input-pipelines.
         """

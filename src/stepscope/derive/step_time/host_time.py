@@ -29,7 +29,7 @@ _OTHER: Final = ("other", "All others")
 _COPIES: Final = ("device_to_device", "Device to device")
 _COMPUTE_32: Final = ("device_compute_32", "Device compute")
 
-#: Owners of a device's busy time. Where activities overlap, the first owner is charged.
+#: Owners of a device's busy time. Overlapping time is charged to the first such owner.
 _BUSY: Final = (
     Owner("compute_16", "device_compute_16", "Device compute"),
     Owner("compute_tf32", *_COMPUTE_32),
@@ -42,8 +42,8 @@ _BUSY: Final = (
     Owner("copy_in", "input", "Input"),
     Owner("transfer_wait", *_COPIES),
 )
-#: Reasons for a device being idle, or work of the host if there is no device. If
-#: several apply at a time, the first one is charged.
+#: Reasons for a device being idle; if there is no device, kinds of host work. If
+#: several reasons apply at a time, the time is charged to the first one.
 _IDLE: Final = (
     Owner("profiler", *_OTHER),
     Owner("switch", *_OTHER),
@@ -63,9 +63,9 @@ _IDLE: Final = (
 OWNERS: Final = (*_BUSY, *_IDLE)
 BUSY_OWNERS: Final = tuple(owner.name for owner in _BUSY)
 IDLE_OWNERS: Final = tuple(owner.name for owner in _IDLE)
-#: Last busy owner that is useful work of a device. Transfers and waits for them follow.
+#: Last busy owner that is useful work of a device. Later ones transfer data or wait.
 LAST_WORKING: Final = "copy_out"
-#: Owner by kind of device activity; kernels are divided further by precision.
+#: Owner of the time, by kind of device activity; kernels are divided by precision.
 OWNER_OF_KIND: Final = {
     "kernel": "compute_32",
     "collective": "collective",
@@ -76,10 +76,10 @@ OWNER_OF_KIND: Final = {
     "h2d": "copy_in",
     "transfer_wait": "transfer_wait",
 }
-#: Places of time: inside a step's work, or between the end of a step and the next step.
+#: Where time is: inside a step's work, or between a step's end and the next step.
 PLACES: Final = ("inside", "between")
 
-#: The ten categories of the results, in the order of the results.
+#: The ten categories of step time in the results, in this order.
 CATEGORIES: Final = (
     "compilation",
     "input",
@@ -95,12 +95,12 @@ CATEGORIES: Final = (
 
 
 def category_owners(category: str) -> tuple[str, ...]:
-    """Return the names of the owners whose time belongs to a category."""
+    """Return the names of the owners in a category."""
     return tuple(owner.name for owner in OWNERS if owner.category == category)
 
 
 class HostCode(IntEnum):
-    """Kind of an event's time on its thread; 0 means that of the enclosing event."""
+    """What a thread does during an event; 0 means the code of the enclosing event."""
 
     NOTHING = 0
     #: A consumer waits for an input pipeline; counts on any thread.
@@ -117,13 +117,13 @@ class HostCode(IntEnum):
     SYNC = 8
     #: Work of an input pipeline, ahead of the consumer.
     PIPELINE = 9
-    #: An op that may or may not launch device work.
+    #: An op that may or may not launch device work, because launches are unknown.
     LAUNCH_OR_COMPUTE = 10
-    #: A call that waits for work of other threads; the time belongs to that work.
+    #: A call that waits for work on other threads; its time is attributed to that work.
     BLOCKED = 11
     #: Preparing a launch: ops that enclose a launch, and short ops between launches.
     DISPATCH = 12
-    #: Start, stop and buffer handling of the recorder.
+    #: Start, stop and buffer handling of the profiler itself.
     PROFILER = 13
     #: Writing a checkpoint or a summary.
     OUTPUT = 14
@@ -152,7 +152,7 @@ class HostTime(Frozen, frozen=True, eq=True):
 
     Attributes:
         owner: Owner to which the account charges the time if no earlier owner applies.
-        names: Owners and topics whose time may be named after such an event.
+        names: Owners and kinds of work whose time may be named after such an event.
         of_class: Class whose events always have this code; None without such a class.
         is_sticky: Whether the code also applies to all events nested in such an event.
     """
@@ -164,7 +164,7 @@ class HostTime(Frozen, frozen=True, eq=True):
     is_sticky: bool = False
 
 
-#: All codes except `NOTHING` and `BLOCKED`, whose time belongs to other events.
+#: All codes with an owner. Other events own the time of `NOTHING` and `BLOCKED`.
 HOST_TIMES: Final = (
     HostTime(
         HostCode.PROFILER, "profiler", ("profiler",), HostClass.PROFILER, is_sticky=True
@@ -225,12 +225,12 @@ CODE_OF_CLASS: Final = {
     for it in HOST_TIMES
     if it.of_class is not None and it.of_class not in SYSTEM_CLASSES
 }
-#: Code of the long calls of each class of operating system calls.
+#: Code of long calls, by class of operating system calls.
 CODE_OF_SYSTEM_CLASS: Final = {
     it.of_class: it.code for it in HOST_TIMES if it.of_class in SYSTEM_CLASSES
 }
 
 
 def codes_that_name(owner: str) -> tuple[HostCode, ...]:
-    """Return the codes of events that can name the time of an owner or topic."""
+    """Return the codes of events that can name the time of an owner or kind of work."""
     return tuple(host_time.code for host_time in HOST_TIMES if owner in host_time.names)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
 
-#: Minimum share of gaps with an input wait, if the fetch is outside the markers.
+#: The fetch is outside the markers if at least this share of gaps has an input wait.
 _MIN_GAPS_WITH_WAIT: Final = 0.5
 
 
 class InputBetweenSteps(Frozen, frozen=True, eq=True):
-    """How often a step thread waits for input inside and between the step markers.
+    """How often a step thread waits for input inside the step markers and between them.
 
     Attributes:
         gaps: Number of gaps between markers that last longer than 0.
@@ -40,7 +40,7 @@ class InputBetweenSteps(Frozen, frozen=True, eq=True):
 
     @property
     def outside(self) -> bool:
-        """Whether the dataset iterator is outside the markers."""
+        """Whether the program fetches its batches outside the markers."""
         return (
             self.gaps > 0
             and self.markers_with_wait == 0

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.intervals.spans import Spans, TrackRows
 
-#: Minimum duration, in ps, of an event that shows where the program was.
+#: Minimum duration, in ps, of an event that shows what the program did.
 _MIN_NEIGHBOUR_PS: Final = 100 * PS_PER_US
-#: Maximum time, in ps, before a write in which calls count as its preparation.
+#: Maximum time, in ps, before a write in which calls count as preparing the write.
 _MAX_PREPARATION_PS: Final = 10 * PS_PER_MS
 
 
 class Neighbours(NamedTuple):
-    """Rows of event_types of the events around each span; -1 for no event.
+    """Rows of event_types of the events before and after each span; -1 for no event.
 
     Attributes:
-        inside: Whether the span lies in a step's own range; its `before` and `after`
-            are then events of that range.
+        inside: Whether the span is within a step's range; `before` and `after` are then
+            events of that range.
     """
 
     before: Int32s
@@ -39,13 +39,13 @@ class Neighbours(NamedTuple):
 
 
 class Surroundings(Frozen, frozen=True, eq=True):
-    """The events of one thread that show where the program was, in time order.
+    """The events of one thread that show what the program did, in time order.
 
     Attributes:
         start_ps: Start of each outermost event.
-        types: Rows of event_types of these events, followed by -1 for no event.
+        types: Rows of event_types of the outermost events, followed by -1 for no event.
         writes_ps: Start of each event that writes files, wrappers included.
-        written: Type of the innermost writing event inside each of these.
+        written: By entry of `writes_ps`, type of the innermost writing event inside it.
         calls_ps: Start of each call of a graph, and of each step.
         mark_start_ps: Start of each outermost range that marks a step.
         inner: Starts, ends and types (as in `types`) of the outermost events apart from
@@ -77,7 +77,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
         """Read the events of a thread.
 
         Args:
-            passing: By row of event_types, whether the event only hands work on.
+            passing: By row of event_types, whether the event only passes work on.
             calls: By row of event_types, whether events call a graph or mark a step.
             marks: By row of event_types, whether the event marks a step.
         """
@@ -96,10 +96,10 @@ class Surroundings(Frozen, frozen=True, eq=True):
         unmarked = unmarked[_outermost_indices(start[unmarked], end[unmarked])]
         writing = np.flatnonzero(code[own_slice] == HostCode.OUTPUT) + own_slice.start
         begun = rows.start_ps[writing]
-        # Wrappers begin before the writing op and repeat it, so the last event counts.
+        # Wrappers begin before the writing op and repeat it: use the last event.
         last = np.searchsorted(begun, begun + rows.dur_ps[writing], side="left") - 1
         last = np.maximum(last, np.arange(len(writing)))
-        # Graph calls matter only together with writing events.
+        # Graph calls are needed only if the thread has writing events.
         called = np.flatnonzero(calls[types[own_slice]] & bool(len(writing)))
         return cls(
             start_ps=start[outer],
@@ -117,7 +117,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
         )
 
     def nearest_events(self, spans: Spans) -> Neighbours:
-        """Return the nearest events that show where the program was.
+        """Return the nearest events that show what the program did around each span.
 
         If a write follows soon, before the next graph call, the write is used as the
         event after the span. The calls before the write only prepare it.
@@ -169,8 +169,8 @@ def neighbours_text(
 
     Args:
         before: The event before the time; None if none is known.
-        inside: Whether the time lies within a step's own range, whose begin and end
-            are used in place of missing events.
+        inside: Whether the time is within a step's range. The text then names the begin
+            or end of the range in place of a missing event.
     """
     if inside and before is None and after is None:
         return "within a step's range"
@@ -189,7 +189,7 @@ def neighbours_text(
 
 
 def _outermost_indices(start_ps: Int64s, end_ps: Int64s) -> NDArray[np.intp]:
-    """Return the indices of rows that no earlier row contains; rows ascend by start."""
+    """Return the indices of rows that no earlier row contains; rows are in order."""
     if not len(start_ps):
         return np.empty(0, np.intp)
     reach = np.maximum.accumulate(end_ps)

@@ -1,7 +1,7 @@
 """Tasks that threads hand to thread pools, and ops that run while a thread waits.
 
-A task has a record where it is handed over, and marks where a pool thread begins and
-ends it. An id joins the record and the marks.
+Recorded are the handover of a task to the pool, and the times at which a pool thread
+begins and ends the task. An id joins these events.
 
 One process may contain several workers, namely the devices that JAX creates from a
 host's cores. A worker in a collective then waits for ops of the other workers.
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
 
-#: Maximum length of a chain of tasks that hand over tasks; chains are short, because a
-#: parallel loop halves itself.
+#: Maximum length of a chain of tasks that each hand over the next one. Real chains are
+#: short, because a parallel loop halves itself.
 _MAX_CHAIN_LENGTH: Final = 64
-#: Maximum entries per id in a lookup table over the whole range of ids.
+#: Maximum size of a lookup table over the whole range of ids, in entries per id.
 _MAX_ENTRIES_PER_ID: Final = 8
 
 
@@ -151,13 +151,13 @@ def pool_tasks(
 def until_first_task(events: pl.DataFrame, kinds: EventKinds, rows: Int64s) -> Spans:
     """Return the time from each row's start to the first task handed over inside it.
 
-    A call cannot wait for other threads before it hands work to them, so its time until
-    then is its own. A row that hands over no task adds nothing.
+    A call cannot wait for other threads before it hands work to them, so it works
+    itself until then. A row that hands over no task adds nothing.
     """
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
     records = wanted_rows(types, kinds.has(EventFlag.POOL_RECORD))
-    # Rows ascend by track and time, so the next record is the next one in the table.
+    # Rows are ordered by track and time, so the first task of a call is the next row.
     index = np.searchsorted(records, rows)
     exists = index < len(records)
     rows, first = rows[exists], records[index[exists]]
@@ -194,9 +194,9 @@ def _spread_codes(
     codes: UInt8s,
     parent: Int32s,
 ) -> None:
-    """Give each task the code of its origin, through other tasks if needed."""
+    """Give each task the code of the event that led to it, also via other tasks."""
     known = np.flatnonzero(record >= 0)
-    # The code at a time is the outermost sticky code, else the innermost code.
+    # Use the code of the outermost sticky event, else of the innermost with a code.
     rows = record[known]
     is_sticky = np.zeros(256, np.bool_)
     is_sticky[list(STICKY)] = True
@@ -226,7 +226,7 @@ def _spread_codes(
 def _task_around(tasks: PoolTasks, track: Int32s, time_ps: Int64s) -> Int64s:
     """Return the task that a thread was running at a time, or -1 for none.
 
-    Tasks are ordered by track, then by time.
+    The tasks are ordered by track, then by time.
     """
     around = np.full(len(track), -1, np.int64)
     first = np.searchsorted(tasks.track, track, side="left")

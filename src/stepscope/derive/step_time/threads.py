@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_codes import EventGroups
     from stepscope.derive.steps.chosen import Steps
 
-#: Events of the program itself; a thread with such an event runs no tasks of others.
+#: Events of the program itself; a thread with such an event is not a pool thread.
 _CALLS: Final = EventFlag.PYTHON_FRAME | EventFlag.PJIT | EventFlag.FUNCTION_CALL
 
 #: Why a thread drives a step: it has the marker, it launched device work of the step,
@@ -68,11 +68,11 @@ def step_threads(
     groups: EventGroups | None,
     with_ops: Iterable[int],
 ) -> StepThreads:
-    """Collect each kind of evidence.
+    """Collect each kind of evidence that a thread drives a window.
 
     Args:
         windows: Rows of the windows; `step_row` is null if there are no steps.
-        steps: Without steps, every thread that launched work drives the one window.
+        steps: If Unavailable, each thread that launched work drives the only window.
         groups: Step groups of host events; None without groups.
         with_ops: Tracks that drive every window: they run ops on a host without device.
     """
@@ -86,7 +86,7 @@ def step_threads(
         if len(tracks_of) and not isinstance(correlation, Unavailable):
             launched[tracks_of[correlation.activity_count_of_launch > 0]] = True
     else:
-        # The row of windows by row of steps; -1 for a step without a window.
+        # Map each row of steps to its row of windows; -1 for a step without a window.
         window_of = np.full(max(steps.rows.height, 1), -1, np.int32)
         step_row = handles(windows, "step_row")
         known = step_row >= 0
@@ -100,7 +100,7 @@ def step_threads(
                 window = window_of[activity_steps[assigned]]
                 _mark_driven(launched, tracks_of[launch[assigned]], window)
         if groups is not None:
-            # The row of steps by stored group; -1 for no step. The last entry is -1.
+            # Map stored group → row of steps; -1 for no step. The last entry is -1.
             largest = int(groups.groups.max(initial=-1))
             step_of = np.full(largest + 2, -1, np.int32)
             group = steps.rows["group"].fill_null(-1).to_numpy()
@@ -122,8 +122,8 @@ def _mark_driven(driven: Bools, track: Int32s, window: Int32s) -> None:
 def of_the_program(event_types: pl.DataFrame, kinds: EventKinds) -> Bools:
     """Return by event type whether only the program itself has such calls or ranges.
 
-    Ranges count if the producer marks them as annotations, except ranges that a
-    framework puts around its own work, which also occur on threads of the framework.
+    Ranges count if the producer marks them as annotations. A framework's ranges around
+    its own work do not count: they also occur on the framework's threads.
     """
     ranges: Bools = kinds.has(EventFlag.ANNOTATION)
     ranges &= ~kinds.has(EventFlag.LIBRARY_RANGE)

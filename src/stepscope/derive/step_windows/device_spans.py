@@ -42,8 +42,8 @@ def device_spans(
 ) -> pl.DataFrame:
     """Return one row per (step, device) that has activity or a stored span.
 
-    The device's step time is the length of the step's longest stored span. Without one
-    it is the time from the start of the step's first activity to the end of its last.
+    The device's step time is the length of the step's longest stored span, else the
+    time from the start of the step's first activity to the end of its last one.
 
     Definition: docs/how-steps-are-found.md#windows.
     """
@@ -83,7 +83,7 @@ def _step_ranges(activity_steps: Int32s, device_activity: pl.DataFrame) -> pl.Da
         return pl.DataFrame(schema=_RANGE_COLUMNS)
     device = handles(device_activity, "device")
     width = int(device.max()) + 1
-    # The code is negative for an activity without a step, on every device.
+    # The code is negative on every device if the activity has no step.
     code = activity_steps if width == 1 else activity_steps * np.int32(width) + device
     ranges = time_ranges_by_code(
         code,

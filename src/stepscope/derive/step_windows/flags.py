@@ -1,4 +1,4 @@
-"""Flags of unusual windows; flagged windows stay in the table of windows."""
+"""Flags of unusual windows; a flagged window stays in the table of windows."""
 
 from __future__ import annotations
 
@@ -36,53 +36,54 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: Minimum number of other closed steps, for the first steps to count as warm-up.
+#: Minimum number of other complete steps for detecting warm-up or a cold start.
 _MIN_OTHER_STEPS: Final = 8
-#: Warm-up is detected only if steps typically wait for input this share of their time.
+#: Minimum share of a typical step spent waiting for input, for detecting warm-up.
 _MIN_WAIT_SHARE: Final = 0.05
-#: A step finds its batch ready if it waits less than this share of the typical wait.
+#: A batch counts as ready if its step waits less than this share of the typical wait.
 _MAX_READY_WAIT_RATIO: Final = 0.5
-#: Maximum probability that the leading ready steps are all ready by chance, given how
-#: often later steps find their batch ready.
+#: Maximum probability that the first steps find their batches ready by chance, given
+#: how often later steps do.
 _MAX_CHANCE: Final = 0.05
-#: A cold first step is longer than this many times the median of the other steps.
+#: A first step counts as cold if it is longer than this many times the median of the
+#: other steps, and longer than `_MIN_COLD_TO_LONGEST` times the longest.
 _MIN_COLD_TO_MEDIAN: Final = 3
-#: A cold first step is longer than this many times the longest of the other steps.
 _MIN_COLD_TO_LONGEST: Final = 2
-#: An event that runs only in the first step explains its length if the event lasts this
-#: share of the excess over the median.
+#: The length of a first step counts as explained if an event that occurs only in it
+#: lasts at least this share of the excess over the median.
 _MIN_EXPLAINED_SHARE: Final = 0.5
 
-#: A step of another kind shares less than this part of its work with the usual step.
+#: A step that has less than this share of its work in common with the usual step is of
+#: another kind.
 _MIN_SHARED_WORK: Final = 0.5
-#: Unusual steps with a larger share of all steps than this, and more than one, are part
-#: of the training cycle, for example a weight update after every fourth batch.
+#: Several unusual steps are part of the training cycle, for example a weight update
+#: after every fourth batch, if they are more than this share of all steps.
 _MAX_RARE_SHARE: Final = 0.15
-#: Maximum steps times names to compare; names with the least total time are dropped.
+#: Maximum steps × names in comparing steps; names with the least time are dropped.
 _MAX_CELLS: Final = 20_000_000
-#: Arrays (step, type, duration), one entry per piece of work; step -1 means no step.
+#: Arrays (step, type, duration), one entry per execution; step -1 means no step.
 Work = tuple["Int32s", "Int32s", "Int64s"]
 
-#: All flags, in the order in which a window lists its flags. Definition:
+#: All flags, in the order in which they are listed for a window. Definition:
 #: docs/how-steps-are-found.md#windows.
 FLAGS: Final = (
     *("first", "open_end", "cut", "compile", "autotune"),
     *("dispatch_only", "unrecorded", "other_kind", "warm_up", "outlier"),
 )
-#: Windows with one of these flags count in no mean: their work was not recorded,
-#: differs from that of the other windows, or is affected by the start of the recording.
+#: Flags of windows that no mean includes: their work was not recorded, differs from
+#: that of the other windows, or is affected by the start of the recording.
 LEFT_OUT: Final = ("unrecorded", "other_kind", "warm_up")
 
-#: Minimum distance of an outlier from the median, in median absolute deviations.
+#: Minimum distance of an outlier above the median, in median absolute deviations.
 _MIN_OUTLIER_MADS: Final = 5
 #: Minimum distance of an outlier above the median, as a share of the median.
 _MIN_OUTLIER_SHARE: Final = 0.10
 #: Pattern of kernels and host events with which XLA tries out implementations.
 _AUTOTUNE: Final = r"redzone_checker|XlaAutotuner"
-#: Prefix of a `tf_function_call` value if the call traced the function.
+#: Prefix of a `tf_function_call` value of a call that traced the function.
 _TRACED: Final = "traced"
-#: A first or last step is incomplete if the share of its calls with device records is
-#: below this part of the share in other steps.
+#: A first or last step counts as incomplete if the share of its calls with device
+#: records is below this part of the same share in the other steps.
 _MIN_EXECUTED_RATIO: Final = 0.9
 
 
@@ -165,7 +166,7 @@ def window_flags(
     pattern = np.zeros(n, np.uint16)
     for bit, name in enumerate(FLAGS):
         pattern |= marked[name].astype(np.uint16) << bit
-    # Build the list of names once per distinct pattern, then look it up per window.
+    # Build the list of names once per distinct combination of flags.
     occurring, index = np.unique(pattern, return_inverse=True)
     names = pl.Series(
         [
@@ -220,7 +221,7 @@ def _spans_of_rows(frame: pl.DataFrame, rows: Int64s) -> Spans:
 
 
 def _unrecorded_steps(steps: Steps, correlation: Correlation) -> Bools:
-    """Return leading and trailing steps with fewer device records per call than others.
+    """Return first and last steps with fewer device records per call than other steps.
 
     Such a step occurs if the device's records begin later or end earlier than the
     host's. The very last step is never returned; `cut` and `open_end` cover it.
@@ -261,7 +262,7 @@ def steps_of_other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
     Two steps are compared by how often each name occurs, weighted by its mean duration.
 
     Args:
-        work: What each step did; None if unknown.
+        work: What each step executed; None if unknown.
         judged: By step, whether the step was recorded completely.
     """
     differs = np.zeros(steps, np.bool_)
@@ -308,9 +309,9 @@ def device_work(device_activity: pl.DataFrame, activity_steps: Int32s) -> Work |
 def host_work(
     steps: Steps, tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
 ) -> Work | None:
-    """Return the ops and program calls on each step's thread until its next boundary.
+    """Return the ops and program calls on each step's thread until the next step.
 
-    None if no boundary is on a host thread.
+    The result is None if no step boundary is on a host thread.
     """
     if steps.on_device or steps.rows["track"].null_count():
         return None
@@ -364,7 +365,7 @@ def warm_up(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Bool
 
 
 def cold_start(start_ps: Int64s, end_ps: Int64s, events: pl.DataFrame) -> Bools:
-    """Return True for a first window that is far longer than others without a cause.
+    """Return True for a first window that is far longer without a known cause.
 
     An event that occurs in no other window, such as loading a checkpoint, is a cause.
     The last window is ignored.

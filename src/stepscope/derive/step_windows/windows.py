@@ -50,15 +50,15 @@ if TYPE_CHECKING:
 
 #: The host runs ahead only if at least this share of steps has kernels on the stream.
 _MIN_DEVICE_STEPS: Final = 0.8
-#: The host runs ahead only if more than this share of steps (without the last) is late.
+#: The host runs ahead only if more than this share of steps, except the last, is late.
 _MIN_LATE_STEPS: Final = 0.5
-#: A step is late if its kernels end later than the next step's start on the host, by
-#: more than this share of the step.
+#: A step is late if its kernels end after the host starts the next step, by more than
+#: this share of the step.
 _MIN_LATE_SHARE: Final = 0.05
-#: Minimum number of launches in late steps; fewer may belong to a different step.
+#: Minimum launches in all late steps together; fewer may belong to other steps.
 _MIN_LAUNCHES: Final = 2
 
-#: Initial buffer size, in kernels whose launch call also launched work of another step.
+#: Initial buffer size, in kernels that share their launch call with another step.
 _USUAL_SPILLS: Final = 1024
 
 
@@ -71,8 +71,8 @@ class StepKernels(Frozen, frozen=True):
         side: `device` or `executor`.
         first_ps: By row of steps, start of the first kernel; 0 without a kernel.
         last_ps: By row of steps, end of the last kernel; 0 without a kernel.
-        launches: By row of steps, number of launch calls of the kernels; a kernel
-            whose call was not recorded counts as one. On an executor, number of
+        launches: By row of steps, number of launch calls of the kernels; a kernel whose
+            call was not recorded counts as one call. On an executor, number of
             instructions.
     """
 
@@ -87,9 +87,9 @@ class StepKernels(Frozen, frozen=True):
         return self.launches > 0
 
 
-#: Steps are only dispatched if more than this share of the work ran after all markers.
+#: Markers only dispatch steps if more than this share of the work ran after all markers.
 _MIN_WORK_AFTER_MARKERS: Final = 0.5
-#: Instructions count steps only if at least this share of the work ran equally often.
+#: Instructions define steps only if this share of the work repeats in every step.
 _MIN_EQUAL_WORK: Final = 0.9
 
 
@@ -97,7 +97,7 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
     """Return when the executor ran each step; None if steps cannot be distinguished.
 
     Each step starts at an instruction that ran once per step, or in all but the last
-    one because the recording ended. Of several such instructions the earliest is used.
+    step because the recording ended. Of several such instructions the earliest is used.
     If it ran before its step began on the host, the result is None.
     """
     host = ints(steps.rows, "start_ps")
@@ -139,7 +139,7 @@ def only_dispatched(steps: Steps, instructions: SymbolSequence | None) -> bool:
 
 
 def _repeats_evenly(instructions: SymbolSequence, runs: int) -> bool:
-    """Return whether nearly all work ran k * runs or k * (runs + 1) times."""
+    """Return whether nearly all work ran a multiple of `runs` or `runs + 1` times."""
     often = instructions.counts[instructions.symbol]
     multiple = (often % runs == 0) | (often % (runs + 1) == 0)
     weight = instructions.weight
@@ -156,7 +156,7 @@ def step_kernels(
     none = np.zeros(steps, np.int64)
     if activity_steps is None or device_activity is None:
         return StepKernels("device", none, none, none)
-    # Keep the steps of kernels on one stream of the busiest device; all others get -1.
+    # Keep the step of kernels on one stream of the busiest device; others get -1.
     is_kernel = codes(device_activity, "kind") == (ACTIVITY_CODES["kernel"])
     chosen = is_kernel & (activity_steps >= 0)
     for column in ("device", "track") if chosen.any() else ():
@@ -184,7 +184,7 @@ def step_kernels(
         while True:
             owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
             count = np.zeros(steps, np.int64)
-            # Nearly every call belongs to one step, so only the exceptions are sorted.
+            # Nearly all calls belong to one step; only calls of several are sorted.
             spilled = np.empty(capacity, np.int64)
             spills = accepted_answer(
                 kernels.count_executions(step, launch, owner, count, spilled)
@@ -203,10 +203,10 @@ def step_kernels(
 
 
 def window_anchor(steps: Steps, run: StepKernels) -> str:
-    """Return whose times begin the windows: `device`, `executor` or `host`.
+    """Return where the windows get their start times: `device`, `executor` or `host`.
 
-    This is `device` if the step boundaries are device times. Otherwise it is the side
-    of `run` if most steps run past the next step's start on the host, and else `host`.
+    This is `device` if the step boundaries are device times. Otherwise it is `run.side`
+    if most steps end there after the host starts the next step, and else `host`.
     """
     if steps.on_device:
         return "device"
@@ -235,7 +235,7 @@ def work_starts(run: StepKernels) -> Int64s:
 
 #: Maximum pause between two profiler steps, as a share of the time from start to start.
 _MAX_PAUSE_SHARE: Final = 0.05
-#: Minimum events in a complete last step, as a share of the fewest in another step.
+#: Minimum events of a complete last step, as a share of the other steps' minimum.
 _MIN_COMPLETE_SHARE: Final = 0.9
 
 #: Columns of `Windows.rows`.
@@ -245,11 +245,11 @@ WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
     "end_ps": pl.Int64(),
     "open_end": pl.Boolean(),  # True for the last window, whose end is unknown
     "flags": pl.List(pl.String),  # names from FLAGS, in the order of FLAGS
-    "gap_start_ps": pl.Int64(),  # later one of marker end and last device activity
-    "gap_end_ps": pl.Int64(),  # end of the window; both null if neither is known
-    "device_step_time_ps": pl.Int64(),  # maximum over devices; null if none has a time
-    # From the step's start on the host to the next step's start on the host; null for
-    # the last step, and if the boundaries are device times.
+    "gap_start_ps": pl.Int64(),  # later of: marker end, end of last device activity
+    "gap_end_ps": pl.Int64(),  # end of the window; null if gap_start_ps is unknown
+    "device_step_time_ps": pl.Int64(),  # maximum over devices; null without any
+    # Time between the starts of this and the next step on the host; null for the last
+    # step, and if the boundaries are device times.
     "host_period_ps": pl.Int64(),
 }
 _LEFT_OUT_FLAGS: Final = frozenset(LEFT_OUT)
@@ -259,11 +259,11 @@ class Windows(Frozen, frozen=True, dict=True):
     """The windows of one host.
 
     Attributes:
-        rows: One row per step in time order, columns `WINDOW_ROWS`; without steps one
-            row for the time range of all events.
-        anchor: Whose times begin the windows: `host`, `device`, `executor` (threads of
-            the host that run compiled programs), or `profile` without steps.
-        has_steps: False if the one row is the whole profile.
+        rows: One row per step in time order, columns `WINDOW_ROWS`. If there are no
+            steps, one row for the time range of all events.
+        anchor: Source of the start times: `host`, `device`, `executor` (threads of the
+            host that run compiled programs), or `profile` without steps.
+        has_steps: False if the only row is the whole profile.
         device_spans: One row per (step, device) with activity or a stored span:
             `step_row`, `device`, `first_begin_ps`, `last_end_ps` (null without
             activity), `stored_start_ps`, `stored_end_ps` (the longest stored span of
@@ -301,13 +301,13 @@ NOTHING_RECORDED: Final = WHY["nothing_recorded"]
 
 
 def are_typical(rows: pl.DataFrame) -> Bools:
-    """Return a mask of the typical windows: closed ones without a flag in `LEFT_OUT`.
+    """Return a mask of the typical windows: complete ones without a flag in `LEFT_OUT`.
 
-    If none is typical, return the closed windows; if none is closed, all windows.
+    If no window is typical, return the complete windows; if none is complete, all.
     `rows` has at least one window, with `open_end` and `flags`.
     """
     closed = ~rows["open_end"].to_numpy()
-    # There are few windows; a polars expression over lists of strings starts slowly.
+    # There are few windows, and a polars expression over lists has a slow start.
     usual = [_LEFT_OUT_FLAGS.isdisjoint(flags) for flags in rows["flags"].to_list()]
     for wanted in (closed & np.array(usual, np.bool_), closed):
         if wanted.any():
@@ -417,14 +417,14 @@ def _place_windows(
     host = ints(steps.rows, "start_ps")
     by_host = anchor == "host" or steps.on_device
     start = host if by_host else work_starts(run)
-    # The later end of marker and device work; the lowest int64 if both are unknown.
+    # Find the later end of marker and device work; lowest int64 if both are unknown.
     unknown = np.iinfo(np.int64).min
     ends = fill_nulls(steps.rows["end_ps"], unknown)
     worked_until: Int64s = np.maximum(ends, np.where(busy, last, unknown))
     if steps.source == "device_line":
         # Activity after the end of the last stored step belongs to no step.
         worked_until[-1:] = ends[-1:]
-    # The time at which each step would end if it were the last one.
+    # Find the time at which each step would end if it were the last step.
     closing = worked_until
     if steps.last_end_ps is not None and not steps.on_device:
         closing = np.maximum(closing, steps.last_end_ps)
@@ -458,7 +458,7 @@ def _place_windows(
 def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> bool:
     """Return whether the last step is a complete step of PyTorch's profiler.
 
-    Device work that may continue after the step is not considered.
+    The check ignores device work that continues after the step.
     """
     rows = steps.rows
     if rows.height < 2 or rows.select("event", "end_ps").null_count().row(0) != (0, 0):
