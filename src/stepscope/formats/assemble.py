@@ -1,7 +1,7 @@
 """Steps that the readers of all formats share: row order, time range, and final tables.
 
-A reader places and links the events of a file, and passes its own tables to
-`assemble_trace`. This module holds the rules that are the same for every format.
+A reader assigns the events of a file to tracks, links them, and passes its own tables
+to `assemble_trace`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _ENDS: Final[dict[pl.DataType, int]] = {pl.Int32(): 2**31, pl.Int64(): 2**63}
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
 #: Name of the range that PyTorch records around each batch fetch of a DataLoader.
 _LOADER_CALL: Final = Pattern(r"enumerate\(\w+\)#.*__next__")
-#: Parts of names of any vendor's calls that launch work or allocate memory on a device.
+#: Matches calls of any vendor that launch work or allocate memory on a device.
 _LAUNCHES_WORK: Final = Pattern(
     r"(?i)launch|memcpy|memset|prefetch|enqueue|append|(?:malloc|memalloc)(?!host)"
 )
-#: Evidence for an idle device: no recorded runtime call launched work on the device.
+#: Evidence that a device was idle.
 NO_LAUNCH: Final = "no recorded call launched work on it"
 #: Reason for missing activity of a device that may or may not have been used.
 IN_DOUBT: Final = why_absent("any.device_in_doubt")
@@ -85,7 +85,7 @@ class PlacedEvents(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class EventValues(Frozen, frozen=True, kw_only=True, eq=True):
-    """The values of a file's events."""
+    """Values (stats) of a file's events."""
 
     frame: pl.DataFrame
     strings: tuple[str, ...]
@@ -96,7 +96,8 @@ class DeviceTables(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         refused: Field of a launch → number of activities with an impossible value.
-        undirected: Number of copies without a recorded direction; they count as local.
+        undirected: Number of copies without a recorded direction; such copies count as
+            device-local.
     """
 
     frame: pl.DataFrame
@@ -147,7 +148,7 @@ def assemble_trace(
 
 
 def given_table(table: Table) -> Table:
-    """Return the given table or reason, as a builder that computes nothing."""
+    """Return the given table or reason; used as a builder without computation."""
     return table
 
 
@@ -236,7 +237,7 @@ def environment_frame(fields: Mapping[str, object]) -> pl.DataFrame:
 
 
 def is_far_off(start_ns: Int64s, dur_ns: Int64s) -> Bools:
-    """Return which events start over 26 days from the median start, or last longer."""
+    """Return which events last over 26 days or start that far from the median start."""
     near = np.zeros(len(start_ns), np.bool_)
     if not len(start_ns) or (
         int(start_ns.max()) - int(start_ns.min()) <= _LONGEST_NS
@@ -253,7 +254,7 @@ def is_far_off(start_ns: Int64s, dur_ns: Int64s) -> Bools:
 def row_order(track: Int32s, start: Int64s, dur: Int64s) -> Int64s:
     """Return the row order: by track, then start, then longest first; ties keep order.
 
-    An event that is inside another event therefore follows the outer event.
+    An event inside another event therefore follows the outer event.
     """
     # NumPy's stable sort merges ascending runs, and uses radix sort for 16-bit numbers.
     order = np.argsort(start, kind="stable")
@@ -286,10 +287,10 @@ def range_of_tracks(
 
 
 def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
-    """Return why a table is absent; in a damaged file the reason is the damage.
+    """Return why a table is absent; for a damaged file, the damage is the reason.
 
     Args:
-        absent: The reason in a whole file.
+        absent: The reason if the file is whole.
         damaged_at: Offset of the file's first unreadable byte; None in a whole file.
     """
     if damaged_at is None:
@@ -300,7 +301,7 @@ def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
 def launches_work(calls: Iterable[str]) -> bool:
     """Return whether any of these runtime or driver calls puts work on a device.
 
-    Allocations count as work; queries of properties and waiting calls do not.
+    Calls that allocate memory count; queries of properties and waits do not.
     """
     return any(_LAUNCHES_WORK.search(name) for name in calls if name)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from stepscope.errors import BadInput
 from stepscope.patterns import Pattern
 
-#: A URL scheme has at least two letters, because one letter is a Windows drive.
+#: A URL scheme needs at least two letters, because one letter is a Windows drive.
 _URL: Final = Pattern(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z0-9+.-]+)*://")
 _INSTALL: Final = "Install it with: pip install 'stepscope[cloud]'."
 

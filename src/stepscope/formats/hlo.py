@@ -1,4 +1,4 @@
-"""Parser of the HLO module fields that tools need; works without protobuf.
+"""Parser of the HLO module fields that stepscope needs; works without protobuf.
 
 Field numbers are those of XLA's `hlo.proto` and `xla_data.proto` (HloProto,
 HloModuleProto, HloComputationProto, HloInstructionProto, OpMetadata, ShapeProto,
@@ -39,7 +39,7 @@ _ELEMENTS: Final = {
 
 _PRODUCTS: Final = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
 
-#: Parts of the names of library calls that compute matrix products or convolutions.
+#: Matches names of library calls that compute matrix products or convolutions.
 _PRODUCT_CALL: Final = Pattern(r"gemm|matmul|conv(?!ert)|fmha|attention", re.IGNORECASE)
 
 #: Maximum depth of nested calls between computations; deeper calls are ignored.
@@ -152,7 +152,7 @@ class _Resolver:
             for operand in raw.operands
             if (element := self._elements.get(operand, 0)) in _ELEMENTS
         ]
-        # Among types with equally many bits, prefer a floating type: an integer may be
+        # If several types have the most bits, prefer a floating type: an integer may be
         # an index or a mask.
         widest, _ = max(
             elements,
@@ -192,7 +192,8 @@ class _Resolver:
     ) -> tuple[_Raw, ...]:
         if computation in self._products or depth > _MAX_DEPTH:
             return self._products.get(computation, ())
-        # Set before the recursion, so that it ends if a damaged module calls itself.
+        # Set before the recursion, so that the recursion ends if a damaged module calls
+        # itself.
         self._products[computation] = ()
         products: list[_Raw] = []
         for raw in self._computations.get(computation, []):

@@ -15,7 +15,7 @@ from stepscope.xspace.wire import number_fields, packed_numbers, read_fields
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Fields of HloInstructionProto that `attributes_text` reads.
+#: Fields of HloInstructionProto that `attributes_text` uses.
 _WINDOW: Final = 15
 _CONVOLUTION: Final = 16
 _DOT: Final = 30
@@ -32,9 +32,9 @@ _MAX_DEPTH: Final = 8
 def shape_text(
     view: memoryview, elements: Mapping[int, tuple[str, int]], depth: int = 0
 ) -> str | None:
-    """Return an array shape, as `f32[128,10]`, or a tuple's, as `(f32[2], s8[0])`.
+    """Return the text of an array (`f32[128,10]`) or tuple shape (`(f32[2], s8[0])`).
 
-    Other types have no shape: the result is None.
+    Other types have no shape text: the result is None.
     """
     element = 0
     sizes: list[int] = []
@@ -54,11 +54,11 @@ def shape_text(
 
 
 def attributes_text(fields: Mapping[int, int | memoryview]) -> str | None:
-    """Return a product's dimension numbers in HLO's text form, or None.
+    """Return the dimension numbers of a dot or convolution in HLO's text form, or None.
 
-    A dot has `lhs_contracting_dims={1}`, and so has a library call whose configuration
-    records dimension numbers. A convolution has `window={size=3x3 stride=2x2
-    pad=1_1x1_1}, dim_labels=b01f_01io->b01f`.
+    The text of a dot is `lhs_contracting_dims={1}`; a library call has the same text if
+    its configuration records dimension numbers. The text of a convolution is
+    `window={size=3x3 stride=2x2 pad=1_1x1_1}, dim_labels=b01f_01io->b01f`.
     """
     attributes = []
     dot = fields.get(_DOT)

@@ -1,7 +1,7 @@
 """Classes of events, from the phase, the category and, for a few events, the name.
 
-The process does not decide the class: the process number of a GPU is its ordinal, and
-in a container the process number of a program may be as small.
+The process number does not show the class: for a GPU it is the ordinal of the device,
+and in a container the process number of a program may be as small.
 
 Definition: docs/formats/kineto.md#tracks.
 """
@@ -33,7 +33,7 @@ class EventClass(IntEnum):
     OVERHEAD = 12
     RECORDING = 13  # the time range of the recording
     OTHER = 14  # an undocumented category
-    NAME = 15  # metadata: names of processes and threads
+    NAME = 15  # name of a process or thread
     LINK = 16  # an arrow from an op to the op of its gradient
     FLOW = 17  # an arrow whose id repeats a correlation id
     UNKNOWN_PHASE = 18
@@ -51,7 +51,7 @@ ON_THREAD: Final = (
 #: Classes of device activity on streams.
 ON_DEVICE: Final = (EventClass.KERNEL, EventClass.COPY, EventClass.FILL)
 
-#: Category in lower case → class of its ranges. Until 2022 they had other names.
+#: Category in lower case → class of its events. Until 2022 categories had other names.
 _OF_CATEGORY: Final = {
     "cpu_op": EventClass.OP,
     "operator": EventClass.OP,
@@ -69,26 +69,27 @@ _OF_CATEGORY: Final = {
     "trace": EventClass.RECORDING,
     "runtime": EventClass.API,
 }
-#: `cuda_runtime`, `cuda_driver`, and the same categories of other vendors.
+#: Matches `cuda_runtime`, `cuda_driver`, and the same categories of other vendors.
 _API: Final = Pattern(r"(?P<vendor>[a-z0-9]+)_(?:runtime|driver)\Z")
 #: Vendors whose device activity has the known categories above.
 _KNOWN_VENDORS: Final = frozenset({"cuda", "hip", "roc", "rocm"})
-#: Prefixes of categories for devices whose activity is undocumented.
+#: Matches categories of devices whose activity is undocumented.
 _FOREIGN: Final = Pattern(
     r"(?:mtia|hpu|xpu|npu|mlu|musa|maca|ipu|tpu|glow|privateuse\w*?)(?:_|\Z)"
 )
-#: Categories of arrows to device activity whose own events have no category.
+#: Categories of arrows that end at device activity without a category.
 _TO_FOREIGN: Final = frozenset({"async_npu"})
 _LINKS: Final = frozenset({"fwdbwd", "forward_backward"})
 
-#: Names of the framework's own ranges, which older generations categorise as operators.
+#: Matches names of the framework's own ranges, which have the category of operators in
+#: older files.
 _ANNOTATION: Final = Pattern(
     r"ProfilerStep#\d+|Optimizer\.\w+#|enumerate\(DataLoader\)#|(?:nccl|gloo|hccl):"
 )
 
 
 def event_class(phase: str | None, category: str | None) -> EventClass:
-    """Return the class of an event; instants are distinguished later by their names."""
+    """Return the class of an event; later, names divide instants into more classes."""
     lower = (category or "").lower()
     if phase == "X":
         known_class = _OF_CATEGORY.get(lower)
@@ -105,8 +106,8 @@ def event_class(phase: str | None, category: str | None) -> EventClass:
 def is_foreign(phase: str | None, category: str | None) -> bool:
     """Return whether an event shows activity of an unsupported device.
 
-    Runtime calls of an unknown vendor count, because the activity may have any
-    category. The ends of arrows to a device count too.
+    Runtime calls of an unknown vendor show such activity too, because its own category
+    may be unknown. So does the end of an arrow to an unsupported device.
     """
     lower = (category or "").lower()
     if phase == "f":
@@ -120,10 +121,10 @@ def is_foreign(phase: str | None, category: str | None) -> bool:
 
 
 def holds_ranges(category: str | None) -> bool:
-    """Return whether a category holds operators and ranges named by the program."""
+    """Return whether a category contains both operators and the program's ranges."""
     return (category or "").lower() == "operator"
 
 
 def is_annotation(name: str) -> bool:
-    """Return whether the name of an operator event is the name of a range."""
+    """Return whether an event in the category of operators is a range, by its name."""
     return name in BOOKKEEPING or _ANNOTATION.match(name) is not None

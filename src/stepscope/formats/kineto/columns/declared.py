@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.trace.reading.texts import Shortening
 
 _AXES: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
-#: JSON of shapes and types for an op without recorded shapes and types.
+#: JSON of the shapes and of the types of an op that recorded neither.
 _NO_SHAPE: Final = (b"null", b"null")
 #: Columns of the frame of runtime calls.
 CALLS: Final[dict[str, pl.DataType]] = {
@@ -110,7 +110,7 @@ def memory_frame(events: Sequence[MemoryArgs]) -> pl.DataFrame:
 def op_arrays(
     ops: Sequence[OpArgs], shapes: Interned[tuple[bytes, bytes]]
 ) -> tuple[Int64s, Int32s]:
-    """Return the `External id` of each op, -1 if absent, and its shape's number."""
+    """Return each op's `External id` (-1 if absent), and the number of its shapes."""
     external = _external_ids(ops).fill_null(-1).to_numpy()
     types = [op.types for op in ops]
     if types.count(NO_VALUE) == len(types):
@@ -125,7 +125,7 @@ def op_arrays(
 def _external_ids(
     messages: Sequence[ApiArgs] | Sequence[DeviceArgs] | Sequence[OpArgs],
 ) -> pl.Series:
-    """Return `External id`, which has two spellings, as a column."""
+    """Return `External id` as a column; files spell this argument in two ways."""
     external_ids = [message.external for message in messages]
     if None in external_ids:
         older = [message.external_old for message in messages]
@@ -238,7 +238,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
         examples: Reason → first characters of up to three refused events.
         decimals: Whether some times have fractions of a microsecond.
         lenient: Number of events that are not valid JSON and were parsed leniently.
-        bad_place: Offset of the first bytes that are not an event; None without any.
+        bad_place: Offset of the first bytes that are not an event; None if all are.
         cut_at: Offset at which the file ends inside an event, or None.
         total: Number of events in the file, including names and arrows.
     """
@@ -273,7 +273,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
 class Interned(dict[_Value, int], Generic[_Value]):
     """Value → number, in order of first appearance; looking up a new value adds it.
 
-    As a subclass of `dict`, the lookup of a known value runs no Python code.
+    `dict` is the base class, so that looking up a known value runs no Python code.
     """
 
     def __missing__(self, value: _Value) -> int:
@@ -292,7 +292,7 @@ def wrap_to_64_bits(value: int) -> int:
 
 
 def integer_series(name: str, values: Sequence[int | None]) -> pl.Series:
-    """Return a column of integers; of a larger integer the lowest 64 bits are kept."""
+    """Return a column of integers; larger integers keep only their lowest 64 bits."""
     try:
         return pl.Series(name, values, dtype=pl.Int64)
     except (OverflowError, TypeError, pl.exceptions.PolarsError):

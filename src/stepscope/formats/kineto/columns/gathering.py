@@ -65,7 +65,7 @@ _EXAMPLE_LENGTH: Final = 120
 _MEMORY: Final = "[memory]"
 
 
-#: Group of columns for arguments, its event classes, its message type, and its builder.
+#: For each group of argument columns: event classes, message type, and builder.
 _ARGUMENT_GROUPS: Final[
     tuple[tuple[str, tuple[EventClass, ...], Any, Callable[[Any], pl.DataFrame]], ...]
 ] = (
@@ -80,7 +80,7 @@ _ARGUMENT_GROUPS: Final[
 def paused_collector() -> Iterator[None]:
     """Pause the garbage collector while many short-lived objects exist.
 
-    If several readers overlap, the reader that found the collector running restarts it.
+    If several readers overlap, only the reader that disabled the collector restarts it.
     """
     running = gc.isenabled()
     gc.disable()
@@ -109,7 +109,7 @@ class _Gathering:
         self._threads: Interned[int | str | None] = Interned()
         self._shapes: Interned[tuple[bytes, bytes]] = Interned()
         self._annotations: set[int] = set()
-        # Number of a name → the values that are packed into the name.
+        # Number of a name → the annotation values that are packed into the name.
         self._packed: dict[int, Forwarded] = {}
         self._event_columns: dict[str, list[NDArray[np.generic]]] = {}
         self._frames: dict[str, list[pl.DataFrame]] = {}
@@ -342,7 +342,7 @@ class _Gathering:
         self._event_count += len(chosen)
 
     def _mark_annotations(self, kind: UInt8s, name: Int32s, known: int) -> UInt8s:
-        """Change the class of operators with the name of a range to `ANNOTATION`."""
+        """Set the class of operators whose name is that of a range to `ANNOTATION`."""
         for value, number in list(self._names.items())[known:]:
             if value is None:
                 continue

@@ -1,9 +1,9 @@
 """The decoded content of one Kineto file, shared by the builders of several tables.
 
 The correlation id of a kernel identifies its launch call. The `External id` of a kernel
-or a call identifies an operator. Files of some years repeat the correlation id as the
-`External id`, which does not identify an operator. Without a usable id, the operator is
-the innermost one around the call on its thread.
+or a call identifies an operator, except in files of some years, where it repeats the
+correlation id. If no id is usable, the operator of an activity is the innermost
+operator that encloses its launch call.
 
 Definition: docs/formats/kineto.md#device-activity.
 """
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.json.document import Document
 
 _CONCERNED: Final = (EventClass.OP, EventClass.API, EventClass.MEMORY)
-#: Smallest start, in ns, that counts from 1970; a smaller start has an unknown base.
+#: Smallest start, in ns, that counts from 1970; smaller starts count from another time,
+#: which is unknown.
 _EPOCH_NS = 10**17
 #: Field of a device → smallest value that is impossible.
 _ENDS = {
@@ -64,7 +65,8 @@ class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
         of_memory: int32 per allocation; position of its operator in `OpColumns`, or -1.
         call_of_activity: int64 per activity; position in the calls' columns of the call
             with its correlation id, or -1.
-        repeated: Calls and activities whose `External id` repeats the correlation id.
+        repeated: Number of calls and activities whose `External id` repeats the
+            correlation id.
     """
 
     of_activity: Int32s
@@ -74,7 +76,7 @@ class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
-    """Handles of operators' names and shapes, if the file has device activity.
+    """Handles of operators' names and shapes; only for files with device activity.
 
     Attributes:
         strings: Handle → text; each text occurs once.
@@ -92,7 +94,7 @@ def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
     ops = columns.ops
     op_of_event = np.full(len(columns.events.kind), -1, np.int32)
     op_of_event[ops.place] = np.arange(len(ops.place), dtype=np.int32)
-    # Index of an event → the innermost operator around the event, or -1.
+    # Index of an event → the innermost operator that encloses the event, or -1.
     around = np.full(len(op_of_event), -1, np.int32)
     rows = np.flatnonzero(np.isin(timeline.kind, _CONCERNED))
     if len(rows):
@@ -140,7 +142,8 @@ def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
         used = np.unique(columns.events.name[columns.ops.place])
         name[used] = handles.numbers([names[number] for number in used.tolist()])
         for number, written in enumerate(columns.shapes):
-            # One list of sizes per operand (nested for a list of tensors), and types.
+            # For each operand, its list of sizes (nested for a list of tensors) and its
+            # type.
             sizes, types = (json_value(part) for part in written)
             lists = isinstance(sizes, list) and isinstance(types, list)
             text = operands_text(sizes, types) if lists else None
@@ -207,7 +210,7 @@ class Recording:
 
     @cached_property
     def device_properties(self) -> list[DeviceProperties]:
-        """The devices that the file lists; impossible values in fields become None."""
+        """The devices that the file lists; fields with impossible values are None."""
         raw = self.document.fields.get("deviceProperties", b"[]")
         try:
             listed = msgspec.json.decode(raw, type=list[msgspec.Raw])

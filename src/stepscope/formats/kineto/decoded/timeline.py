@@ -1,8 +1,8 @@
 """Events in their final order: one time base, grouped by track, in nesting order.
 
-Kineto writes the events of one source after the other, so they are not sorted. The type
-of an event is the pair of its name and its category's meaning. One name may have
-several types, because a program can give a range the name of an operator.
+Kineto writes all events of one source, then those of the next one, so events are not
+sorted. The type of an event is the pair of its name and its category's meaning. One
+name may have several types, because a program can give a range the name of an operator.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.columns.declared import EventColumns, FileColumns
 
-#: Code → (is an operator, is a range that the program named); None if unknown.
+#: Code of a meaning → (is an operator, is a range of the program); None if unknown.
 _ANSWERS: Final = ((False, False), (True, False), (False, True), (None, None))
 _NEITHER, _OP, _ANNOTATION, _UNSAID = range(len(_ANSWERS))
 
@@ -38,8 +38,9 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         of_event: int32 by index in `EventColumns`; the type of each event.
         name: int32 per type; number of its name.
-        op: Whether the events of a type are operators; None if not recorded.
-        annotation: Whether a type's events are ranges of the program; None if unknown.
+        op: Whether events of the type are operators; None if not recorded.
+        annotation: Whether events of the type are ranges of the program; None if
+            unknown.
     """
 
     of_event: Int32s
@@ -52,8 +53,8 @@ def number_types(columns: FileColumns) -> EventTypes:
     """Number the distinct pairs of an event's name and its category's meaning."""
     codes = np.full(max(EventClass) + 1, _NEITHER, np.int32)
     codes[EventClass.ANNOTATION] = _ANNOTATION
-    # An unknown category has no known meaning. The oldest producers give ranges of the
-    # program the category of operators.
+    # An undocumented category has no known meaning. In the oldest files, ranges of the
+    # program have the category of operators.
     codes[EventClass.OTHER] = _UNSAID
     codes[EventClass.OP] = _UNSAID if columns.ranges_among_ops else _OP
     width = len(_ANSWERS)
@@ -77,7 +78,8 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     Attributes:
         row: int32; index in `EventColumns` → row in `events`, -1 if refused.
         base_ns: Time 0 on the clock of the file, in ns.
-        far: Indices of events refused for being weeks away from the other events.
+        far: Indices of events that are refused because they are weeks away from the
+            rest.
     """
 
     kind: UInt8s

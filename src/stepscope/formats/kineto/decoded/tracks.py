@@ -27,7 +27,8 @@ _HOST: Final = "/host:CPU"
 _RECORDER: Final = "PyTorch Profiler"
 #: Stream ids that producers write for "no stream".
 NO_STREAM: Final = frozenset({-1, 2**32 - 1})
-#: Limit of device ordinals; a larger ordinal is damaged, as machines have few devices.
+#: Upper bound of device ordinals; machines have fewer devices, so a larger ordinal
+#: comes from a damaged file.
 _MAX_DEVICES: Final = 2**16
 _NUMBER: Final = Pattern(r"(-?\d{1,19})\s*\Z")
 
@@ -41,7 +42,8 @@ class Placement(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         tracks: Tracks in their final order.
         track: int32 by index in `EventColumns`; -1 for a device event without a device.
-        main_process: The recorded process; None if no thread has a process number.
+        main_process: Process number of the recorded program; None if no thread has a
+            process number.
     """
 
     tracks: list[Track]
@@ -182,7 +184,7 @@ class _Placing:
             )
 
     def annotations(self) -> None:
-        """Add the tracks of annotations on streams, which repeat kernels' time."""
+        """Add tracks for annotations on streams, which repeat the time of kernels."""
         kind = self._events.kind
         rows = np.flatnonzero(kind == EventClass.DEVICE_ANNOTATION)
         for process, thread, indices in self._pairs_of_process_and_thread(rows):
@@ -273,7 +275,7 @@ class _Placing:
 
 
 def _group_indices(numbers: Int64s) -> Iterator[tuple[int, Int64s]]:
-    """Yield each distinct number with its places; sorts once for all numbers."""
+    """Yield each distinct number with its indices; sorts once for all numbers."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))

@@ -1,10 +1,10 @@
 """Decode the events of a document in batches of some megabytes.
 
-The strict decoder reads a part of the event list as a separate JSON list. A part ends
-between two objects. If that place is inside a text or nested in an event, brackets or
-quotes stay open, and the part is not valid JSON. The reader then tries a shorter part,
-as it does for damaged parts. The last few kilobytes are read event by event, from the
-known start of an event.
+The strict decoder reads a part of the event list as a separate JSON list. A part should
+end between two events. If the chosen end is inside a text or nested in an event, the
+part has open brackets or quotes and is not valid JSON. The reader then tries a shorter
+part, as it does for damaged parts. The last few kilobytes are read event by event, from
+the known start of an event.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s
     from stepscope.formats.kineto.json.document import Document
 
-#: Size of a part of the event list, in bytes: large enough that the work between parts
+#: Size of a part of the event list, in bytes: large enough that the time between parts
 #: is negligible, small enough that a part's objects need less memory than the columns.
 _PART_BYTES: Final = 4 * 2**20
 _SHRINK: Final = 8
@@ -44,11 +44,13 @@ _SHRINK: Final = 8
 _SINGLE_BYTES: Final = 8 * 2**10
 #: Maximum size of an event in bytes; larger ones need far more memory when decoded.
 MAX_EVENT_BYTES: Final = 4 * 2**20
-#: Bytes after the start of an event in which its closing bracket is searched.
+#: Number of bytes after the start of an event that are searched for its closing
+#: bracket.
 _MAX_SCAN: Final = 2**20
 
-#: Maximum number of broken events searched up to `_MAX_SCAN`, and of broken places in a
-#: file. More broken places must be deliberate, so the rest of the file is left out.
+#: Maximum number of broken events whose end is searched up to `_MAX_SCAN`, and maximum
+#: number of broken events in a file. A file with more was crafted, so its rest is left
+#: out.
 _MAX_FAR_SEARCHES: Final = 256
 _MAX_BROKEN: Final = 100_000
 
@@ -142,10 +144,10 @@ class _Patience:
 
 
 class _Reading:
-    """Decoder of a file's events, which remembers which decoder the file needs."""
+    """Decoder of a file's events; it remembers which strict decoder the file needs."""
 
     def __init__(self) -> None:
-        self._known = True  # all phases and categories so far are known ones
+        self._known = True  # all phases and categories so far are in the known list
         self._exact = False  # starts need more digits than a double has
 
     def decode_strictly(self, part: bytes) -> Batch | None:
@@ -179,7 +181,7 @@ class _Reading:
 
 
 def _next_boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]:
-    """Return the end of an object after `wanted`, and the start of the next object.
+    """Return the end of the first object after `wanted`, and the next object's start.
 
     The end is None if no object ends within `MAX_EVENT_BYTES` bytes.
     """
@@ -196,7 +198,7 @@ def _skip_large_event(
     """Skip an oversized event; return a batch with a note, and the next offset."""
     closing = _end_of_event(view, offset, end, patience)
     if closing > offset:
-        # The event ends earlier than expected; the bytes after it are not an event.
+        # The event is small; only the bytes after it are not an event.
         return _read_events_singly(view, offset, closing, patience, end=end)
     boundary = _BETWEEN.search(view, offset + MAX_EVENT_BYTES, end)
     following = end if boundary is None else boundary.end()
@@ -222,7 +224,7 @@ def _read_events_singly(
 ) -> tuple[Batch, int]:
     """Decode a short part event by event; return the events and the next offset.
 
-    The next offset may be after the part, because the part may end inside an event.
+    If the part ends inside an event, the next offset is after the part.
     """
     batch = Batch()
     events: list[Event] = []
@@ -284,7 +286,8 @@ def _end_of_event(view: memoryview, offset: int, end: int, patience: _Patience) 
         if last == end:
             break
         patience.far -= window == _MAX_SCAN
-    # The brackets may be fine and the JSON still invalid, such as by an extra comma.
+    # All brackets may match although the JSON is invalid, for example by an extra
+    # comma.
     closing = _ENDS.search(view, offset, min(end, offset + _SINGLE_BYTES))
     return offset if closing is None else closing.end()
 

@@ -1,8 +1,8 @@
 """Find the top-level fields and the event list of a JSON trace file.
 
 The top level is an object with `traceEvents`, or the list of events itself. If the
-decoder refuses a whole document because it is cut or broken, the parts are searched in
-the bytes, and every readable part is used.
+decoder refuses the whole document because it is cut or broken, its fields and events
+are searched in the bytes, and every readable part is used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACE: Final = re.compile(rb"\s*")
 _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
-#: End of the event list, with the bytes after it. The possessive `+` prevents
+#: End of the event list, followed by a field or the end. The possessive `+` prevents
 #: backtracking, which would be extremely slow on a million spaces.
 _EVENTS_END: Final = re.compile(rb"\}\s*+,?+\s*+\](?=\s*+(?:,\s*+\"|\}|\Z))")
 _PLACE: Final = re.compile(r"\(byte (\d+)\)")
@@ -60,7 +60,7 @@ _FIELDS: Final = (
     "roctracer_version",
 )
 _EDGE_BYTES: Final = 2**20
-#: Maximum number of candidates for the end of the event list that are tried.
+#: Maximum number of positions that are tried as the end of the event list.
 _MAX_CANDIDATES: Final = 64
 
 _EXPORT_AGAIN: Final = "Export it again with torch.profiler (export_chrome_trace)."
@@ -163,7 +163,7 @@ def _parts_around_events(
 
     The event list is not decoded to find its end. The bytes before the events must be
     the start of an object with the events as its last field. The bytes after the events
-    must be the rest of the object. So neither place is inside a text or an event.
+    must be the rest of the object. So both positions are outside of texts and events.
     """
     head = _EVENTS.search(view, start, min(start + _EDGE_BYTES, len(data)))
     if head is None:

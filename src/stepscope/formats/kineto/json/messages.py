@@ -1,10 +1,11 @@
 """The messages of a trace as typed structs, with only the fields that tables need.
 
-The decoder skips all other fields. A field written in several types is a union.
-Arguments stay undecoded until needed, and are then decoded for many events at once.
+The decoder skips all other fields. A field that files write in several types is a
+union. Arguments stay undecoded until needed, and are then decoded for many events at
+once.
 
 Producers write `NaN`, extra commas and bytes that are not UTF-8, and full disks cut
-files inside an event. The strict decoder refuses such values. A lenient decoder then
+files inside an event. The strict decoder refuses such input. A lenient decoder then
 reads the refused values one at a time, as far as possible.
 """
 
@@ -90,7 +91,7 @@ _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
 def value_end(text: str, offset: int) -> int | None:
-    """Return the position after the value at `offset`; None if it is broken."""
+    """Return the position after the value at `offset`; None if the value is broken."""
     try:
         return _DECODER.raw_decode(text, offset)[1]
     except _ERRORS:
@@ -164,7 +165,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 class KnownEvent(msgspec.Struct, gc=False):
-    """An event of a known phase and category, as all events in most files are."""
+    """An event with a known phase and category; most files have only such events."""
 
     ph: Phase | None = None
     cat: Category | None = None
@@ -178,7 +179,7 @@ class KnownEvent(msgspec.Struct, gc=False):
 
 
 class ExactEvent(msgspec.Struct, gc=False):
-    """An event with its start as undecoded JSON, which a double would round."""
+    """An event with its start as undecoded JSON; a double would round the start."""
 
     ph: str | None = None
     cat: str | None = None
@@ -232,7 +233,10 @@ class OpArgs(msgspec.Struct, gc=False):
 
 
 class MemoryArgs(msgspec.Struct, gc=False):
-    """An allocation, or a deallocation if `bytes` is negative; totals are after it."""
+    """An allocation, or a deallocation if `bytes` is negative.
+
+    The totals `allocated` and `reserved` are those after the event.
+    """
 
     address: int | None = field(default=None, name="Addr")
     bytes: int | None = field(default=None, name="Bytes")
@@ -290,7 +294,7 @@ def read_all_arguments(raws: Sequence[Raw], shape: type[_Args]) -> list[_Args]:
 
 
 def read_one_message(raw: Raw | bytes, shape: type[_Args]) -> _Args:
-    """Decode one message; a field of a wrong type is converted, or left out."""
+    """Decode one message; convert or leave out fields of a wrong type."""
     try:
         return msgspec.json.decode(raw, type=shape)
     except LENIENT_ERRORS:

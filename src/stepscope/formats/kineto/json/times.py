@@ -1,8 +1,8 @@
 """Convert the microseconds of a trace to whole nanoseconds, with at most one rounding.
 
-A trace holds whole microseconds or microseconds with three decimals, as numbers or as
-texts. A double keeps the third decimal of a number below 2^43. The decimals of larger
-numbers are read from the text.
+Times in a trace are whole microseconds, or microseconds with three decimals, as numbers
+or as texts. For numbers below 2^43 a double is precise enough to keep the third
+decimal. The decimals of larger numbers are read from the text.
 
 Definition: docs/formats/kineto.md#time.
 """
@@ -53,7 +53,7 @@ class Microseconds(Frozen, frozen=True):
 
     @classmethod
     def of(cls, values: Sequence[float | str | None]) -> Microseconds:
-        """Build an array if all values are numbers that fit one type."""
+        """Build the times, with an array if all values are numbers of one type."""
         kinds = set(map(type, values))
         try:
             if kinds <= {int}:
@@ -95,7 +95,8 @@ class Microseconds(Frozen, frozen=True):
             )
         possible = np.abs(self.numbers) < float(_LAST_US)
         sane = np.where(possible, self.numbers, 0.0)
-        # The fraction is exact. Multiplying the whole number would round a second time.
+        # The fraction of a double is exact; multiplying the whole number would round
+        # again.
         whole_us = np.floor(sane)
         fraction = np.rint((sane - whole_us) * _NS_PER_US).astype(np.int64)
         converted: Int64s = whole_us.astype(np.int64) * _NS_PER_US + fraction
@@ -108,8 +109,8 @@ def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> Int64s:
     """Convert numbers of microseconds, given as JSON text, to nanoseconds."""
     joined = b",".join(texts)
     if _have_three_decimals(joined, len(texts)):
-        # Without its point, a number with three decimals is in nanoseconds. A number
-        # below 1 would start with 0, which JSON does not allow.
+        # Without its decimal point, a number with three decimals is in nanoseconds. A
+        # number below 1 would then start with 0, which JSON does not allow.
         listed = b"[" + joined.replace(b".", b"") + b"]"
         try:
             numbers = msgspec.json.decode(listed, type=list[int])
