@@ -366,8 +366,7 @@ def _is_minor(
     """Return whether a finding gains too little to change what bounds the step.
 
     The step is bound by its device or, in a program without a framework, by functions
-    that no other finding covers. Doubts about the recording that hide no time are
-    minor.
+    that no other finding covers. Doubts that hide no time are minor.
     """
     if finding.stage == 0 and finding.share_percent is None:
         return finding.severity != "critical"

@@ -42,7 +42,7 @@ _CHANGES: Final = {
 
 
 def limit_saving(finding: Finding, signals: Signals) -> Finding:
-    """Return a finding whose saving is within its limits."""
+    """Return the finding with its saving limited by `saving_limits`."""
     if finding.saving_ms is None:
         return finding
     saving = finding.saving_ms.within(saving_limits(finding, signals))
@@ -50,10 +50,10 @@ def limit_saving(finding: Finding, signals: Signals) -> Finding:
 
 
 def saving_limits(finding: Finding, signals: Signals) -> Limits:
-    """Return the limits of a finding's saving, as far as the account shows them.
+    """Return the upper bounds of a finding's saving, as far as step times show them.
 
-    The work of a device remains, except for the owners that the finding is about. A
-    finding without owners may be about any work of the device.
+    A saving cannot remove device work, except work of the owners that the finding is
+    about. A finding without owners may be about any work of the device.
     """
     account, label = signals.known(account_signals), finding.devices[:1]
     shares = next(
@@ -79,15 +79,15 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
         findings: Ids of the findings that were replayed together, the costliest first;
             empty if no finding can be replayed.
         left_out: Ids of costly findings that were not replayed: they gain nothing,
-            their gains are limits, or they belong to another host.
+            their gains are only upper bounds, or they belong to another host.
         saving_ms: Milliseconds per step that fixing all of `findings` would save, at
-            most the sum of the single savings; null with fewer than two.
+            most the sum of the single savings; null with fewer than two findings.
         next_owner: Next bottleneck: owner of most of the critical path of the steps
             once the first of `findings` is fixed. Null if unknown.
         next_percent: Share of `next_owner` in that path, in percent; null if unknown.
-        next_hidden: Whether other work hides most of that time so far: the first
-            finding is about the same owner, or the owner has a far smaller share of the
-            account than of the path.
+        next_hidden: Whether other work hides most of that time before the fix: the
+            first finding is about the same owner, or the owner's share of the step time
+            is far smaller than its share of the path.
     """
 
     findings: tuple[str, ...] = ()
@@ -98,25 +98,26 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
     next_hidden: bool = False
 
 
-#: Share of the critical path, in percent, from which on one owner is all of the path.
+#: Minimum share of the critical path, in percent, at which one owner is all of it.
 _MIN_WHOLE_PATH_PERCENT: Final = 99.0
-#: An owner is hidden if its share of the account is below this part of the path's.
+#: An owner is hidden if its share of step time is below this fraction of its share of
+#: the critical path.
 _MAX_VISIBLE_PART: Final = 0.5
 
 
 def _changes_of_finding(
     finding: Finding, signals: Signals, thresholds: Thresholds
 ) -> Changes:
-    """Return how a failing finding would change a step; () if unknown.
+    """Return the what-if edits of a failing finding; () if unknown.
 
-    Idle time is removed. Work of a device is not, and a rule that promises less than
-    all of its time declares its own change.
+    Edits remove idle time, but not device work. A rule whose predicted saving is less
+    than all of its time declares its own edits.
     """
     if finding.status != "fail" or not finding.devices:
         return ()
     own = _CHANGES.get(finding.id)
     changes = () if own is None else own(signals, thresholds)
-    # The replay knows owners, but not which part of their time belongs to a topic.
+    # A replay removes whole owners; topics are only some of an owner's time.
     if changes or finding.place is None or not finding.owners or finding.topics:
         return changes
     goes = finding.pattern is not None and _REMOVABLE_OWNERS.issuperset(finding.owners)
@@ -128,7 +129,7 @@ def promise_by_replay(
 ) -> Finding:
     """Set the saving of a finding to the gain of a replay without the finding's cause.
 
-    If the replay cannot tell, the limits from the account remain.
+    If no replay is possible, the upper bound from the step times remains.
     """
     bound = finding.saving_ms
     if bound is None and finding.id not in _CHANGES:
@@ -138,7 +139,7 @@ def promise_by_replay(
     if not changes:
         return finding
     if isinstance(changes[0], Gone):
-        # The limit has to cover all the time that the finding is about.
+        # A replay removes all time of the owners, so the bound has to cover all of it.
         pattern, effect_ms = finding.pattern, finding.ms_per_step
         if pattern is None or effect_ms is None:
             return finding
@@ -150,13 +151,13 @@ def promise_by_replay(
     if saving is None or (bound is None and saving.high < _MIN_GAIN_MS):
         return finding
     if bound is not None:
-        # A replay does not know either how fast replacement kernels are.
+        # A replay cannot know how fast replacement kernels are.
         saving = msgspec.structs.replace(saving, open_above=bound.open_above)
     return msgspec.structs.replace(finding, saving_ms=saving)
 
 
 def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:
-    """Return why a gain is a limit from the account; None if it is from a replay."""
+    """Return why a gain is only an upper bound; None if a replay computed it."""
     if finding.saving_ms is None or finding.saving_ms.basis == "replay":
         return None
     if not finding.devices:
@@ -203,7 +204,7 @@ def replay_together(
         and after[0] in foremost.owners
         and after[1] >= _MIN_WHOLE_PATH_PERCENT
     ):
-        # Other work that hid this time would have its own part of the path.
+        # If other work hid this time, that work would also be on the path.
         after = None
     return Together(
         findings=ids,
@@ -223,7 +224,7 @@ def replay_together(
 def _is_hidden_work(
     owner: str, path_percent: float, gone: Finding, signals: Signals
 ) -> bool:
-    """Return whether other work so far hides most of an owner's time on the path."""
+    """Return whether other work hides most of an owner's time before the fix."""
     if owner in gone.owners:
         return True
     account = signals.of(account_signals)

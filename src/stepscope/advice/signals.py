@@ -16,7 +16,7 @@ _Value = TypeVar("_Value")
 
 
 class NoVerdict(Exception):
-    """Raised if a rule cannot judge; the rule turns it into a finding with a reason.
+    """Raised if a rule cannot judge; the rule then returns a finding with a reason.
 
     Attributes:
         status: The status of that finding.
@@ -32,13 +32,13 @@ class NoVerdict(Exception):
 
 
 class CannotTell(NoVerdict):
-    """What the rule needs was not recorded."""
+    """Data that the rule needs was not recorded."""
 
     status = "cannot_tell"
 
 
 class NotApplicable(NoVerdict):
-    """The rule's topic is provably absent."""
+    """The subject of the rule does not exist in the program."""
 
     status = "not_applicable"
 

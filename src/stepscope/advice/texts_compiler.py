@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _VERBATIM: Final = frozenset({"code", "env"})
 #: Keys that only the documentation pages use.
 _OF_PAGES: Final = ("also_advises", "page")
-#: The remedy of a reason that declares none.
+#: The remedy of a reason that declares no remedy.
 _NOTHING_TO_DO: Final = "Nothing to do."
 #: Placeholder for the number of workers in a line of code.
 _WORKERS: Final = "{workers}"
@@ -102,7 +102,7 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
             codes[key] = (action["code"], workers)
             action["code"] = action["code"].replace(_WORKERS, str(workers))
         actions[key] = {"cause": "any", "framework": "any"} | action
-    # Facts are declared as fact → unit, or as unit → facts.
+    # A file declares facts as fact → unit, or as unit → facts.
     units = file.get("facts", {})
     by_fact = {key: unit for key, unit in units.items() if isinstance(unit, str)}
     named = {unit: keys for unit, keys in units.items() if isinstance(keys, list)}

@@ -1,4 +1,4 @@
-"""From an effect per step to a status and a severity, in the same way for all rules.
+"""From the lost time per step to a status and a severity, alike for all rules.
 
 Each rule itself decides whether it applies and whether its inputs are available.
 
@@ -41,18 +41,18 @@ _MIN_DISPLAYED_PERCENT: Final = 0.05
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on one effect, from the steps.
+    """The verdict on the lost time of the steps.
 
     Attributes:
         status: "fail", "pass" or "cannot_tell".
         severity: How serious a fail is.
         note: Identifier of a qualification of the verdict; None without one.
-        share_percent: The effect's share of all judged time; determines the status.
-        effect_ms: Mean effect of a step.
-        causes: The effect by cause, largest first, each as a share of the same time.
-        pattern: How the effect is distributed over the steps.
-        resolution_percent: Smallest effect that could be detected, as a share of time.
-        confidence: 0 to 1, without the quality of the recording.
+        share_percent: Lost time as a share of all judged time; determines the status.
+        effect_ms: Mean lost time of a step.
+        causes: Lost time by cause, largest first, each as a share of all judged time.
+        pattern: How the lost time is distributed over the steps.
+        resolution_percent: Smallest detectable lost time, as a share of judged time.
+        confidence: 0 to 1; the quality of the recording is not included.
         unavailable: Why there is no verdict; None if there is one.
     """
 
@@ -69,7 +69,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def effect_pattern(effect_ps: Sequence[int], *, every_percent: float) -> Pattern:
-    """Describe how an effect is distributed over the steps.
+    """Describe how lost time is distributed over the steps.
 
     Args:
         every_percent: Share of hit steps from which on the kind is "every".
@@ -87,7 +87,7 @@ def effect_pattern(effect_ps: Sequence[int], *, every_percent: float) -> Pattern
 
 
 def saving_of_effect(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
-    """Return the gain of a step without an effect that has no verdict.
+    """Return the gain of a step without lost time that has no verdict of its own.
 
     Args:
         window_ps: The lengths of these steps.
@@ -100,7 +100,7 @@ def saving_of_effect(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Savi
 def _add_mean_interval(
     pattern: Pattern, effect_ps: Sequence[int], window_ps: Sequence[int]
 ) -> Pattern:
-    """Add the 95 % interval of the mean effect, limited to the mean step."""
+    """Add the 95 % interval of the mean lost time, limited to the mean step."""
     low, high = mean_interval_ms(effect_ps)
     count = max(len(window_ps), 1)
     mean_ms, step_ms = (
@@ -113,7 +113,7 @@ def _add_mean_interval(
 def judge(
     series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
 ) -> Verdict:
-    """Compare the effect of a series with two thresholds; needs one step or more."""
+    """Compare the lost time of a series with two thresholds; needs one step or more."""
     effects, windows = series.effect_ps, series.window_ps
     effect, window = sum(effects), sum(windows)
     pattern = effect_pattern(effects, every_percent=thresholds.steps_share.value)
@@ -155,7 +155,7 @@ def _reason_for_doubt(
 ) -> Unavailable:
     """Return why the verdict may be wrong: unknown time, or lost records."""
     if share >= warn.value:
-        # Clock shifts of many short intervals may sum to more than the whole time.
+        # Clock shifts of many short intervals may add up to more than the whole time.
         doubt_percent = min(
             percent_of(series.doubt_ps + series.excess_ps, window), 100.0
         )
@@ -172,7 +172,7 @@ def _reason_for_doubt(
             remedy=" ".join(at_work.values()),
         )
     unknown = min(percent_of(series.unknown_ps + series.doubt_ps, window), 100.0)
-    # A share that is displayed as 0.0 % would suggest that there is an effect.
+    # A share that is displayed as 0.0 % would suggest that time is lost.
     effect = (
         f"The effect is {share:.1f} %"
         if share >= _MIN_DISPLAYED_PERCENT

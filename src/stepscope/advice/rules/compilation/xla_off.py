@@ -103,7 +103,7 @@ def _finding_of_compilation(
             compiled=compiled,
             fusable=None if runs is None else runs.value,
             joint=joint if failed else None,
-            # Compiled programs may use more of the fullest memory.
+            # A compiled program may use more memory than the fullest memory has free.
             memory_used=100 * max(used) if used else None,
         ),
         inputs=("account", "device_activity", "kernels"),
@@ -118,9 +118,9 @@ def _joint_percent(
     verdict: Verdict,
     runs: Finding | None,
 ) -> float:
-    """Return what fewer launches and joined kernels may save together, in percent.
+    """Return the percentage of a step that fewer launches and fused kernels may save.
 
-    Without a replay this is the sum: launches take idle time, kernels busy time.
+    Without a replay both savings are added: launches take idle time, kernels busy time.
     """
     step_ms = max(shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS, 1e-9)
     compiled = (
@@ -136,6 +136,5 @@ def _joint_percent(
 
 
 def _highest_saving_ms(finding: Finding | None) -> float:
-    """Return the highest saving of a finding, in milliseconds per step."""
     saving = None if finding is None else finding.saving_ms
     return 0.0 if saving is None else saving.high

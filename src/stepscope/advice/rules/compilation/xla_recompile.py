@@ -66,8 +66,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return finding
     later_ps = (*[0] * FIRST_STEPS, *times[FIRST_STEPS:])
     saving = saving_of_effect(later_ps, shares.window_ps)
-    # Compilations in each call of Keras's `predict` belong to the calls, which are a
-    # separate finding. They do not come from the shapes of batches.
+    # Compilations in each call of Keras's `predict` come from the calls, which are a
+    # separate finding, and not from the shapes of batches.
     host_work = host_functions(signals, shares, thresholds)
     calls = None if host_work.blocking is None else host_work.blocking.time
     predicts = calls is not None and host_work.has_model and calls.mostly_predicts

@@ -74,13 +74,13 @@ def judged_all_reduces(signals: Signals, *, sized: bool = True) -> AllReduceSign
 
 
 def change_to_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> Changes:
-    """Return the change: some all-reduces take only the time that they need.
+    """Return what-if edits: some all-reduces take only the time that they need.
 
     Args:
-        calls: Rows of `ExchangeSignals.calls`.
+        calls: Rows of `AllReduceSignals.calls`.
         needed_ps: Needed time of each call, without waiting for other workers.
     """
-    # The time for which a worker waits for other workers remains.
+    # The edit does not shorten the time for which a worker waits for other workers.
     lost = (pl.col("least_ps") - needed_ps).clip(lower_bound=0)
     left = calls.select("activity", left=(pl.col("dur_ps") - lost).cast(pl.Int64))
     needed = dict(left.iter_rows())
@@ -89,12 +89,12 @@ def change_to_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> Changes:
 
 _ALL_REDUCE_COUNT_ITEM: Final = rule_item("allreduce.count")
 
-#: Number of all-reduces besides the buckets, for example for a loss and a count.
+#: Number of all-reduces not for gradient buckets, for example for a loss and a count.
 _EXTRA_ALL_REDUCES: Final = 2
 
 
 def all_reduce_count_changes(signals: Signals, thresholds: Thresholds) -> Changes:
-    """Return the change: surplus all-reduces take only the time of their bytes."""
+    """Return what-if edits: surplus all-reduces take only the time of their bytes."""
     all_reduces = judged_all_reduces(signals)
     expected = _expected_count(all_reduces, thresholds)
     # The largest all-reduces of each step remain unchanged.
@@ -144,12 +144,12 @@ _PACKING: Final = (
 )
 #: Maximum number of device activities between the kernel and the collective.
 _NEAR: Final = 5
-#: Part of the packing time that is saved; the bytes may still have to be moved once.
+#: Saved share of the packing time; the bytes may still have to be moved once.
 _PACKING_GAIN: Final = 0.7
 
 
 def packing_changes(signals: Signals, _: Thresholds) -> Changes:
-    """Return the change: packing kernels take only a part of their time."""
+    """Return what-if edits: packing kernels take a fraction of their time."""
     work = signals.needed(kernel_work)
     classes = _packing_kernels(work)["class"].unique().to_list()
     return (Faster(classes, (1 - _PACKING_GAIN / 2, 1 - _PACKING_GAIN)),)
@@ -160,7 +160,7 @@ def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
     all_reduces = judged_all_reduces(signals)
     work = judged_kernels(signals, thresholds)
     packing = _packing_kernels(work)
-    # All steps count as equal to the typical step, whose kernels are known.
+    # Only the kernels of the typical step are known; all steps count as equal to it.
     series = StepSeries(
         step_source=all_reduces.step_source,
         step_confidence=all_reduces.step_confidence,
@@ -234,7 +234,7 @@ _ALL_REDUCE_TIME_ITEM: Final = rule_item("allreduce.time")
 
 
 def all_reduce_time_changes(signals: Signals, thresholds: Thresholds) -> Changes:
-    """Return the change: large all-reduces take the time of their links."""
+    """Return what-if edits: large all-reduces take the time of their links."""
     all_reduces = judged_all_reduces(signals, sized=False)
     large = all_reduces.calls.filter(
         (pl.col("bytes") >= thresholds.large_exchange.value)
@@ -253,7 +253,7 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     if reduces.expected_ps is None:
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("no_rate")
     reached = 100 * reduces.expected_ps / reduces.least_ps
-    # Exposed time per step beyond the time that the link needs.
+    # Exposed all-reduce time per step, in ps.
     exposed_ps = sum(reduces.exposed_ps) / max(len(reduces.window_ps), 1)
     lost_ps = min(reduces.least_ps - reduces.expected_ps, exposed_ps)
     slow = reached < thresholds.link_warn.value and (
@@ -263,7 +263,7 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     if slow and reduces.workers < _MIN_MEMBERS:
         # The time may include waiting for workers that were not recorded.
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("one_member")
-    # A rate that was measured in the recording itself does not justify "critical".
+    # An estimate from a rate measured in this recording is too weak for "critical".
     grave = (
         reached < thresholds.link_critical.value and reduces.rate_source == "data sheet"
     )

@@ -24,7 +24,8 @@ _OWNED: Final = Owned(
     seen=("collective",),
 )
 _ALL_TO_ALL: Final = "all-to-all"
-#: Share of all-to-all time from which on collectives count as without gradients.
+#: Minimum share of all-to-alls in the time of collectives at which the collectives
+#: count as transferring no gradients.
 _MIN_ALL_TO_ALL_PART: Final = 0.8
 
 

@@ -24,14 +24,14 @@ _ITEM: Final = rule_item("multi.batch")
 
 _GIB: Final = 2**30
 _OWNED: Final = Owned(parts={"launching": ("launch",)}, device=True, steps=True)
-#: Owners of time between steps that occurs once per batch, whatever the batch size.
+#: Owners of time between steps that is spent once per batch, whatever the batch size.
 _BETWEEN: Final = ("sync", "between")
 _EXCHANGING: Final = ("collective", "peer")
 
 
-#: Maximum ratio of the fitting batch to the batch that is reliable.
+#: Maximum growth factor of the batch size at which the estimated fit is reliable.
 _MAX_RELIABLE_RATIO: Final = 10
-#: The gain is estimated for at most this many times the batch, as fixed costs may grow.
+#: Maximum growth factor for which the gain is estimated, since fixed costs may grow.
 _MAX_ESTIMATED_RATIO: Final = 2
 
 
@@ -75,7 +75,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if fits and not costs.causes and costs.unknown is not None:
         return _ITEM.cannot_tell(costs.unknown)
     failed = fits and bool(costs.causes)
-    # Time that kernels leave unused grows less than the batch; how much is unknown.
+    # Time in which kernels use the device only partly also grows less than the batch,
+    # but by an unknown amount.
     fixed = sum(costs.shares[cost] for cost in _FIXED)
     note = None if fits else "full"
     if failed and growth_factor > _MAX_RELIABLE_RATIO:

@@ -41,7 +41,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     note = "full" if full else None
     if several == 1 and waiting:
         note = "alone"
-    # Factor by which the number of devices could grow before the pipeline is full.
+    # Factor by which the number of devices could grow before the pipeline limits them.
     feeds = (
         float(thresholds.service_warn.value // first.busy_percent)
         if first.busy_percent

@@ -49,16 +49,16 @@ CORE_READS: Final[tuple[RunDerivation[Any], ...]] = (
 _ALIKE: Final = 1.0
 
 _OWNERS: Final = frozenset(one.name for one in OWNERS if one.category in HOST_WORK)
-#: Minimum part of the excess that a single name must hold.
+#: Minimum share of a worker's excess work that a single name must account for.
 _MIN_PART_OF_EXCESS: Final = 0.5
 
 
 def largest_excess_name(
     accounted: AccountSignals, busiest: str, excess_ms: float
 ) -> str | None:
-    """Return the name that takes most of a worker's excess; None without one.
+    """Return the name that takes most of a worker's excess; None if no name does.
 
-    Only workers without devices are compared: the account does not name device work.
+    Only workers without devices are compared, because names exist only for host time.
 
     Args:
         busiest: Label of the worker.
@@ -102,9 +102,9 @@ def without_a_core(
     compared: WorkerSignals,
     workers: Sequence[str],
 ) -> Finding:
-    """Turn a failing finding into a note if the workers only lack a core.
+    """Turn a failing finding into a note if the workers are late for lack of a core.
 
-    In another run a different worker may be late.
+    In another recording a different worker may be late.
 
     Args:
         workers: The workers that are late, or have more work.
@@ -140,8 +140,8 @@ def _core_wait_percent(
 ) -> float | None:
     """Return the share of time in which a worker's threads wait for a core.
 
-    None if something other than a core may be missing: the worker has work that others
-    do not have (by its ops or by the names of its time), or its machine has free cores.
+    None if lack of a core may not be the only cause: the worker has work that others do
+    not have (by its ops or by the names of its time), or its machine has free cores.
     """
     hosts, accounted = signals.of(processor_signals), signals.of(account_signals)
     if isinstance(hosts, Unavailable) or isinstance(accounted, Unavailable):
@@ -163,11 +163,11 @@ _BALANCE_ITEM: Final = rule_item("multi.balance")
 
 
 def balance_changes(signals: Signals, _: Thresholds) -> Changes:
-    """Return the change: the busiest worker has as much work as the others.
+    """Return what-if edits that give the busiest worker as much work as the others.
 
-    At least half of the excess is removed. The change is computed only for hosts with
-    one device: with several devices, their waits in collectives depend on each other,
-    and without devices a collective is a wait of threads that another rank ends.
+    At least half of the excess is removed. Edits exist only for hosts with one device:
+    with several devices, their waits in collectives depend on each other; without
+    devices, another rank ends a thread's wait in a collective.
     """
     workers = compared_workers(signals)
     if workers.devices != 1:
@@ -211,7 +211,7 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_BALANCE_ITEM.facts(busiest_in=percent if same else None),
     )
     if finding.status == "fail" and not same:
-        # If the busiest worker changes, no change of the program makes the work equal.
+        # If the busiest worker differs between steps, no change of the program helps.
         return _BALANCE_ITEM.finding(
             "pass",
             note="changing",
@@ -309,7 +309,7 @@ def judge_stagger(signals: Signals, thresholds: Thresholds) -> Finding:
     window = sum(step.window_ps for step in comparison.steps)
     limit = thresholds.stagger_warn.value * window
     matters = 100 * max(sum(known), doubt) >= limit
-    # The skew may be an error of the clocks.
+    # The measured skew may be an error of the clocks.
     doubtful = matters and sum(known) < thresholds.clock_margin.value * doubt
     if len(known) < len(skews) or doubtful:
         return _STAGGER_ITEM.cannot_tell("clocks")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ODD_SIZES_ITEM: Final = rule_item("tc.dims")
 
-#: Part of the time that is saved: up to about 2/3, minus the cost of padding.
+#: Saved share of the kernels' time: up to about 2/3, minus the cost of padding.
 _ODD_SIZES_GAIN: Final = (0.3, 0.6)
 
 
@@ -67,7 +67,7 @@ def judge_odd_sizes(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _UNUSED_UNITS_ITEM: Final = rule_item("tc.unused")
 
-#: Part of the time that is saved: a third to two thirds, or up to three times as fast.
+#: Saved share of the kernels' time: a third to two thirds (up to three times as fast).
 _UNUSED_UNITS_GAIN: Final = (1 / 3, 2 / 3)
 
 

@@ -1,4 +1,4 @@
-"""Rules about what Nsight Compute measured of kernels."""
+"""Rules about kernels that Nsight Compute measured."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _SECTOR_BYTES: Final = 32
 
 
 class Fault(Frozen, frozen=True, eq=True):
-    """What a rule looks for in the rows of `measured_work`.
+    """A fault that a rule looks for in the rows of `measured_work`.
 
     Attributes:
         found: Whether a kernel has the fault; null if its metrics do not show it.
         saved: Maximum share of such a kernel's time, 0 to 1, that a change saves; the
             gain is limited by Amdahl's law.
         because: Identifier of the cause, by kernel; None if there is only one cause.
-        shown: Column of the largest such kernel, by key of the number to show.
+        shown: Key of a fact → column with its value; the longest such kernel is shown.
         added: Further columns for `shown`.
     """
 
@@ -62,8 +62,8 @@ def judge_measured(
 ) -> Finding:
     """Judge the share of kernels with a fault in the time of all kernels.
 
-    The verdict is "cannot_tell" if kernels that were not measured could change it.
-    `fields` go to the finding.
+    The verdict is "cannot_tell" if kernels that were not measured could change the
+    verdict. `fields` go to the finding.
     """
     work = judged_kernels(signals, thresholds)
     measured = signals.needed(measured_work)
@@ -84,7 +84,7 @@ def judge_measured(
         signals,
         thresholds,
         work,
-        # The gain may be 0, because other limits may hide the measured fault.
+        # The minimum gain is 0, because the device may have other limits.
         Worked(chosen, (0.0, max_gain), unknown),
         why_unknown=_TEXTS.reason(
             "unmeasured", share=work.share(chosen), unknown=share
@@ -109,7 +109,7 @@ def judge_measured(
 
 _MEMORY_BOUND_ITEM: Final = rule_item("kernel.bound")
 
-#: Half of the bytes can be saved, and so half of the time.
+#: Assumed maximum saving: half of the bytes, and so half of the time.
 _HALF: Final = 0.5
 
 
@@ -129,8 +129,8 @@ def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _COALESCING_ITEM: Final = rule_item("kernel.coalescing")
 
-#: Sectors that 32 threads need if each reads 4 bytes, or 16 bytes, the maximum; and the
-#: minimum number of sectors that shows that threads read far apart.
+#: Sectors that 32 threads need if each thread reads 4 bytes, or 16 bytes (the maximum);
+#: minimum number of sectors from which threads read far apart.
 _SECTORS_OF_4_BYTES: Final = 4
 _SECTORS_OF_16_BYTES: Final = 16
 _SCATTERED: Final = 24
@@ -147,7 +147,7 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
         for wasted_part, weight in zip((loads, stores), weights, strict=True)
     )
     wasted = pl.sum_horizontal(loads * weights[0], stores * weights[1]) / known
-    # Without known loads and stores the quotient is 0 / 0.
+    # If neither loads nor stores are known, the quotient is 0 / 0.
     wasted = pl.when(known > 0).then(wasted)
     min_wasted = thresholds.wasted_sectors.value / 100
     partly = (loads.is_null() & _touches_memory("load")) | (
@@ -175,7 +175,7 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _touches_memory(what: str) -> pl.Expr:
-    """Return whether a kernel has global memory requests of a kind; true if unknown."""
+    """Return whether a kernel loads (or stores) global memory; true if unknown."""
     return (pl.col(f"global_{what}_requests") != 0).fill_null(value=True)
 
 
@@ -250,7 +250,7 @@ def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _classes_with_few_blocks(signals: Signals) -> list[int]:
-    """Return the classes of kernels that leave multiprocessors without a block.
+    """Return the classes of kernels with fewer blocks than multiprocessors.
 
     The rule `kernel.fill` judges these kernels, because they need more blocks.
     """

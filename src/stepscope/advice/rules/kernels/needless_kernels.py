@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 
 _FUSABLE_RUNS_ITEM: Final = rule_item("fuse.runs")
 
-#: Low and high saved part of the time of a run of kernels, if bytes are unknown.
+#: Minimum and maximum share of the time of a run of consecutive kernels that fusing
+#: them saves, if their bytes are unknown.
 _FUSABLE_RUNS_GAIN: Final = (0.25, 0.75)
 
 
 def fusable_runs_changes(signals: Signals, _: Thresholds) -> Changes:
-    """Return the change: each run becomes one kernel that takes a part of the time."""
+    """Return what-if edits that fuse each run of kernels into one shorter kernel."""
     work = signals.needed(kernel_work)
     low, high = _FUSABLE_RUNS_GAIN
     classes = work.runs.rows["class"].to_list()
@@ -74,7 +75,7 @@ def _reorder_kernels(work: KernelWork, _: Thresholds) -> Worked:
     """Return the kernels that reorder tensors next to convolutions."""
     ordered = work.shown.sort("stream", "start_ps", maintain_order=True)
     is_convolution = ordered["class"].is_in(sorted(_convolution_classes(work)))
-    # Find kernels directly before or after a convolution on the same stream.
+    # Find kernels directly before or after a convolution on its stream.
     same = ordered["stream"] == ordered["stream"].shift(1)
     after = is_convolution.shift(1, fill_value=False) & same.fill_null(value=False)
     before = is_convolution.shift(-1, fill_value=False) & same.shift(-1).fill_null(

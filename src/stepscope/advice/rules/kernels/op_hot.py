@@ -1,4 +1,4 @@
-"""`op.hot`: an op takes much time and is far from the limits of the device."""
+"""`op.hot`: an op takes much time and is far from the device's peak rates."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("op.hot")
 
-#: Percent of the device's limit that a good kernel reaches.
+#: Percentage of the device's peak rate that a good kernel reaches.
 _GOOD_LIMIT_PERCENT: Final = 60.0
 
 
 def hot_op_changes(signals: Signals, thresholds: Thresholds) -> Changes:
-    """Return the change: kernels of the op become at best as fast as good kernels."""
+    """Return what-if edits that make the op's kernels at best as fast as good ones."""
     work, roofs = signals.of(kernel_work), signals.of(op_roofs)
     if isinstance(work, Unavailable) or isinstance(roofs, Unavailable):
         return ()

@@ -30,10 +30,10 @@ _KERNEL_FILL_ITEM: Final = rule_item("kernel.fill")
 
 
 def kernel_fill_changes(signals: Signals, _: Thresholds) -> Changes:
-    """Return the change: kernels take less time by the share of idle multiprocessors.
+    """Return what-if edits that shorten kernels by the share of idle multiprocessors.
 
-    Other work on idle multiprocessors gains that much: a larger batch (per sample), or
-    branches that are computed together.
+    Other work that uses the idle multiprocessors gains that much: a larger batch (per
+    sample), or branches of the model that are computed together.
     """
     account, devices = signals.of(account_signals), signals.of(fill_signals)
     if isinstance(account, Unavailable) or isinstance(devices, Unavailable):
@@ -117,7 +117,7 @@ def _finding_of_fill(
 
 
 def _facts_of_rounds(fill: DeviceFill, compute: float) -> tuple[Fact, ...]:
-    """Return facts about rounds of blocks, and how large a grid would be enough."""
+    """Return facts about rounds of blocks, and how large a grid should be."""
     known = fill.last_round_ps is not None
     part = compute / max(fill.kernel_ps, 1)
     first = next(iter(fill.largest), None)

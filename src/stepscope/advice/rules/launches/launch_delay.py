@@ -29,7 +29,7 @@ _ITEM: Final = rule_item("launch.delay")
 _LAUNCH: Final = Owned(
     parts={"launch": ("launch",)}, device=True, seen=("launch",), clocks=True, lost=True
 )
-#: The device also waits for ops on the host, if these are most of the host's work.
+#: Includes the device's waits for host ops; used if ops are most of the host's work.
 _LAUNCH_OR_HOST_OPS: Final = msgspec.structs.replace(
     _LAUNCH, parts={**_LAUNCH.parts, "host_ops": ("host_compute",)}
 )
@@ -37,11 +37,11 @@ _LAUNCH_OR_HOST_OPS: Final = msgspec.structs.replace(
 #: cannot judge, because nodes of a graph have no launch calls.
 _MAX_GRAPH_PERCENT: Final = 50.0
 
-#: Minimum share of work outside steps in the wait, for this work to be the finding.
+#: Minimum share of the wait that work outside steps must cause to be the finding.
 _MIN_PART_OF_WAIT: Final = 0.5
-#: Kinds of work outside steps, which do not make a step shorter.
+#: Kinds of work outside steps; removing such work does not make a step shorter.
 _OUTSIDE_STEPS: Final = ("set_up", "first_runs", "captured", "over")
-#: Minimum share of the host's ops that is worth reporting, in percent.
+#: Minimum share of the step, in percent, of a host op that is reported.
 _MIN_OPS_PERCENT: Final = 0.5
 
 
@@ -98,7 +98,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 for kind in _OUTSIDE_STEPS
             ),
         ),
-        # Recording another part of the program does not make a step shorter.
+        # Recording other steps would hide this wait, but makes no step shorter.
         **({} if first_use is None else {"parts": first_use.calls, "saving_ms": None}),
         inputs=("account", "launches"),
         actions=_ITEM.actions_for(
@@ -118,7 +118,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def waits_outside_steps(signals: Signals, shares: StepShares) -> bool:
     """Return whether a device waits for launches mostly outside of steps.
 
-    The host is then setting up the device, capturing a graph, or at its end.
+    The host then sets up the device or captures a graph, or the program is at its end.
     """
     return _work_outside_steps(signals, shares) is not None
 
@@ -128,7 +128,7 @@ def _owned_launch_time(shares: StepShares) -> Owned:
 
 
 def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
-    """Return work outside of steps, if it is most of the judged time."""
+    """Return work outside of steps that causes most of the wait; None if none does."""
     set_up = (signals.known(set_up_signals) or {}).get(shares.label)
     min_percent = _MIN_PART_OF_WAIT * shares.percent(*_owned_launch_time(shares).owners)
     return None if set_up is None or set_up.percent < min_percent else set_up
@@ -137,9 +137,9 @@ def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
 def _largest_op_percent(
     shares: StepShares, owned: Owned, ranges: frozenset[str] | None
 ) -> float | None:
-    """Return the share of one op on the host, if it is most of the wait.
+    """Return the share of the host's longest op if it is most of the wait, else None.
 
-    A range of the program is not an op; it represents all work inside the range.
+    A named range of the program is not an op; it represents all work inside the range.
     """
     if owned is not _LAUNCH_OR_HOST_OPS:
         return None
@@ -175,7 +175,7 @@ def _facts_of_launches(launching: LaunchSignals) -> tuple[Fact, ...]:
 
 
 def _facts_of_queue(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
-    """Return the queue's length over a step, and the number of unusual launches."""
+    """Return facts: the length of the queue in a step, and the unusual launches."""
     queue = (signals.known(queue_signals) or {}).get(shares.label)
     if queue is None:
         return ()

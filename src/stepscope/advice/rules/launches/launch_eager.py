@@ -74,7 +74,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _reason_cost_unknown(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> Unavailable | None:
-    """Return why the cost of the ops is unknown; None if it is known."""
+    """Return why the lost time of the ops is unknown; None if it is known."""
     if shares.step_confidence < thresholds.medium_confidence.value:
         return _ITEM.reason("no_steps")
     device = signals.of(device_signals)
@@ -136,5 +136,5 @@ def _finding_of_eager_ops(
     )
 
 
-#: A limit above any share: time without an owner never belongs to ops.
+#: A threshold that no share reaches: unexplained time never counts as time of ops.
 _ABOVE_ANY_PERCENT: Final = 101.0

@@ -40,7 +40,7 @@ _ITEM: Final = rule_item("launch.small")
 
 
 def joined_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
-    """Return the change: consecutive brief kernels are launched as one.
+    """Return what-if edits that launch consecutive brief kernels as one kernel.
 
     The kernels keep their durations: whether one kernel is faster is unknown.
     """
@@ -129,7 +129,7 @@ def _judge_device_kernels(
         ),
         inputs=("kernels", "device_ops", "launch_facts", "account"),
         actions=_ITEM.actions_for("device", *program_facts(signals)),
-        # The device waits for launches, and `launch.delay` already has this saving.
+        # If the device waits for launches, `launch.delay` already has this saving.
         explained_by=("launch.delay",) if starved else (),
     )
 
@@ -137,9 +137,9 @@ def _judge_device_kernels(
 def _brief_kernel_groups(
     all_groups: tuple[WorkGroup, ...], launching: LaunchSignals, thresholds: Thresholds
 ) -> tuple[tuple[WorkGroup, ...], float]:
-    """Return the groups with many brief kernels, and the limit of brief in ps.
+    """Return the groups with many brief kernels, and their maximum duration in ps.
 
-    The limit is the duration of two launches, if launches were measured.
+    The maximum is the duration of two launches, if launches were measured.
     """
     brief_ps = thresholds.small_kernel.value
     if launching.latency_samples:
@@ -156,10 +156,10 @@ def _brief_kernel_groups(
 def _parts_of_device(
     groups: tuple[WorkGroup, ...], compute_percent: float
 ) -> tuple[Part, ...]:
-    """Return the groups with most kernels; groups of one function are one part.
+    """Return the groups with most kernels; groups of one function are merged.
 
     Kernels of one C++ template differ only in their arguments, which a sentence omits;
-    separate parts would repeat the same name.
+    separate groups would repeat the same name.
     """
     alike: dict[tuple[str, bool], list[WorkGroup]] = defaultdict(list)
     for group in groups:
@@ -192,8 +192,8 @@ def _judge_host_ops(
     if ops is None:
         return _ITEM.cannot_tell("no_ops")
     dispatching = _judge_ops_time(shares, {"dispatch": ops.dispatch_ps}, thresholds)
-    # The time between ops shows that the ops are too small. The time of the ops is
-    # mostly the overhead of their calls, so it would be saved too.
+    # The time between ops shows that the ops are too small. The time inside the ops is
+    # mostly the overhead of their calls, so a change would save it too.
     both = {"dispatch": ops.dispatch_ps, "ops": ops.own_ps}
     verdict = (
         dispatching
@@ -240,7 +240,7 @@ def _judge_host_ops(
 
 
 def _run_singly(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
-    """Return whether ops run one by one, which is the topic of `launch.eager`."""
+    """Return whether ops run one by one outside a graph (see `launch.eager`)."""
     eager = signals.of(eager_signals)
     ops = None if isinstance(eager, Unavailable) else eager.hosts.get(shares.host)
     return ops is not None and ops.lead(thresholds)
@@ -301,5 +301,5 @@ def _parts_of_host(ops: SmallOps, share: float) -> tuple[Part, ...]:
 _MIN_JOINED_KERNELS: Final = 2
 #: Maximum number of groups to name.
 _MAX_GROUPS_NAMED: Final = 3
-#: A limit above any share: time without an owner never belongs to kernels.
+#: A threshold that no share reaches: unexplained time never counts as kernel time.
 _ABOVE_ANY_PERCENT: Final = 101.0

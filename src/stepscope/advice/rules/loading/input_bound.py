@@ -45,23 +45,23 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("input.bound")
 
-#: Minimum number of copy groups per step, separated by kernels, that are not a batch.
+#: Minimum number of copies per step, separated by kernels, that are not one batch.
 _MIN_COPY_GROUPS: Final = 3
-#: Pattern of stages that process elements; other stages read, store or forward them.
+#: Names of stages that process elements; other stages read, store or forward elements.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
 _OWNED: Final = Owned(
     parts={"fetch": ("input",), "transfer": ("copy_in",)}, steps=True, lost=True
 )
-#: For a program that is silent before each batch, without recorded fetches.
+#: Owners if no fetch is recorded but the program is silent before each batch.
 _UNFED: Final = replace(_OWNED, parts={**_OWNED.parts, "unfed": ("unfed",)})
-#: For a step that waits only in calls that copy.
+#: Owners if a step waits only in calls that copy.
 _COPIED: Final = replace(_OWNED, parts={"transfer": ("input", "copy_in")})
 _COPY_CALL: Final = Pattern(r"(?i)memcpy")
-#: Share of the wait in such calls from which on the wait counts as copies.
+#: Minimum share of copy calls in the wait at which the whole wait counts as copies.
 _MIN_COPY_SHARE: Final = 0.9
-#: Minimum share of the wait, in percent, of an op or process that causes the wait.
+#: Minimum share of the wait, in percent, that an op or process must cause.
 _MIN_CAUSE_PERCENT: Final = 50.0
-#: Maximum confidence if only the order of events shows the cause.
+#: Maximum confidence if only the order of events suggests the cause.
 _MAX_ORDER_CONFIDENCE: Final = 0.6
 
 
@@ -95,7 +95,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         and 100 * slow >= thresholds.slow_fetch_steps.value * len(fetches)
     )
     workers = _batch_producers(fetching, shares, signals) if judged.failed else None
-    # Whom the step's thread waits for, if operating system calls show it.
+    # The thread or process that the step's thread waits for, if system calls show it.
     by_cause = signals.of(made_elsewhere).get(shares.label, {})
     waits = by_cause.get("fetch") or by_cause.get("unfed")
     note = judged.verdict.note
@@ -131,14 +131,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _parts_with_producer(
     owned: Owned, shares: StepShares, signals: Signals
 ) -> tuple[Part, ...]:
-    """Return the awaited parts; the function that produces batches comes first."""
+    """Return the names that steps wait for, first the producer of batches."""
     parts = shares.parts(*owned.owners)
     producer = shares.caller("input")
     calls = signals.of(loader_calls).get(shares.host)
-    # Samples are late if the interpreter is not free. They then show the function that
+    # If the interpreter is busy, samples are late. They then show the function that
     # receives the batch instead of the function that produced it.
     if producer is None or (calls is not None and not calls.mostly_calls(producer)):
-        # Use the function that an op of the pipeline calls for most of the wait.
+        # Use the Python function that the pipeline calls for most of the wait.
         called = signals.of(python_elements).get(shares.host)
         producer = None
         if (
@@ -162,7 +162,7 @@ def _judge_decided(
     signals: Signals,
     thresholds: Thresholds,
 ) -> OwnedTime:
-    """Return the verdict on the decision, with the causes that the rule names."""
+    """Return the verdict on the measured times, by the causes that the rule names."""
     owned, waits = _OWNED, shares.percent("input")
     copies = sum(
         part.share_percent
@@ -194,7 +194,7 @@ def _judge_decided(
 def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action, ...]:
     """Return actions that remove the causes that matter, the larger cause first.
 
-    A cause always matters if it reaches the threshold of the rule.
+    A cause that reaches the threshold of the rule always matters.
     """
     causes, shares, signals = judged.verdict.causes, judged.shares, judged.signals
     largest = causes[0].share_percent if causes else 0.0
@@ -206,7 +206,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
         if cause.cause == "fetch":
             actions += _actions_for_fetch(fetching, shares, signals)
         elif cause.cause == "unfed":
-            # It is not recorded how these batches are produced.
+            # The recording does not show how these batches are produced.
             own_threads = shares.host in signals.of(made_in_own_threads)
             assumed = ("own_threads",) if own_threads else ("one_by_one", "cacheable")
             by_producers = _producer_facts("unfed", shares, signals)
@@ -248,7 +248,7 @@ def _batch_production_facts(
     signals: Signals,
     workers: WorkerProcesses | None,
 ) -> tuple[str, ...]:
-    """Return facts: who produces the batches, and what is missing."""
+    """Return facts: what produces the batches, and what the producer lacks."""
     if shares.host in signals.of(made_in_own_threads):
         return ("own_threads",)
     python, pipeline = (
@@ -266,7 +266,7 @@ def _batch_production_facts(
     if stages and fetching.ahead and not works:
         return ("untransformed",)
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
-    # Stages themselves show whether they fetch ahead.
+    # Recorded stages include those that fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
         by_producers = () if stages else _producer_facts("fetch", shares, signals)
         return (*native, *(by_producers or ("one_by_one", "cacheable")))
@@ -282,10 +282,10 @@ def _batch_production_facts(
 def _producer_facts(
     cause: str, shares: StepShares, signals: Signals
 ) -> tuple[str, ...]:
-    """Return facts about other producers of the awaited batches; () without any.
+    """Return facts about other threads or processes that produce the awaited batches.
 
-    Operating system calls show whom the step's thread waits for. A thread that produces
-    a batch itself is not in a waiting call.
+    System calls show which thread or process the step's thread waits for. A thread that
+    produces a batch itself is not in a waiting call.
     """
     waits = signals.of(made_elsewhere).get(shares.label, {}).get(cause)
     if waits is None or waits.sent_percent + waits.threads_percent < _MIN_CAUSE_PERCENT:
@@ -316,7 +316,7 @@ def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ..
 def _batch_producers(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> WorkerProcesses | None:
-    """Return the worker processes that produce the batches; None without any.
+    """Return the worker processes that produce the batches; None if there are none.
 
     Workers of a known loader produce batches. Other workers count if they work while
     the step waits, because the recording does not show what a program hands to a pool.

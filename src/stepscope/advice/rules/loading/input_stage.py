@@ -1,4 +1,4 @@
-"""`input.stage`: which stage of the input pipeline is slow, and what it is missing."""
+"""`input.stage`: which stage of the input pipeline is slow, and what it lacks."""
 
 from __future__ import annotations
 

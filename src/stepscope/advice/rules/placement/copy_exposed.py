@@ -33,16 +33,16 @@ _OWNED: Final = Owned(
     },
     device=True,
     seen=("copy_within",),
-    # A device that copies is busy, so idle time cannot contain copies.
+    # During a copy the device is busy, so unexplained idle time cannot be a copy.
     unknown=False,
 )
 
 
 def parallel_copy_changes(signals: Signals, thresholds: Thresholds) -> Changes:
-    """Return the change: copies to and from the host run in parallel with kernels.
+    """Return what-if edits: copies to and from the host run in parallel with kernels.
 
     The copies then use pinned memory. For copies within the device it is unknown which
-    kernel could run without them, or when a transfer could have started.
+    kernel could run before they end, or when a copy could have started earlier.
     """
     shares = owned_shares(_OWNED, signals, thresholds)
     owners = ["copy_in", "copy_out"]

@@ -25,14 +25,14 @@ _OWNED: Final = Owned(
     device=True,
     steps=True,
     seen=("scaling", "launch"),
-    # The gaps are found on the device, whoever owns their time.
+    # The gaps are found on the device, whatever owner their time has.
     unknown=False,
     lost=True,
 )
 
 
 def unawaited_check_changes(signals: Signals, _: Thresholds) -> Changes:
-    """Return the change: no call waits for the check of the gradients."""
+    """Return what-if edits: no call waits for the check of the gradients."""
     if signals.of(device_signals).recorded == "host_only":
         return ()
     return (NotAwaited("scaling"),)

@@ -35,7 +35,7 @@ _ITEM: Final = rule_item("amp.share")
 
 
 def narrower_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
-    """Return the change: eligible 32-bit and TF32 kernels become 16-bit kernels.
+    """Return what-if edits that turn eligible 32-bit and TF32 kernels into 16-bit ones.
 
     Kernels with recorded 16-bit counterparts take the time of these counterparts.
     """
@@ -84,7 +84,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _reason_share_unknown(
     times: PrecisionSignals, thresholds: Thresholds
 ) -> Unavailable | None:
-    """Return why the shares give no verdict; None if they give one."""
+    """Return why the shares are not enough for a verdict; None if they are."""
     if times.compute_ps == 0:
         return _ITEM.reason("no_kernels")
     limit = thresholds.amp_unknown.value
@@ -92,7 +92,7 @@ def _reason_share_unknown(
     if times.eligible_ps and unknown >= limit:
         return _ITEM.reason("types_unknown", unknown=unknown)
     undecided = _percent_of_time(times.undecided_ps, times.compute_ps)
-    # A fail rests on kernels known to be wider than 16 bit; a pass on all kernels.
+    # A fail uses only kernels known to be wider than 16 bit; a pass uses all kernels.
     passes = not _is_wide(
         times.eligible_ps, times.eligible_narrow_ps, times.compute_ps, thresholds
     )
@@ -108,8 +108,8 @@ def _reason_share_unknown(
 def _depends_on_undecided(times: PrecisionSignals, thresholds: Thresholds) -> bool:
     """Return whether the kernels that may be eligible could change the verdict."""
     narrow = times.undecided_narrow_ps
-    # At worst all undecided kernels that are not known to be 16-bit are wider; at best
-    # all that may be 16-bit are 16-bit.
+    # Worst case: all undecided kernels not known to be 16-bit are wider. Best case: all
+    # undecided kernels that may be 16-bit are 16-bit.
     wide_ps = times.undecided_ps - times.undecided_16_ps
     worst = _is_wide(
         times.eligible_ps + wide_ps,
@@ -207,7 +207,7 @@ def _judged_work(signals: Signals, times: PrecisionSignals) -> KernelWork | None
 
 
 def _share_of_time(signals: Signals, times: PrecisionSignals) -> float | None:
-    """Return the share of eligible wide work in the steps, else in the recording."""
+    """Return the share of eligible wide kernels in step time, else in recorded time."""
     if times.step_ps is not None:
         return _known_percent(_per_step_ps(times) or 0, times.step_ps)
     work = _judged_work(signals, times)
@@ -227,7 +227,7 @@ def _per_step_ps(times: PrecisionSignals) -> int | None:
 def _saving_by_precision(
     signals: Signals, times: PrecisionSignals, thresholds: Thresholds
 ) -> Saving | None:
-    """Return the gain of 16 bit over 32 bit without matrix units, and over TF32.
+    """Return the gain from changing 32-bit and TF32 kernels to 16 bit.
 
     The gain is measured if the recording has kernels of both kinds with the same shape.
     """

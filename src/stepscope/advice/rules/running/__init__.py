@@ -1,1 +1,1 @@
-"""Stage 9 of the checklist: memory, and changes in the course of a run."""
+"""Stage 9 of the checklist: memory, and changes during a run."""

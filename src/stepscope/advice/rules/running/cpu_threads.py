@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("cpu.threads")
 
-#: Note by owner of the threads that take the cores; the default is "unsure".
+#: Cause of the lack of cores → note of the finding; the default is "unsure".
 _NOTES: Final[dict[str, str | None]] = {"own": None, "others": "others"}
-#: Work of the host itself, which would end sooner with a free core.
+#: Work of the host itself, which would end sooner if a core were free.
 _OWNED: Final = Owned(
     parts={"waiting": ("host_compute", "launch", "input", "output", "compile")},
     host=True,
@@ -51,8 +51,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     cause, own = processor.whose_threads_crowd(thresholds), processor.own
     return judged.finding(
         note=_NOTES.get(cause or "", "unsure") if judged.failed else None,
-        # Waiting threads and work of the steps may be unrelated, because any thread may
-        # be the waiting one. So the finding never becomes the headline.
+        # The waiting thread may have nothing to do with the steps. So the severity is
+        # too low for the headline.
         severity="info",
         devices=(shares.label,),
         because=() if cause is None or not judged.failed else (cause,),

@@ -24,7 +24,7 @@ _ITEM: Final = rule_item("debug.print")
 _OWNED: Final = Owned(
     parts={"debugging": ("debugging",)},
     host=True,
-    # If the host's work is unknown, its debugging code is unknown too.
+    # Debugging code is part of the host's work, so both must be known.
     seen=("debugging", "host_compute"),
     unknown=False,
     lost=True,
@@ -52,7 +52,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if not because or judged_finding.status == "fail":
         return judged_finding
-    # The cost of blocking calls and of anomaly checks shows only in a run without them.
+    # The cost of blocking calls and anomaly checks shows only in a run without them.
     note = because[0]
     finding = _ITEM.finding(
         "fail",
@@ -77,7 +77,7 @@ def _parts_of_debugging(signals: Signals, shares: StepShares) -> tuple[Part, ...
         return parts
     callbacks = signals.of(called_back).get(shares.host, CalledBack()).looking
     if callbacks:
-        # Callbacks on the program's own thread already have a part.
+        # Callbacks on the program's own thread are already in `parts`.
         other_parts = (
             part
             for part in parts
@@ -86,7 +86,7 @@ def _parts_of_debugging(signals: Signals, shares: StepShares) -> tuple[Part, ...
         return (*callbacks, *other_parts)
     called = shares.caller("host_compute")
     held = shares.percent("debugging")
-    # The caller must have most of the time, else it may be any function of the step.
+    # Unless debugging is most of the host's work, the caller may be unrelated to it.
     if called is None or 2 * shares.percent("host_compute") > 3 * held:
         return parts
     return (called, *parts) if 2 * called.share_percent > held else parts

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("mem.leak")
 
 _MIB: Final = 2**20
-#: Lasting growth has at least this part of its slope in the second half.
+#: Minimum slope of the second half, as a share of the whole slope, of lasting growth.
 _GOES_ON: Final = 0.5
 
 

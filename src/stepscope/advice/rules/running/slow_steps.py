@@ -71,7 +71,7 @@ def judge_outliers(signals: Signals, thresholds: Thresholds) -> Finding:
 def _shares_of_enough_steps(
     item: Item, signals: Signals, thresholds: Thresholds
 ) -> StepShares:
-    """Return the account, if it has enough steps to know which are unusual."""
+    """Return the time account, if it has enough steps to detect unusual steps."""
     shares = owned_shares(_OWNED, signals, thresholds)
     steps, min_steps = len(shares.window_ps), thresholds.outlier_steps.value
     if steps < min_steps:
@@ -87,7 +87,7 @@ def _slow_step_fields(
     return {
         "devices": judged.signals.needed(account_signals).ranked_labels(),
         "parts": named_parts(shares, slow, largest, function),
-        # Other findings are about the same time, and already have its saving.
+        # Other findings are about the same time, and have its saving.
         "saving_ms": None,
         "evidence": longest_slow_steps(shares, slow),
         "inputs": ("windows", "account"),
@@ -99,8 +99,9 @@ def _with_tempered_severity(
 ) -> JudgedSeries:
     """Limit the severity to a warning, or to a note if the program is not to blame.
 
-    Other processes use the machine, or the same work took longer and no function of the
-    program runs only in the slow steps. The severity of a single slow step remains.
+    The program is not to blame if other processes use the machine, or if the same work
+    took longer and no function of the program runs only in the slow steps. The severity
+    of a single slow step remains.
     """
     if not judged.failed:
         return judged

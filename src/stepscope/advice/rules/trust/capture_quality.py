@@ -42,17 +42,17 @@ class _Flaw(Frozen, frozen=True, eq=True):
     owner: str | None = None
 
 
-#: Maximum pause, in ps, between a stream's queued kernels, or of a wait for another.
+#: Maximum gap, in ps, between queued kernels of a stream that hides no missing kernel.
 _MAX_PAUSE_PS: Final = 50 * PS_PER_US
-#: Minimum part of the unexplained time that counts as most of it.
+#: Minimum fraction of the unexplained time that counts as most of it.
 _MIN_MAIN_PART: Final = 0.5
-#: Part of a recording that counts as its begin.
+#: Fraction of a recording that counts as its beginning.
 _BEGIN: Final = 0.05
-#: Flaws that make the whole account useless; they are more serious than any others.
+#: Flaws that make all step times useless; they are more serious than other flaws.
 _INVALIDATING_FLAWS: Final = frozenset(
     {"silent", "in_doubt", "unread", "devices", "clocks"}
 )
-#: Owners that must be known for unexplained time to be a flaw of the recording.
+#: Owners that must be measured for unexplained time to be a flaw of the recording.
 _NEEDED_HOST_OWNERS: Final = ("host_compute", "profiler")
 _NEEDED_DEVICE_OWNERS: Final = ("queued", "launch", "profiler")
 _RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
@@ -75,7 +75,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         *_flaws_by_count(signals, capture, account, thresholds),
     ]
     if any(flaw.word == "clocks" and flaw.severity == "critical" for flaw in flaws):
-        # Differing clocks can make work seem queued that is not queued.
+        # If clocks differ, work may seem queued although it is not.
         flaws = [flaw for flaw in flaws if flaw.owner != "queued"]
     shares = account.judged()
     needed = _NEEDED_HOST_OWNERS if shares.device is None else _NEEDED_DEVICE_OWNERS
@@ -97,16 +97,16 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _flaws_by_owner(
     account: AccountSignals, capture: CaptureSignals, thresholds: Thresholds
 ) -> list[_Flaw]:
-    """Return flaws for time that nothing explains, by its owner in the account."""
+    """Return flaws for time that nothing explains, by the owner of the time."""
     shares = account.judged()
     grave = thresholds.unexplained_warn.value
     flaws = []
     queued, unexplained = shares.percent("queued"), shares.percent("unexplained")
     longest = [span.end_ps - span.start_ps for span in shares.evidence("queued")]
-    # Short pauses between kernels do not hide work: an unrecorded graph leaves more.
+    # Short gaps between kernels hide no work: an unrecorded graph leaves longer gaps.
     pauses = bool(longest) and max(longest) < _MAX_PAUSE_PS
     if queued >= thresholds.queued_warn.value and not pauses:
-        # Work launched before the recording is missing, as nodes of a graph are.
+        # Work launched before the recording is missing, and so are nodes of a graph.
         missing = capture.replays or _begins_with_queued_work(shares)
         severity: Severity = "critical" if queued >= grave else "warn"
         word = "queued" if missing else "waiting"
@@ -132,7 +132,6 @@ def _flaws_by_count(
     account: AccountSignals,
     thresholds: Thresholds,
 ) -> list[_Flaw]:
-    """Return the flaws that counts of records show."""
     flaws = []
     device = signals.of(device_signals)
     if device.recorded == "silent":
@@ -182,8 +181,8 @@ def _finding_of_flaws(
     owners = (first.owner,) if first is not None and first.owner else ()
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
-    # Unexplained time before a device's first work and after its last work, if it is
-    # most of the unexplained time.
+    # Share of unexplained time before a device's first work and after its last work;
+    # null unless it is most of the unexplained time.
     share = signals.of(unexplained_outside).get(shares.label, 0.0)
     unexplained_percent = shares.percent("unexplained")
     outside = (
@@ -196,7 +195,7 @@ def _finding_of_flaws(
         unexplained.add("eager")
     effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
     parts = shares.parts(*owners)
-    # Time that is scattered over many parts has no place to name.
+    # If the time is scattered over many names, no name is listed.
     concentrated = parts and parts[0].share_percent >= _MIN_MAIN_PART * shares.percent(
         *owners
     )

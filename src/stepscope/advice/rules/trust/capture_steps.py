@@ -37,7 +37,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     steps, (note, severity) = hosts[label], flaws[label]
     note_key = None if note == "none" else note
     if note == "none" and signals.of(frameworks_used) == PLAIN:
-        # The program may have no steps at all.
+        # A program without a framework may have no steps at all.
         severity, note_key = "info", "plain"
     return _ITEM.finding(
         "pass" if note is None else "fail",
@@ -52,7 +52,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(label,),
         facts=_facts_of_steps(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
-        # A program that ended before its first step need not mark steps first.
+        # If the program ended before its first step, marking steps does not help.
         actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked"),
     )
 
@@ -72,7 +72,7 @@ def _step_flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Se
 
 
 def _shown_confidence(steps: HostSteps, thresholds: Thresholds) -> float | None:
-    """Return the rounded confidence, on the same side of the limit as the exact one."""
+    """Return the confidence, rounded without crossing the threshold."""
     if steps.source is not None:
         return round(steps.confidence, 2)
     best = max((candidate.confidence for candidate in steps.tried), default=None)
@@ -85,7 +85,7 @@ def _shown_confidence(steps: HostSteps, thresholds: Thresholds) -> float | None:
 def _facts_of_steps(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
     best = max(steps.tried, key=lambda candidate: candidate.confidence, default=None)
     early_end = steps.early_end
-    # A candidate with enough confidence was rejected for a different reason.
+    # A division into steps with enough confidence was rejected for another reason.
     refused = (
         best.count
         if steps.source is None

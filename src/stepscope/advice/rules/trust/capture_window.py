@@ -32,8 +32,8 @@ class _WindowFacts(Frozen, frozen=True, eq=True):
     Attributes:
         judged: Number of judged steps.
         clean: Number of judged steps with almost no compiling.
-        early_percent: Share of compiling in the first steps in the time of all steps.
-        late_percent: Share of compiling in the later steps in their own time.
+        early_percent: Compiling in the first steps, as a share of all step time.
+        late_percent: Compiling in the later steps, as a share of the later steps' time.
         times: Length of the first step / median of the others; None with few steps.
         apart_ps: Time between the first steps of two hosts; None if unknown.
     """
@@ -116,7 +116,6 @@ def _window_flaw(
     *,
     compile_unknown: bool,
 ) -> tuple[str | None, Severity]:
-    """Return the most serious flaw, and its severity."""
     min_steps = thresholds.few_steps.value
     recompiles = windows.late_percent >= thresholds.recompile_warn.value
     if windows.early_percent >= thresholds.dirty_compile.value and not recompiles:

@@ -27,13 +27,13 @@ _OWNED: Final = Owned(
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
     if judged.verdict.severity == "critical":
-        # Even a large cost is not critical: without a recording it disappears.
+        # Even a large cost is not critical: it disappears when nothing is recorded.
         judged = judged.with_verdict(severity="warn")
     own = signals.of(recorder_signals).get(judged.shares.host)
     facts: tuple[Fact, ...] = ()
     if own is not None:
-        # A cost without events has no value, so the report does not mention it: the
-        # recorder may have started before the recording.
+        # The recorder may have started before the recording; then no event shows the
+        # cost, and the report does not mention it.
         start_stop = own.start_stop_ps / PS_PER_US if own.start_stop_ps else None
         buffers = own.buffers_ps / PS_PER_US if own.buffers_ps else None
         facts = (

@@ -1,4 +1,4 @@
-"""`score.card`: how far a step is from the ideal step, in numbers without a verdict."""
+"""`score.card`: how far a step is from an ideal step, in numbers without a verdict."""
 
 from __future__ import annotations
 

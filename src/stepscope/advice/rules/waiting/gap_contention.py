@@ -34,7 +34,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         "owners": (),
     }
     if not judged.failed:
-        # The device hardly waits for launches, so contention does not matter.
+        # The device hardly waits for launches, so the lack of cores does not matter.
         return judged.finding(**fields)
     shares = judged.shares
     contention = signals.needed(contention_signals)[shares.label]

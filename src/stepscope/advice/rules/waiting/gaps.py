@@ -43,7 +43,7 @@ _BETWEEN_OWNED: Final = Owned(
     device=True,
     steps=True,
     seen=("launch",),
-    # All time between steps is the effect, whoever owns it.
+    # All time between steps counts as lost, whatever owner it has.
     unknown=False,
     lost=True,
 )
@@ -61,7 +61,7 @@ def judge_between(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if finding.status != "fail" or ms_at_end is None:
         return finding
-    # Other steps may not have this wait.
+    # Steps in the middle of training may not have this wait.
     return replace(finding, note="at_end", saving_ms=Saving(low=0.0, high=ms_at_end))
 
 
@@ -110,7 +110,7 @@ def _judge_named_time(
 
 
 def _require_sharp_samples(signals: Signals, shares: StepShares) -> None:
-    """Check that samples show what ran between steps; ranges are exact.
+    """Check that stack samples show what ran between steps; named ranges are exact.
 
     Raises:
         CannotTell: There are too few samples.
@@ -122,7 +122,7 @@ def _require_sharp_samples(signals: Signals, shares: StepShares) -> None:
     if any(part.function is None for part in named):
         return
     time_ps = sum(shares.times("callback", place="between"))
-    # A sampled function of the step seems to last until halfway to the next sample.
+    # A sampled function of a step seems to last until halfway to the next sample.
     if time_ps < MIN_INTERVAL_SAMPLES * PS_PER_S / runs.frames.hz:
         ms, every_ms = time_ps / PS_PER_MS, 1000 / runs.frames.hz
         raise CannotTell(_CALLBACKS_ITEM.reason("blurred", ms=ms, every_ms=every_ms))
@@ -142,7 +142,7 @@ _READBACK_ON_DEVICE: Final = replace(
 
 
 def readback_changes(signals: Signals, _: Thresholds) -> Changes:
-    """Return the change: no call waits for a result, because it is read later."""
+    """Return what-if edits: results are read later, so that no call waits for them."""
     if signals.of(device_signals).recorded == "host_only":
         return ()
     return (NotAwaited("read_back"),)
@@ -163,7 +163,7 @@ _OUTPUT_ON_HOST: Final = Owned(
 _OUTPUT_ON_DEVICE: Final = replace(
     _OUTPUT_ON_HOST, parts={**_OUTPUT_ON_HOST.parts, "copies": ("copy_out",)}, lost=True
 )
-#: Minimum part of the gain: data written on another thread still has to be copied.
+#: Minimum share of lost time that is gained: another thread still copies the data.
 _MIN_GAIN_PART: Final = 0.7
 
 
@@ -206,7 +206,7 @@ def judge_garbage(signals: Signals, thresholds: Thresholds) -> Finding:
     parts = shares.parts(*_GARBAGE_OWNED.owners)
     runs = signals.of(function_runs).get(shares.host)
     if runs is not None and shares.device is None and runs.collector is not None:
-        # The function with most of the collection time comes first.
+        # The function with most of the garbage collection time comes first.
         parts = (runs.collector, *parts)
     by_hand = signals.of(collected_by_hand).get(shares.host)
     return judged.finding(

@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("host.work")
 
-#: Minimum share of the work of the largest part, for the part to be named.
+#: Minimum share of the host's work that the longest function must have to be named.
 _MIN_LEADING_PART: Final = 0.5
-#: Kinds of work with specific actions, if they take half the time; most certain first.
+#: Kinds of work with their own actions, if a function spends half of its time on them;
+#: most certain kinds first.
 _WORKS: Final = (
     *("copies", "compiles_patterns", "unpacks", "parses", "writes", "reports"),
     *("works_on_rows", "decodes_images", "starts_processes", "draws_numbers"),
 )
-#: Action against garbage collection, by whether the program itself calls for
-#: collections; None if unknown.
+#: Action against garbage collection, by whether the program calls it; None if unknown.
 _COLLECTING: Final[dict[bool | None, str]] = {
     True: "do_not_collect_by_hand",
     False: "collects",
@@ -61,7 +61,7 @@ _OWNED: Final = Owned(
 
 
 def change_without_function(signals: Signals, thresholds: Thresholds) -> Changes:
-    """Return the change: the blocking function is removed; () if none blocks."""
+    """Return what-if edits that remove the blocking function; () if none blocks."""
     shares = owned_shares(_OWNED, signals, thresholds)
     blocking = host_functions(signals, shares, thresholds).blocking
     if blocking is None or blocking.time is None:
@@ -89,7 +89,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         judged = judged.with_verdict(status="pass", severity="info", note=note)
     named = _named_parts(signals, shares, functions)
     share = named[0].share_percent if named else None
-    # Without a device the finding is about that function; a loop contains its steps.
+    # Without a device the finding is about the first function. A loop contains the
+    # steps, so a loop is not named on a device.
     leads = not on_device or (share or 0.0) >= _MIN_LEADING_PART * (work_percent or 0.0)
     leads &= not (on_device and named and named[0].loop)
     is_alone = blocking is not None and blocking.alone is not None
@@ -120,7 +121,7 @@ def _outweighing_waits(
     blocking: HostFunction | None,
     thresholds: Thresholds,
 ) -> Asleep | None:
-    """Return the waits of a host without devices, if larger than half of its work."""
+    """Return the waits of a host without devices, if longer than half of its work."""
     waits = signals.of(asleep).get(shares.host) if shares.device is None else None
     work = 0.0 if blocking is None else blocking.part.share_percent
     min_percent = max(work / 2, thresholds.host_function.value)
@@ -134,10 +135,10 @@ def _finding_of_waits(
     shares: StepShares,
     thresholds: Thresholds,
 ) -> Finding:
-    """Return the finding about what the step waits for; faster work gains nothing."""
+    """Return the finding about waits, which faster work would not shorten."""
     processes = worker_processes(signals, shares.host) or NO_WORKERS
-    # Sampled activity of worker processes is more reliable than their use of cores: a
-    # process that waits for a disk or a network uses no core, but is waited for too.
+    # Stack samples of worker processes are more reliable than their use of cores: a
+    # process that waits for a disk uses no core, but the step may wait for the process.
     for_processes = waits.workers is not None
     if processes.time is not None:
         for_processes = processes.are_working and (for_processes or not waits.works)
@@ -201,7 +202,7 @@ def _named_parts(
         # The self time of this function is included in its total time.
         return (around, *(part for part in parts if part.key != around.key))
     first = () if blocking is None else (blocking.part,)
-    # If the blocking part is some lines of a function, leave out that function.
+    # If the blocking work is some lines of a function, leave out the whole function.
     lines_of = {part.key for part in first if part.lines is not None}
     called = tuple(
         function.part
@@ -265,10 +266,10 @@ def _finding_of_function(
     shares: StepShares,
     thresholds: Thresholds,
 ) -> Finding:
-    """Limit the saving to the time of the blocking function.
+    """Limit the saving to the time of the blocking function, including its callees.
 
-    The saving includes all that the function calls. Its lower end is half of that time,
-    because a function is rarely removed as a whole.
+    The lower end of the saving is half of that time, because a function is rarely
+    removed as a whole.
     """
     actions, rare = fit_worker_numbers(finding.actions, signals), False
     if finding.saving_ms is not None:
@@ -281,7 +282,7 @@ def _finding_of_function(
             saving = saving_of_effect(times, shares.window_ps).within(
                 Limits(function_ms, None)
             )
-        # Work that most steps do not have, such as a validation, should be rarer.
+        # Work in a minority of steps, such as a validation, should be rarer.
         enough_steps = len(times) >= thresholds.outlier_steps.value
         rare = enough_steps and 2 * times.count(0) > len(times)
         by_ops = rule_of_ops(signals, shares, function_ms, thresholds)
@@ -304,7 +305,7 @@ def _fitting_groups(
     """Return actions against the work on which a function spends half of its time.
 
     The most certain kind of work comes first: a validation, for example, also runs ops.
-    Work of a function next to the model is not a call of the model.
+    Work of a function outside the model's calls is not a call of the model.
     """
     time = blocking.time
     if time is None:
