@@ -1,4 +1,4 @@
-"""`consistency`: doubts that only show when several tables are compared."""
+"""`consistency`: doubts that show only when several tables are compared."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def consistency(
     device_peaks: DevicePeaks | Unavailable,
     unrecorded_devices: UnrecordedDevices | Unavailable,
 ) -> tuple[QualityNote, ...]:
-    """Return notes with the columns of `quality`, to be shown with that table."""
+    """Return notes on data quality, with the columns of the table `quality`."""
     notes: list[QualityNote] = []
     if not isinstance(unrecorded_devices, Unavailable):
         notes += unrecorded_devices.quality_notes()

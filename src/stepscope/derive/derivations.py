@@ -3,11 +3,12 @@
 A derivation is a function that is declared by its signature. Its parameters are
 keyword-only and named as tables, as other derivations, `trace` (the `TraceData`) or
 `strings` (the interned texts of the trace). A parameter with `| Unavailable` at the end
-of its annotation accepts an `Unavailable` input; for any other parameter such an input
-is the result. `run_derivation.py` declares derivations from all hosts.
+of its annotation accepts an `Unavailable` input. If any other input is `Unavailable`,
+the derivation is not called: its result is that input. `run_derivation.py` declares
+derivations from all hosts.
 
 A new derivation is one file and one line in `DERIVATIONS`, or in `FACTS` if rules read
-it. Its module is imported on first use, since most requests need half of them.
+it. Its module is imported on first use, since most requests need half of all modules.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Derivation(Frozen, frozen=True, eq=True):
     Attributes:
         name: Name of the function, and of the parameter of derivations that use it.
         inputs: Parameter → whether the function accepts an `Unavailable` for it. If it
-            does not, an `Unavailable` input is the result.
+            does not, an `Unavailable` input is the result of the derivation.
     """
 
     name: str
@@ -102,7 +103,7 @@ _DERIVATIONS: Final = {
     "replay.critical": "critical_path",
     "host.tracers": "tracers",
 }
-#: Module → derivations that rules read. They hold the GIL most of their time.
+#: Module → derivations that rules read. Most of their time they hold the GIL.
 _FACTS: Final = {
     "facts.devices.contention": "contention_signals",
     "facts.devices.device_copies": "copy_signals",
@@ -187,7 +188,7 @@ def _import_declared(name: str) -> Callable[..., object] | RunDerivation[Any]:
 
 
 def is_derivation(function: Callable[..., object]) -> bool:
-    """Return whether a function is the derivation of its name."""
+    """Return whether `DERIVATIONS` lists a function under its name."""
     module = _MODULES.get(function.__name__)
     return module is not None and function.__module__ == f"{__package__}.{module}"
 
@@ -200,7 +201,7 @@ def read_signature(function: Callable[..., object]) -> Derivation:
             message names the function and the parameter.
     """
     name = function.__name__
-    # `inspect.signature` returns the same in twenty times the time.
+    # `inspect.signature` returns the same but is twenty times slower.
     code = function.__code__
     if code.co_argcount or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
         raise TypeError(

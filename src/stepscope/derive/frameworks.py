@@ -24,7 +24,7 @@ _NAMES: Final = {
     OpCategory.JAX: "JAX",
     OpCategory.TORCH: "PyTorch",
 }
-#: Collector of stepscope → its framework.
+#: Collector of stepscope → framework that it records.
 _COLLECTORS: Final = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 #: The folder of a framework in the path of an installed file.
 _PACKAGE: Final = Pattern(
@@ -36,11 +36,11 @@ _IN_NAMES: Final = {
     r"|^PyTorch Profiler \(\d+\)$",
     "TensorFlow": r"\btensorflow::",
 }
-#: Name for a program without a framework.
+#: Name that is reported for a program without a framework.
 _PLAIN: Final = "Python"
 #: Result of `frameworks_used` for a program without a framework.
 PLAIN: Final = (_PLAIN,)
-#: Least share of all distinct ops for a framework: a few names match by chance.
+#: Minimum share of all distinct ops that a framework has; a few names match by chance.
 _MIN_OP_SHARE: Final = 0.2
 
 
@@ -54,10 +54,10 @@ def frameworks_used(
 ) -> tuple[str, ...]:
     """Return frameworks with a large share of all distinct ops, most frequent first.
 
-    Without ops, return the frameworks that names of other events show, else those that
-    stepscope recorded, else those whose functions ran, because a short program ends
-    before its framework is recorded. Without any of these, return "Python", or nothing
-    if another profiler recorded.
+    If there are no ops, names of other events decide, then what stepscope recorded,
+    then which functions ran (a short program ends before its framework is recorded). If
+    none of these shows a framework, return "Python", or nothing if another profiler
+    recorded.
     """
     counts = dict.fromkeys(_NAMES.values(), 0)
     for kinds in known_hosts(event_kinds).values():
@@ -73,7 +73,7 @@ def frameworks_used(
     )
     if frequent:
         return frequent
-    # The frameworks that names of other events show, without any op.
+    # Without ops, find frameworks by the names of other events.
     named = dict.fromkeys(
         framework
         for types in known_hosts(event_types).values()
@@ -84,7 +84,7 @@ def frameworks_used(
 
 
 def is_framework_function(name: FunctionName) -> bool:
-    """Return whether a function is a framework's own, which works for ops."""
+    """Return whether a function is internal to a framework, for running ops."""
     return bool(name.library) and _PACKAGE.search(name.file or "") is not None
 
 
@@ -105,9 +105,9 @@ def _recorded_frameworks(
 
 
 def _frameworks_by_functions(profile: ProfileData) -> tuple[str, ...]:
-    """Return the frameworks whose functions ran; imports alone do not count."""
+    """Return the frameworks of which functions ran; imports alone do not count."""
     packages: set[str] = set()
-    # Few programs need this check, which takes long on a large profile.
+    # Few programs need this check, which takes long if the profile is large.
     of_hosts = {host: profile.derived(host, function_names) for host in profile.hosts}
     for names in known_hosts(of_hosts).values():
         for name in names.names.values():

@@ -1,12 +1,12 @@
 """`measured_kernels`: metrics from Nsight Compute, by kernel, op and launch shape.
 
-The recorded run and the measured run are different, so launches are not matched by
-time. A launch is matched by its name, grid and block, and, if several ops launch the
-same kernel, by its place in the order of launches.
+Nsight Compute measures another run than the recorded one, so launches cannot be matched
+by time. A launch is matched by its name, grid and block. If several ops launch the same
+kernel, its position in the order of launches decides.
 
-Names of one kernel differ between tools in spaces, types and parameters:
-`void at::native::reduce_kernel<512, 1, float>(Op)` in one is
-`reduce_kernel<(int)512, (int)1, float>` in another, and `reduce_kernel` in a third.
+Names of one kernel differ between tools in spaces, types and parameters: `void
+at::native::reduce_kernel<512, 1, float>(Op)` in one is `reduce_kernel<(int)512, (int)1,
+float>` in another, and `reduce_kernel` in a third.
 
 Definition: docs/tools/kernel_stats.md#what-nsight-compute-measured.
 """
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
 #: Types of template arguments that some tools write before the number.
 _CAST: Final = Pattern(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
-#: Namespaces: some tools write all of them, others only the last.
+#: Namespaces in names: some tools write all of them, others only the last one.
 _NAMESPACE: Final = Pattern(r"(?:\b\w+::)+(?=[\w~{<])")
 _TRUTH: Final = Pattern(r"\b(?:true|false)\b")
 _AS_NUMBER: Final = {"true": "1", "false": "0"}
-#: Functions without a name: `{lambda(int)#1}` and `[lambda(int) (instance 1)]`.
+#: Functions without a name: `{lambda(int)#1}` or, in another tool, `[lambda(int)
+#: (instance 1)]`.
 _BRACED: Final = Pattern(r"\{(lambda\([^{}\[\]]*?\))#(\d+)\}")
 _BRACKETED: Final = Pattern(r"\[(lambda\([^{}\[\]]*?\)) ?\(instance (\d+)\)\]")
 _CONST: Final = Pattern(r"\bconst\b")
@@ -47,7 +48,7 @@ _IDENTIFIER: Final = Pattern(r"[A-Za-z_$][\w$.]*\Z")
 
 
 class NameForms(NamedTuple):
-    """One name in three forms, from the whole name to its last word.
+    """One kernel name in three forms, from the whole name to its last word.
 
     Attributes:
         signature: The function with its template arguments, without namespaces, result
@@ -65,8 +66,8 @@ MEASURES: Final = tuple(
     for name, dtype in KERNEL_METRICS.dtypes_from("duration_ps").items()
     if dtype != pl.String()
 )
-#: Percent of the peak below which neither computing nor memory limits a kernel
-#: (NVIDIA's limit in the section Speed of Light).
+#: If a kernel uses less than this percentage of the peak of both compute and memory, it
+#: is bound by neither (NVIDIA's threshold in the section Speed of Light).
 _MIN_BUSY_PERCENT: Final = 60.0
 _LIMITS: Final = {
     "block_limit_registers": "registers",
@@ -77,11 +78,11 @@ _LIMITS: Final = {
 _FULL_PERCENT: Final = 100.0
 
 _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
-#: Confidence that a measured launch is the recorded one: the product of the factors of
-#: name, shape and order. The factor for two different runs is always included.
+#: Confidence that a measured launch is the recorded launch: the product of the factors
+#: of name, shape and order, and of this factor, because the runs differ.
 _TWO_RUNS_FACTOR: Final = 0.95
 _OF_NAME: Final = {"whole": 1.0, "signature": 0.95, "base": 0.8}
-#: Factor if several kernels share the base name and the shape.
+#: Factor of the confidence if several kernels share the base name and the shape.
 _SEVERAL_NAMES_FACTOR: Final = 0.6
 _SHAPE_UNKNOWN_FACTOR: Final = 0.7
 _OF_ORDER: Final = {"one_op": 1.0, "order": 0.9, "cycle": 0.8, "shared": 0.5}
@@ -91,13 +92,14 @@ class MeasuredKernels(Frozen, frozen=True):
     """Metrics of the kernels of one host.
 
     Attributes:
-        rows: One row per class of `kernels` that was measured: `class`, `confidence` (0
-            to 1), `pairing` (one_op: only one op launches it so; order: several ops
-            launch it as often as was measured; cycle: matched by position in a cycle
-            that both runs repeat; shared: the mean over all these ops), `launches`
-            (number of measured launches), `group` (row number shared with `members`),
-            and the columns of `kernel_metrics` from `duration_ps` on as means, with
-            values that follow from them (`ratios.summarized`).
+        rows: One row per class of `kernels` that was measured. Columns: `class`,
+            `confidence` (0 to 1), `pairing`, `launches` (number of measured launches),
+            `group` (row number shared with `members`), and the columns of
+            `kernel_metrics` from `duration_ps` on as means, with values that follow
+            from them (`ratios.summarized`). Values of `pairing`: one_op (only one op
+            launches the kernel with this shape), order (several ops, together as often
+            as was measured), cycle (matched by position in a cycle that both runs
+            repeat) and shared (the mean over all these ops).
         members: `group` and `row` of `kernel_metrics`, each launch of each group.
         unmatched: Rows of `kernel_metrics` that no recorded kernel matches.
     """
@@ -115,7 +117,7 @@ class _Candidates(Frozen, frozen=True, eq=True):
 
 
 class _Assigned(Frozen, frozen=True):
-    """Measured launches of some classes."""
+    """Measured launches that are assigned to some classes."""
 
     classes: tuple[int, ...]
     rows: Int64s
@@ -132,7 +134,7 @@ class _Recorded:
         self._names: dict[int, str] = {}
         self._by: dict[tuple[str, str], dict[tuple[object, ...], list[int]]] = {}
         columns = ("class", "device", "kernel_name", "op_name", *_SHAPE)
-        # There is one class per distinct launch, so few names are parsed in Python.
+        # There is one row per distinct launch, so Python parses few names.
         for class_, device, name, op, *sizes in rows.select(columns).iter_rows():
             self.op[class_], self.device[class_] = op, device
             forms = name_forms(name)
@@ -145,7 +147,7 @@ class _Recorded:
     def find_candidates(
         self, name: str, shape: tuple[object, ...]
     ) -> _Candidates | None:
-        """Return the classes that match the most exact form of a name."""
+        """Return the classes whose name matches in the most exact form possible."""
         forms = name_forms(name)
         unknown = (None,) * len(_SHAPE)
         for kind, text in zip(forms._fields, forms, strict=True):
@@ -176,7 +178,7 @@ def measured_kernels(
     launches: dict[_Candidates, list[int]] = {}
     lost: list[int] = []
     grouped = table.group_by(["kernel_name", *_SHAPE], maintain_order=True).agg("row")
-    # Each distinct launch is looked up once.
+    # Look up each distinct launch once.
     for name, *shape, rows in grouped.iter_rows():
         candidates = recorded.find_candidates(name, tuple(shape))
         if candidates is None:
@@ -204,7 +206,7 @@ def _assign_launches(
         return
     sequence = in_order[np.isin(in_order, candidates.classes)]
     if len({recorded.device[class_] for class_ in candidates.classes}) > 1:
-        # The order in which devices alternate differs between runs.
+        # Several devices alternate in an order that differs between runs.
         cycle, pairing = sequence[:0], "shared"
     elif len(rows) == len(sequence):
         cycle, pairing = sequence, "order"
@@ -282,12 +284,12 @@ def _join_metrics(
 
 
 def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
-    """Return the means of each `group`, null if no launch has the metric.
+    """Return the mean of each metric by `group`, null if no launch has the metric.
 
-    Added columns: the sectors per request if only their parts were measured,
+    Added columns: the sectors per request if only their components were measured,
     `bank_conflict_percent` (share of shared memory passes that conflicts add),
     `occupancy_limiter` (the resource that allows the fewest blocks; null at full
-    occupancy) and `bound` (compute, memory, or latency if neither is busy).
+    occupancy) and `bound` (compute or memory; latency if neither is busy).
     """
     longest = pl.col("stall_reason").sort_by("duration_ps", nulls_last=True)
     means = members.group_by("group", maintain_order=True).agg(

@@ -1,9 +1,8 @@
 """`phases` and `host_phases`: forward, loss, backward and optimizer time of each step.
 
-Three kinds of evidence show the phase of a host event, the strongest first: the ranges
-of a backward pass and of an optimizer, to which everything inside belongs; the
-innermost named op or range around the event; and a link to a backward op, which only
-forward ops have.
+Three kinds of evidence show the phase of a host event, the strongest first: the range
+of a backward pass or of an optimizer around the event; the innermost named op or range
+around the event; a link to a backward op, which only forward ops have.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-#: The phases. Their indices are the codes of `op_phases`. Time is charged in this
-#: order, to the unknown phase last.
+#: The phases. Their indices are the codes of `op_phases`. If several phases have the
+#: same time, it is charged to the first of them; the unknown phase is last.
 PHASES: Final = ("forward", "loss", "backward", "optimizer", "unknown")
 UNKNOWN_PHASE: Final = len(PHASES) - 1
 
-#: An op type that changes the weights, whatever the op's scope is.
+#: Pattern of op types that change the weights, whatever the op's scope is.
 _OPTIMIZER_TYPE: Final = r"^(?:Resource)?(?:Sparse)?Apply[A-Z]|^ResourceSparseApply"
 _OPTIMIZER_NAME: Final = ascii_only(
     r"(?i)(?:^|/)(?:adam|adamw|adamax|nadam|sgd|rmsprop|adagrad|adadelta|adafactor"
@@ -65,25 +64,25 @@ _BACKWARD: Final = ascii_only(
     r"(?:^|/)(?:gradient_tape|gradients)(?:_\d+)?/|transpose\(|Backward|Backprop"
     r"|::\w+_backward\w*$"
 )
-#: Gradient kernels that an eager program runs without any scope.
+#: Gradient kernels that an eager program runs without a name scope.
 _BACKWARD_TYPE: Final = ascii_only(
     r"Backprop|Grad$|Grad(?:V\d|WithArgmax)?$|GradientArgs$"
 )
 _LOSS: Final = (
     r"(?i)(?:^|/)[^/]*(?:loss|cross_?entropy|mean_squared_error|mean_absolute_error)"
 )
-#: A differentiated program marks its forward ops; its other ops are not forward.
+#: Scope of forward ops in a differentiated program, whose other ops are not forward.
 _DIFFERENTIATED: Final = r"jvp\("
 _TRANSPOSED: Final = r"transpose\("
 _PROGRAM: Final = r"^(?:jit|pjit|pmap)\("
-#: Ops that move tensors do not belong to a phase.
+#: Pattern of ops that move tensors; they do not belong to a phase.
 _TRANSFER_TYPE: Final = r"^_?(?:Host)?(?:Send|Recv)$|^Memcpy|^Memset|^Iterator|^_?Arg$"
 
-#: Phases to which everything inside their ranges belongs: forward computations that a
-#: backward pass repeats are part of the backward pass.
+#: Phases whose ranges decide for all events inside: for example, forward computations
+#: that a backward pass repeats are part of the backward pass.
 FIRM: Final = ("backward", "optimizer")
-#: Ranges of the program, of its framework or of a tracer of calls. The first pattern
-#: that matches the name decides.
+#: Patterns of names of ranges (of the program, of its framework or of a tracer of
+#: calls) and their phases. The first pattern that matches decides.
 _RANGES: Final = {
     "backward": r"^autograd::engine::evaluate_function: |^torch::autograd::"
     r"|^[A-Za-z]\w*Backward\d*$"
@@ -105,7 +104,7 @@ class HostPhases(Frozen, frozen=True):
 
     Attributes:
         firm: The phase of the backward or optimizer range around the event.
-        loose: The phase of the innermost op or range around the event that has one.
+        loose: The phase of the innermost op or range around the event that has a phase.
         ops: The phase by row of `ops` of `host_op_events`, from the names alone.
     """
 
@@ -135,11 +134,11 @@ class Phases(Frozen, frozen=True):
 
     Attributes:
         rows: `window`, `device` (null for times of the host's ops) and `<phase>_ps`.
-            The times of a device add up to device compute, those of a host to the host
-            compute of its account.
-        seen: The phases of the profile's ops and ranges. A time of 0 of any other phase
-            may mean that its ops were not recognised.
-        side: `device` or `host`: whose ops the times are of.
+            The times of a device add up to its compute time, the times of a host to the
+            host compute in the account.
+        seen: The phases of the profile's ops and ranges. If another phase has a time of
+            0, its ops may not have been recognised.
+        side: `device` or `host`: on which the ops ran.
     """
 
     rows: pl.DataFrame
@@ -168,7 +167,7 @@ def phases(
     Definition: docs/definitions/phases.md#what-ranges-say.
 
     Args:
-        device_activity: The table; without it, the ops of the host are used.
+        device_activity: The table; if Unavailable, the ops of the host are used.
         account: The devices to include, and the host compute of a host without devices.
     """
     if not isinstance(device_activity, Unavailable) and device_activity.height:
@@ -198,7 +197,7 @@ def phases(
     sets = {name: spans & work for name, spans in sets.items()} | {"unknown": work}
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     rows = _phase_times(sets, starts, ends)
-    # A range is evidence of its phase, as an op is.
+    # The range of a phase is evidence of the phase, just as an op is.
     spent = {name for name in PHASES if int(rows[f"{name}_ps"].sum())}
     return Phases(
         rows.with_columns(device=pl.lit(None, pl.Int32)),
@@ -244,12 +243,12 @@ def _host_sets(
     *,
     within: UInt8s,
 ) -> dict[str, Spans]:
-    """Return where step threads run ops of each phase; the innermost op decides.
+    """Return when step threads run ops of each phase; the innermost op decides.
 
     Host compute outside of named ops has the phase of the range around it, or the
     unknown phase without a range.
     """
-    # Codes 1 to 5 are phases; sticky codes of `host_classes` are sticky here too.
+    # Codes 1 to 5 are phases; events inside a sticky code of `host_classes` keep it.
     other_code = len(PHASES) + 1
     of_code = np.zeros(256, np.uint8)
     of_code[HostCode.HOST_COMPUTE] = UNKNOWN_PHASE + 1
@@ -273,7 +272,7 @@ def _host_sets(
 
 
 def _phase_times(sets: dict[str, Spans], starts: Int64s, ends: Int64s) -> pl.DataFrame:
-    """Charge each instant to the first phase that has it, the unknown phase last."""
+    """Charge each time to the first phase that has it, the unknown phase last."""
     columns: dict[str, Int64s | Int32s] = {
         "window": np.arange(len(starts), dtype=np.int32)
     }
@@ -300,7 +299,7 @@ def host_phases(
     types = handles(events, "type")
     own = values_by_row(_phase_labels(of_type), types)
     is_firm = np.isin(of_type, firm_codes)
-    # Most recordings have no such ranges: no label is then written per event.
+    # Most recordings have no such ranges, so no label per event is written.
     firm: Int32s = np.broadcast_to(np.int32(-1), types.shape)
     if is_firm.any():
         firm = values_by_row(np.where(is_firm, of_type, np.int32(-1)), types)
@@ -316,7 +315,7 @@ def host_phases(
     if not isinstance(host_values, Unavailable) and len(
         host_values[StatKey.FORWARD_BACKWARD].owner
     ):
-        # Label the forward end of every link whose other end is in a backward pass.
+        # A link joins a forward and a backward event. Label the forward event.
         event, link = int_values(host_values[StatKey.FORWARD_BACKWARD])
         linked = np.full(len(own), -1, np.int32)
         backward = firm[event] == PHASES.index("backward")
@@ -342,7 +341,7 @@ def _hand_down(nesting: Nesting, label: Int32s) -> None:
 
 
 def range_phases(names: pl.Series) -> UInt8s:
-    """Return each range's phase by its name, as an index into `PHASES`."""
+    """Return the phase of each range by its name, as an index into `PHASES`."""
     name = names.alias("name").to_frame()
     return _first_phase(
         name,
@@ -354,7 +353,7 @@ def range_phases(names: pl.Series) -> UInt8s:
 
 
 def op_phases(names: pl.Series, types: pl.Series) -> UInt8s:
-    """Return each op's phase by its name and type, as an index into `PHASES`."""
+    """Return the phase of each op by its name and type, as an index into `PHASES`."""
     frame = pl.DataFrame({"name": names, "type": types.fill_null("")}).with_columns(
         pl.col("name").fill_null("")
     )

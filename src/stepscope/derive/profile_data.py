@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _Of = TypeVarTuple("_Of")
 
-#: A derivation by its function, a derivation of the whole run, or a table by its name.
+#: A derivation (by its function), a derivation of the run, or the name of a table.
 Wanted: TypeAlias = "Callable[..., object] | RunDerivation[Any] | str"
 #: A unit of parallel computation: a (host, name of a value), a derivation of the run,
 #: or a reader of derivations.
@@ -43,8 +43,8 @@ _Task: TypeAlias = "tuple[str, str] | RunDerivation[Any] | Reader"
 _OF_TRACE: Final = frozenset({"trace", "strings"})
 #: Parameter of a derivation of the run that receives the `ProfileData`.
 _RUN: Final = "profile"
-#: Order in which tables are built in parallel with derivations. The large tables, and
-#: tables read from them, are last, so that other computations need not wait for them.
+#: Order in which tables are built in parallel with derivations. Large tables, and those
+#: read from them, are last, so that other computations need not wait for them.
 _LARGE = (
     "allocations",
     "device_activity",
@@ -60,7 +60,7 @@ class Reader(Frozen, frozen=True):
     """A function that reads derivations.
 
     Attributes:
-        needs: The derivations and tables that it reads, of every host.
+        needs: The derivations and tables that it reads; it needs those of every host.
     """
 
     needs: tuple[Wanted, ...]
@@ -91,11 +91,11 @@ class ProfileData:
         return self.traces[host]
 
     def table(self, host: str, name: str) -> pl.DataFrame | Unavailable:
-        """Return a declared table of one host, or why it is missing."""
+        """Return a declared table of one host, or the reason why it is missing."""
         return self.trace(host).table(name)
 
     def derived(self, host: str, wanted: Callable[..., _Value]) -> _Value | Unavailable:
-        """Return the value of a derivation for one host, or why there is none.
+        """Return the value of a derivation for one host, or why it is missing.
 
         Args:
             wanted: A function of `DERIVATIONS`.
@@ -115,7 +115,7 @@ class ProfileData:
         Args:
             of: Further arguments of `compute`; they must be hashable.
         """
-        # A selection of hosts shares the cache of values.
+        # All selections of hosts share one cache of values, so the key names the hosts.
         key = compute, self.hosts, *of
         return cast("_Value", self._kept.get(key, lambda: compute(self, *of)))
 
@@ -160,7 +160,7 @@ class ProfileData:
         tasks: dict[_Task, set[_Task]] = {}
         for trace in traces:
             missing = self._missing_values(trace.host, names)
-            # The tables of a trace are built one after the other.
+            # The tables of one trace are built one after the other.
             tables = sorted(missing.keys() & TABLES.keys(), key=_TABLE_ORDER.index)
             for table, sooner in pairwise(tables[::-1]):
                 missing[table] = [sooner]
@@ -185,7 +185,7 @@ class ProfileData:
         compute_side_by_side(tasks, compute, threads=threads, one_by_one=holding_lock)
 
     def select(self, hosts: Iterable[str]) -> Self:
-        """Return the run restricted to some hosts; cached values are shared."""
+        """Return the run restricted to some hosts; both runs share cached values."""
         selected = copy(self)
         selected.traces = {host: self.trace(host) for host in hosts}
         return selected
@@ -245,7 +245,7 @@ class ProfileData:
         return self._derived_value(trace, name)
 
     def _missing_values(self, host: str, names: Iterable[str]) -> dict[str, list[str]]:
-        """Return the names that are not computed yet, and the inputs they wait for."""
+        """Return the names that are not computed yet, and the inputs of each."""
         missing: dict[str, list[str]] = {}
 
         def add(name: str) -> None:
@@ -269,7 +269,7 @@ class ProfileData:
 def _waiting_tasks(
     wanted: Iterable[Wanted], readers: Iterable[Reader]
 ) -> dict[_Task, tuple[list[str], list[RunDerivation[Any]]]]:
-    """Return the values of hosts and of the run that each task and reader needs."""
+    """Return what each task and reader waits for: values of hosts and of the run."""
     needs: dict[_Task, tuple[list[str], list[RunDerivation[Any]]]] = {}
     ahead = [need for need in wanted if isinstance(need, RunDerivation)]
     for reader in readers:

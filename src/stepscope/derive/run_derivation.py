@@ -11,7 +11,7 @@ from stepscope.unavailable import Unavailable
 _Value = TypeVar("_Value")
 _Value_co = TypeVar("_Value_co", covariant=True)
 
-#: Host → its value, or why it has none.
+#: Host → its value, or the reason why it has no value.
 OfHosts: TypeAlias = Mapping[str, _Value | Unavailable]
 
 
@@ -19,10 +19,10 @@ class RunDerivation(Frozen, Generic[_Value_co], frozen=True):
     """A value that is derived from all hosts of a run.
 
     Attributes:
-        function: A pure function of keyword-only parameters. Without `gather`, a
-            parameter named as a table or a derivation of hosts receives the values by
-            host, one named as a derivation of the run receives its value, and `profile`
-            receives the `ProfileData`. With `gather`, it is a derivation of each host.
+        function: A pure function of keyword-only parameters. With `gather`, it is a
+            derivation of each host. Without `gather`, the name of a parameter decides
+            what it receives: for a table or a derivation of hosts, the values by host;
+            for a derivation of the run, its value; for `profile`, the `ProfileData`.
         gather: Combines the values of `function` by host into one value.
     """
 
@@ -50,7 +50,7 @@ def of_each_host(
 def of_each_host_or_why(
     function: Callable[..., _Value | Unavailable | None],
 ) -> RunDerivation[dict[str, _Value] | Unavailable]:
-    """Declare a function of each host; without any value, the first host's reason."""
+    """Declare a function of each host; if none has a value: the first host's reason."""
     return RunDerivation(
         function, lambda values: known_hosts(values) or _reason_or_nothing(values)
     )
@@ -59,9 +59,9 @@ def of_each_host_or_why(
 def of_each_device(
     function: Callable[..., Mapping[int | None, _Value] | Unavailable],
 ) -> RunDerivation[dict[str, _Value]]:
-    """Declare a function that returns values by device; the result is by `host:device`.
+    """Declare a function with values by device; the result has them by `host:device`.
 
-    A host without devices has the key None in the values, and its name in the result.
+    A host without devices has None in place of a device, and the key `host`.
     """
     return RunDerivation(function, _values_by_device)
 
@@ -69,14 +69,14 @@ def of_each_device(
 def of_each_device_or_why(
     function: Callable[..., Mapping[int | None, _Value] | Unavailable],
 ) -> RunDerivation[dict[str, _Value] | Unavailable]:
-    """Declare a function of devices; without any value, the first host's reason."""
+    """Declare a function of devices; if none has a value: the first host's reason."""
     return RunDerivation(
         function, lambda values: _values_by_device(values) or _reason_or_nothing(values)
     )
 
 
 def known_hosts(values: Mapping[str, _Value | Unavailable | None]) -> dict[str, _Value]:
-    """Return the values of the hosts that have one."""
+    """Return the values of the hosts that have a value."""
     return {
         host: value
         for host, value in values.items()

@@ -1,4 +1,4 @@
-"""Parallel computation of derivations, each once, after its inputs."""
+"""Parallel computation of derivations: each once, and after its inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Kept:
-    """A cache; while one thread computes a value, others that request it wait."""
+    """A cache; threads that request a value while it is computed wait for it."""
 
     def __init__(self) -> None:
         self._values: dict[Hashable, object] = {}
@@ -25,7 +25,7 @@ class Kept:
         return key in self._values
 
     def get(self, key: Hashable, compute: Callable[[], object]) -> object:
-        """Return the value of a key; an error of `compute` is not cached."""
+        """Return the value of a key; an error raised by `compute` is not cached."""
         with self._lock:
             if key in self._values:
                 return self._values[key]
@@ -41,7 +41,7 @@ class Kept:
 
 _Name = TypeVar("_Name")
 
-#: Least number of events for several threads; with fewer, threads save about 20 ms.
+#: Minimum number of events for several threads; below it, threads save under 20 ms.
 _MIN_EVENTS_FOR_THREADS: Final = 200_000
 
 
@@ -53,7 +53,7 @@ class _Queue(Generic[_Name]):
     ) -> None:
         self.errors: list[BaseException] = []
         # For each name, find the length of the longest chain of computations that wait
-        # for it, and the number of all computations that do.
+        # for the name, and the number of computations that wait for it.
         order = [*TopologicalSorter(inputs).static_order()]
         chain = dict.fromkeys(order, 0)
         waiting: dict[_Name, set[_Name]] = {name: set() for name in order}
@@ -106,7 +106,7 @@ class _Queue(Generic[_Name]):
 
 
 def worth_threads(events: int) -> int:
-    """Return the number of threads for this many events; 1 without compiled code."""
+    """Return the number of threads for some events; 1 without compiled code."""
     if not wire.COMPILED or events < _MIN_EVENTS_FOR_THREADS:
         return 1
     return core_count()
@@ -121,14 +121,14 @@ def compute_side_by_side(
 ) -> None:
     """Call `compute` for every name after its inputs, also on the calling thread.
 
-    An error stops the other threads and is raised after all have stopped.
+    An error stops the other threads and is raised after all threads have stopped.
 
     Args:
         inputs: Name → the names that are computed before it.
         threads: Maximum number of threads, including the calling one.
         one_by_one: Names whose computation holds the GIL, so that two of them in
-            parallel would wait for each other. Only one of them runs at a time, as
-            early as possible, in parallel with names that do not hold the GIL.
+            parallel would wait for each other. They run one at a time, as early as
+            possible, in parallel with names that do not hold the GIL.
     """
     queue = _Queue(inputs, one_by_one)
     helpers = [

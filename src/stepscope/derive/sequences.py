@@ -1,8 +1,8 @@
 """Sequences of symbols, in which steps without markers are searched.
 
-On a device: the kernels of the stream with most kernel time. On a host: the ops of the
-busiest thread, the ops of all threads, and the executed instructions of compiled
-programs, merged over all threads.
+On a device, a sequence is the kernels of the stream with most kernel time. On a host,
+it is the ops of the busiest thread, the ops of all threads, or the executed
+instructions of compiled programs, merged over all threads.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -39,9 +39,9 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
 
     Attributes:
         symbol: int32 by entry, dense from 0.
-        label: int32 by symbol: its kind's number, comparable between sequences.
-        at_ps: int64, ascending: time of the entry on the clock of the boundaries.
-        weight: int64: the entry's part of the time that steps must cover.
+        label: int32 by symbol: number of its kind, comparable between sequences.
+        at_ps: int64, ascending: time of the entry on the clock of the step boundaries.
+        weight: int64: time of the entry, for the share of the time that steps cover.
         work: int64: kernel time on a device, 1 on a host.
         gap_ps: int64: idle time just before the entry.
         launch: int32 or None: row of launches that caused the entry, -1 for none.
@@ -68,23 +68,23 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def weight_before(self) -> Int64s:
-        """Weight before each entry, and before the end."""
+        """Total weight before each entry, and before the end."""
         return _running_sums(self.weight)
 
     @cached_property
     def work_before(self) -> Int64s:
-        """Work before each entry, and before the end."""
+        """Total work before each entry, and before the end."""
         return _running_sums(self.work)
 
     @cached_property
     def heaviest(self) -> Int64s:
-        """All symbols, those of most weight first."""
+        """All symbols, sorted by falling weight."""
         weight = np.bincount(self.symbol, weights=self.weight)
         return np.argsort(-weight, kind="stable")
 
     @cached_property
     def index(self) -> Int64s:
-        """Symbol × (length + 1) + entry, ascending: the entries of each symbol."""
+        """The entries by symbol, as ascending symbol × (length + 1) + entry."""
         small = len(self.counts) <= np.iinfo(np.uint16).max
         # 16-bit numbers are sorted by counting, many times faster than by comparing.
         symbol = self.symbol.astype(np.uint16) if small else self.symbol
@@ -101,17 +101,17 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         return np.split(entry[order], np.cumsum(self.counts[symbols])[:-1])
 
 
-#: Kinds of activity that are a program's instructions: computing and waiting.
+#: Kinds of device activity that are part of a program: computing and waiting.
 _PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
-#: Largest share of the recording for an event that may be one of three equal steps.
+#: Maximum share of the recording for one event: a longer one is not one of three steps.
 _MAX_EVENT_SHARE: Final = 0.5
-#: Least share of a thread's op time in functions of an input pipeline from which the
-#: thread is a worker of the pipeline.
+#: A thread is a worker of an input pipeline if at least this share of its op time is in
+#: functions of the pipeline.
 _MIN_WORKER_SHARE: Final = 0.5
-#: Prefix of the names of an input pipeline's threads. Definition:
+#: Prefix of the names of threads of an input pipeline. Definition:
 #: docs/definitions/host-time.md#step-threads.
 _RUNNER: Final = "tf_data_"
-#: Events that are not an op of the program, or repeat one.
+#: Events that are not ops of the program, or that repeat an op.
 _NO_OP: Final = (
     EventFlag.DATASET
     | EventFlag.ALLOCATOR
@@ -130,14 +130,14 @@ def device_sequence(
     """Return the kernels of the busiest stream; None if no kernel ran.
 
     A symbol is a kernel's name with its launch shape and, if recorded, its op. Layers
-    that repeat inside one step run equal kernels for different ops; equal steps run
+    that repeat inside one step run equal kernels for different ops, but equal steps run
     equal kernels for equal ops.
     """
     kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
     if not len(kernel):
         return None
     tracks_of_kernels = handles(device_activity, "track")[kernel]
-    # Add 1 ps per kernel: a stream with kernels of no length beats an empty one.
+    # Add 1 ps per kernel, so that kernels of length 0 outweigh an empty stream.
     busy = np.bincount(
         tracks_of_kernels, weights=ints(device_activity, "dur_ps")[kernel] + 1
     )
@@ -209,7 +209,7 @@ def op_sequences(
         event = event[busy[of_track[event]] > 0]
     sequences = {}
     for track in threads.tolist():
-        # Events are ordered by track, so those of one track are consecutive.
+        # Events are ordered by track, so the events of one track are consecutive.
         begin, end = (int(tracks[f"event_{edge}"][track]) for edge in ("begin", "end"))
         first, last = np.searchsorted(event, [begin, end])
         own_events = event[first:last]
@@ -231,7 +231,7 @@ def instruction_sequence(
     """Return instructions of compiled programs on host threads; None if there are none.
 
     Args:
-        executed: Rows of the events that are an instruction.
+        executed: Rows of the events that are instructions.
     """
     event = np.unique(executed).astype(np.int64)
     event = event[~event_kinds.has(EventFlag.END_THUNK)[handles(events, "type")[event]]]
@@ -244,7 +244,7 @@ def instruction_sequence(
 
 
 def program_threads(tracks: pl.DataFrame) -> Bools:
-    """Return True for rows of `tracks` that are host threads, not input workers."""
+    """Return by row of `tracks` whether it is a host thread and not an input worker."""
     thread = TRACK_CODES["thread"]
     on_host: Bools = absent_mask(tracks["device"])
     worker: Bools = tracks["name"].str.starts_with(_RUNNER).to_numpy()
@@ -255,7 +255,7 @@ def program_threads(tracks: pl.DataFrame) -> Bools:
 def sequence_of_events(
     what: str, events: pl.DataFrame, event: Int64s, *, on_device: bool
 ) -> SymbolSequence:
-    """Return events by their starts, without those that span most of the recording."""
+    """Return events by their starts, except events that span most of the recording."""
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
     if (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")
@@ -289,7 +289,7 @@ def _kernel_symbols(device_activity: pl.DataFrame, row: Int64s) -> Codes:
 
 
 def _pauses_and_union(start: Int64s, dur: Int64s) -> tuple[Int64s, Int64s]:
-    """Return idle time before each entry, and the time it adds to the union."""
+    """Return the idle time before each entry, and the busy time that it adds."""
     end = start + dur
     reach = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
     return np.maximum(start - reach, 0), np.maximum(end - np.maximum(start, reach), 0)

@@ -87,7 +87,7 @@ class StepKernels(Frozen, frozen=True):
         return self.launches > 0
 
 
-#: Markers only dispatch steps if more than this share of the work ran after all markers.
+#: Markers only dispatch steps if more than this share of work ran after all markers.
 _MIN_WORK_AFTER_MARKERS: Final = 0.5
 #: Instructions define steps only if this share of the work repeats in every step.
 _MIN_EQUAL_WORK: Final = 0.9
