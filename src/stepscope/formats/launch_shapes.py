@@ -1,9 +1,9 @@
 """Distinct launch shapes of kernels, without values that the hardware cannot have.
 
 Every GPU built so far has at most 255 registers per thread, 1,024 threads per block and
-227 KiB of shared memory (CUDA programming guide, compute capabilities). The limits for
+227 KiB of shared memory (CUDA programming guide, compute capabilities). The maximum
 registers and shared memory are higher here, so that the next GPU generation is
-accepted. Values above the limits were never written, or are damaged.
+accepted. Larger values are uninitialised fields or damage.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_THREADS: Final = 1024
 MAX_GRID: Final = 2**31 - 1
 MAX_SHARED_BYTES: Final = 2**20
 
-#: Field of a launch → the columns of `geometries` that hold the field.
+#: Field of a launch → the columns of `geometries` with values of the field.
 _COLUMNS_OF: Final = {
     "registers": ("registers",),
     "shared memory": (
@@ -43,13 +43,13 @@ def number_shapes(
     Args:
         recorded: Launches, with the columns of `geometries` that the format has. If
             static and dynamic shared memory are given, their sum is not checked.
-        counts: Number of kernels that each launch stands for.
+        counts: Number of kernels for each row of `recorded`.
 
     Returns:
-        The table `geometries`, the row of each launch in it (-1 if nothing is known),
+        The table `geometries`, the row in it of each launch (-1 if nothing is known),
         and per field the number of kernels whose value was refused as impossible.
     """
-    # One column per field: whether its values are possible; null if not recorded.
+    # One column per field: True where its values are possible; null if not recorded.
     parts = [name for name in _COLUMNS_OF["shared memory"][:2] if name in recorded]
     shared = parts or ["shared_memory_bytes"]
     block, grid = _COLUMNS_OF["block"], _COLUMNS_OF["grid"]
@@ -60,7 +60,8 @@ def number_shapes(
             "shared memory": pl.all_horizontal(
                 pl.col(shared).is_between(0, MAX_SHARED_BYTES)
             ),
-            # Each size is checked first, because the product of three could overflow.
+            # Each size is checked first, because the product of three sizes could
+            # overflow.
             "block": pl.all_horizontal(pl.col(block).is_between(1, MAX_THREADS))
             & (threads <= MAX_THREADS),
             "grid": pl.all_horizontal(pl.col(grid).is_between(1, MAX_GRID)),

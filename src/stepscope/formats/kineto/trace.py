@@ -1,8 +1,8 @@
 """Read a Kineto file into the tables of a trace, and name its host.
 
-Every process of a distributed run writes a separate file. The rank is recorded in the
-file, or else may be in the file name. The machine's name does not identify a process,
-because several ranks may share one machine.
+Every process of a distributed run writes a separate file. The rank of the process is
+recorded in the file or may be in the file name. The machine's name does not identify a
+process, because several ranks may share one machine.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 
-#: The rank in `distributedInfo`; other fields of the object may precede it.
+#: Matches the rank in `distributedInfo`; other fields of the object may precede it.
 _RANK: Final = Pattern(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
 #: Number of bytes at the end of a file that are searched for the rank.
 _TAIL_BYTES: Final = 2**16
@@ -60,7 +60,7 @@ class Strings(Sequence[str]):
 
     Args:
         known: The texts of the first handles.
-        whole: Returns all texts, starting with the known ones. It is called when
+        load_all: Returns all texts, starting with the known ones. It is called when
             another text or the number of texts is needed.
     """
 
@@ -86,14 +86,14 @@ class Strings(Sequence[str]):
         return iter(self._load_all())
 
     def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
-        """Return the handle of a text, searched without Python code per text."""
+        """Return the handle of a text; the search runs no Python code per text."""
         return self._load_all().index(value, start, stop)
 
 
 def name_hosts(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
     """Return each trace as a separate host: `rank3`, `worker3` or the name of its file.
 
-    Hosts of one name, as two recordings of one worker, get the file name too.
+    If hosts have the same name (two recordings of one worker), the file name is added.
 
     Returns:
         Hosts in the order of their names, `rank10` after `rank9`.
@@ -111,7 +111,7 @@ def name_hosts(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
 
 
 def recorded_together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
-    """Group traces of different ranks or workers; group equal ones by file names.
+    """Group the traces of all ranks or workers; group the other traces by file name.
 
     A trace without a rank or worker in its content or name is a separate run.
     """
@@ -124,7 +124,7 @@ def recorded_together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
 def _worker_name(path: Path) -> str:
     rank = _RANK.search(read_head(path))
     if rank is None:
-        # The last bytes of a compressed file do not show the rank.
+        # Also search the end of the file; in a compressed file this finds nothing.
         with open_input(path) as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
             rank = _RANK.search(file.read())

@@ -1,9 +1,9 @@
 """Memory in use and reserved on one device over time, from its allocator's events.
 
 Events are stored in a ring buffer, so the first event is usually later than the start
-of the program. Blocks that are older than the first event follow from the end state. A
-block is older if it is active at the end without an allocation event, or if an event
-frees it without an allocation event.
+of the program. The blocks that are older than the first event follow from the state at
+the end. A block is older if no event allocates it, although an event frees it or it is
+active at the end.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Change(NamedTuple):
         size: Bytes of the block that the program requested.
         stack: Number of the call stack that requested the block.
         active: Bytes in use or waiting for a stream after the change.
-        tensors: Bytes that the program has not freed after the change.
-        reserved: Bytes held from the driver after the change; None if unknown.
+        tensors: Bytes that the program has not yet freed after the change.
+        reserved: Bytes reserved from the driver after the change; None if unknown.
     """
 
     kind: str
@@ -86,9 +86,11 @@ class History(NamedTuple):
     Attributes:
         changes: Changes in time order, starting with the blocks older than the events.
         contradicted: Number of blocks on which the events and the end state disagree.
-        fragmentation: 1 - largest free piece / free bytes, at the peak; None: unknown.
-        peak: Index in `changes` of the greatest use; None without changes.
-        nameless: Bytes at the peak in blocks older than the events, without a stack.
+        fragmentation: 1 - largest free piece / free bytes, at the peak; None if
+            unknown.
+        peak: Index in `changes` of the highest memory use; None without changes.
+        nameless: Bytes in use at the peak, of blocks that are older than the events and
+            have no stack.
     """
 
     changes: tuple[Change, ...]
@@ -106,7 +108,7 @@ class _Older(NamedTuple):
 def allocator_history(
     events: Sequence[Report], segments: Sequence[Segment], *, begin_us: int
 ) -> History:
-    """Return the bytes in use and reserved after each event.
+    """Return how the bytes in use and reserved change with each event.
 
     Args:
         events: Events of one device, in order.
@@ -114,7 +116,7 @@ def allocator_history(
         begin_us: Time to report for blocks that are older than the events, in µs.
     """
     older, contradicted = _older_blocks(events, segments)
-    # Bytes reserved before the first event: the final bytes minus all changes.
+    # Bytes reserved before the first event: the bytes at the end minus all changes.
     end = sum(segment.size for segment in segments)
     reserved = end - sum(
         _RESERVES.get(event.action, 0) * event.size for event in events
@@ -145,7 +147,7 @@ def allocator_history(
 def _older_blocks(
     events: Sequence[Report], segments: Sequence[Segment]
 ) -> tuple[dict[int, _Older], int]:
-    """Return blocks older than the events, and the number of contradictory blocks."""
+    """Return blocks older than the events, and the number of contradicted blocks."""
     young: set[int] = set()
     freed_addresses: set[int] = set()
     older: dict[int, _Older] = {}
@@ -230,7 +232,7 @@ def _fragmentation_at_peak(
             alive[change.address] = change.size
     later = events[until[-1].number + 1 :]
     if any(event.action in ("segment_map", "segment_unmap") for event in later):
-        # A segment that grew in place cannot be restored as one whole region.
+        # The earlier size of a segment that grew in place cannot be restored.
         return None
     # Address → size of the segments at the peak, found by undoing the later events.
     regions = {segment.address: segment.size for segment in segments}

@@ -1,9 +1,9 @@
 """Reader of pickles of plain containers, numbers and text, without Python's unpickler.
 
 A pickle is a program for a small stack machine, and some instructions import and call
-what the file names. This reader implements only the instructions for dictionaries,
-lists, tuples, numbers and text, and refuses the file at any other instruction. Every
-size is checked before memory of the size is allocated.
+functions that the file names. This reader implements only the instructions for
+dictionaries, lists, tuples, numbers and text, and refuses the file at any other
+instruction. Every size is checked before memory for it is allocated.
 
 Opcodes: those of CPython's `pickletools` that a pickler of protocol 2 to 5 writes for
 plain data. Definition: docs/formats/memory_snapshot.md#how-a-pickle-is-read.
@@ -27,7 +27,7 @@ _WIDEST_INTEGER: Final = 16
 _KEY_END: Final = 2**63
 _NEWEST_PROTOCOL: Final = 5
 
-#: Opcodes that import or call code, or ask the reader for an object.
+#: Opcodes that import or call code, or request an object from outside of the pickle.
 _CALLS: Final = {
     0x63: "GLOBAL",
     0x93: "STACK_GLOBAL",
@@ -102,7 +102,7 @@ _LONG_BINGET: Final = 0x6A
 _PLACE: Final = struct.Struct("<I")
 _PUTS: Final = {0x71: struct.Struct("<B"), 0x72: _PLACE}
 _MEMOIZE: Final = 0x94
-#: Opcode → number of items of the tuple; None for all items since the mark.
+#: Opcode → number of items of the tuple; None if it has all items since the mark.
 _TUPLES: Final[dict[int, int | None]] = {0x85: 1, 0x86: 2, 0x87: 3, 0x74: None}
 #: Opcode → True if it adds all items since the mark, False if it adds one item.
 _LIST_ITEMS: Final = {0x65: True, 0x61: False}
@@ -117,7 +117,7 @@ def plain_pickle(data: bytes) -> object:
     """Return the value of a pickle of plain containers, numbers and text.
 
     Raises:
-        RefusedPickle: The data are cut, have other instructions, or exceed a limit.
+        RefusedPickle: The data are cut, have other instructions, or exceed a maximum.
     """
     machine = _Machine(data)
     try:
@@ -248,7 +248,7 @@ class _Machine:
         return items
 
     def _take_values(self, count: int | None) -> list[Any]:
-        """Pop the last `count` values off the stack, or all values since the mark."""
+        """Pop the last `count` values off the stack; None: all since the mark."""
         stack = self._stack
         begin = self._marks.pop() if count is None else len(stack) - count
         floor = self._marks[-1] if self._marks else 0

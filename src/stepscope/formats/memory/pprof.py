@@ -34,12 +34,12 @@ _RECORD: Final = (
 _SAVE_AGAIN: Final = (
     "Write it again with jax.profiler.save_device_memory_profile('FILE.prof')."
 )
-#: The two counts of a sample with their units: objects and bytes.
+#: The two values of a sample with their units: number of objects, and bytes.
 _COUNTED: Final = [("allocations", "count"), ("space", "bytes")]
 _MAX_BYTES: Final = 2**50
 _MAX_DEVICES: Final = 1024
 _MAX_CHARS: Final = 512
-#: Allocator name of memory without a device label; a device may hold this memory.
+#: Allocator name of memory without a device label, which may be memory of a device.
 _NO_DEVICE: Final = "of no named device"
 #: Value of the label `kind` for the code of a compiled program, which has no device.
 _EXECUTABLE: Final = "executable"
@@ -167,7 +167,7 @@ def _read_frame(
 def _blocks_and_size(values: list[int]) -> tuple[int, int]:
     """Return a sample's number of blocks, and their total bytes; 0 bytes if unknown.
 
-    A program of unknown size has 0 bytes, or -1 byte per block.
+    If the size of a program is unknown, its sample has 0 bytes, or -1 byte per block.
     """
     if len(values) != len(_COUNTED) or values[0] >= _MAX_BYTES:
         raise MalformedMessage

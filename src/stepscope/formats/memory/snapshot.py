@@ -86,7 +86,7 @@ class SnapshotValues:
         self.segments.setdefault(device, []).append(Segment(address, size, blocks))
 
     def _read_blocks(self, raw: object, begin: int) -> Iterator[Block]:
-        """Yield the blocks of a segment; older PyTorch releases omit addresses."""
+        """Yield the blocks of a segment; older PyTorch omits the block addresses."""
         next_address = begin
         for block in map(_dict_or_empty, _list_or_empty(raw)):
             size = _number_below(block.get("size"), _MAX_BYTES)
@@ -141,7 +141,7 @@ class SnapshotValues:
             )
 
     def _stack_index(self, raw: object) -> int | None:
-        """Return the index of a stack; events with one stack share a list object."""
+        """Return the index of a stack; events of one stack share one list object."""
         key = id(raw)
         if key not in self._stack_of:
             self._stack_of[key] = self.stacks.add(
@@ -172,7 +172,7 @@ def read_values(snapshot: dict[Any, Any]) -> SnapshotValues:
     if times and max(times) - min(times) > _MAX_HISTORY_US:
         values.timed = False
     if not values.timed:
-        # Times and event numbers cannot be mixed on one axis.
+        # Times and event numbers cannot be mixed on one time axis.
         values.events = {
             device: [event._replace(time_us=row) for row, event in enumerate(events)]
             for device, events in values.events.items()
@@ -214,7 +214,7 @@ def read(source: HostFiles) -> TraceData:
             path, refused.offset, refused.what, _DUMP_AGAIN
         ) from refused
     if isinstance(saved, list):
-        # The program stored the result of torch.cuda.memory_snapshot(), a list.
+        # The program stored the list that torch.cuda.memory_snapshot() returns.
         saved = {"segments": saved}
     if not isinstance(saved, dict) or not isinstance(saved.get("segments"), list):
         raise BadInput.at(
@@ -278,7 +278,7 @@ def _rows_of_history(
 ) -> Iterator[dict[str, Any]]:
     latest = begin_us
     for index, change in enumerate(history.changes):
-        # Clocks of threads differ slightly; the allocator's order is kept.
+        # Clocks of threads differ slightly; keep the allocator's order.
         latest = max(latest, change.time_us)
         reserved, stack = change.reserved, change.stack
         yield {

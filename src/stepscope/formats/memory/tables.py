@@ -1,6 +1,6 @@
 """Build the trace of a file with only memory data: the table `allocations`.
 
-Allocations have the call stack that requested them, and the line of the program in it.
+Each allocation has the call stack that requested it, and the program line in the stack.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from stepscope.trace.quality import QualityNote
     from stepscope.unavailable import Unavailable
 
-#: Paths of installed packages, Python's library, PyTorch's sources and generated code.
+#: Matches paths of installed packages, Python's library, PyTorch's sources and
+#: generated code.
 _LIBRARY: Final = re.compile(
     r"(?:^|[\\/])(?:site-packages|dist-packages|torch|torchinductor_[^\\/]*"
     r"|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*|Python\d+[\\/]Lib)[\\/]"
     r"|^<(?!stdin>|string>|ipython-input-)"
 )
 _PYTHON: Final = re.compile(r"\.pyw?\Z|^<")
-#: Maximum number of frames that are kept of a stack, starting with the innermost.
+#: Maximum number of frames that are kept per stack, starting with the innermost.
 _MAX_FRAMES: Final = 64
 _FRAME_CHARS: Final = 512
 
@@ -119,7 +120,7 @@ def memory_trace(
         path: Path of the file.
         rows: Rows of `allocations` in order of time; absent columns are null.
         what: Name of the format.
-        record: Sentence that explains how to record the data of the other tables.
+        record: Sentence that explains how to record the other tables.
         notes: Notes on the quality of the file.
         stacks: The strings that `allocations.stack` refers to.
         start_unix_ns: Time 0 in ns since 1970; None if it was not recorded.

@@ -1,7 +1,7 @@
 """Build the table of device activity: kernels, collectives, copies and memsets.
 
 The direction of a copy follows from its name, else from its arguments. Launch shapes
-beyond the limits of the hardware are refused.
+beyond the maximum of the hardware are refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.decoded.recording import Recording
 
-#: The memory on both sides of a copy, as in `Memcpy HtoD (Pageable -> Device)`.
+#: Matches source and destination memory of a copy: `Memcpy HtoD (Pageable -> Device)`.
 _SIDES: Final = Pattern(r"\((?P<source>\w+) -> (?P<destination>\w+)\)")
 #: Directions that ROCm's tracer writes in `kind`: `DtoH`, `HostToDevice`, `PtoP`.
 _ROCM_DIRECTIONS: Final = Pattern(
@@ -42,7 +42,7 @@ _NONE: Final = 255
 
 
 def kind_of_copy(name: str, kind_text: str | None) -> str | None:
-    """Return the kind of a copy: `NOT_ACTIVITY` within the host, None if not recorded.
+    """Return the kind of a copy: `NOT_ACTIVITY` on the host, None if not recorded.
 
     Args:
         name: Name of the event.
@@ -72,7 +72,7 @@ def _copy_kind_in_text(text: str) -> str | None:
 
 
 class Activity(DeviceTables, frozen=True, kw_only=True, eq=True):
-    """Tables of device activity, with the number of activities without a launch.
+    """Tables of device activity, with the number of activities without a launch call.
 
     Attributes:
         unmatched: Number of activities whose launch call is not in the file.
@@ -101,8 +101,9 @@ def collect_activity(recording: Recording) -> Activity:
     kernels = np.flatnonzero(np.isin(kind, (_KINDS["kernel"], _KINDS["collective"])))
     shapes = arguments[kernels].select(
         *(f"{of}_{axis}" for of in ("block", "grid") for axis in "xyz"),
-        # AMD's tracer writes 0 registers, or no such field. PyTorch's estimate of
-        # achieved occupancy is ignored, because it is not the theoretical occupancy.
+        # AMD's tracer writes 0 for unknown registers, or omits the field. PyTorch's
+        # estimate of achieved occupancy is ignored, because it is not the theoretical
+        # occupancy.
         registers=pl.col("registers").replace(0, None),
         shared_memory_bytes="shared",
     )

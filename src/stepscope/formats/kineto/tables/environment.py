@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "Kineto JSON"
 
-#: A recording is mostly silent if it is longer than this multiple of its work's time
-#: range, and by more than the time to start and stop the recorder.
+#: A recording is mostly idle if it is more than this many times as long as the time
+#: range of its work, and exceeds that range by the time to start and stop the recorder.
 _SILENT_RATIO: Final = 2
 _STARTING_PS: Final = PS_PER_S
-#: Kinds of tracks without work of the program.
+#: Kinds of tracks that contain no work of the program.
 _NO_WORK: Final = ("overhead", "counters")
 _AMD: Final = Pattern(r"\bAMD\b|Instinct|Radeon|gfx\d", re.IGNORECASE)
 _NVIDIA: Final = Pattern(
@@ -43,7 +43,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     """Return the single row that describes the capture."""
     start = recording.start_unix_ns
     window = recording.timeline.hull(_recorder_tracks(recording))
-    # The analysed range is that of the work; for a mostly silent recording, all of it.
+    # Analyse the time range of the work; if the recording is mostly idle, all of it.
     work = recording.timeline.hull(work_tracks(recording))
     analysed = work
     if window is not None and work is not None:
@@ -73,13 +73,12 @@ def environment_table(recording: Recording) -> pl.DataFrame:
 
 
 def _recorded_version(recording: Recording, name: str) -> int | None:
-    """Return a version number; None if the field is absent or not a version."""
     version = recording.field(name)
     return version if isinstance(version, int) and version > 0 else None
 
 
 def work_tracks(recording: Recording) -> list[int]:
-    """Return rows of the tracks with work, without recording and overhead tracks."""
+    """Return rows of the tracks with work, so not recorder and overhead tracks."""
     recorder = set(_recorder_tracks(recording))
     return [
         row
@@ -114,7 +113,7 @@ def devices_table(recording: Recording, work: Activity) -> pl.DataFrame | Unavai
 
 
 def recorded_vendor(recording: Recording, properties: DeviceProperties) -> str | None:
-    """Return the vendor, from version fields of the file, else from the name."""
+    """Return the vendor, judged by version fields of the file, else by the name."""
     fields = recording.document.fields
     if any(name.startswith(("hip_", "roctracer_", "rocprof")) for name in fields):
         return "AMD"

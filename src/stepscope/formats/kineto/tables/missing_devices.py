@@ -1,4 +1,4 @@
-"""Find the listed and used devices, and why no activity of a device is readable."""
+"""Find listed and used devices, and reasons why a file has no readable activity."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 
-#: Names of ops that need a device, and names of ops of CPU libraries.
+#: Match names of ops that need a device, and names of ops of CPU libraries.
 _OF_DEVICES: Final = Pattern(
     r"cudnn|miopen|nccl|rccl|_pin_memory|_(?:flash|efficient)_attention_forward$"
 )
 _OF_CPUS: Final = Pattern(r"mkldnn|onednn|_for_cpu")
 #: PyTorch's device type of the host's memory.
 _HOST: Final = 0
-#: Minimum number of allocations that show where a program keeps its tensors.
+#: Minimum number of allocations that prove where a program keeps its tensors.
 _MIN_ALLOCATIONS: Final = 10
 _MAX_KINDS: Final = 3
 
@@ -39,8 +39,9 @@ _MAX_KINDS: Final = 3
 def pair_devices(recording: Recording) -> dict[int, DeviceProperties]:
     """Return device → its properties, for every device that is listed or used.
 
-    ROCm's kernels and its list of devices use different numbers. One listed device and
-    one used device are the same device. With several devices, the pairs are unknown.
+    ROCm uses different device numbers in its kernels and in its list of devices. If one
+    device is listed and one is used, they are the same device. With several devices, it
+    is not known which of them are the same.
 
     Definition: docs/formats/kineto.md#device-activity.
     """
@@ -68,7 +69,7 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
 
 
 def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why no listed device was used; None if one was, or may have been."""
+    """Return why no listed device was used; None if one was used, or may have been."""
     if activity.frame.height or not pair_devices(recording):
         return None
     return unused_devices(recording)
@@ -77,11 +78,11 @@ def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
 def unused_devices(recording: Recording) -> Unavailable | None:
     """Return why listed devices have no activity; None if they were used.
 
-    PyTorch lists every device of the machine, even if the program does not use it. The
-    claim that the program ran on the host needs evidence. Runtime calls are evidence if
-    none of them launches work. Allocations of tensors are evidence if none is on a
-    device. Ops are evidence if some are of a CPU library and none is for devices.
-    Without evidence, the result is `IN_DOUBT`.
+    PyTorch lists every device of the machine, even if the program does not use it. To
+    state that the program ran on the host, one of these facts is needed: runtime calls
+    were recorded, but none launches work; tensors were allocated, but none on a device;
+    or some ops are of a CPU library, and none needs a device. Otherwise, the result is
+    `IN_DOUBT`.
     """
     line = recording.timeline
     row = line.row[recording.columns.calls.place]
@@ -103,13 +104,13 @@ def unused_devices(recording: Recording) -> Unavailable | None:
 
 
 def foreign_work(recording: Recording) -> Unavailable | None:
-    """Return why a device's activity is unreadable; None if all is readable."""
+    """Return why a device's activity is unreadable; None if no activity is."""
     count, listed = listed_foreign_events(recording)
     return why_absent("kineto.device_not_understood", listed=listed) if count else None
 
 
 def listed_foreign_events(recording: Recording) -> tuple[int, str]:
-    """Return the number of events of unsupported devices, and a list for a sentence.
+    """Return the number of events of unsupported devices, and a text that lists them.
 
     Runtime calls are not counted if the file has readable device activity.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.tables.device_activity import Activity
 
 _MAX_EXAMPLES: Final = 3
-#: Rank in a file name, as in `rank-3`, `rank3` or `worker3_step_12`.
+#: Matches the rank in a file name, as in `rank-3`, `rank3` or `worker3_step_12`.
 _RANK: Final = Pattern(r"(?:rank|worker)[-_]?(\d+)", re.IGNORECASE)
 _VERSIONS: Final = (
     "cuda_runtime_version",

@@ -1,15 +1,15 @@
 """Build the table `stats` from all arguments of all events.
 
 Few tools need arguments, and each event has several. They are therefore decoded when
-the table is first read, in a second pass over the file. Each batch decodes the
-arguments of many events at once, and then the values of each name at once. New texts
-get handles after the recording's known handles, so handles do not depend on the order
-in which tables are read.
+the table is first read, in a second pass over the file. For each batch of events, the
+arguments of many events are decoded at once, then the values of each argument name. New
+texts get handles after the recording's known handles, so handles do not depend on the
+order in which tables are read.
 
-An op and the op of its gradient both get the id of their link. Arrows record links in
-newer files. Without arrows, links follow from sequence numbers: an op of the backward
-pass has the number of its graph node and the id of the thread that created the node;
-the op that created the node has this number.
+An op and the op of its gradient both get the id of their link. In newer files, arrows
+record the links. In files without arrows, the links follow from sequence numbers. An op
+of the backward pass has the number of its graph node, and the id of the thread that
+created the node. The op that created the node has the same number.
 
 Definition: docs/formats/kineto.md#device-activity.
 """
@@ -51,12 +51,13 @@ if TYPE_CHECKING:
 SEQUENCE: Final = "Sequence number"
 FORWARD_THREAD: Final = "Fwd thread id"
 _LINKS: Final[dict[str, pl.DataType]] = {"event": pl.Int32(), "value": pl.Int64()}
-#: Name of the argument with the id of a link, at both the op and the op of its
-#: gradient; arrows for links have the same category.
+#: Name of the argument with a link's id, which an op and the op of its gradient share.
+#: It is also the category of arrows that record links.
 LINK: Final = "fwdbwd"
 _Scalar = int | float | str | bool | None
 _Value = _Scalar | bytes | Raw
-#: Decoder for events with only numbers, texts and truth values, as most are.
+#: Decoder of arguments that are only numbers, texts and truth values, as in most
+#: events.
 _SCALAR_DECODER: Final = msgspec.json.Decoder(list[dict[str, _Scalar]])
 _ANY: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 _SCALARS: Final = msgspec.json.Decoder(list[_Scalar])
@@ -77,7 +78,7 @@ def gradient_links(
         forward_thread: Rows of events and their values of `FORWARD_THREAD`.
 
     Returns:
-        `event`, a row of `events`, and `value`, the id that both ends share.
+        One row per end: `event`, a row of `events`, and `value`, the id of the link.
     """
     links, line = recording.columns.links, recording.timeline
     if not len(links.id):
@@ -100,7 +101,7 @@ def gradient_links(
             "event": rows.astype(np.int32),
         }
     )
-    # Ops with the same start are nested; the arrow starts at the inner op.
+    # If ops have the same start, they are nested, and the arrow starts at the inner op.
     ops = ops.unique(["process", "thread", "start"], keep="last")
     arrows = ends.join(ops, on=["process", "thread", "start"])
     if arrows.height:
@@ -130,13 +131,13 @@ def _links_by_sequence(
         .join(threads, on="event", how="left", maintain_order="left")
         .with_columns(pl.col("maker").fill_null(0))
     )
-    # Ranges around a node's op have the same number; the outermost is kept.
+    # Ranges that enclose a node's op have the op's number; keep only the outermost.
     backward = (
         ops.filter(pl.col("maker") > 0)
         .sort("event")
         .unique(["maker", "number"], keep="first", maintain_order=True)
     )
-    # Numbers count created nodes: of the ops with one number, the last made the node.
+    # A number counts the nodes so far, so the last op with a number created its node.
     forward = (
         ops.filter(pl.col("maker") == 0)
         .sort("start", "event")
@@ -145,8 +146,8 @@ def _links_by_sequence(
     pairs = backward.select("maker", "number", event_backward="event").join(
         forward.select("track", "number", event_forward="event"), on="number"
     )
-    # The forward thread id differs from the track's thread id: it is matched to the
-    # track with most of its sequence numbers.
+    # A forward thread id is not the id of the thread's track. It belongs to the track
+    # that has most of the sequence numbers of the id.
     main = (
         pairs.group_by("maker", "track")
         .len()
@@ -266,7 +267,7 @@ class _Collecting:
             np.concatenate(column) for column in zip(*self._split_parts, strict=True)
         )
         self._split_parts.clear()
-        # Arguments of one event are in no particular order.
+        # The arguments of one event may be in any order.
         order = np.argsort(event, kind="stable")
         frame = pl.DataFrame(
             {
@@ -362,7 +363,7 @@ def _repeat_kind(kind: int, count: int) -> UInt8s:
 
 
 def _integer_values(numbers: Sequence[int]) -> tuple[UInt8s, Int64s]:
-    """Return integers as signed, from 2^63 on as unsigned, from 2^64 as doubles."""
+    """Store integers as signed, from 2^63 on as unsigned, from 2^64 on as doubles."""
     try:
         value = np.fromiter(numbers, np.int64, len(numbers))
         return _repeat_kind(INT, len(value)), value
