@@ -1,4 +1,4 @@
-"""Evidence for an effect: its causes, parts, numbers and ranges of the timeline."""
+"""Evidence for a finding: causes and parts of lost time, numbers, timeline ranges."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.trace.model import TraceData
 
-#: Number of ranges shown per finding.
+#: Maximum number of timeline ranges shown per finding.
 MAX_RANGES_SHOWN: Final = 3
 
 
 class CauseShare(msgspec.Struct, frozen=True, kw_only=True):
-    """A named part of the effect, with its share of the step in percent."""
+    """A named cause of a finding's lost time, with its percentage of step time."""
 
     cause: str
     share_percent: float
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """A range of the timeline in which the effect is visible.
+    """A range of the timeline in which the lost time is visible.
 
     Attributes:
         host: Host on whose timeline the range is.
         device: Number of the device that waited; null for a range of host threads.
-        track: Name of the thread or stream that shows the effect; null if unknown.
+        track: Name of the thread or stream in which the range is; null if unknown.
         start_ps: Start of the range in ps since the start of the host's profile.
         end_ps: End of the range in ps since the start of the host's profile.
         ops: Names of the ops, kernels or host events in the range.
@@ -59,7 +59,7 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
         low: Least saving in milliseconds per step.
         high: Greatest saving in milliseconds per step.
         basis: "replay" if the step was replayed on its dependencies without the cause;
-            "bound" if the numbers are limits computed from the time account.
+            "bound" if both numbers are bounds computed from the breakdown of step time.
         identity_error_percent: Difference between the measured step and a replay
             without any change; null without a replay.
         open_above: Whether the saving may exceed `high`, because the change leads to
@@ -73,17 +73,17 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
     open_above: bool = False
 
     def within(self, limits: Limits) -> Saving:
-        """Return the saving with both ends between 0 and the most the limits allow."""
+        """Return the saving with both ends between 0 and the greatest possible."""
         high = min(max(self.high, 0.0), limits.max_saving_ms)
         low = min(max(self.low, 0.0), high)
         return msgspec.structs.replace(self, low=low, high=high)
 
 
 class Limits(Frozen, frozen=True, eq=True):
-    """Limits of the saving of a change, in milliseconds per step.
+    """Upper bounds of the saving of a change, in milliseconds per step.
 
     Attributes:
-        effect_ms: Mean time of the effect that the change removes; None if unknown.
+        effect_ms: Mean time per step that the finding calls lost; None if unknown.
         step_ms: Mean duration of a step; None if unknown.
         floor_ms: Least duration of a step after the change.
     """
@@ -94,7 +94,7 @@ class Limits(Frozen, frozen=True, eq=True):
 
     @property
     def max_saving_ms(self) -> float:
-        """Return the greatest possible saving: at most the effect, at most the step."""
+        """Return the greatest possible saving, at most the lost time and the step."""
         known = [] if self.effect_ms is None else [self.effect_ms]
         if self.step_ms is not None:
             known.append(self.step_ms - self.floor_ms)
@@ -105,16 +105,16 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """A named part of the time of a finding.
 
     Attributes:
-        name: Name of the op or function, or the two events around the time.
-        detail: The main content of the part, shown next to the name; null for none.
+        name: Name of the op or function, or names of the two events around the part.
+        detail: What takes most of the part, shown next to the name; null for nothing.
         function: The function, if the part is a function; else null.
         file: File of the function; null if not recorded.
         line: First line of the function; null if not recorded.
         lines: First and last line of the part of the function; null for all of it.
-        loop: Whether the function is the loop around the steps, and not work of a step.
+        loop: Whether the function is the loop that executes the steps.
         thread: Name of another thread of the program that executes the function while
-            the steps wait; null for work of the steps themselves.
-        share_percent: Share of all judged steps' time.
+            the steps wait; null if the steps themselves execute the part.
+        share_percent: Share of the time of all judged steps.
         inclusive: Whether the share is total time and exceeds the self time.
     """
 
@@ -142,7 +142,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str | None, str | None, int | None]:
-        """Identity of the part's function: its name, its file and its first line."""
+        """Return what identifies the part's function: its name, file and first line."""
         return self.function, self.file, self.line
 
 
@@ -171,11 +171,11 @@ def longest_intervals(spans: Spans) -> list[tuple[int, int]]:
 def indices_of_largest(values: Int64s) -> Int64s:
     """Return the indices of the `MAX_RANGES_SHOWN` largest values, largest first.
 
-    Equal values are in the order of their indices.
+    Indices of equal values ascend.
     """
     chosen = np.arange(len(values))
     if len(values) > MAX_RANGES_SHOWN:
-        # Only candidates are sorted, including values equal to the smallest.
+        # Sort only the largest values and those equal to the smallest of them.
         smallest = np.partition(values, -MAX_RANGES_SHOWN)[-MAX_RANGES_SHOWN]
         equal = np.flatnonzero(values == smallest)[:MAX_RANGES_SHOWN]
         chosen = np.sort(np.append(equal, np.flatnonzero(values > smallest)))
@@ -186,7 +186,7 @@ def indices_of_largest(values: Int64s) -> Int64s:
 def event_labels(
     trace: TraceData, rows: list[int]
 ) -> dict[int, tuple[str | None, str]]:
-    """Return the track name and the name of each given event, by row of events."""
+    """Return row of events → (name of its track, name of the event)."""
     events = trace.table("events")
     types = trace.table("event_types")
     tracks = trace.table("tracks")

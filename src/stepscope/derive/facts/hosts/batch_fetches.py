@@ -1,4 +1,4 @@
-"""Fetching of batches: whether it was recorded, and how much of it is hidden."""
+"""Recorded fetching of batches, and how much of it is hidden by device work."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
-#: Minimum size of a copy that counts as part of a batch.
+#: Minimum size in bytes of a copy that counts as part of a batch.
 _MIN_BATCH_COPY_BYTES: Final = 2**20
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _H2D: Final = _KINDS.index("h2d")
-#: Whether an activity separates the copies before it from those after it, by kind.
+#: By kind of activity: whether it separates the copies before it from those after it.
 _DIVIDES: Final = np.isin(
     np.arange(256),
     [_KINDS.index(kind) for kind in ("kernel", "collective", "local_copy")],
 )
 #: Names of copies from pinned memory.
 _FROM_PINNED: Final = r"(?i)pinned\s*->"
-#: Part of the input time → its owner or topic in the time account.
+#: Part of the input time → its name in the breakdown of step time.
 _OWNERS: Final = {
     "fetch": "input",
     "transfer": "copy_in",
@@ -68,11 +68,15 @@ class InputSignals(Frozen, frozen=True):
         consumer_recorded: Whether any batch fetch was recorded.
         parallel: Whether the pipeline transforms or loads several elements in parallel.
         ahead: Whether the pipeline produces elements before they are requested.
-        mean_fetch_ps: Host → mean duration of a fetch in each judged step with any.
-        hidden_fetch_ps: `host:device` → `mean_fetch_ps` while the device was busy.
-        pieces: `host:device` → median number per judged step of groups of large copies
-            to the device that other work separates. A batch usually is one group.
-        pinned: Devices, as `host:device`, with large copies only from pinned memory.
+        mean_fetch_ps: Host → mean duration of a fetch, for each judged step with
+            fetches.
+        hidden_fetch_ps: `host:device` → part of `mean_fetch_ps` while the device was
+            busy.
+        pieces: `host:device` → median number of groups of large copies to the device
+            per judged step. Other device work separates the groups. A batch usually is
+            one.
+        pinned: Devices, as `host:device`, whose large copies are all from pinned
+            memory.
     """
 
     consumer_recorded: bool
@@ -90,7 +94,7 @@ def input_decision(
     device: DeviceSignals,
     thresholds: Thresholds,
 ) -> InputVerdict:
-    """Judge the input of every host over the judged steps."""
+    """Describe the waits for input on every host in the judged steps."""
     times = []
     for shares in signals.shares:
         owners = ("input",) if shares.device is None else ("input", "copy_in")
@@ -189,7 +193,7 @@ def _large_copies(
     counts = _DIVIDES[codes(activity, "kind")] | copied
     pieces = {}
     for device in () if isinstance(ordered, Unavailable) else ordered.devices:
-        # Indices in time order.
+        # Indices of the counted activities, in time order.
         counted = np.flatnonzero(counts[device.rows])
         if not len(counted):
             continue
@@ -209,7 +213,7 @@ def _mean_fetches(
 ) -> tuple[float, ...]:
     """Return the mean duration of fetches in each judged step with fetches.
 
-    With `within`, only the part of the fetches in these spans counts.
+    If `within` is given, only the part of each fetch in these spans counts.
     """
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     begun = np.searchsorted(waits.start_ps, ends)

@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-#: TensorFlow's ops that call Python: `tf.py_function`, `tf.numpy_function`.
+#: TensorFlow's ops that call Python functions (`tf.py_function`, `tf.numpy_function`).
 _OPS: Final = r"(?:^|[:/])(?:Eager)?PyFunc(?:Stateless)?$"
-#: Purposes: calling an op's Python function, requesting batches in Keras.
+#: Purposes of functions that call an op's Python function or request a Keras batch.
 _CALLERS: Final = ("calls_back_from_graph", "asks_keras_dataset")
 
 
 class PythonElements(Frozen, frozen=True):
-    """Ops that call Python while a step waits for its batch.
+    """Ops that call Python functions while a step waits for its batch.
 
     Attributes:
-        percent: Share of the waits in which such an op runs.
+        percent: Share of the waiting in which such an op runs.
         function: The program's function with most samples in these ops; None without
             samples. Its share is 0, because brief calls are rarely sampled.
         of_keras: Whether a `PyDataset` of Keras calls the function; such datasets have
             their own option for workers.
-        waiting: Share of this time, in percent, in which no thread of the program
-            wanted a core, so that the function waits; None if unknown.
+        waiting: Share of this time, in percent, in which the function waits, because no
+            thread of the program wants a core; None if unknown.
     """
 
     percent: float
@@ -68,7 +68,7 @@ def python_elements(
     function_purposes: FunctionPurposes | Unavailable,
     core_time: CoreTime | Unavailable,
 ) -> PythonElements | None:
-    """Return the Python calls of input ops, for hosts that wait for a batch."""
+    """Return the Python calls of input ops on each host that waits for batches."""
     waits = host_classes.input_wait
     calls = event_types["name"].str.contains(_OPS).fill_null(value=False)
     rows = wanted_rows(handles(events, "type"), calls.to_numpy())
@@ -101,15 +101,15 @@ def python_elements(
     )
 
 
-#: Minimum share of a function's time, in percent, that counts as most of it.
+#: A loader mostly calls a function from this share of the function's time, in percent.
 _MIN_MAIN_PERCENT: Final = 50.0
 
 
 class LoaderCalls(Frozen, frozen=True):
-    """How much of the time of each function was called by a loader.
+    """How much of each function's time is in calls by a loader of batches.
 
     Attributes:
-        percent: (name, file, line) of a function → share called by a loader.
+        percent: (name, file, line) of a function → share of its time in such calls.
     """
 
     percent: dict[tuple[str, str | None, int | None], float]
@@ -158,11 +158,12 @@ _THREADS: Final = Pattern(
 
 
 class ProductionWaits(Frozen, frozen=True, eq=True):
-    """What the program's thread waits for while the step waits by the time account.
+    """Waits of the program's thread while a step waits for its batch.
 
     Attributes:
-        sent_percent: Share in calls that wait for another process or a network.
-        threads_percent: Share of that time in calls that wait for another thread.
+        sent_percent: Share of the step's wait in calls that wait for another process or
+            a network.
+        threads_percent: Share of the step's wait in calls that wait for another thread.
     """
 
     sent_percent: float
@@ -178,10 +179,10 @@ def made_elsewhere(
     naming: Naming,
     windows: Windows,
 ) -> dict[int | None, dict[str, ProductionWaits]]:
-    """Return, by device or host and by cause, what the thread waits for.
+    """Return, by device or host and by cause, how the program's thread waits.
 
-    The cause is "fetch" (a batch fetch) or "unfed" (a possible fetch: a wait until a
-    batch is copied). Hosts without recorded calls are left out.
+    The cause is "fetch" (a batch fetch) or "unfed" (a wait before a batch is copied,
+    which may be a fetch). Hosts without recorded calls are left out.
     """
     if naming.program is None or not naming.system.any():
         return {}

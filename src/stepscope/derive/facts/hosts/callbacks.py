@@ -31,14 +31,15 @@ _OPS: Final = Pattern(
 )
 _TO_WORK: Final = ("calls_back", "calls_back_from_graph")
 _TO_DEBUG: Final = ("calls_back_to_debug",)
-#: Divisor of a sampled call's duration: this part at each end is the least certain.
+#: This fraction of a sampled call is not counted at each end, where the sampled time is
+#: least certain.
 _MARGIN_DIVISOR: Final = 4
 
 
 class CalledBack(Frozen, frozen=True, eq=True):
     """Functions that ops of the steps call, most time first.
 
-    The share of each is that of the ops that call it: the threads that run the
+    A function's share is that of the ops that call it: the threads that run the
     functions have too few samples to measure how long a function runs.
 
     Attributes:
@@ -62,10 +63,10 @@ def called_back(
 ) -> CalledBack | None:
     """Return the functions that ops call back, for hosts without devices.
 
-    A function belongs to an op if most of its sampled time is during the op on threads
-    that drive the steps, and no other such function was sampled more there. Functions
-    called in parallel, to prepare a batch, do not delay an op. On the program's own
-    threads the call stack shows the op, and the time account has the function's time.
+    A function belongs to the op on step threads that runs during most of the function's
+    samples, if no other such function has more samples there. Functions called in
+    parallel to prepare a batch do not delay an op. On the program's own threads the
+    call stack contains the op, and the breakdown of step time has the function's time.
     """
     own = next((shares for shares in step_shares if shares.device is None), None)
     if own is None:
@@ -115,8 +116,8 @@ def _parts_called(
     """Return the functions that ops call, with the time of the ops or their own time.
 
     Args:
-        named: Times of functions and ops in the time account.
-        callers: Types of the functions that ops call first.
+        named: Times of functions and ops in the breakdown of step time.
+        callers: Types of the library functions through which ops call the program.
         ran: Name of an op → when it ran on threads that drive the steps.
         total_ps: Time of all judged steps.
     """

@@ -1,4 +1,4 @@
-"""Compilations in the judged steps: which functions, in how many steps, and why."""
+"""Compilations in the judged steps: the functions, the number of steps, the reasons."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: Number of first steps in which compiling is normal; later steps reuse code.
+#: Number of steps at the start in which compiling is normal; later steps reuse code.
 FIRST_STEPS: Final = 2
-#: Maximum number of earlier calls that are searched for an enclosing call.
+#: Maximum number of earlier calls among which the enclosing call is searched.
 _MAX_CALLS_SEARCHED: Final = 64
 #: A call of a compiled function of JAX, with the name of the function.
 _CALL: Final = Pattern(r"^PjitFunction\((?P<function>.+)\)$")
@@ -42,8 +42,8 @@ class CompiledFunction(Frozen, frozen=True):
     """A compiled function, or a compilation stage if the function is unknown.
 
     Attributes:
-        steps: Number of judged steps after the first ones in which it was compiled.
-        time_ps: Time of its compilations in those steps.
+        steps: Number of judged steps, without the first ones, in which it was compiled.
+        time_ps: Time of its compilations in these steps.
         reason: The framework's reason for compiling; None if not recorded.
     """
 
@@ -115,8 +115,8 @@ def _compiled_functions(
             "reason": pl.Series(reasons, dtype=pl.String),
         }
     )
-    # Events nested in another are removed. Of events with the same interval, the one
-    # that names a function remains.
+    # Compilation events inside another one are removed. Of events with equal intervals,
+    # the event that names a function remains.
     ordered = frame.sort(
         "track", "begin", "stop", "function", descending=[False, False, True, True]
     )
@@ -165,7 +165,7 @@ class _PjitCalls(Frozen, frozen=True):
         rows = self.rows[int(handles(self.events, "track")[row])]
         past = int(np.searchsorted(starts[rows], starts[row], side="right"))
         end = starts[row] + lasts[row]
-        # Calls are rarely nested deeply; the innermost enclosing call began last.
+        # The innermost enclosing call began last. Calls are rarely nested deeply.
         for call in rows[max(past - _MAX_CALLS_SEARCHED, 0) : past][::-1].tolist():
             if starts[call] + lasts[call] >= end:
                 match = _CALL.match(self.names[int(handles(self.events, "type")[call])])

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
-#: Longest gap between two ops that counts as the dispatch of the second one.
+#: Maximum gap between two ops that counts as the dispatch of the second op.
 _DISPATCH_PS: Final = PS_PER_MS
-#: Number of ops that are named.
+#: Maximum number of eager ops whose names are reported.
 _MAX_OPS_NAMED: Final = 3
 
 
@@ -40,12 +40,13 @@ class EagerOps(Frozen, frozen=True):
     Attributes:
         eager_ps: Self time of the eager ops.
         op_ps: Self time of all ops except those of input pipelines; null in JAX, whose
-            calls enclose the work that they run.
+            calls enclose the instructions that they run.
         dispatch_ps: Overhead of running ops one by one, by judged step: time from the
-            end of an eager op to the start of the next one; in JAX also the calls
-            themselves, while no instruction runs.
+            end of an eager op to the start of the next one. In JAX also the time of the
+            calls in which no instruction runs.
         per_step: Mean number of eager ops in a step.
-        names: The eager ops with most self time → their share of it, in percent.
+        names: The eager ops with most self time → their share of `eager_ps`, in
+            percent.
     """
 
     eager_ps: int
@@ -60,7 +61,7 @@ class EagerOps(Frozen, frozen=True):
         return 100 * self.eager_ps / self.op_ps if self.op_ps else None
 
     def lead(self, thresholds: Thresholds) -> bool:
-        """Return whether eager ops are a main part of a step.
+        """Return whether eager ops take a large part of a step.
 
         A few eager ops for input or metrics do not count.
         """
@@ -141,7 +142,7 @@ def eager_signals(
 def _ops_of_tensorflow(
     trace: TraceData, ops: HostOpEvents, windows: Windows
 ) -> EagerOps | None:
-    """Return the eager ops; None if the recording does not show how ops ran."""
+    """Return the eager ops; None if the recording does not distinguish eager ops."""
     counted = ops.ops["category"].to_numpy() != OpCategory.DATASET
     chosen = wanted_rows(ops.op, counted)
     if not (ops.eager[chosen] >= 0).any():
@@ -152,7 +153,7 @@ def _ops_of_tensorflow(
         return None
     op_ps = int(ops.self_ps[rows].sum())
     track = handles(require_available(trace.table("events")), "track")
-    # Threads without eager ops have no gaps between eager ops.
+    # Only threads with eager ops have gaps between eager ops.
     on_threads = track[ops.event[rows]]
     eager = ops.eager[rows] == 1
     has_eager = np.bincount(on_threads[eager], minlength=int(on_threads.max()) + 1) > 0
@@ -175,7 +176,7 @@ def _calls_of_jax(
     values: dict[str, StatRows] | Unavailable,
     windows: Windows,
 ) -> EagerOps | None:
-    """Return the calls of JAX's compiled functions; None without such calls.
+    """Return the calls of JAX's compiled functions as eager ops; None without calls.
 
     Outside `jit` each primitive is a separate compiled function.
     """
@@ -211,11 +212,11 @@ def _sum_runs(
     op_ps: int | None = None,
     computing: Spans | None = None,
 ) -> EagerOps:
-    """Sum the executions.
+    """Sum the executions of eager ops, or of compiled functions called one by one.
 
     Args:
-        runs: The executions of ops, or calls of compiled functions, all of them eager.
-        op_ps: Self time of all ops in judged steps; null for calls.
+        runs: The executions.
+        op_ps: Self time of all ops in judged steps; null for compiled functions.
         computing: When instructions run by the calls compute; None for ops.
     """
     starts = ints(windows.measured, "start_ps")
@@ -231,8 +232,8 @@ def _sum_runs(
         .sort("self", "name", descending=[True, False])
         .head(_MAX_OPS_NAMED)
     )
-    # The overhead is the time between one eager op and the next, in each step. For
-    # calls it also includes the time of the call in which no instruction computes.
+    # The overhead in each step is the time between consecutive eager ops. For compiled
+    # functions it also includes the time of a call in which no instruction computes.
     spent = [_gaps_between_ops(runs, window)]
     if computing is not None:
         spent.append((window, runs.start_ps, runs.end_ps))
@@ -271,7 +272,7 @@ def _gaps_between_ops(runs: _Runs, window: Int64s) -> tuple[Int64s, Int64s, Int6
 
 
 def _is_in_order(runs: _Runs) -> bool:
-    """Return whether executions are sorted by track, start, and the longest first."""
+    """Return whether executions are sorted by track, then start, then longest first."""
     further = [
         column[1:] - column[:-1] for column in (runs.track, runs.start_ps, runs.end_ps)
     ]

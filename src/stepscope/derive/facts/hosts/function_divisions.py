@@ -1,4 +1,4 @@
-"""Time division of the program's functions, and functions that few steps call."""
+"""Division of the time of a program's functions; functions that few steps call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ELEMENTS: Final = ("hands_out_elements", "works_on_rows")
 
 
 class TimeDivision(Frozen, frozen=True, eq=True):
-    """Division of a function's time, in percent.
+    """Division of a function's time into lines of code; each part in percent.
 
     Attributes:
         own: Time in lines of the program, of this function or of functions that it
@@ -51,17 +51,18 @@ class TimeDivision(Frozen, frozen=True, eq=True):
 
 
 class FunctionDivisions(Frozen, frozen=True):
-    """Data of a host from which the time division of any function is computed.
+    """Data of one host with which the time of any of its functions is divided.
 
     Attributes:
         purposes: Purposes of known library functions.
         lines: Executed lines; None if not recorded.
-        work: Device → when the host worked for it according to the time account; key
-            None for a host without devices.
+        work: Device → when it waited for computing on the host; key None for a host
+            without devices.
         places: Identity of each thread in `clocks`, by row of tracks.
         clocks: CPU times of threads; None if not recorded.
-        waits: When the program's thread waits without a device; None if unknown.
-        ops: When ops run; whether threads wait in ops is unknown.
+        waits: When the program's thread waits, on a host without devices; None if
+            unknown.
+        ops: When ops run; it is unknown whether threads wait in ops.
     """
 
     frames: FunctionFrames
@@ -76,13 +77,13 @@ class FunctionDivisions(Frozen, frozen=True):
     def division_of_function(
         self, part: Part, device: int | None, *, only: Spans | None = None
     ) -> TimeDivision | None:
-        """Return how a function divides the time in which a device or host waits.
+        """Divide the time of a function in which a device or host waits for it.
 
-        None if the part is not a function or line, or has too few samples.
+        None if `part` is not a function or line, or has too few samples.
 
         Args:
             device: The device; None for a host without devices.
-            only: Time to which the division is limited; None for all.
+            only: Time to which the division is limited; None for all time.
         """
         frames = self.frames
         kinds = [
@@ -123,8 +124,8 @@ class FunctionDivisions(Frozen, frozen=True):
     ) -> float | None:
         """Return the percentage of `ran` in which the threads waited; None if unknown.
 
-        If other threads were awake, they may have computed for a sleeping thread; this
-        time does not count as waiting.
+        Time in which other threads were awake does not count as waiting, because they
+        may have computed for a sleeping thread.
         """
         if self.clocks is None:
             return None
@@ -157,7 +158,7 @@ def function_ways(
     windows: Windows,
     tracks: pl.DataFrame,
 ) -> FunctionDivisions:
-    """Return the data of the hosts whose function calls were recorded."""
+    """Collect the data of each host whose function calls were recorded."""
     ops = (
         host_classes
         if isinstance(host_classes, Unavailable)
@@ -180,15 +181,15 @@ def function_ways(
     )
 
 
-#: Maximum ratio of a function's time per step, and share of a step, in other steps to
-#: those in the chosen steps.
+#: A function is rare if its mean time in other steps is at most this fraction of its
+#: mean time in the chosen steps. The same holds for its mean share of the step.
 _MAX_OTHER_STEPS_RATIO: Final = 0.2
-#: Minimum share of the chosen steps' extra time that the function must explain.
+#: A function explains slow steps if it has at least this share of their extra time.
 _MIN_EXPLAINED_SHARE: Final = 0.5
 
 
 class RareFunctions(Frozen, frozen=True):
-    """When the program's own functions ran, on one host.
+    """Calls of functions on one host, to find functions that few steps call.
 
     Attributes:
         starts_ps: Start of each judged step.
@@ -203,11 +204,11 @@ class RareFunctions(Frozen, frozen=True):
         """Return the program's function that makes the chosen steps longer than others.
 
         None if no function runs mostly in the chosen steps and explains most of their
-        extra time. A function's total time counts, so callers come before callees.
+        extra time. Times are total times, so a caller is preferred to its callees.
 
         Args:
-            chosen: Whether each judged step is chosen.
-            excess_ps: Extra time of the chosen steps.
+            chosen: Whether each judged step is one of the longer steps.
+            excess_ps: Extra time of all chosen steps.
         """
         if len(chosen) != len(self.starts_ps) or chosen.all() or not chosen.any():
             return None
@@ -218,8 +219,8 @@ class RareFunctions(Frozen, frozen=True):
                 continue
             spans = self.frames.spans(self.frames.type == kind)
             times = spans.within(self.starts_ps, self.ends_ps)
-            # The share of a step is compared too, because a function that fills every
-            # step takes longer in a longer step.
+            # The function's share of each step is compared too: a function that fills
+            # every step takes more time in longer steps, but the same share.
             is_rare = all(
                 part[~chosen].mean() <= _MAX_OTHER_STEPS_RATIO * part[chosen].mean()
                 for part in (times, times / lengths)
@@ -239,7 +240,7 @@ class RareFunctions(Frozen, frozen=True):
 def rare_functions(
     *, function_frames: FunctionFrames, windows: Windows
 ) -> RareFunctions:
-    """Return the data of the hosts whose function calls were recorded."""
+    """Collect the data of each host whose function calls were recorded."""
     measured = windows.measured
     return RareFunctions(
         function_frames, ints(measured, "start_ps"), ints(measured, "end_ps")

@@ -1,4 +1,4 @@
-"""When functions of the program run in the steps of a host without devices."""
+"""Execution times of the program's functions in the steps of a host without devices."""
 
 from __future__ import annotations
 
@@ -44,14 +44,16 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: Minimum share of a function's time, in percent, that counts as its main activity.
+#: What takes at least this share of a function's time, in percent, is its main
+#: activity.
 MIN_MAIN_PERCENT: Final = 50.0
-#: Minimum share of the time without ops in which the thread must want a core, so that
-#: the time is proven to be work.
+#: Time without ops is proven to be work if the thread wants a core for at least this
+#: share of the time.
 _MIN_AWAKE_SHARE: Final = 0.8
-#: Minimum share of the steps' time at which a function counts as the loop around them.
+#: A function is the loop around the steps from this share of the steps' time.
 _MIN_LOOP_SHARE: Final = 0.95
-#: Shortest time without ops that counts as work; ops in a row are closer.
+#: Minimum time without ops that counts as work; gaps between consecutive ops are
+#: shorter.
 _SILENCE_PS: Final = PS_PER_MS
 
 
@@ -61,18 +63,18 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     Attributes:
         frames: Calls of functions.
         purposes: Purposes of known library functions.
-        tracks: Rows of tracks of the threads that are searched for functions; threads
-            that a framework started are excluded, unless no other thread has functions.
+        tracks: Rows of tracks of the threads whose functions are used. Threads that a
+            framework started are excluded, unless no other thread has functions.
         inside: Time inside the judged steps, without the time between steps.
-        working: When the host works according to the time account.
+        working: When the host computes, according to the breakdown of step time.
         starts_ps: Start of each judged step.
         ends_ps: End of each judged step.
         threads: Rows of tracks of the threads that run the program.
-        called: The ops that these threads ran.
-        ran: The ops that any thread driving the steps ran.
-        exchanging: When the host waited for other workers, by the time account.
-        collecting: When garbage was collected.
-        awake: When the program's own thread wanted a core; None if unknown.
+        called: The ops that run on `threads`.
+        ran: The ops that run on any thread that drives the steps.
+        exchanging: When the host waits for other workers.
+        collecting: When garbage is collected.
+        awake: When the program's own thread wants a core; None if unknown.
         lines: Executed lines; None if not recorded.
         pooled: When any thread, including those of thread pools, ran ops.
     """
@@ -116,7 +118,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def is_blurred(self) -> bool:
-        """Return whether a step is too short to contain enough samples."""
+        """Return whether a typical step is too short to contain enough samples."""
         hz = self.frames.hz
         if hz is None or not len(self.starts_ps):
             return False
@@ -137,7 +139,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def types_in_silence(self) -> list[int]:
-        """Return the types of the functions among which `silence` is divided."""
+        """Return the types of the functions that run during `silence`."""
         steps, silence = (self.starts_ps, self.ends_ps), self.silence
         return [
             part.type
@@ -148,7 +150,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def line_runs(self) -> LineRuns | None:
-        """Return when lines ran; None if lines were not recorded."""
+        """Return when each line ran; None if lines were not recorded."""
         if self.lines is None or self.frames.hz is None:
             return None
         return LineRuns(
@@ -165,7 +167,8 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     def collector(self) -> Part | None:
         """Return the innermost function that contains most garbage collections.
 
-        Garbage collection must be most of the function's time; this excludes the loop.
+        It must spend most of its time in garbage collection; this excludes the step
+        loop.
         """
         collections = self.collecting & self.inside
         tracks = list(self.tracks)
@@ -178,7 +181,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     def predicts_often(self) -> bool:
         """Return whether Keras's `predict` is called several times.
 
-        One call for many batches is normal. Samples may merge several calls into one.
+        One call for many batches is normal. Samples may show several calls as one.
         """
         kinds = self.purposes.types_with_work("predicts", "begins_prediction")
         return any(int((self.frames.type == kind).sum()) > 1 for kind in kinds)
@@ -186,12 +189,12 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     def own_functions(self) -> tuple[Part, ...]:
         """Return the program's own functions that mostly work in the judged steps.
 
-        A function that fills nearly all steps is the loop and is excluded. If the steps
-        are calls of Keras's `predict`, the innermost caller is included.
+        A function that fills nearly all steps is excluded as the loop. If it mostly
+        calls Keras's `predict`, the innermost such function is included.
         """
         working, predicting = [], []
         for kind, name in self.frames.names.items():
-            # Names that end with ">", such as `<lambda>`, are not named functions.
+            # Code without a function name, such as `<lambda>`, is skipped.
             if name.library is not False or name.function.endswith(">"):
                 continue
             ran, part = self.spans_of_types([kind]), Part.from_function(name, 0.0)
@@ -200,7 +203,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
                     predicting.append(part)
             elif 2 * (ran & self.working).length_ps >= ran.length_ps > 0:
                 working.append(part)
-        # Frames are sorted so that outer frames come before inner frames.
+        # Sort outer functions before inner ones.
         predicting.sort(
             key=lambda part: int(np.argmax(self.time_of_function(part).rows))
         )
@@ -230,8 +233,8 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     """The total time of one function in the judged steps.
 
     Attributes:
-        runs: All functions of the host.
-        kinds: Types of this function.
+        runs: Data of all functions of the host.
+        kinds: Event types of this function.
         only: Time to which the function is limited; None for all calls.
     """
 
@@ -240,7 +243,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     only: Spans | None = None
 
     def limited_to_lines(self, lines: tuple[int, int]) -> FunctionTime:
-        """Return the function limited to the time of some of its lines."""
+        """Return the time of the function in a range of its lines."""
         spans = (
             line.spans for line in self.own_lines if (line.first, line.last) == lines
         )
@@ -254,12 +257,12 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @cached_property
     def rows(self) -> Bools:
-        """Return, for all frames, whether each is a call of this function."""
+        """Return by frame whether it is a call of this function."""
         return np.isin(self.runs.frames.type, self.kinds)
 
     @cached_property
     def called_rows(self) -> Bools:
-        """Return, for all frames, whether this function called each."""
+        """Return by frame whether this function called it, directly or indirectly."""
         return self.runs.frames.rows_called_from(self.rows)
 
     @cached_property
@@ -272,12 +275,12 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     def sampled(self) -> SampledTime:
         """Return when the function certainly ran, without a margin at each end.
 
-        The margin is half a sample period, the error of a sample's time.
+        The margin of a sampled call is half a sample period, the error of its times.
         """
         hz, spans = self.runs.frames.hz, self.seen
         if hz is None:
             return SampledTime(spans, spans, 0)
-        # At most a quarter is removed at each end; the middle of each span remains.
+        # At most a quarter of each span is removed at each end, so its middle remains.
         lengths = spans.end_ps - spans.start_ps
         margins = np.minimum(int(PS_PER_S / hz / 2), lengths // 4)
         ran = Spans.from_events(spans.start_ps + margins, lengths - 2 * margins)
@@ -285,10 +288,10 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @cached_property
     def calls(self) -> Spans:
-        """Return when the function ran, total time.
+        """Return when the function or its callees ran.
 
-        Samples may be late, so that ops after a function seem to be called by the
-        function. Ops of kinds that mostly run at other times are excluded.
+        A late sample shows a function that has ended, while the next ops already run.
+        So time of ops that mostly run outside the function is excluded.
         """
         return self.seen - self.runs.called.spans_of_other_kinds(self.sampled)
 
@@ -299,7 +302,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         times = spans.within(runs.starts_ps, runs.ends_ps)
         if not len(spans) or not runs.is_blurred:
             return tuple(times.tolist())
-        # With few samples per step, only their sum over all steps is reliable.
+        # With few samples per step, only the function's time in all steps is reliable.
         ops = runs.called.spans_of_other_kinds(self.sampled) & runs.inside
         max_ps = min(self.seen.length_ps, runs.inside.length_ps - ops.length_ps)
         scaled = times * (max(max_ps, spans.length_ps) / spans.length_ps)
@@ -314,16 +317,16 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @property
     def repeats(self) -> bool:
-        """Return whether the function, or its lines, ran more than once."""
+        """Return whether the function, or the chosen lines, ran more than once."""
         runs = len(self.seen) if self.only is not None else int(self.rows.sum())
         return runs > 1
 
     def removal_change(self, *, effect_ms: float, only: Spans | None) -> Quiet:
-        """Return the change that removes the function's total time from the threads.
+        """Return the what-if edit that removes the function from the threads.
 
         Args:
             effect_ms: Time of the function in a mean step.
-            only: Time that is removed, if not all.
+            only: Time that is removed; None for all calls.
         """
         calls = self.calls if only is None else only
         return Quiet(calls, self.runs.threads, effect_ms)
@@ -332,10 +335,10 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     def alone(self) -> Spans:
         """Return when the function itself works while no op runs; empty if unproven.
 
-        Functions that it calls are included, except those with their own parts of
-        `silence`. Gaps below 1 ms prove nothing, because every caller of ops has them.
-        Longer gaps may be waits for unrecorded ops; they count if the thread's CPU time
-        shows that it works, or if they are most of the function.
+        Callees are included, except functions with their own parts of `silence`. Gaps
+        below 1 ms prove nothing, because every caller of ops has them. Longer gaps may
+        be waits for unrecorded ops. They count if the thread's CPU time shows that it
+        works, or if they are most of the function.
         """
         runs = self.runs
         in_silence = runs.types_in_silence
@@ -357,30 +360,30 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return 100 * (spans & self.seen).length_ps / max(self.seen.length_ps, 1)
 
     def percent_of_work(self, *works: KnownWork) -> float:
-        """Return the percentage of the function's time in which known work ran."""
+        """Return the percentage of the function's time in functions of known work."""
         kinds = self.runs.purposes.types_with_work(*works)
         return self.percent_within(self.runs.spans_of_types(kinds)) if kinds else 0.0
 
     @property
     def ops_percent(self) -> float:
-        """Return the percentage of the function's time in which its ops run."""
+        """Return the percentage of the function's time in which ops run."""
         running = self.runs.called.spans & self.calls
         return 100 * running.length_ps / max(self.calls.length_ps, 1)
 
     @property
     def collects_percent(self) -> float:
-        """Return the percentage of the steps in which the function collects garbage."""
+        """Return the share of step time in which the function collects garbage."""
         collections = self.runs.collecting & self.seen
         return 100 * collections.length_ps / self.runs.total_ps
 
     @property
     def mostly_predicts(self) -> bool:
-        """Return whether Keras's `predict` takes at least half of the function."""
+        """Return whether repeated `predict` calls take half of the function's time."""
         predicts = self.percent_of_work("predicts")
         return self.runs.predicts_often and predicts >= MIN_MAIN_PERCENT
 
     def calls_work(self, work: KnownWork) -> bool:
-        """Return whether the function's call stacks contain functions of known work."""
+        """Return whether the function calls library functions of one kind of work."""
         kinds = self.runs.purposes.types_with_work(work)
         return bool(np.isin(self.runs.frames.type[self.called_rows], kinds).any())
 
@@ -401,8 +404,9 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     def is_the_step(self) -> bool:
         """Return whether the model runs during the function, called by it or not.
 
-        One pass of the model is enough if the function runs in at least half of the
-        steps. A function in fewer steps, for example validation, needs both passes.
+        A function in at least half of the steps needs to contain the forward or the
+        backward pass. A function in fewer steps, for example validation, needs to
+        contain both.
         """
         contains_model = self.runs.ran.run_within(SampledTime(self.seen, self.seen, 0))
         if 2 * self.times_ps.count(0) > len(self.times_ps):
@@ -411,7 +415,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @property
     def calls_the_model(self) -> bool:
-        """Return whether the function is the step and calls the model's ops."""
+        """Return whether the function is a step that calls the model's ops."""
         trains = self.calls_work("trains")
         return trains or (
             self.runs.called.run_within(self.sampled) and self.is_the_step
@@ -431,7 +435,7 @@ def function_runs(
     naming: Naming | Unavailable,
     core_time: CoreTime | Unavailable,
 ) -> FunctionRuns | None:
-    """Return the functions of hosts without devices whose calls were recorded."""
+    """Collect the function times of each host without devices."""
     host = next((device for device in account.devices if device.device is None), None)
     if host is None:
         return None
