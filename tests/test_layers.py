@@ -168,20 +168,20 @@ ROOMS = {
         "kineto.json": "",
         "kineto.decoded": "assemble kineto.columns kineto.json",
         "kineto.tables": (
-            "assemble declared_words kineto.columns kineto.decoded kineto.json "
+            "assemble declared_texts kineto.columns kineto.decoded kineto.json "
             "launch_shapes torch_allocations"
         ),
-        "nsight_compute": "assemble declared_words launch_shapes vendor_tool",
-        "memory": "assemble declared_words",
+        "nsight_compute": "assemble declared_texts launch_shapes vendor_tool",
+        "memory": "assemble declared_texts",
         "nsight_systems.database": "",
         "nsight_systems.decoded": "assemble nsight_systems.database",
         "nsight_systems.tables": (
-            "assemble declared_words launch_shapes nsight_systems.database "
+            "assemble declared_texts launch_shapes nsight_systems.database "
             "nsight_systems.decoded"
         ),
         "xplane.decoded": "assemble",
         "xplane.tables": (
-            "assemble declared_words hlo launch_shapes torch_allocations xplane.decoded"
+            "assemble declared_texts hlo launch_shapes torch_allocations xplane.decoded"
         ),
     },
     "remote": {

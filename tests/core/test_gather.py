@@ -64,5 +64,5 @@ def test_values_that_are_not_side_by_side_are_found_too() -> None:
 
 
 def test_a_row_below_0_is_an_error_unless_it_stands_for_none() -> None:
-    with pytest.raises(IndexError, match="beyond the 3 values"):
+    with pytest.raises(IndexError, match="outside the 3 values"):
         values_by_row(np.arange(3), np.array([-1], np.int32))

@@ -219,23 +219,6 @@ def test_a_convolution_without_its_settings_has_no_cost() -> None:
     assert flops("Conv2D", tensors((2, 8, 8, 3), (3, 3, 3, 4))) is None
 
 
-@pytest.mark.parametrize("unknown", ["stride", "padding", "dilation"])
-def test_a_convolution_without_one_of_its_settings_has_no_cost(unknown: str) -> None:
-    settings: list[list[int] | None] = [
-        None if name == unknown else [1, 1]
-        for name in ("stride", "padding", "dilation")
-    ]
-    values = (None, None, None, *settings, 1)
-    sizes = ((2, 3, 8, 8), (4, 3, 3, 3))
-    assert flops("aten::conv2d", tensors(*sizes, None, values=values)) is None
-
-
-def test_indices_next_to_a_tensor_of_unknown_type_have_no_cost() -> None:
-    known, unknown = Tensor("int32", (4, 3)), Tensor("", (4, 3))
-    assert execution_cost("aten::add", Operands(((known,), (known,)))) is not None
-    assert execution_cost("aten::add", Operands(((known,), (unknown,)))) is None
-
-
 def test_the_gradient_for_the_input_of_a_stored_convolution() -> None:
     # Sizes of the input, filter (3, 3, in 16, out 32), gradient of the result.
     given = Operands(
