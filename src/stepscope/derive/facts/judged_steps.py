@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import StepCandidates, Steps
     from stepscope.trace.model import TraceData
 
-#: Flags of windows that mark an untypical step.
+#: Flags of windows whose step is untypical.
 _UNTYPICAL = frozenset((*LEFT_OUT, "outlier", "cut"))
 
 
@@ -32,7 +32,7 @@ class StepBasis(Frozen, frozen=True, eq=True):
 
     Attributes:
         source: Source of the steps; None without steps.
-        confidence: 0 to 1; 0 without steps.
+        confidence: Confidence in the steps, 0 to 1; 0 without steps.
     """
 
     source: str | None
@@ -40,12 +40,12 @@ class StepBasis(Frozen, frozen=True, eq=True):
 
 
 class JudgedRows(Frozen, frozen=True, eq=True):
-    """Rows of a breakdown.
+    """Rows of a breakdown of step time.
 
     Attributes:
         clean: Rows of the steps that are judged.
         all: Rows from which totals are computed.
-        closed: Whether the window of each row ends where the next step starts.
+        closed: Whether all windows are complete: each ends where the next step starts.
     """
 
     clean: pl.DataFrame
@@ -63,17 +63,17 @@ def step_basis(steps: Steps | Unavailable) -> StepBasis:
 def clean_rows(
     charged: pl.DataFrame, windows: Windows, *, compile_percent: float
 ) -> JudgedRows:
-    """Choose the rows of one device's breakdown to be judged.
+    """Choose the steps of one device that are judged.
 
-    Open windows are judged only if no window is closed; untypical steps are judged only
-    if all steps are untypical.
+    Incomplete windows are judged only if no window is complete. Untypical steps are
+    judged only if all steps are untypical.
     """
     window = ints(charged, "window")
     rows = charged.hstack(windows.rows[["open_end", "flags"]][window])
     closed = rows.filter(~rows["open_end"])
     if not closed.height:
         return JudgedRows(rows, rows, closed=False)
-    # A Python loop over the few windows is faster than an expression on lists of texts.
+    # The windows are few, and a Python loop is faster than an expression on lists.
     usual = [_UNTYPICAL.isdisjoint(flags) for flags in closed["flags"].to_list()]
     compiling = closed["compile_ps"].fill_null(0) * 100 > (
         closed["window_ps"] * compile_percent
@@ -88,7 +88,7 @@ class Tried(Frozen, frozen=True):
     Attributes:
         what: Name of the repeating event or pattern, in words.
         count: Number of steps found in this way.
-        confidence: 0 to 1.
+        confidence: Confidence in these steps, 0 to 1.
     """
 
     what: str
@@ -101,15 +101,15 @@ class HostSteps(Frozen, frozen=True):
 
     Attributes:
         source: How the steps were found; null without steps.
-        confidence: 0 to 1; 0 without steps.
+        confidence: Confidence in the steps, 0 to 1; 0 without steps.
         count: Number of steps.
         anchor: Whether windows start at host markers or kernels; null if none.
         period_ps: Median length of a judged window; null without steps.
-        left_out: Flag → number of windows that it excludes from means.
-        tried: Candidate divisions into steps, accepted and most certain first.
+        left_out: Flag → number of windows that means exclude because of the flag.
+        tried: Candidate divisions into steps; accepted ones first, then by confidence.
         requests: Number of requests that the program served.
-        outside_percent: If batches are fetched outside the step markers, the share of
-            that waiting in the time of all steps; else, or if unknown, null.
+        outside_percent: If batches are fetched outside the step markers: the waiting
+            for them, in percent of the time of all steps. Null if not, or if unknown.
         begins_ns: Start of the first step, in ns since 1970; null without a clock.
         early_end: Message that the program ended before its first step, with the
             reason; null without this message.
@@ -193,10 +193,10 @@ def step_signals(
 def unexplained_outside(
     *, account: Account, windows: Windows
 ) -> dict[int | None, float]:
-    """Return the percentage of a recording that is unexplained before and after work.
+    """Return the unexplained percentage of a recording outside a device's activity.
 
-    This time belongs to the program's start or end, or the recording began too early or
-    ended too late. Recordings with steps and devices without work are left out.
+    The program starts or ends in this time, or the recording began too early or ended
+    too late. Recordings with steps and devices without activity are left out.
     """
     if windows.has_steps:
         return {}

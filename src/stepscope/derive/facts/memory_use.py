@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _RSS: Final = "process RSS (bytes)"
-#: Name that stands for the memory of the process itself.
+#: Name of the process's own memory in place of an allocator's name.
 PROCESS: Final = "process"
-#: PyTorch's events for an allocation and for a failed allocation.
+#: Names of PyTorch's events for an allocation and for a failed allocation.
 _ALLOCATION: Final = "[memory]"
 _FAILED: Final = "[OutOfMemory]"
 _AVAILABLE: Final = "memory available (bytes)"
@@ -45,9 +45,10 @@ class MemoryUse(Frozen, frozen=True):
         peak_ps: Time of the peak; 0 without a peak.
         counted: Whether the use includes blocks allocated before the recording.
         free_bytes: Free memory at the peak; None if not recorded.
-        fragmentation: 1 - largest free piece / free memory at the peak, if recorded.
+        fragmentation: 1 - largest free block / free memory at the peak, if recorded.
         alive: Ops with the largest blocks at the peak, as shares of the peak.
-        least_bytes: Least use in each closed step; for a process, use in each sample.
+        least_bytes: Least use in each step with a complete window; for a process, use
+            in each sample.
         at_step: Step number of each value of `least_bytes`; for a process, a fraction.
         grown: Ops with the largest blocks that were allocated in the recording and
             existed at its end, as shares of the peak.
@@ -80,7 +81,7 @@ class MemoryUse(Frozen, frozen=True):
 
     @property
     def of_device(self) -> bool:
-        """Return whether the name is that of a device's memory."""
+        """Return whether this is the memory of a device, judging by its name."""
         return self.name != PROCESS and not re.search(HOST_MEMORY, self.name)
 
 
@@ -110,16 +111,16 @@ class Failure(Frozen, frozen=True):
 
     @property
     def kept_bytes(self) -> int | None:
-        """Return the memory that the allocator reserved but that was not in use."""
+        """Return the memory that the allocator reserved without using it."""
         if self.reserved_bytes is None or self.allocated_bytes is None:
             return None
         return self.reserved_bytes - self.allocated_bytes
 
     @property
     def fits_in_pieces(self) -> bool:
-        """Return whether the allocator's unused memory had the requested size.
+        """Return whether the allocator's unused memory was as large as the request.
 
-        The allocation failed although this memory was enough, because it was in pieces.
+        Then the allocation failed because this memory was not contiguous.
         """
         kept, requested = self.kept_bytes, self.asked_bytes
         return kept is not None and requested is not None and kept >= requested
@@ -132,7 +133,7 @@ class MemorySignals(Frozen, frozen=True):
         memories: One entry per allocator, and one per process whose size was sampled.
         absent: Reason why no allocator was recorded; None if one was.
         failures: Failed allocations, in time order on each host.
-        tells_failures: Whether the recorder records failed allocations.
+        tells_failures: Whether the profiler records failed allocations.
     """
 
     memories: tuple[MemoryUse, ...]
@@ -173,7 +174,7 @@ def memory_signals(
     )
 
 
-#: Starts and ends of the closed steps.
+#: Starts and ends of the steps with complete windows.
 _Steps = tuple["Int64s", "Int64s"]
 _NO_EVENTS: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
@@ -206,8 +207,8 @@ def _allocator_use(
     peak = memory.peak
     peak_event = None if peak is None else events.row(peak, named=True)
     min_bytes, numbers = _min_bytes_by_step(memory, time_ps, steps)
-    # A replay of the recorded allocations, or an allocator that began to count while
-    # recording, does not include older blocks.
+    # Older blocks are missing if the use is computed from recorded allocations, or if
+    # the allocator began to count while recording.
     older = events["older_counted"].eq(other=False).any()
     highest = None if peak is None else int(memory.in_use_bytes[peak])
     last = len(memory.rows) - 1
@@ -232,13 +233,13 @@ def _allocator_use(
 def _min_bytes_by_step(
     memory: ReplayedMemory, time_ps: Int64s, steps: _Steps
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Return the least use in each step, and the numbers of the steps."""
+    """Return the least use in each step, and the step numbers."""
     if not memory.known.all() or not len(time_ps):
         return (), ()
     starts, ends = steps
     first = np.searchsorted(time_ps, starts, side="left")
     last = np.searchsorted(time_ps, ends, side="left")
-    # The use at the start of the step is part of the step.
+    # The use at the start of a step is that of the last event before the step.
     begin = np.maximum(first - 1, 0)
     numbers = np.flatnonzero(last > begin)
     bounds = np.stack((begin[numbers], last[numbers]), axis=1).ravel()
@@ -252,7 +253,7 @@ def _min_bytes_by_step(
 def _largest_ops(
     allocations: pl.DataFrame, rows: Int64s, total_bytes: int | None
 ) -> tuple[Part, ...]:
-    """Return the ops that allocated most bytes in the given allocations."""
+    """Return the ops that allocated most bytes in some allocations."""
     if not len(rows) or not total_bytes:
         return ()
     named = (
@@ -339,11 +340,11 @@ class KeptGrowth(Frozen, frozen=True, eq=True):
     """Growth of one container over the steps of a recording.
 
     Attributes:
-        counted: The container, as identified by the counter of its items.
+        counted: The container, identified by the counter of its items.
         steps: Number of steps that began during the growth.
         items: Number of added items, or of nodes of an autograd graph.
-        array_bytes: Bytes of the arrays among them.
-        graph_bytes: Bytes that autograd graphs keep for the items.
+        array_bytes: Bytes of the added arrays.
+        graph_bytes: Bytes that autograd graphs keep for the added items.
     """
 
     host: str

@@ -1,4 +1,4 @@
-"""CPU cores of a host: waiting for a core, and sleep of the program's thread."""
+"""CPU cores of a host: threads that wait for a core, sleep of the program's thread."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Readings(Frozen, frozen=True):
 
 
 def core_count(trace: TraceData) -> int | None:
-    """Return the number of cores that have a usage counter; None if none has."""
+    """Return the number of cores with a usage counter; None without such counters."""
     types = trace.table("event_types")
     if isinstance(types, Unavailable):
         return None
@@ -45,9 +45,9 @@ def core_count(trace: TraceData) -> int | None:
 
 
 def usable_cores(trace: TraceData) -> int | None:
-    """Return how many cores the program may use; None if unknown.
+    """Return the number of cores that the program may use; None if unknown.
 
-    If the limit was not recorded, all cores of the machine count.
+    Without a recorded restriction these are all cores of the machine.
     """
     table = trace.table("environment")
     core_limit = None if isinstance(table, Unavailable) else table["cores"].item()
@@ -93,12 +93,12 @@ class Processors(Frozen, frozen=True):
 
     Attributes:
         cores: Number of cores of the machine.
-        waiting_percent: Share of the time in which at least one thread of the machine
+        waiting_percent: Share of time in which at least one thread of the machine
             waited for a core, by judged step.
         machine: Mean number of cores in use.
-        own: Mean number of cores of program and workers; None if unknown.
-        threads: Number of threads, plus one per worker; None if unknown.
-        workers: Mean number of cores used by the workers; None without any.
+        own: Mean number of cores that program and workers use; None if unknown.
+        threads: Number of the program's threads, plus one per worker; None if unknown.
+        workers: Mean number of cores that the workers use; None without workers.
     """
 
     cores: int
@@ -109,13 +109,13 @@ class Processors(Frozen, frozen=True):
     workers: float | None = None
 
     def are_full(self, thresholds: Thresholds) -> bool:
-        """Return whether nearly all cores are in use, by any program."""
+        """Return whether nearly all cores are in use by some program."""
         return 100 * self.machine >= thresholds.busy_cores.value * self.cores
 
     def whose_threads_crowd(
         self, thresholds: Thresholds
     ) -> Literal["own", "others"] | None:
-        """Return whose threads overload the cores; None if they do not."""
+        """Return which program's threads overload the cores; None if no threads do."""
         if not self.are_full(thresholds):
             return None
         if self.own is not None and 2 * self.own < self.machine:
@@ -158,8 +158,8 @@ def mean_by_window(
 ) -> NDArray[np.float64]:
     """Return the mean of a counter in each window.
 
-    A sample holds for the interval since the sample before it. The first sample also
-    holds before its time, and the last one after its time.
+    The value of a sample applies to the time since the sample before it. The first
+    sample also applies to earlier times, and the last sample to later times.
     """
     times, values = readings.time_ps, readings.value
     lasted = np.diff(times, prepend=times[:1]).astype(np.float64)
@@ -207,8 +207,8 @@ class Asleep(Frozen, frozen=True):
         function: Function in which the thread sleeps longest.
         works: Whether another thread of the program works during most of the sleep.
         other: Function that this other thread executes; None if unknown.
-        workers: Number of cores that worker processes use, if they work and no other
-            thread of the program does; else None.
+        workers: Number of cores that worker processes use; None if they wait, or if
+            another thread of the program works.
     """
 
     times_ps: tuple[int, ...]
@@ -219,7 +219,8 @@ class Asleep(Frozen, frozen=True):
     workers: float | None = None
 
 
-#: Worker processes that use fewer cores than this count as waiting.
+#: Minimum number of cores that worker processes must use, or else they count as
+#: waiting.
 _MIN_WORKER_CORES: Final = 0.1
 
 
@@ -232,8 +233,8 @@ def asleep(
 ) -> Asleep | None:
     """Return the sleep of the program's thread on each host where it is known.
 
-    None if all cores are in use and library threads may have computed for the thread:
-    such threads rarely got a core, so their low CPU use proves nothing.
+    None if all cores are in use and threads of libraries may have computed for the
+    thread: they rarely got a core, so low CPU use does not show that they waited.
     """
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
     if host_waits.pooled and cores is not None and cores.are_full(THRESHOLDS):

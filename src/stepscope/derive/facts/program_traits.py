@@ -1,4 +1,4 @@
-"""Traits of the recorded program that decide which advice applies."""
+"""Traits of the recorded program by which rules choose their advice."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: Events around code that PyTorch's compiler generated.
+#: Events that enclose code compiled by PyTorch's compiler.
 _COMPILED: Final = r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction"
 #: Nodes of PyTorch's autograd graph.
 _BACKWARD: Final = r"^autograd::engine::evaluate_function|Backward\d*$"
 
 
 class ProgramTraits(Frozen, frozen=True, eq=True):
-    """Traits of the program, seen in its events.
+    """Traits of the program, found in its events.
 
     Attributes:
-        compiled: Whether parts of the program ran as compiled by PyTorch.
+        compiled: Whether PyTorch's compiler compiled parts of the program.
         updates: Whether the program updates weights; True if unknown.
         trains: Whether it updates weights or computes gradients; True if unknown.
         engine: Whether a serving engine runs the model.
@@ -81,7 +81,7 @@ def program_traits(
         return False
 
     def time_of_flag(flag: EventFlag) -> int:
-        """Return the summed duration of all events whose type has a flag."""
+        """Return the total duration of all events whose type has a flag."""
         times = 0
         for host, host_kinds in kinds.items():
             rows = wanted_rows(handles(ran_on[host], "type"), host_kinds.has(flag))
@@ -100,13 +100,14 @@ def program_traits(
     )
 
 
-#: Generation of a garbage collection of all objects.
+#: Generation number of a garbage collection that examines all objects.
 _FULL_GENERATION: Final = 2
-#: Minimum number of collections of all objects that show what triggers them.
+#: Minimum number of collections of all objects from which their trigger is inferred.
 _MIN_COLLECTIONS: Final = 3
-#: Number of younger collections per collection of all objects, below which the program
-#: itself triggers them. Python does so only after more than ten collections of the
-#: middle generation, each of which follows more than ten of the youngest.
+#: If there are fewer younger collections than this per collection of all objects, the
+#: program itself triggers the latter. Python does so only after more than ten
+#: collections of the middle generation, each of which follows more than ten of the
+#: youngest.
 _MIN_YOUNGER_PER_FULL: Final = 50
 
 
@@ -118,7 +119,7 @@ def collected_by_hand(
     events: pl.DataFrame,
     stats: pl.DataFrame,
 ) -> bool | None:
-    """Return whether the program triggers garbage collections of all objects itself.
+    """Return whether the program itself triggers garbage collections of all objects.
 
     None, so that the host is left out, if no collection has a recorded generation.
     """
@@ -162,8 +163,8 @@ _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 def blocking_calls(*, correlation: Correlation) -> float | None:
     """Return the percentage of long kernels that end before their launch call returns.
 
-    Launching is asynchronous, so a call that outlasts its kernel has waited for the
-    kernel. Hosts with few long kernels are left out.
+    Launching is asynchronous, so a call that lasts longer than its kernel has waited
+    for the kernel. Hosts with few long kernels are left out.
     """
     device_activity, launches = correlation.activity, correlation.launches
     dur_ps = ints(device_activity, "dur_ps")

@@ -1,4 +1,4 @@
-"""Completeness of a recording: flaws, versions, and time of the recorder itself."""
+"""Completeness of a recording: flaws, versions, and time of the profiler itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: Severity of a flaw → confidence in a recording with it; of several the lowest counts.
+#: Severity of a flaw → confidence in a recording with it. The lowest value counts.
 _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
 
 
@@ -46,15 +46,16 @@ def record_grade(*, trace: OfHosts[TraceData]) -> float:
     return min((_GRADES[note.severity] for note in notes), default=1.0)
 
 
-#: Names of copies that a recording lists as kernels.
+#: Names of copies that a profiler recorded as kernels.
 _COPY: Final = r"(?i)^(copy|memcpy)"
-#: Calls that launch a recorded graph, of CUDA, ROCm and XLA.
+#: Names of calls that launch a captured graph in CUDA, ROCm or XLA.
 _REPLAY: Final = r"(?i)graph_?(?:exec_?)?launch|command_?buffer"
-#: Maximum share of graph launches whose activity may follow after the recording.
+#: Maximum share of graph launches without activity; it may run after the recording
+#: ends.
 _MAX_LAUNCHES_WITHOUT_WORK: Final = 0.1
-#: Kinds of quality notes in which the recorder reports missing records.
+#: Kinds of quality notes in which the profiler reports missing records.
 _COUNTERS: Final = frozenset({"dropped_events", "truncated_file"})
-#: Kinds of quality notes about a file with missing content.
+#: Kinds of quality notes about a file that is incomplete.
 _DAMAGED: Final = frozenset({"damaged_file", "truncated_file"})
 
 
@@ -63,7 +64,7 @@ class CaptureSignals(Frozen, frozen=True):
 
     Attributes:
         damaged: Whether a file could be read only in part.
-        dropped: Number of lost records that the recorder reported.
+        dropped: Number of lost records that the profiler reported.
         ranks: Number of processes of the job; None if unknown.
         hosts: Number of recorded processes.
         devices: Number of devices listed in one recording.
@@ -72,10 +73,10 @@ class CaptureSignals(Frozen, frozen=True):
             no kernel. Such devices also compute, so kernels are missing.
         functions: Whether the program's functions were recorded.
         few_looks: Number of stack samples, if functions are known only from samples and
-            there are too few; else None.
+            there are too few of them; else None.
         replays: Whether a graph launch was recorded without its device activity.
-        without_launch_percent: Share of the device time without a recorded launch call;
-            None without recorded device time.
+        without_launch_percent: Share of device time in activities without a recorded
+            launch call; None without recorded device time.
         system_calls: Number of recorded calls of the operating system's libraries.
     """
 
@@ -102,7 +103,7 @@ def capture_signals(
     event_kinds: OfHosts[EventKinds],
     function_frames: OfHosts[FunctionFrames],
 ) -> CaptureSignals:
-    """Describe all recordings; device counts are those of the one with most devices."""
+    """Describe all recordings; device counts are of the one with most devices."""
     hosts = known_hosts(trace)
     notes = [note for recorded in hosts.values() for note in recorded.quality_notes()]
     devices, computing, copying = max(
@@ -132,7 +133,7 @@ def capture_signals(
         is_call = np.isin(kinds.host_class, SYSTEM_CLASSES)
         if not isinstance(events, Unavailable) and is_call.any():
             system_calls += int(is_call[handles(events, "type")].sum())
-    # Host → device time without a launch call, and total device time.
+    # Host → (device time without a launch call, total device time).
     untied = dict.fromkeys(hosts, (0, 0))
     for host, tied in known_hosts(correlation).items():
         dur_ps = ints(tied.activity, "dur_ps")
@@ -161,7 +162,7 @@ def capture_signals(
 def _device_counts(
     trace: TraceData, classes: ActivityClasses | Unavailable
 ) -> tuple[int, int, int]:
-    """Return the numbers of devices listed, with kernels, and with copies only."""
+    """Return the numbers of devices that are listed, run kernels, or only copy."""
     listed = trace.table("devices")
     types = trace.table("event_types")
     if (
@@ -174,7 +175,7 @@ def _device_counts(
     named_copy = pl.col("name").str.contains(_COPY)
     computes = kind.is_in(["kernel", "collective"]) & ~named_copy
     copies = kind.is_in(["local_copy", "p2p_copy"]) | ((kind == "kernel") & named_copy)
-    # There are far fewer classes than activities, so searching their names is cheap.
+    # Names of classes are searched, because classes are far fewer than activities.
     rows = classes.rows
     by_device = (
         rows.select(
@@ -196,18 +197,18 @@ def _device_counts(
 def _hides_replays(
     trace: TraceData, tied: Correlation | Unavailable, untied_ps: int, work_ps: int
 ) -> bool:
-    """Return whether a graph was launched whose device activity may not be recorded."""
+    """Return whether a graph was launched whose device activity may be missing."""
     launches, types = trace.table("launches"), trace.table("event_types")
     if isinstance(types, Unavailable):
         return False
     replaying = types["name"].str.contains(_REPLAY)
     if not replaying.any():
         return False
-    # Activities without a launch call may be an incomplete record of a graph.
+    # Activities without a launch call may be a part of a graph's activities.
     loose = 100 * untied_ps > THRESHOLDS.without_launch.value * work_ps
     if loose or isinstance(launches, Unavailable) or isinstance(tied, Unavailable):
         return True
-    # If graph nodes are recorded one by one, each has the correlation id of the call.
+    # If graph nodes were recorded one by one, they have the call's correlation id.
     calls = replaying.gather(launches["type"]).to_numpy()
     working = np.zeros(launches.height, bool)
     working[tied.launch_of_activity[tied.launch_of_activity >= 0]] = True
@@ -220,10 +221,11 @@ class HostVersions(Frozen, frozen=True):
 
     Attributes:
         runtime: CUDA runtime version, 1000 × major + 10 × minor; null if unknown.
-        driver: Newest CUDA version of the driver, in this form; null if unknown.
+        driver: Newest CUDA version that the driver supports, in the form of `runtime`;
+            null if unknown.
         newest: Compute capability of the newest used device; null if unknown.
-        device: Product name of that device; null if not recorded.
-        vendors: Vendors of the devices that did work.
+        device: Product name of the newest used device; null if not recorded.
+        vendors: Vendors of the devices that had activity.
     """
 
     runtime: int | None
@@ -253,12 +255,12 @@ def version_signals(
     )
 
 
-#: Recorder events that handle buffers; all others are its start and stop.
+#: The profiler's own events that handle buffers; its other events are start and stop.
 _BUFFERS: Final = r"(?i)buffer|^Instrumentation$"
 
 
 class RecorderTime(Frozen, frozen=True):
-    """Time of the recorder itself on the threads of one host.
+    """Time of the profiler itself on the threads of one host.
 
     Attributes:
         start_stop_ps: Time of starting and stopping, in the whole recording.
@@ -280,7 +282,7 @@ def recorder_signals(
     event_kinds: EventKinds,
     windows: Windows,
 ) -> RecorderTime:
-    """Sum the recorder's own time on each host; parallel events count once.
+    """Sum the profiler's own time on each host; parallel events count once.
 
     Hosts without events are left out.
     """

@@ -1,4 +1,4 @@
-"""Steps that are much slower than the usual step, and how they spend the extra time."""
+"""Steps that are much slower than the usual step, and what takes the extra time."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
-#: Name of the fact for the share of all steps' time that is in slow steps.
+#: Name of the fact with the percentage of all steps' time that is in slow steps.
 HELD_BY_SLOW: Final = "held_by_slow_steps"
-#: Median absolute deviations above the median from which a step is slow.
+#: A step is slow from this many median absolute deviations above the median.
 _MIN_SLOW_DEVIATIONS: Final = 5
 #: Longest period between slow steps that is searched for, in steps.
 _MAX_PERIOD_STEPS: Final = 200
-#: Minimum number of slow steps that show a period.
+#: Minimum number of slow steps from which a period is inferred.
 _MIN_SLOW_STEPS: Final = 3
 #: Minimum share of all slow steps' extra time that the steps of a period must contain.
-#: With fewer than `_MIN_MANY_STEPS` steps, the higher share is required, because three
-#: slow steps may be at equal distances by chance.
+#: If there are fewer than `_MIN_MANY_STEPS` slow steps, a higher share is required:
+#: three slow steps may be at equal distances by chance.
 _MIN_EXPLAINED_SHARE: Final = 0.6
 _MIN_EXPLAINED_SHARE_OF_FEW: Final = 0.9
 _MIN_MANY_STEPS: Final = 5
-#: Maximum time of an owner in other steps, relative to slow steps, up to which the
-#: names of its time are reported.
+#: Names of a cause's time are reported if its mean time in other steps is at most this
+#: fraction of its mean time in slow steps.
 _MAX_OTHER_STEPS_RATIO: Final = 0.2
 
 
 class Period(NamedTuple):
-    """A fixed period in which steps are slow.
+    """A fixed period with which slow steps repeat.
 
     Attributes:
         every: Number of steps from one slow step to the next.
@@ -48,7 +48,7 @@ class Period(NamedTuple):
 
 
 def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
-    """Return which steps are slow, by deviation from the median and by ratio to it."""
+    """Return whether each step is slow, by deviation from and ratio to the median."""
     length = np.array(shares.window_ps, np.float64)
     median = float(np.median(length))
     deviation = float(np.median(np.abs(length - median)))
@@ -59,12 +59,12 @@ def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
 
 
 def longest_period(steps: int) -> int:
-    """Return the longest period that a number of steps can show."""
+    """Return the longest period that can be found in a number of steps."""
     return min(_MAX_PERIOD_STEPS, steps // _MIN_SLOW_STEPS)
 
 
 def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
-    """Return the shortest period whose steps are all slow; None without one."""
+    """Return the shortest period with which slow steps repeat; None if none."""
     count = len(slow)
     number = np.array(shares.numbers or range(count), np.int64)
     length = np.array(shares.window_ps, np.float64)
@@ -85,10 +85,10 @@ def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
 
 
 def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
-    """Return by owner the extra time of slow steps compared with a usual step.
+    """Return, by cause, the extra time of slow steps compared with a usual step.
 
-    If an owner takes less time than usual, the extra time of the other owners is
-    reduced in proportion, so that the parts add up to the extra time of the whole step.
+    If one cause takes less time than usual, the extra time of the other causes is
+    reduced in proportion. The parts then add up to the extra time of the whole step.
     """
     usual = ~slow
     length = np.array(shares.window_ps, np.int64)
@@ -116,7 +116,7 @@ def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
 
 
 def held_time(shares: StepShares, slow: Bools) -> Fact:
-    """Return the share of all steps' time that is in slow steps."""
+    """Return the percentage of all steps' time that is in slow steps."""
     length = np.array(shares.window_ps, np.float64)
     share = 100 * float(length[slow].sum() / length.sum()) if slow.any() else None
     return Fact(name=HELD_BY_SLOW, value=share, unit="percent")
@@ -125,7 +125,7 @@ def held_time(shares: StepShares, slow: Bools) -> Fact:
 def rare_function(
     slow: Bools, series: StepSeries, rarely: RareFunctions | None
 ) -> Part | None:
-    """Return the function that only slow steps call; None without one."""
+    """Return the function that only slow steps call; None without such a function."""
     if rarely is None or not slow.any():
         return None
     return rarely.of(slow, sum(series.effect_ps))
@@ -136,8 +136,8 @@ def named_parts(
 ) -> tuple[Part, ...]:
     """Return what only slow steps do.
 
-    A function that only they call comes first. The named parts of `owner`, the owner of
-    most of the extra time, follow if its time is mostly in slow steps.
+    A function that only slow steps call is first. Then follow the named parts of the
+    main cause (`owner`) of the extra time, if its time is mostly in slow steps.
     """
     if not slow.any():
         return ()
@@ -148,8 +148,8 @@ def named_parts(
     inside = float(times[slow].mean())
     if not inside or float(times[~slow].mean()) > _MAX_OTHER_STEPS_RATIO * inside:
         return first
-    # A loop around all steps is not what makes steps slow. Functions with less than
-    # half of the owner's time are not, either.
+    # The loop around all steps does not make steps slow. A function with less than half
+    # of the cause's time does not explain it.
     parts = tuple(part for part in shares.parts(owner) if not part.loop)
     share = parts[0].share_percent if parts and parts[0].function is not None else 0.0
     if 2 * share < shares.percent(owner):

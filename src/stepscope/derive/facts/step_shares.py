@@ -1,4 +1,4 @@
-"""Time account of steps for the rules: times of owners by judged step, and names."""
+"""Breakdown of step time for rules: time of each cause by judged step, and names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
-#: Minimum length of an interval shown as evidence, relative to the longest one.
+#: Minimum length of an interval shown as evidence, as a fraction of the longest one.
 _MIN_EVIDENCE_RATIO: Final = 0.01
 _NO_WINDOW: Final = Unavailable(
     code="NO_STEPS",
@@ -54,14 +54,14 @@ _NO_WINDOW: Final = Unavailable(
 
 
 class NamedTime(Frozen, frozen=True):
-    """A named part of the time of one owner (a cause in the time account).
+    """A named part of the time of one cause (owner) in the breakdown of step time.
 
     Attributes:
         place: "inside" a step, or "between" two steps.
         name: What ran or was waited for; None if unknown.
-        detail: The main content of the part, shown next to the name; None for none.
+        detail: What takes most of the part, shown next to the name; None for nothing.
         function: The function, if the part is a function; else None.
-        loop: Whether the function is the loop around the steps, and not work of a step.
+        loop: Whether the function is the loop that executes the steps.
     """
 
     owner: str
@@ -76,12 +76,14 @@ class NamedTime(Frozen, frozen=True):
 
 
 class StepShares(Frozen, frozen=True):
-    """Time account of the judged steps of one device, or of a host without devices.
+    """Breakdown of step time of one device, or of a host without devices.
+
+    An owner is the cause of time; a topic is a kind of host work in idle time.
 
     Attributes:
         device: Number of the device; None for step threads without devices.
         step_source: Source of the steps; None if the whole profile is one window.
-        step_confidence: 0 to 1; 0 without steps.
+        step_confidence: Confidence in the steps, 0 to 1; 0 without steps.
         closed: Whether each judged window ends where the next step starts.
         window_ps: Length of each judged window.
         inside_ps: Owner or topic → its time inside the step, in each window. A topic's
@@ -92,7 +94,7 @@ class StepShares(Frozen, frozen=True):
             device with the largest share is judged.
         names: Named parts of idle owners and of topics, most time first.
         callers: The program's functions that call most of an idle owner's time.
-        gaps: Number of intervals that end with a late launch.
+        gaps: Number of idle intervals that end with a late launch.
         clock_error_ps: Clock offset between host and device.
         lost_ps: Estimated device time of lost records.
         ranges: (owner or topic, place) → its longest intervals in all judged windows.
@@ -133,15 +135,15 @@ class StepShares(Frozen, frozen=True):
 
     @property
     def clock_doubt_ps(self) -> int:
-        """Return how far the clock offset may change an owner's time.
+        """Return by how much the clock offset may change the time of an owner.
 
-        Each interval that ends with a late launch may be longer or shorter by the clock
-        offset. At least one such interval per window is assumed.
+        Each idle interval that ends with a late launch may be longer or shorter by the
+        clock offset. At least one such interval per window is assumed.
         """
         return self.clock_error_ps * max(self.gaps, len(self.window_ps))
 
     def times(self, *owners: str, place: str = "any") -> tuple[int, ...]:
-        """Return the time of the given owners together, in each window."""
+        """Return the total time of the given owners in each window."""
         series = [
             by_owner[owner]
             for name, by_owner in (
@@ -156,14 +158,14 @@ class StepShares(Frozen, frozen=True):
         return tuple(map(sum, zip(*series, strict=True)))
 
     def percent(self, *owners: str, place: str = "any") -> float:
-        """Return the share of the given owners in the time of all judged windows."""
+        """Return the percentage of time of the given owners in all judged windows."""
         total = self.total_ps
         return 100 * sum(self.times(*owners, place=place)) / total if total else 0.0
 
     def held_percent(
         self, owner: str, topics: Collection[str], *, place: str = "any"
     ) -> float:
-        """Return the owner's time that belongs to the given topics, in percent."""
+        """Return the owner's time in the given topics, in percent of step time."""
         total = self.total_ps
         held_ps = sum(
             time
@@ -181,19 +183,19 @@ class StepShares(Frozen, frozen=True):
         clocks: bool = False,
         lost: bool = False,
     ) -> StepSeries:
-        """Return the time of the given owners as an effect with its uncertainty.
+        """Return the time of the given owners as lost time with its uncertainty.
 
         Args:
             parts: Cause → its owners.
-            unknown_from: Minimum share of unexplained time, in percent, from which that
-                time may belong to these owners. It may always belong to them if the
-                time of any of them is unknown.
-            clocks: Whether the clock offset between host and device changes the effect.
-            lost: Whether lost records of the device may increase the effect.
+            unknown_from: From this percentage of unexplained time, that time may belong
+                to these owners. If the time of any of them is unknown, it always may.
+            clocks: Whether the clock offset between host and device changes the lost
+                time.
+            lost: Whether lost records of the device may increase the lost time.
         """
         owners = [owner for names in parts.values() for owner in names]
         unknown = sum(self.times("unexplained", place=place))
-        # Without a device, device owners have no time that could be missing.
+        # Without a device, time of device owners cannot be missing.
         nowhere = BUSY_OWNERS if self.device is None else ()
         blind = any(owner in self.missing and owner not in nowhere for owner in owners)
         dark = self.percent("unexplained", place=place) >= unknown_from
@@ -219,13 +221,13 @@ class StepShares(Frozen, frozen=True):
         )
 
     def host_ops_lead(self) -> bool:
-        """Return whether at least half of the host's own work is ops, not functions."""
+        """Return whether at least half of host computing is ops, not functions."""
         work = self.named("host_compute")
         functions = sum(part.time_ps for part in work if part.function is not None)
         return 2 * functions <= sum(part.time_ps for part in work)
 
     def system_calls_lead(self) -> bool:
-        """Return whether more than half of the host's own work is system calls."""
+        """Return whether more than half of host computing is system calls."""
         work = self.named("host_compute")
         calls = sum(
             part.time_ps
@@ -244,7 +246,7 @@ class StepShares(Frozen, frozen=True):
                 groups.setdefault(key, []).append(part)
         times = {key: sum(part.time_ps for part in groups[key]) for key in groups}
         largest = sorted(times, key=times.__getitem__, reverse=True)[:MAX_RANGES_SHOWN]
-        # A detail is kept if its part has at least half of the merged time.
+        # Parts with one name are merged; a detail of at least half of the time is kept.
         details = {
             key: part.detail
             for key in largest
@@ -266,7 +268,7 @@ class StepShares(Frozen, frozen=True):
         )
 
     def caller(self, *owners: str, place: str = "any") -> Part | None:
-        """Return the program's function that calls at least half of the given time."""
+        """Return the program's function with at least half of the owners' time."""
         called: dict[tuple[str, str | None, int | None], int] = {}
         for part in self.callers:
             if part.owner in owners and place in ("any", part.place) and part.function:
@@ -285,7 +287,7 @@ class StepShares(Frozen, frozen=True):
         )
 
     def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
-        """Return the longest intervals of the given owners, without very short ones."""
+        """Return the longest intervals of the given owners, except very short ones."""
         ranges = [
             (end - start, start, owner, where)
             for (owner, where), intervals in self.ranges.items()
@@ -311,7 +313,7 @@ class StepShares(Frozen, frozen=True):
 
 
 class AccountSignals(Frozen, frozen=True):
-    """Time accounts of all devices, and of the hosts without devices.
+    """Breakdowns of step time of all devices, and of the hosts without devices.
 
     Attributes:
         shares: One entry per device, or per host without devices.
@@ -321,19 +323,19 @@ class AccountSignals(Frozen, frozen=True):
 
     @property
     def has_devices(self) -> bool:
-        """Whether any account is that of a device."""
+        """Whether any breakdown is that of a device."""
         return any(share.device is not None for share in self.shares)
 
     def judged(self, *owners: str, place: str = "any") -> StepShares:
-        """Return the busiest device; without devices, the host with most effect."""
+        """Return the busiest device, else the host with most time of the owners."""
         return judged_device(self.shares, lambda one: one.percent(*owners, place=place))
 
     def shares_of_label(self, label: str) -> StepShares:
-        """Return the account of the device or host with a label."""
+        """Return the breakdown of the device or host with a label."""
         return next(share for share in self.shares if share.label == label)
 
     def ranked_labels(self, *owners: str, place: str = "any") -> tuple[str, ...]:
-        """Return all labels, the judged one first, the others by the owners' share."""
+        """Return all labels: first the judged device, then by the owners' share."""
         first = self.judged(*owners, place=place)
         other_shares = sorted(
             (shares for shares in self.shares if shares is not first),
@@ -352,7 +354,7 @@ def step_shares(
     steps: Steps | Unavailable,
     windows: Windows,
 ) -> tuple[StepShares, ...]:
-    """Return the account of the measured windows of each device, outliers included."""
+    """Return the breakdown of all measured windows, with outliers, by device."""
     rows, between = map(windows.rows_of_measured, (account.rows, account.between))
     return tuple(
         _shares_of_device(
@@ -375,7 +377,7 @@ def step_shares(
 def account_signals(
     *, step_shares: OfHosts[tuple[StepShares, ...]]
 ) -> AccountSignals | Unavailable:
-    """Return the accounts of the measured windows of all hosts."""
+    """Collect the breakdowns of the measured windows of all hosts."""
     shares = [share for each in known_hosts(step_shares).values() for share in each]
     if not shares:
         return first_reason(step_shares) or _NO_WINDOW
@@ -407,7 +409,7 @@ def _shares_of_device(
     starts, ends = ints(of_windows, "start_ps"), ints(of_windows, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
     idle = {owner: spans & judged for owner, spans in instants.idle.items()}
-    # The time of an owner whose own time is unknown counts as unexplained.
+    # If an owner's own time is unknown, its time counts as unexplained.
     idle["unexplained"] = Spans.union_of(
         spans
         for owner, spans in idle.items()
@@ -486,7 +488,7 @@ def _missing_and_topics(
     topics: IdleTopics | Unavailable,
     device: int | None,
 ) -> tuple[dict[str, Unavailable], Mapping[str, Spans]]:
-    """Return why owners and topics are unknown, and the spans of each topic."""
+    """Return why the time of owners and topics is unknown, and when each topic was."""
     missing = {
         owner: why
         for owner, why in account.missing.items()

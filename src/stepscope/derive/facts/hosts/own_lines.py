@@ -1,7 +1,7 @@
-"""Lines of a function that work while no op of a model runs.
+"""Lines of a function that compute on the host while no op of a model runs.
 
-Work in the training loop itself, or in a function that runs the model, is not in a
-separate function; sampled line numbers locate it.
+Such lines in the training loop itself, or in a function that runs the model, are not a
+separate function. Sampled line numbers show where they are.
 
 Definition: docs/advice/host_work.md.
 """
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.step_windows.windows import Windows
 
-#: Minimum share of a line's samples without a running op, for the line to be work.
+#: A line counts as host work if no op runs in at least this share of its samples.
 _MIN_FREE_SHARE: Final = 0.8
-#: Maximum distance of line numbers within one piece of work; it allows one line without
-#: samples, such as an empty line or a comment.
+#: Maximum distance of line numbers within one group of lines; it allows one line
+#: without samples, such as an empty line or a comment.
 _MAX_LINE_DISTANCE: Final = 2
-#: Minimum samples of a piece's first and last line, relative to the most sampled.
+#: Minimum samples of a group's first and last line, relative to its most sampled line.
 _MIN_EDGE_SAMPLES_RATIO: Final = 0.25
 
 
@@ -47,7 +47,7 @@ class OwnLines(Frozen, frozen=True, eq=True):
         working: Part of `spans` in which no thread ran an op.
         looked_ps: Estimate of the length of `working` from the share of samples.
         looks: Number of samples of the lines.
-        most: The line with half of the samples of several lines; None for none.
+        most: If one of several lines has half of the samples: its number; else None.
     """
 
     first: int
@@ -77,8 +77,8 @@ class LineRuns(Frozen, frozen=True):
         hz: Stack samples per second.
         tracks: Rows of tracks of the threads.
         inside: Time to which results are limited.
-        working: When the host worked and these threads ran no op.
-        unshared: When the host worked and no thread ran an op.
+        working: When the host computed and no op ran on `tracks`.
+        unshared: When the host computed and no op ran on any thread.
     """
 
     lines: FunctionLines
@@ -92,8 +92,8 @@ class LineRuns(Frozen, frozen=True):
     def working_lines(self, kinds: Sequence[int]) -> tuple[OwnLines, ...]:
         """Return a function's lines that do host work other than calling ops.
 
-        In nearly all samples of such a line the host worked, its threads ran no op, and
-        they were not in a framework's function, which works for its ops.
+        In nearly all samples of such a line the host computes, no op runs on `tracks`,
+        and these threads are not in a framework's function, which prepares ops.
 
         Args:
             kinds: Types of the function, as in `FunctionLines.type`.
@@ -119,7 +119,7 @@ class LineRuns(Frozen, frozen=True):
         return tuple(_merge_lines(lines) for lines in pieces)
 
     def _in_frameworks(self, times_ps: Int64s) -> Bools:
-        """Return at which times a thread's innermost function is a framework's."""
+        """Return for each time whether a thread is in a framework's function."""
         frames, in_framework = self.frames, np.zeros(len(times_ps), np.bool_)
         kinds = [
             kind for kind, name in frames.names.items() if is_framework_function(name)
@@ -159,7 +159,7 @@ def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
 
 
 def _sample_times(spans: Spans, hz: float) -> Int64s:
-    """Return the sample times, spread evenly over the spans that samples stand for."""
+    """Return the times of samples, spread evenly over the given spans."""
     lengths = spans.end_ps - spans.start_ps
     counts = np.maximum(np.rint(lengths * (hz / PS_PER_S)).astype(np.int64), 1)
     place = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -170,9 +170,9 @@ def _sample_times(spans: Spans, hz: float) -> Int64s:
     return times_ps
 
 
-#: Minimum share of the work that the function must contain.
+#: The function must contain at least this share of the host work.
 _MIN_WORK_SHARE: Final = 0.8
-#: Minimum share of the function's time in this work; excludes the training loop.
+#: Host work must be at least this share of the function's time, which excludes loops.
 _MIN_FUNCTION_SHARE: Final = 0.6
 
 
@@ -180,10 +180,10 @@ _MIN_FUNCTION_SHARE: Final = 0.6
 def enclosing_functions(
     *, account: Account, function_frames: FunctionFrames, windows: Windows
 ) -> dict[int | None, Part]:
-    """Return the innermost function that contains most of the host work of each device.
+    """Return, by device, the innermost function with most of the host work for it.
 
     Devices without such a function are left out. Hosts without devices are left out
-    too: their work includes the ops of the model.
+    too: their host work includes the ops of the model.
     """
     judged = windows.judged
     parts: dict[int | None, Part] = {}
@@ -201,7 +201,7 @@ def enclosing_functions(
 def function_around_work(
     frames: FunctionFrames, work: Spans, tracks: list[int], *, total_ps: int
 ) -> Part | None:
-    """Return the innermost function of some threads that contains most of the work."""
+    """Return the threads' innermost function that contains most of the host work."""
     chosen = np.isin(frames.track, tracks)
     if not len(work) or not chosen.any():
         return None
@@ -209,7 +209,7 @@ def function_around_work(
         column[chosen] for column in (frames.start_ps, frames.end_ps, frames.type)
     )
     kinds, index = np.unique(kind, return_inverse=True)
-    # This is an upper limit: nested calls of one function count the work twice.
+    # An upper bound: if calls of one function are nested, their time counts twice.
     longest_ps = np.bincount(index, weights=work.within(start, end))
     min_work_ps = _MIN_WORK_SHARE * work.length_ps
     best: tuple[int, int, int] | None = None
@@ -230,11 +230,12 @@ def function_around_work(
 def _is_deeper(
     frames: FunctionFrames, function: tuple[int, int, int], best: tuple[int, int, int]
 ) -> bool:
-    """Return whether a function fits the work better than the best one so far.
+    """Return whether a function fits the host work better than the best one so far.
 
-    Both are given as (time of calls, work in the calls, type). The function with less
-    time is usually the inner one. If one of them calls the other, samples may give both
-    equal times or miss the caller; then the one with more of the work fits better.
+    Both are given as (time of calls, host work in the calls, type). The function with
+    less time is usually the inner one. If one function calls the other, samples may
+    give both equal times or miss the caller. Then the function with more host work is
+    better.
     """
     below_best, below_function = (
         frames.rows_called_from(frames.type == kind) for kind in (best[2], function[2])

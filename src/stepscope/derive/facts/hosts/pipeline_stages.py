@@ -1,4 +1,4 @@
-"""Stages of the input pipeline: share of a batch's time, and missing practices."""
+"""Stages of the input pipeline: share of a batch's time, and missing best practices."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.trace.model import TraceData
 
-#: Part of the call names of PyTorch's loader without worker processes.
+#: Call names of PyTorch's loader without worker processes contain this text.
 _OWN_PROCESS: Final = "SingleProcess"
 
 
 class Stage(Frozen, frozen=True):
-    """One stage of a pipeline, over all calls of the pipeline.
+    """One stage of an input pipeline, over all calls that request a batch.
 
     Attributes:
         type: The transformation, without index and version.
         name: Long name: all stages from the last one to this one.
         depth: Number of stages from the last one to this one.
         percent: Share of the calls' time spent waiting for this stage.
-        runs_per_call: Number of its executions per call.
+        runs_per_call: Number of the stage's executions per call.
         mean_self_ps: Mean self time of an execution.
         transparent: Whether the stage only passes elements on.
-        ready_percent: Share of the waiting in which the elements that the stage
-            prefetches were ready before the request; 0 without prefetching.
+        ready_percent: Share of the waiting for prefetched elements that were ready
+            before the request; 0 without prefetching.
     """
 
     type: str
@@ -51,7 +51,7 @@ class Stage(Frozen, frozen=True):
 
 
 class PipelineSignals(Frozen, frozen=True):
-    """The pipeline with the longest calls, of all hosts.
+    """The input pipeline with the longest calls, of all hosts.
 
     Attributes:
         host: Name of the host; None if no stage was recorded.
@@ -150,7 +150,7 @@ def host_pipelines(
     return pipelines
 
 
-#: Minimum number of batches from which a mean period is computed.
+#: Minimum number of batches from which their mean period is computed.
 _MIN_BATCHES: Final = 3
 
 
@@ -160,7 +160,7 @@ class Service(Frozen, frozen=True):
     Attributes:
         stage: Long name of the stage.
         batch_ps: Self time of the stage per batch.
-        at_once: Maximum number of its executions that ran at the same time.
+        at_once: Maximum number of the stage's executions at the same time.
         period_ps: Mean time from one batch to the next.
         batches: Number of recorded batches.
     """
@@ -174,7 +174,7 @@ class Service(Frozen, frozen=True):
 
     @property
     def busy_percent(self) -> float:
-        """Return the percentage of its possible time in which the stage works."""
+        """Return the busy percentage of the stage's parallel executions."""
         return 100 * self.batch_ps / (self.at_once * self.period_ps)
 
 
@@ -221,7 +221,7 @@ def slowest_stage(
     for stage, time in own.iter_rows():
         if graph.stages["transparent"][stage] or period <= 0:
             continue
-        # Maximum number of executions that overlapped.
+        # Maximum number of executions at the same time.
         executions = ran[graph.stage[ran] == stage]
         start, dur = graph.start_ps[executions], graph.dur_ps[executions]
         begun = np.sort(start)
@@ -250,14 +250,16 @@ _READERS: Final = frozenset(
 )
 _PARALLEL_READERS: Final = frozenset({"ParallelInterleave", "LegacyParallelInterleave"})
 _PYTHON_STAGES: Final = frozenset({"Generator", "GeneratorDatasetOp", "PyFunc"})
-#: Minimum share of a batch's time, in percent, from which a practice is advised.
+#: A practice is advised for stages with at least this share of a batch's time, in
+#: percent.
 _MIN_STAGE_PERCENT: Final = 30.0
 _MIN_PYTHON_PERCENT: Final = 20.0
-#: Minimum waiting of a Python function, in percent, from which it does not count as
-#: computing: it holds no lock while waiting. The value is low because CPU times are
+#: A Python function counts as waiting, not computing, from this share of its time, in
+#: percent: it holds no lock while waiting. The value is low because CPU times are
 #: sampled, which misses a part of the waiting.
 _MIN_WAITING_PERCENT: Final = 25.0
-#: Minimum share of the stages after the last prefetch, in percent, that matters.
+#: Stages after the last prefetch are slow from this share of a batch's time, in
+#: percent.
 _MIN_LATE_PERCENT: Final = 5.0
 #: A map function with at least this many calls per batch, each with less than this self
 #: time in ps, spends most of its time on the calls.
@@ -268,7 +270,7 @@ _MAX_BRIEF_CALL_PS: Final = 50_000_000
 def missing_practices(
     signals: PipelineSignals, python: PythonElements | None
 ) -> tuple[str, ...]:
-    """Return the practices that the pipeline lacks, in the order of the guide."""
+    """Return the best practices that the pipeline lacks, in the order of the guide."""
     stages = signals.stages
     if not stages:
         native = ("native_code",) if _is_python({}, python) else ()
@@ -292,14 +294,14 @@ def missing_practices(
         for stage in stages
     )
     tests = (
-        # Part of each batch is produced only when it is requested.
+        # A part of each batch is produced only after the batch is requested.
         ("prefetch", late >= _MIN_LATE_PERCENT),
         (
             "parallel_read",
             reading >= _MIN_STAGE_PERCENT and not types & _PARALLEL_READERS,
         ),
         ("parallel_map", mapping >= _MIN_STAGE_PERCENT),
-        # A map is called often per batch, with little work per call.
+        # A map function is called often per batch and is short.
         ("vectorise", calls_mostly),
         ("native_code", _is_python(share, python)),
     )
@@ -319,9 +321,9 @@ def missing_practices(
 
 
 def _is_python(share: Mapping[str, float], python: PythonElements | None) -> bool:
-    """Return whether computing Python functions produce the elements.
+    """Return whether Python functions that compute produce the elements.
 
-    A Python function that waits for storage lets other functions run in parallel.
+    Functions that wait for storage are excluded: meanwhile other functions can run.
     """
     inside = 0.0 if python is None else python.percent
     if python is not None and (python.waiting or 0.0) >= _MIN_WAITING_PERCENT:

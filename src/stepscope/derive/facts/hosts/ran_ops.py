@@ -1,4 +1,4 @@
-"""The ops that ran in the judged steps, and which of these ops a function calls."""
+"""The ops that ran in the judged steps, and which of them a function calls."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from stepscope.derive.account.host_states import HostStates
     from stepscope.trace.model import TraceData
 
-#: A node of PyTorch's autograd graph; the group is the name of its op.
+#: Event of a node of PyTorch's autograd graph; the group is the name of the node's op.
 _NODE: Final = Pattern(r"^(?:autograd::engine::\w+: )?([A-Za-z]\w*)Backward\d*$")
 _ENGINE: Final = "autograd::engine::"
 _ATEN: Final = "aten::"
 #: A sampled function is assumed to run for at least the time of all steps divided by
-#: this, because samples find only some calls of a function that runs rarely.
+#: this number, because samples miss calls of a function that runs rarely.
 _MIN_TIME_DIVISOR: Final = 4
 #: Maximum forward ops per autograd node: activation checkpointing runs them twice.
 _MAX_OPS_PER_NODE: Final = 2
@@ -40,7 +40,7 @@ class SampledTime(Frozen, frozen=True):
     Attributes:
         ran: When the function certainly ran.
         seen: When it ran according to samples; equal to `ran` for recorded calls.
-        of_ps: Time of all steps, if samples are used; 0 for recorded calls.
+        of_ps: Length of all steps, if samples are used; 0 for recorded calls.
     """
 
     ran: Spans
@@ -54,10 +54,10 @@ class RanOps(Frozen, frozen=True, dict=True):
     Attributes:
         start_ps: Start of the op.
         end_ps: End of the op.
-        kind: Number of the op's kind; ops of one name are of one kind, except that
-            those run by the backward pass are a separate kind.
-        backward: Whether the kind is a node of the autograd graph, by kind.
-        forward: Whether the kind has a node in the autograd graph, by kind.
+        kind: Number of the op's kind. Ops with one name are of one kind, but their
+            executions in the backward pass are a separate kind.
+        backward: By kind: whether it is a node of the autograd graph.
+        forward: By kind: whether the autograd graph has a node for it.
         nodes: Number of nodes of the autograd graph that ran.
     """
 
@@ -74,9 +74,9 @@ class RanOps(Frozen, frozen=True, dict=True):
         return Spans.from_events(self.start_ps, self.end_ps - self.start_ps)
 
     def kinds_within(self, time: SampledTime) -> Bools:
-        """Return, by kind, whether at least half of its time is within a function.
+        """Return by kind of op if at least half of its time is within a function.
 
-        Ops during the certain time of the function represent all of its time.
+        The ops' time is extrapolated from when the function certainly ran.
         """
         # 1 ps is added so that ops with a duration of 0 also count.
         length = self.end_ps - self.start_ps + 1
@@ -89,9 +89,9 @@ class RanOps(Frozen, frozen=True, dict=True):
         return within
 
     def spans_of_other_kinds(self, time: SampledTime) -> Spans:
-        """Return when ops ran whose kinds run mostly outside a function.
+        """Return when ops ran that mostly run outside a function.
 
-        Framework events around the function's own ops are not included.
+        Time in which the function's own ops ran is not included.
         """
         own = self.kinds_within(time)[self.kind]
         length = self.end_ps - self.start_ps
@@ -101,9 +101,9 @@ class RanOps(Frozen, frozen=True, dict=True):
     def run_within(self, time: SampledTime) -> bool:
         """Return whether most kinds of ops run mostly within a function.
 
-        Kinds are counted and not ops, because one kind may run any number of times. If
-        gradients are computed, only ops with gradients count: most autograd nodes and
-        most of their forward ops must run within the function.
+        Kinds are counted instead of ops, because one kind may run any number of times.
+        If gradients are computed, only ops with gradients count: most autograd nodes
+        and most of their forward ops must run within the function.
         """
         held = self.kinds_within(time)
         if not self.forward.any():
@@ -167,7 +167,7 @@ def ran_ops(
         bool,
     )
     kind = kind.ravel()
-    # The engine's event of a node encloses the node's event; only one counts.
+    # PyTorch records two nested events per autograd node; only the outer one counts.
     bare = np.array([not name.startswith(_ENGINE) for name in names], bool) & backward
     count = int((bare if bare.any() else backward)[kind].sum())
     # Ops that run in both passes get a separate kind for the backward pass.
@@ -182,5 +182,5 @@ def ran_ops(
 
 
 def _bare_name(name: str) -> str:
-    """Return a name in a form equal for `_log_softmax` and `LogSoftmax`."""
+    """Return a normal form of an op's name, in which `_log_softmax` is `LogSoftmax`."""
     return name.replace("_", "").lower()

@@ -1,4 +1,4 @@
-"""Worker processes of a program: their number, free cores for more, and their work."""
+"""Worker processes of a program: number, used and free cores, and what they execute."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 _WORKERS: Final = "worker processes"
 _USED: Final = "worker processes CPU (percent)"
 _MACHINE: Final = "machine CPU (percent)"
-#: Minimum use of a core per worker from which workers count as computing.
+#: Workers count as computing if they use at least this many cores each, on average.
 _MIN_CORE_USE: Final = 0.5
-#: Advised factor for the number of workers that mostly wait.
+#: If workers mostly wait, this many times their number is advised.
 _WORKER_FACTOR: Final = 2
 
 
@@ -62,15 +62,15 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
 
     @property
     def compute(self) -> bool | None:
-        """Return whether the workers compute rather than wait for a disk or a network.
+        """Return whether the workers mostly compute; None if not recorded.
 
-        None if not recorded.
+        If not, they wait for a disk or a network.
         """
         return None if self.used is None else self.used >= _MIN_CORE_USE * self.workers
 
     @property
     def could_be(self) -> int | None:
-        """Return a larger number of workers that the cores allow; None for no increase.
+        """Return a larger number of workers that the cores allow; None if none.
 
         Computing workers need one core each. Workers that wait for a disk or a network
         leave their cores to others.
@@ -84,13 +84,13 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
 
 @of_each_host
 def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | None:
-    """Return the workers of each host whose number was recorded."""
+    """Return the workers of each host that recorded their number."""
     cores, readings = usable_cores(trace), counter_readings(trace, _WORKERS)
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     if cores is None or readings is None or not len(starts):
         return None
-    # Samples are rare, so the last one before the steps also counts.
+    # Samples are rare, so the last sample before the steps also counts.
     first = max(int(np.searchsorted(readings.time_ps, starts[0])) - 1, 0)
     past = int(np.searchsorted(readings.time_ps, ends[-1], side="right"))
     counted = readings.value[first : max(past, first + 1)]
@@ -113,7 +113,7 @@ def machine_cores(*, trace: TraceData) -> int | None:
 def _mean_cores(
     trace: TraceData, name: str, starts: Int64s, ends: Int64s
 ) -> float | None:
-    """Return the mean of a CPU time counter in the steps, in cores."""
+    """Return the mean number of cores that a CPU time counter shows in the steps."""
     readings = counter_readings(trace, name)
     if readings is None:
         return None
@@ -122,8 +122,8 @@ def _mean_cores(
     return float(weighted.sum() / max(int(lengths.sum()), 1)) / 100
 
 
-#: Minimum share of the wait, in percent, in which workers must be idle, so that the
-#: wait is not caused by their work.
+#: If workers are idle in at least this share of the steps' wait, in percent, the
+#: workers do not cause the wait.
 _MIN_IDLE_PERCENT: Final = 50.0
 
 
@@ -131,12 +131,12 @@ class WorkerTime(Frozen, frozen=True, eq=True):
     """Division of the time of one host's worker processes, in percent.
 
     Attributes:
-        waits_percent: Share in which the workers wait for work.
-        functions: Functions in which the workers work, most time first.
+        waits_percent: Share of the workers' time in which they wait for a task.
+        functions: Functions that the workers execute, most time first.
         most: Function with most of the workers' total time: the program's own function,
             else a library's; None if no function has enough of the time.
-        idle_percent: Share of the steps' waiting for batches in which no worker was at
-            work; None with too few samples.
+        idle_percent: Share of the steps' waiting for batches in which no worker had a
+            task; None with too few samples.
     """
 
     workers: int
@@ -147,12 +147,12 @@ class WorkerTime(Frozen, frozen=True, eq=True):
 
     @property
     def are_idle(self) -> bool:
-        """Return whether the steps wait although the workers have no work."""
+        """Return whether the steps wait although the workers are idle."""
         return self.idle_percent is not None and self.idle_percent >= _MIN_IDLE_PERCENT
 
     @property
     def place(self) -> str | None:
-        """Return the function with most of the workers' work, with file and line."""
+        """Return the function with most of the workers' time, with file and line."""
         if self.most is None:
             return None
         return name_with_location(f"`{self.most.name}`", self.most.file, self.most.line)
@@ -160,13 +160,13 @@ class WorkerTime(Frozen, frozen=True, eq=True):
 
 @of_each_host
 def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
-    """Return the time division of the workers of each host with enough samples."""
+    """Divide the time of the workers of each host that has enough samples."""
     workers = worker_functions
     if workers.looks < MIN_INTERVAL_SAMPLES:
         return None
     functions = tuple(_worker_part(function, workers) for function in workers.functions)
     named = workers.worth_naming
-    # If steps hardly wait, few samples are from their waiting.
+    # If steps rarely wait, few samples show what the workers do meanwhile.
     enough = (
         workers.awaited_ps * workers.looks >= MIN_INTERVAL_SAMPLES * workers.looked_ps
     )
@@ -194,7 +194,7 @@ def _worker_part(function: WorkerFunction, workers: WorkerFunctions) -> Part:
 
 
 class WorkerOps(Frozen, frozen=True):
-    """Ops that began in the judged steps.
+    """Ops that each worker executed in the judged steps.
 
     Attributes:
         runs: Host → name of an op → its mean number of executions per step.
@@ -207,12 +207,10 @@ class WorkerOps(Frozen, frozen=True):
         return name in self.runs.get(host, {})
 
     def extra_ops_percent(self, host: str) -> float | None:
-        """Return the percentage of a worker's op executions that others do not have.
+        """Return the percentage of a worker's op executions that other workers lack.
 
         Each op's number of executions is compared with the median of the other workers.
-
-        Returns:
-            The percentage; None if ops of too few workers were recorded.
+        None if ops of too few workers were recorded.
         """
         own_runs = self.runs.get(host)
         peers = [ops for name, ops in self.runs.items() if name != host]

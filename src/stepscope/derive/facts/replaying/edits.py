@@ -1,4 +1,4 @@
-"""Changes that findings suggest for a step, and the graph edits that they stand for."""
+"""Changes that findings suggest for a step, as edits of the step's dependency graph."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Gone(Frozen, frozen=True):
-    """Removes the time of some owners (causes in the time account).
+    """Removes all time with some causes.
 
     Attributes:
         place: "inside" steps, "between" steps or "any".
@@ -65,8 +65,8 @@ class Faster(Frozen, frozen=True):
     """Shortens kernels.
 
     Attributes:
-        classes: Rows of `activity_classes`.
-        left: Part of the kernels' time left after the smallest and the largest change.
+        classes: Rows of `activity_classes` of the kernels.
+        left: Remaining fractions of the time, for the smallest and the largest change.
     """
 
     classes: Collection[int]
@@ -79,7 +79,7 @@ class Joined(Frozen, frozen=True):
     Attributes:
         classes: Rows of `activity_classes` of the kernels that are merged.
         shortest: Minimum number of consecutive kernels that are merged.
-        left: Part of the kernels' time left after the smallest and the largest change.
+        left: Remaining fractions of the time, for the smallest and the largest change.
     """
 
     classes: Collection[int]
@@ -88,10 +88,10 @@ class Joined(Frozen, frozen=True):
 
 
 class Levelled(Frozen, frozen=True):
-    """Shortens a device's work, except collectives, towards the median of all devices.
+    """Shortens activities towards the median of all devices, except collectives.
 
     Attributes:
-        left: Part of the work's time left after the smallest and the largest change.
+        left: Remaining fractions of the time, for the smallest and the largest change.
     """
 
     left: tuple[float, float]
@@ -111,8 +111,8 @@ class CopiesInParallel(Frozen, frozen=True):
     """Runs copies in parallel with kernels, from memory that needs no staging copy.
 
     Attributes:
-        owners: Owners of the copies' time; "copy_in" and "copy_out" move.
-        effect_ms: Time of these owners in a mean step.
+        owners: Directions of the copies: "copy_in" or "copy_out" or both.
+        effect_ms: Time of these copies in a mean step.
     """
 
     owners: Collection[str]
@@ -120,7 +120,7 @@ class CopiesInParallel(Frozen, frozen=True):
 
 
 class NotAwaited(Frozen, frozen=True):
-    """Removes host waits for a device whose end is in the idle time of a topic."""
+    """Removes host waits for a device that end in its idle time of one topic."""
 
     topic: str
 
@@ -130,19 +130,19 @@ Change = (
 )
 Changes = tuple[Change, ...]
 
-#: Owners whose time a change rarely removes completely: with more workers, batches are
+#: Causes whose time a change rarely removes completely: with more workers, batches are
 #: ready sooner but may still be late.
 _PARTLY: Final = frozenset({"input"})
 
 
 class Recorded(Frozen, frozen=True):
-    """Data of one host from which changes of its dependency graph are computed.
+    """Data of one host with which its dependency graph is changed.
 
     Attributes:
         class_of: Class of each row of device_activity; empty without devices.
-        copies: Owner → whether each row of device_activity is a copy in its direction.
+        copies: Direction → whether each row of device_activity is a copy in it.
         exchanges: Whether each row of device_activity is a collective.
-        topics: Device → topic of its idle time → the time of the topic.
+        topics: Device → kind of host work in its idle time → the time of this work.
     """
 
     graph: Graph
@@ -157,7 +157,7 @@ class Recorded(Frozen, frozen=True):
 
     @property
     def device_busy(self) -> Spans:
-        """Return when any device worked in the replayed windows."""
+        """Return when any device was busy in the replayed windows."""
         if isinstance(self.device_sets, Unavailable):
             return Spans.empty()
         chosen = self.graph.sampled
@@ -168,18 +168,18 @@ class Recorded(Frozen, frozen=True):
 
 
 class Edits(Frozen, frozen=True, eq=True):
-    """The edits of the dependency graph that a change stands for.
+    """The edits of the dependency graph with which a change is replayed.
 
     Attributes:
         least: Edit for the smallest effect of the change.
         most: Edit for the largest effect of the change.
         claimed_ms: Time per replayed step that the change removes or moves.
-        compared: Measured time of which `claimed_ms` is a sample: the finding's
-            "effect", its greatest possible saving ("bound"), or "nothing".
-        effect_ms: This time in a mean step; None if it is the finding's effect.
+        compared: Measured time to which `claimed_ms` is scaled: the finding's lost time
+            ("effect"), its greatest possible saving ("bound"), or "nothing".
+        effect_ms: This time in a mean step; None if it is the finding's lost time.
         partly: Whether the change rarely removes all of the time.
-        device: Whether the change affects device work or waits for a device; unrecorded
-            time of threads may then be a wait for the same device.
+        device: Whether the change affects device activities or waits for a device.
+            Unrecorded time of threads may then also be a wait for the device.
     """
 
     least: Edit
@@ -288,7 +288,7 @@ def _await_nothing(change: NotAwaited, recorded: Recorded, device: int | None) -
     graph = recorded.graph
     spans = recorded.topics[device][change.topic]
     begun = graph.nodes.start_ps
-    # The device is idle from the end of its work, when the waiting call ends.
+    # The device is idle after its last activity, when the waiting call ends.
     resumed = (graph.nodes.kind == NodeKind.RESUMED) & (
         spans.within(begun, begun + 1) > 0
     )
@@ -307,7 +307,7 @@ def _overlap_copies(
         on_device & recorded.copies[owner][row] & (owner in change.owners)
         for owner in ("copy_in", "copy_out")
     )
-    # The copy call returns at once; reading the result still waits for the copy.
+    # The copy call returns at once, but reading the result still waits for the copy.
     staged = np.zeros(graph.count, np.bool_)
     waits = edges.kind == EdgeKind.SYNCHRONISE
     staged[edges.target[waits & into[edges.source]]] = True
@@ -347,7 +347,7 @@ def _speed_up_kernels(change: Faster | Joined, recorded: Recorded) -> Edits:
 def _scale_work(
     graph: Graph, chosen: Bools, left: tuple[float, float], joined: Sequence[Edit] = ()
 ) -> Edits:
-    """Return the edits that shorten the chosen nodes, combined with `joined`."""
+    """Return the edits that shorten the chosen nodes and apply `joined`."""
     low, high = (kernels_scaled(graph, chosen, factor=factor) for factor in left)
     removed = int((graph.nodes.dur_ps - high.dur_ps).sum())
     return Edits(
@@ -359,9 +359,9 @@ def _scale_work(
 
 
 def _number_runs(graph: Graph, chosen: Bools, shortest: int) -> Int32s:
-    """Return by node the number of its run of consecutive chosen nodes; -1 for none.
+    """Number the groups of consecutive chosen nodes; -1 for nodes in no group.
 
-    Device nodes are sorted by stream and start. A run does not cross a window's end.
+    Device nodes are sorted by stream and start. A group does not cross a window's end.
     """
     nodes = graph.nodes
     device = np.flatnonzero(nodes.kind == NodeKind.DEVICE)

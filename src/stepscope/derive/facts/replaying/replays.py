@@ -1,4 +1,4 @@
-"""Predicted saving of a step without the time of some owners, from its dependencies."""
+"""Predicted savings of changes, from a replay of the steps on their dependencies."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
-#: Owner of the time of copies → their kind of activity.
+#: Direction of copies → their kind of activity.
 _COPIES: Final = {
     owner: _KINDS.index(kind)
     for owner, kind in (("copy_in", "h2d"), ("copy_out", "d2h"))
 }
 _COLLECTIVE: Final = _KINDS.index("collective")
-#: Maximum share of the critical path after a change that may be unrecorded time of a
-#: thread; with more, the saving is unknown.
+#: If unrecorded time of threads is more than this percentage of the critical path after
+#: a change, the saving is unknown.
 _MAX_SILENT_PERCENT: Final = 10.0
 #: Minimum number of windows from which a confidence interval is computed.
 _MIN_WINDOWS_FOR_INTERVAL: Final = 3
@@ -57,7 +57,7 @@ class HostReplay(Frozen, frozen=True):
 
     Attributes:
         recorded: The graph and the recorded data.
-        identity: How well a replay without a change repeats the recording.
+        identity: How well a replay without a change reproduces the recording.
         host_states: What each thread is doing over time; Unavailable without names.
     """
 
@@ -77,7 +77,7 @@ class HostReplay(Frozen, frozen=True):
         return tuple(apply_change(change, self.recorded, device) for change in changes)
 
     def gains_of_edits(self, edits: Sequence[Edits]) -> tuple[Gain, Gain]:
-        """Return the joint gain of changes at their smallest and largest effects."""
+        """Return the smallest and the largest gain of all changes together."""
         low, high = ([edit.least for edit in edits], [edit.most for edit in edits])
         first = self._joint_gain(low)
         same = all(a is b for a, b in zip(low, high, strict=True))
@@ -89,7 +89,7 @@ class HostReplay(Frozen, frozen=True):
         return joint_gain(self.graph, edits)
 
     def path_owners(self, edits: Sequence[Edits]) -> dict[str, float]:
-        """Return each owner's percentage of the critical path after the changes."""
+        """Return cause → its percentage of the critical path after the changes."""
         return path_owners(
             self.graph,
             joint_edit(self.graph, [edit.most for edit in edits]),
@@ -104,7 +104,7 @@ class HostReplay(Frozen, frozen=True):
         return Silences(self.graph, recorded.host_classes, recorded.device_busy)
 
     def spread_ms(self, gains: tuple[Gain, Gain]) -> tuple[float, float]:
-        """Return the range of gains in ms per step that the windows support."""
+        """Return the range of the gain, in ms per step, over the replayed windows."""
         low, high = _gain_range(gains[0])
         if gains[1] is not gains[0]:
             high = _gain_range(gains[1])[1]
@@ -118,7 +118,7 @@ class HostReplay(Frozen, frozen=True):
         Args:
             limits: Time affected by the changes in a mean step, and duration of this
                 step, if it is not the mean of the replayed steps.
-            bound: Greatest saving according to the time account.
+            bound: Greatest saving according to the breakdown of step time.
         """
         gains = self.gains_of_edits(edits)
         scale = _gain_scale(edits, None if limits is None else limits.effect_ms, bound)
@@ -165,15 +165,15 @@ class ReplaySignals(Frozen, frozen=True):
         limits: Limits | None = None,
         bound: Saving | None = None,
     ) -> Saving | None:
-        """Return the predicted joint saving of changes per step; None if unknown.
+        """Return the saving per step if all changes are made; None if unknown.
 
-        The replayed steps are a sample: the saving is scaled from the affected time in
-        the sample to the affected time in a mean step.
+        The replayed steps are a sample. The saving is multiplied by the affected time
+        in a mean step, divided by the affected time in the sample.
 
         Args:
             limits: Time affected by the changes in a mean step, and duration of this
                 step; None to use the sample unscaled.
-            bound: Greatest saving according to the time account.
+            bound: Greatest saving according to the breakdown of step time.
         """
         replay = self.usable_replay(label)
         if replay is None or not changes:
@@ -186,8 +186,9 @@ class ReplaySignals(Frozen, frozen=True):
     ) -> Saving | None:
         """Return the predicted saving per step if several findings of a host are fixed.
 
-        The sum of the findings' predicted savings is multiplied by the joint gain in
-        the replay, divided by the sum of the gains of single findings. None if unknown.
+        The sum of the findings' predicted savings is multiplied by the gain of all
+        changes together, divided by the sum of the gains of single findings. None if
+        unknown.
         """
         replay = self.usable_replay(findings[0][1])
         if replay is None:
@@ -223,7 +224,7 @@ class ReplaySignals(Frozen, frozen=True):
     def next_bottleneck(
         self, changes: Sequence[Change], label: str
     ) -> tuple[str, float] | None:
-        """Return the owner with most time on the critical path after some changes.
+        """Return the cause of most of the critical path after some changes.
 
         The second value is its share of the path in percent. The profiler's own time is
         excluded, because it ends with the recording. None if unknown.
@@ -254,7 +255,7 @@ class ReplaySignals(Frozen, frozen=True):
 def _gain_scale(
     edits: Sequence[Edits], effect_ms: float | None, bound: Saving | None
 ) -> float | None:
-    """Return the factor from the sample to the mean step; None without sampled time."""
+    """Return the factor from sampled steps to the mean step; None if unknown."""
     scales = []
     for compared, step_effect_ms in (
         ("effect", effect_ms),
@@ -273,9 +274,9 @@ def _gain_scale(
 
 
 def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
-    """Return limits whose floor is at least the busiest track's work after a change.
+    """Return `limits` with a floor that is at least the busiest track's remaining work.
 
-    If the mean step is shorter than the replayed steps, so is this work.
+    The work is scaled down if the mean step is shorter than the replayed steps.
     """
     period_ms = gain.period_ps / PS_PER_MS
     effect_ms, step_ms, floor_ms = (
@@ -290,14 +291,14 @@ def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
 
 
 def _gain_range(gain: Gain) -> tuple[float, float]:
-    """Return the range of a gain in ms per step that the windows support.
+    """Return the range of a gain in ms per step, with its uncertainty over the windows.
 
     Other steps may gain less, so the low end is that of the 95 % interval of the mean,
     with the resampling used for verdicts. The high end of this interval is not used.
     """
     low = gain.low_ps
     if len(gain.by_window_ps[0]) >= _MIN_WINDOWS_FOR_INTERVAL:
-        # The ends are relative to each mean, because limits may have reduced the gain.
+        # Ends are relative to the mean, because upper bounds may have reduced the gain.
         ends = [
             mean_interval_ms(gains.tolist())[0] * PS_PER_MS / mean
             for gains in gain.by_window_ps
