@@ -1,4 +1,4 @@
-"""The result of every source of steps: a candidate and its rows of steps."""
+"""What every source of steps returns: candidates with their rows of steps."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from stepscope.thresholds import THRESHOLDS
 if TYPE_CHECKING:
     from stepscope.array_types import Int64s
 
-#: Confidence of each source whose steps are recorded, not inferred. Definition:
-#: docs/how-steps-are-found.md#the-sources-most-certain-first.
+#: Confidence of each source that reads recorded steps instead of inferring them.
+#: Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 ROOT_MARKER: Final = 1.00
 MARKER: Final = 0.95
 NUMBERED_RANGE: Final = 0.95
 DEVICE_LINE: Final = 0.95
 STORED_CALL: Final = 0.80
 
-#: Minimum confidence of inferred steps that are used. Definition:
+#: Minimum confidence at which inferred steps are used. Definition:
 #: docs/how-steps-are-found.md#steps-without-markers.
 INFERRED_CONFIDENCE: Final = THRESHOLDS.medium_confidence.value
 
@@ -29,7 +29,7 @@ INFERRED_CONFIDENCE: Final = THRESHOLDS.medium_confidence.value
 STEP_ROWS: Final = {
     "step": pl.Int64(),  # step number to show
     "name": pl.String(),  # step name to show
-    "marker": pl.String(),  # name of the marker, to filter by; null if inferred
+    "marker": pl.String(),  # name of the marker without the number; null if inferred
     "start_ps": pl.Int64(),
     "end_ps": pl.Int64(),  # null if inferred
     "track": pl.Int32(),  # row of tracks with the boundary
@@ -48,13 +48,13 @@ class Candidate(Frozen, frozen=True, eq=True):
 
     Attributes:
         source: `marker`, `device_line`, `stored_call`, `launch` or `period`.
-        what: What repeats, in words: a marker's name, a launch, a kernel.
+        what: Name of what repeats: a marker, a launch, a kernel.
         n: Number of steps.
         period_ps: Median time from the start of a step to the start of the next; None
             with fewer than two steps.
-        coverage: Share (0 to 1) of the activity that lies in steps similar to each
-            other; None if the steps are recorded, not inferred.
-        cv: Standard deviation over mean of the work of the closed steps; None if the
+        coverage: Share (0 to 1) of the activity that is in steps similar to each other;
+            None if the steps are recorded, not inferred.
+        cv: Standard deviation over mean of the work per complete step; None if the
             steps are recorded, not inferred.
         confidence: Confidence that the steps are right, from 0 to 1.
         accepted: Whether the candidate is good enough to define the steps.

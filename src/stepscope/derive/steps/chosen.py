@@ -41,8 +41,8 @@ class StepCandidates(Frozen, frozen=True):
     """All candidates for the steps of the profile, the preferred one first.
 
     Attributes:
-        found: Candidates with their steps. Steps are inferred only without markers,
-            engine iterations and a stored line of steps.
+        found: Candidates with their steps. Steps are inferred only if the recording has
+            no markers, no engine iterations and no stored line of steps.
         stored: Spans of the stored step lines, columns `STORED_STEPS`; empty if the
             recording has no such line.
     """
@@ -58,8 +58,8 @@ class Steps(Frozen, frozen=True):
         rows: One row per step in time order, columns `STEP_ROWS`.
         source: As in `Candidate`.
         confidence: As in `Candidate`; advice rules call 0.80 high and 0.60 medium.
-        on_device: As in `FoundSteps`.
-        last_end_ps: As in `FoundSteps`.
+        on_device: As in `CandidateSteps`.
+        last_end_ps: As in `CandidateSteps`.
         candidates: All candidates, the accepted one first.
         stored: As in `StepCandidates`.
     """
@@ -91,7 +91,7 @@ def step_candidates(
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> StepCandidates:
-    """Find candidates for the steps in every source."""
+    """Find candidates for the steps in every source of steps."""
     stored = stored_steps(trace, tracks, events, stats=stats)
     candidates = list(
         find_markers(
@@ -141,7 +141,7 @@ def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
     """Return the steps of the first accepted candidate.
 
     If no candidate is accepted, the `NO_STEPS` reason names the best one. A user can
-    still choose that candidate with `choose_steps`.
+    still choose the best one with `choose_steps`.
     """
     for index, candidate in enumerate(step_candidates.found):
         if candidate.candidate.accepted:
@@ -177,9 +177,9 @@ def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
     )
 
 
-#: All work of a call belongs to one step if it lasts less than this many steps.
+#: All work of a call belongs to one step if the work lasts less than this many steps.
 _MAX_CALL_STEPS: Final = 1.5
-#: Minimum average length of an ascending run of times that is worth its own search.
+#: Minimum average length of ascending runs of times for searching each run separately.
 _MIN_RUN_LENGTH: Final = 4096
 
 
@@ -192,11 +192,11 @@ def activity_steps(
     """Return the step of each device activity, as row of `steps.rows`; -1 for none.
 
     The first known one of these is the step: the step group that the producer stored;
-    the step in whose host interval the launch call began; the step of the nearest
-    earlier activity on the same stream. If the boundaries are device times, the second
-    one is the step in which the activity itself began; several activities of one call
-    belong to the step at the middle of their time range. Unavailable if no activity can
-    be assigned.
+    the step on the host in which the launch call began; the step of the previous
+    activity on the same stream. If the step boundaries are device times, the step in
+    which the activity began replaces that of the call; if a call has several
+    activities, they get the step at the middle of their time range. Unavailable if no
+    step is known.
 
     Definition: docs/how-steps-are-found.md#which-step-an-activity-belongs-to.
     """
@@ -239,7 +239,7 @@ def _unite_call_activities(
     """Assign all activities of one call to one step.
 
     The boundaries are times of one device. A second device that is slightly behind ends
-    a step's work after the next boundary; one that is ahead begins before the boundary.
+    a step's work after the next boundary; one that is ahead begins it too early.
     """
     launch = correlation.launch_of_activity
     several = correlation.activity_count_of_launch > 1
@@ -251,9 +251,8 @@ def _unite_call_activities(
     ranges = time_ranges_by_code(launch, start_ps, dur_ps, count=len(several))
     middle = ranges.first_ps + (ranges.last_ps - ranges.first_ps) // 2
     # Leave out calls whose work spans several steps, such as a graph of steps. Work
-    # that touches one or two steps belongs to one step. Work that touches three either
-    # extends slightly beyond its step on both sides, and then lasts about as long as
-    # the middle step, or comes from a graph of several steps.
+    # within two steps belongs to one step. Work within three steps belongs to one step
+    # if it lasts about as long as the middle step and only extends slightly beyond it.
     begin, end = (
         _last_step_begun(starts, ranges.first_ps),
         _last_step_begun(starts, ranges.last_ps),
@@ -271,8 +270,8 @@ def _unite_call_activities(
 def _last_step_begun(starts: Int64s, times: Int64s) -> Int32s:
     """Return the last step that began by each time, or -1 before the first step.
 
-    Times are a few ascending runs, one per track. Searching the few starts in the many
-    times of a run is faster than searching every time in the starts.
+    The times are a few ascending runs, one per track. Searching the few starts in the
+    many times of a run is faster than searching every time in the starts.
     """
     turns = np.flatnonzero(times[1:] < times[:-1]) + 1
     if len(turns) * _MIN_RUN_LENGTH > len(times):

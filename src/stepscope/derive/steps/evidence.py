@@ -1,9 +1,9 @@
 """Evidence that separates steps from layers: step edges, and the calls around segments.
 
-Layers repeat as steps do. But only a step has edges, events with which it begins or
-ends: copying a batch, reading a result back, waiting for the device, computing
-gradients, updating weights, serving a request or running a program. And several layers
-are inside one call of a module, op or program.
+Layers repeat just as steps do, but only a step has edges. An edge is an event with
+which a step begins or ends: copying a batch, reading a result back, waiting for the
+device, computing gradients, updating weights, serving a request or running a program.
+Layers also differ in that one call of a module, op or program contains several of them.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.sequences import SymbolSequence
 
-#: A kind of edge marks steps if at least this share of the segments contains it.
+#: Segments count as steps if at least this share of them contains one kind of edge.
 _MIN_SEGMENTS_WITH_EDGE: Final = 0.9
-#: Minimum repetitions per enclosing call that prove that the call contains them.
+#: Minimum repetitions per enclosing call, to conclude that a call contains several.
 _MIN_REPETITIONS_PER_CALL: Final = 1.5
-#: A program with at most this many instructions counts as a single op.
+#: Maximum number of instructions of a program that counts as a single op.
 _MAX_OPS_PER_PROGRAM: Final = 2
-#: Maximum different ops that may form one layer: a product, a sum, an activation.
+#: Maximum number of different ops in one layer, for example product, sum, activation.
 _MAX_OPS_OF_LAYER: Final = 4
-#: Minimum number of numbered instances that form a series.
+#: Minimum number of numbered instances of a module that form a series.
 _MIN_SERIES_LENGTH: Final = 3
 #: Pattern of names that end in the number of an instance.
 _INSTANCE: Final = r"^(.*?)[_.# ]*\d+$"
-#: Maximum size of a copy to the device, in bytes, that is not a batch but scalars.
+#: Maximum size, in bytes, of a copy to the device that counts as scalars, not a batch.
 _MAX_SCALAR_BYTES: Final = 64
 #: Pattern of the event in which PyTorch executes a node of the backward graph.
 _NODE: Final = r"^autograd::engine::evaluate_function: "
@@ -54,14 +54,14 @@ _PART: Final = r"(?i)(?:^|[^a-z])(?:layers?|blocks?|stage|encoder|decoder)[_.# ]
 
 
 class _Calls(Frozen, frozen=True, eq=True):
-    """The calls of one thread in time order; no call overlaps another."""
+    """Calls of one thread in time order; no call overlaps another."""
 
     start_ps: Int64s
     end_ps: Int64s
     type: Int32s
 
     def calls_around(self, times_ps: Int64s) -> NDArray[np.intp]:
-        """Return the call around each time, or -1 if no call is around it."""
+        """Return the call around each time, or -1 if there is none."""
         return Spans(self.start_ps, self.end_ps).holding(times_ps)
 
 
@@ -71,7 +71,7 @@ _NONE: Final = _Calls(
 
 
 class StepEvidence(Frozen, frozen=True, dict=True):
-    """The tables in which step edges, and the calls around segments, are looked up."""
+    """The tables that are searched for step edges and for the calls around segments."""
 
     tracks: pl.DataFrame
     events: pl.DataFrame
@@ -82,7 +82,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def ops(self) -> dict[int, SymbolSequence]:
-        """Ops by row of tracks; key -1 has the ops of all threads together."""
+        """Ops by row of tracks; the key -1 has the ops of all threads together."""
         return op_sequences(self.tracks, self.events, self.event_kinds)
 
     @cached_property
@@ -93,7 +93,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def lacks_an_edge(
         self, start_ps: Int64s, *, on_device: bool, programs: bool = True
     ) -> bool:
-        """Return whether no kind of step edge is in nearly all segments.
+        """Return True if no kind of step edge is in nearly all segments.
 
         Args:
             start_ps: Start of each segment, ascending; the last segment is ignored.
@@ -108,7 +108,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             edges = (*edges, self._program_calls) if programs else edges
             counts = self._runs if programs else self._waits
             if any(abs(count - len(start_ps)) <= 1 for count in counts):
-                # A program runs after its call, maybe in another segment than its call.
+                # A program runs after its call, and may run in a later segment.
                 return False
         for edge_ps in edges:
             held = np.searchsorted(start_ps, edge_ps, side="right") - 1
@@ -161,7 +161,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def numbered_instances(self, start_ps: Int64s) -> bool:
         """Return whether segments belong to different numbered instances of a module.
 
-        Instances `X_0 … X_n` that are each called once are parts of one step.
+        If instances `X_0 … X_n` are called once each, they are parts of one step.
         """
         for begins in self._series:
             held = np.searchsorted(start_ps, begins, side="right")
@@ -216,7 +216,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         if self.correlation is None:
             return edges
         launch = self.correlation.launch_of_activity
-        # On the device a backward pass begins with the first work that it launches.
+        # On the device, a backward pass begins with the first work that it launches.
         row = np.flatnonzero(launch >= 0)
         called = ints(self.correlation.launches, "start_ps")[launch[row]]
         order = np.argsort(called, kind="stable")
@@ -225,9 +225,9 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _backward_passes(self) -> Int64s:
-        """Host times at which the computation of gradients begins.
+        """Host times at which a backward pass begins.
 
-        Within a pass, gradient nodes follow each other without an op of the program.
+        Within a pass, no op of the program is between two gradient nodes.
         """
         is_node = self.event_types["name"].str.contains(_NODE)
         node = self._program_rows(is_node.fill_null(value=False).to_numpy())
@@ -238,7 +238,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         op = self._program_rows(self.event_kinds.is_op())
         op = op[running.within(start[op], start[op] + 1) == 0]
         thread = handles(self.events, "track")[op]
-        # Use the program's own thread only; other threads may run ops at any time.
+        # Use only the program's own thread; other threads may run ops at any time.
         busiest = np.bincount(thread).argmax() if len(op) else -1
         op = op[thread == busiest]
         begins = np.concatenate([start[op], start[node]])
@@ -259,7 +259,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _scalars(self) -> Bools:
-        """By device activity, whether it copies only scalars to the device."""
+        """Mask of device activities that copy only scalars to the device."""
         if self.device_activity is None:
             return np.empty(0, np.bool_)
         scalars = (pl.col("kind") == "h2d") & (pl.col("bytes") <= _MAX_SCALAR_BYTES)
@@ -317,14 +317,14 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _waits(self) -> frozenset[int]:
-        """Set of counts: how often each wait or read-back event occurred."""
+        """Set of counts: how often each type of wait or read-back event occurred."""
         return self._call_counts(self._waiting)
 
     @cached_property
     def _waiting(self) -> Bools:
         kinds = self.event_kinds
         waits = np.isin(kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK))
-        # A wait for the end of a program counts as the run of the program.
+        # A wait for the end of a program counts as running the program.
         waits = (waits | kinds.has(EventFlag.READ_BACK)) & ~kinds.has(PROGRAM_CALLS)
         is_wait: Bools = waits
         return is_wait
@@ -335,7 +335,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _series(self) -> list[Int64s]:
-        """Starts of the instances of each series whose instances are called once."""
+        """By series of instances that are called once each, the starts of the calls."""
         names = self.event_types.select(
             base=pl.col("name").str.extract(_INSTANCE, 1),
             part=pl.col("name").str.contains(_PART),

@@ -1,6 +1,6 @@
 """Steps inferred from repetition: repeated launches of a program, else periods.
 
-Launches and periods are rated by the same formula. Rejected candidates stay visible.
+One formula rates both launches and periods. Rejected candidates stay visible.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.sequences import SymbolSequence
 
-#: Maximum number of rejected candidates that stay visible.
+#: Maximum number of rejected candidates that the results show.
 _MAX_REJECTED_SHOWN: Final = 12
-#: Minimum repetitions per program execution that prove that the program contains them.
+#: Minimum repetitions per execution of a program, to conclude that it contains several.
 _MIN_REPETITIONS_PER_RUN: Final = 1.5
-#: Minimum similarity of the segments of two threads that count as the same step.
+#: Segments of two threads count as the same step from this similarity (0 to 1) on.
 _MIN_THREAD_SIMILARITY: Final = 0.9
-#: Maximum loss of confidence when boundaries are moved to the begin of the cycle.
+#: Maximum loss of confidence when boundaries are moved to the begin of their cycle.
 _MAX_PHASE_PENALTY: Final = 0.05
 
 
@@ -78,7 +78,7 @@ def find_inferred(
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> list[CandidateSteps]:
-    """Return candidates from launches, and from periods if launches do not suffice."""
+    """Return candidates from launches, and from periods if launches are not enough."""
     activity = None if isinstance(device_activity, Unavailable) else device_activity
     matched = None if isinstance(correlation, Unavailable) else correlation
     evidence = StepEvidence(tracks, events, event_types, event_kinds, activity, matched)
@@ -164,7 +164,7 @@ def _searched_sequences(
     kernels: SymbolSequence | None,
     instructions: SymbolSequence | None,
 ) -> Iterator[tuple[SymbolSequence, int]]:
-    """Yield the sequences to search for periods, with the track (-1: several)."""
+    """Yield the sequences to search for periods, with their track (-1 if several)."""
     if kernels is not None:
         yield kernels, -1
     yield from ((ops, track) for track, ops in list(evidence.ops.items())[:1])
@@ -201,7 +201,7 @@ def _period_candidates(
 def _layer_evidence(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
 ) -> str:
-    """Return why the segments look like layers inside a step; empty if they do not."""
+    """Return the reason why segments look like layers inside a step; empty if none."""
     if _repeats_inside_run(evidence, sequence, period):
         return "it repeats inside single executions of a program"
     begins = _host_begins(evidence, sequence, period, track=track)
@@ -291,7 +291,7 @@ def _best_measured(evidence: StepEvidence, measured: list[Measured]) -> Measured
 def _same_on_other_threads(
     evidence: StepEvidence, best: Measured, good: list[Measured]
 ) -> list[Measured]:
-    """Find the same step on parallel threads, such as the workers of a server."""
+    """Find the same step on parallel threads, for example on workers of a server."""
     own = evidence.ops.get(int(best.track[0]))
     if best.sequence is not own or best.track[0] < 0:
         return []

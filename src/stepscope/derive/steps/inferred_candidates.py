@@ -1,8 +1,8 @@
 """Candidates for inferred steps: objections, rows of steps, and where the steps begin.
 
-In a cycle of known length, every event that occurs once per cycle on the driving thread
-may begin a step. A program fetches a batch before using it, so a cycle with a fetch
-begins at the fetch. Any other cycle begins after its longest pause.
+If the length of the cycle is known, every event that occurs once per cycle on the
+driving thread may begin a step. A program fetches a batch before using it, so a cycle
+that contains a fetch begins there. Any other cycle begins after its longest pause.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 #: Kinds of bookkeeping events, which are ignored.
 _NOISE: Final = EventFlag.THREADPOOL | EventFlag.ALLOCATOR | EventFlag.END_THUNK
-#: An event longer than this share of the recording is not part of a cycle.
+#: Maximum length of an event that is part of a cycle, as a share of the recording.
 _MAX_EVENT_SHARE: Final = 0.5
-#: An event can begin a cycle if at least this share of the cycles contains it once.
+#: An event may begin the cycles if at least this share of them contains it once.
 _MIN_CYCLES_SHARE: Final = 0.98
 #: Maximum number of cycles in which events are counted.
 _MAX_CYCLES_READ: Final = 300
-#: A second pause of more than this share of the longest makes the begin ambiguous.
+#: The begin is ambiguous if a second pause exceeds this share of the longest pause.
 _MAX_RIVAL_RATIO: Final = 0.5
 
 
@@ -61,9 +61,9 @@ class Boundaries(Frozen, frozen=True, eq=True):
 
 #: Maximum number of characters of a name to show.
 _MAX_NAME_LENGTH: Final = 60
-#: Highest confidence if the length of a step is clear, but not where the step begins.
+#: Maximum confidence if the length of a step is clear, but not where the step begins.
 _MAX_CONFIDENCE_UNCLEAR_BEGIN: Final = 0.79
-#: Highest confidence if the segments may be layers.
+#: Maximum confidence if the segments may be layers instead of steps.
 _MAX_CONFIDENCE_NO_EDGE: Final = 0.59
 
 
@@ -74,10 +74,10 @@ class Measured(Frozen, frozen=True):
         source: `launch` or `period`.
         sequence: The work between the boundaries.
         track: int32 by boundary; row of tracks, -1 if the boundary is on several.
-        slack_ps: By boundary, time before it without anything recorded; None: unknown.
-        begin_is_clear: Whether the cycle can begin at one place only.
+        slack_ps: By boundary, empty time before it; None if unknown.
+        begin_is_clear: Whether the cycle can begin at one event only.
         layers: Evidence that segments are layers of a step; empty without evidence.
-        edge: Whether the segments contain something with which a step begins or ends.
+        edge: Whether the segments contain an event with which a step begins or ends.
     """
 
     source: str
@@ -94,9 +94,9 @@ class Measured(Frozen, frozen=True):
 
     @property
     def confidence(self) -> float:
-        """Confidence of the period.
+        """Confidence that the period is a step.
 
-        Confidence is limited if a step may begin elsewhere, or segments may be layers.
+        It is limited if a step may begin elsewhere, or if segments may be layers.
         """
         sure = self.period.confidence
         if self.layers or not self.edge:
@@ -157,7 +157,7 @@ def multiset_similarity(a: dict[int, int], b: dict[int, int]) -> float:
 
 
 def candidate_steps(measured: Measured, *, rejected: bool) -> CandidateSteps:
-    """Return a candidate with its steps; `rejected` means another one was chosen."""
+    """Return a candidate with its steps; `rejected` if another candidate was chosen."""
     period, n = measured.period, measured.period.n
     why_not = candidate_objection(measured)
     if not why_not and measured.confidence < INFERRED_CONFIDENCE:
@@ -218,7 +218,7 @@ def begin_of_cycle(
     """Move boundaries to the begin of each cycle; None if the thread shows no begin.
 
     Args:
-        start_ps: One boundary in each cycle, at any place, ascending.
+        start_ps: One boundary anywhere in each cycle, ascending.
     """
     outer = _outermost_events(tracks, events, event_kinds, track)
     if not len(outer):
@@ -226,13 +226,13 @@ def begin_of_cycle(
     start, dur = (ints(events, name)[outer] for name in ("start_ps", "dur_ps"))
     end = start + dur
     pause = np.maximum(start - np.concatenate([start[:1], end[:-1]]), 0)
-    # An event around a boundary belongs to the cycle that begins at that boundary.
+    # If an event is around a boundary, the cycle begins at the start of that event.
     holder = np.searchsorted(start, start_ps, side="right") - 1
     held = (holder >= 0) & (start_ps < end[np.maximum(holder, 0)])
     edges = np.where(held, start[np.maximum(holder, 0)], start_ps)
     if len(edges) < MIN_STEPS or (np.diff(edges) <= 0).any():
         return None
-    # The cycle in which each event begins; -1 before the first cycle.
+    # Find the cycle in which each event begins; -1 before the first cycle.
     cuts = np.searchsorted(start, edges, side="left")
     lengths = np.diff(np.concatenate(([0], cuts, [len(start)])))
     cycle = np.repeat(np.arange(-1, len(edges)), lengths)
@@ -259,10 +259,10 @@ def begin_of_cycle(
 def _first_fetches(
     fetches: Bools, cycle: Int64s, start: Int64s, end: Int64s
 ) -> Int64s | None:
-    """Find the fetch that begins each cycle; None if cycles have unequal fetches.
+    """Find the fetch that begins each cycle; None if numbers of fetches differ.
 
-    With several fetches per cycle (one per replica, say), take the one with the longest
-    average pause before it.
+    If a cycle has several fetches (for example one per replica), it begins at the one
+    with the longest average pause before it.
     """
     rows = np.flatnonzero(fetches)
     if not len(rows):
@@ -295,7 +295,7 @@ def _outermost_events(
     left_out = event_kinds.has(_NOISE)[handles(events, "type")[begin:end]]
     left_out |= dur <= 0
     left_out |= dur > _MAX_EVENT_SHARE * range_ps
-    # Left-out events get the earliest end, so that they enclose nothing.
+    # Give left-out events the earliest end, so that they enclose nothing.
     ends[left_out] = start[0]
     reach = np.maximum.accumulate(ends, out=ends)
     outer = ~left_out
@@ -305,7 +305,7 @@ def _outermost_events(
 
 
 def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int64s:
-    # Reading the first cycles is enough.
+    # It is enough to read the first cycles.
     cycles = min(cycles, _MAX_CYCLES_READ)
     read = cycle < cycles
     code, cycle = code[read], cycle[read]
@@ -313,7 +313,7 @@ def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int
     cell = np.bincount(
         code[inside].astype(np.int64) * cycles + cycle[inside], minlength=names * cycles
     ).reshape(names, cycles)
-    # Ignore the last cycle and the part before the first cycle; both may be cut.
+    # Ignore the last cycle and the time before the first cycle; both may be cut.
     once = (cell[:, :-1] == 1).mean(axis=1)
     maximum = np.maximum(cell.max(axis=1), np.bincount(code[~inside], minlength=names))
     return np.flatnonzero((once >= _MIN_CYCLES_SHARE) & (maximum == 1))

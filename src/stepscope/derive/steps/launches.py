@@ -1,7 +1,7 @@
 """Repeated launches of one program, as boundaries of steps.
 
 A launch is a host call that runs a compiled program or a graph function, or a program
-on a device's line of modules. The work between the launches shows whether it repeats.
+on a device's line of modules. The work between two launches shows whether it repeats.
 
 Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
@@ -49,7 +49,7 @@ class Launch(Frozen, frozen=True, eq=True):
     """The launches of one program on one track.
 
     Attributes:
-        start_ps: Starts, ascending; launches inside an equal launch do not count.
+        start_ps: Starts, ascending; nested launches of the same program do not count.
     """
 
     track: int
@@ -101,9 +101,9 @@ def program_runs(
 
 
 def count_runs(runs: dict[int, Spans], launches: pl.DataFrame, launch: Int32s) -> int:
-    """Count the program executions from which the given launch calls come.
+    """Count the program executions that contain the given launch calls.
 
-    Calls inside one execution count once, as do repetitions of one call (a graph).
+    Several calls inside one execution count once, as do repetitions of one graph call.
 
     Args:
         runs: From `program_runs`.
@@ -123,7 +123,7 @@ def count_runs(runs: dict[int, Spans], launches: pl.DataFrame, launch: Int32s) -
 def module_launches(
     tracks: pl.DataFrame, events: pl.DataFrame
 ) -> list[tuple[SymbolSequence, list[Launch]]]:
-    """Return each device line of modules as a sequence, with its launches."""
+    """Return each device line of modules as a sequence, with its program launches."""
     launches = []
     lines = np.flatnonzero(codes(tracks, "derived") == LINE_CODES["xla_modules"])
     begin, end = ints(tracks, "event_begin"), ints(tracks, "event_end")
@@ -138,7 +138,7 @@ def module_launches(
 
 
 def is_outermost(start: Int64s, end: Int64s) -> Bools:
-    """Return a mask of a thread's outermost events; events are in time order."""
+    """Return a mask of a thread's outermost events; the events are in time order."""
     reach = np.maximum.accumulate(end)
     outer: Bools = np.ones(len(start), np.bool_)
     outer[1:] = start[1:] >= reach[:-1]

@@ -1,6 +1,6 @@
 """Steps that the program marked: numbered events, numbered ranges, engine iterations.
 
-A marker is a host event with the number of the step in a value or in its name. A
+A marker is a host event that has the number of the step in a value or in its name. A
 serving engine marks each iteration, which runs the model once for all open requests.
 
 Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
@@ -54,15 +54,15 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-#: Name of the Keras 3 marker, which is accepted even if it occurs once.
+#: Name of the marker of Keras 3, which is accepted even if it occurs only once.
 _SURE_WITHOUT_ROOT: Final = "Profiled batch"
-#: Pattern of a numbered range that marks a step: a word for step, and a number.
+#: Pattern of a numbered range that marks a step: a word for step and a number.
 STEP_RANGE: Final = (
     r"^(?:NVTX:)?(ProfilerStep|(?i:(?:.*[^a-z])?(?:step|iter|iteration|batch)))"
     r"(?:\s*#\s*|\s+)([0-9]{1,18})$"
 )
 
-#: Pattern of a stored step name: a text followed by the step's number.
+#: Pattern of a stored step name: text and the step's number.
 _STORED_NAME: Final = r"^(.*\S) ([0-9]{1,18})$"
 
 
@@ -84,7 +84,7 @@ class Marks(Frozen, frozen=True):
         return len(self.event)
 
     def choose_marks(self, chosen: Bools | Int64s) -> Marks:
-        """Return the entries selected by a mask, or by positions in the given order."""
+        """Return the entries selected by a mask, or by indices in the given order."""
         return Marks(*(column[chosen] for column in msgspec.structs.astuple(self)))
 
 
@@ -97,9 +97,9 @@ def numbered_events(
     strings: Sequence[str],
     event_kinds: EventKinds,
 ) -> tuple[Marks, Bools]:
-    """Return host events with a `step_num`, and a mask of the roots.
+    """Return host events that have a `step_num`, and a mask of the root events.
 
-    A root has `_r` ≥ 1, or the name that older TensorFlow releases use for roots.
+    A root has `_r` ≥ 1, or a name that older TensorFlow releases use for roots.
     """
     number_key, root_key = (
         find_handle(strings, key) for key in (StatKey.STEP_NUM, StatKey.ROOT_LEVEL)
@@ -128,7 +128,7 @@ def numbered_events(
     level, has_level = level[present], has_level[present]
     marks = _build_marks(events, event, number)
     rows = rows_with_key(type_stats, "type", root_key)
-    # The `_r` that all events of a type share; 0 if the type has no `_r`.
+    # Find the `_r` that all events of a type share; 0 if the type has no `_r`.
     shared_level = np.zeros(len(marks.type), np.int64)
     if len(rows.owner):
         owners = np.unique(rows.owner)
@@ -144,7 +144,7 @@ def numbered_events(
 def stored_names(trace: TraceData, marks: Marks, stats: pl.DataFrame) -> pl.Series:
     """Return the name that the producer stored for each step, without its number.
 
-    Null if no name is stored, or if the name does not end in the step's number.
+    The name is null if none is stored, or if it does not end in the step's number.
     """
     order = np.argsort(marks.event, kind="stable")
     event = marks.event[order]
@@ -163,7 +163,7 @@ def stored_names(trace: TraceData, marks: Marks, stats: pl.DataFrame) -> pl.Seri
 
 
 def growing_numbers(marks: Marks, event_types: pl.DataFrame) -> Marks:
-    """Return markers without `_r` that have a known name, or growing numbers."""
+    """Return markers without `_r` that have a known name or growing numbers."""
     if not len(marks):
         return marks
     ordered = marks.choose_marks(np.lexsort((marks.event, marks.name, marks.track)))
@@ -226,10 +226,10 @@ def _is_thread(tracks: pl.DataFrame) -> Bools:
 
 
 def _count_falls(marks: Marks) -> tuple[Int64s, Int64s, Int64s]:
-    """Return the size of each group of equal thread and name, and its falls.
+    """Return the size and number of falls of each group, and the group of each marker.
 
-    A fall is a number that does not grow. The third array is the group of each marker.
-    `marks` are ordered by thread, name and time.
+    A group has equal thread and name. A fall is a marker whose number is not larger
+    than that of the previous one. `marks` are ordered by thread, name and time.
     """
     same = (np.diff(marks.track) == 0) & (np.diff(marks.name) == 0)
     run = np.concatenate([[0], np.cumsum(~same)])
@@ -238,9 +238,9 @@ def _count_falls(marks: Marks) -> tuple[Int64s, Int64s, Int64s]:
     return np.bincount(run), falls, run
 
 
-#: A single outermost marker is ignored if it contains at least this many markers.
+#: A single outermost marker that contains at least this many markers is ignored.
 _MIN_INNER_MARKERS: Final = 3
-#: Maximum unmarked share of the time, for numbers that grow by n to mean n batches.
+#: Maximum unmarked share of the time at which numbers growing by n mean n batches.
 _MAX_UNMARKED_SHARE: Final = 0.5
 
 
@@ -256,7 +256,7 @@ def find_markers(
 ) -> tuple[CandidateSteps, ...]:
     """Return the steps of each kind of marker in the recording, the surest kind first.
 
-    Of nested markers only the outermost counts, unless it is one around three or more.
+    Of nested markers only the outermost counts, unless a single one contains several.
     """
     marks, has_root = numbered_events(
         tracks,
@@ -295,7 +295,7 @@ def find_markers(
                 accepted=True,
             )
             candidates.append(CandidateSteps(candidate, rows, on_device=False))
-    # A single marker of the first source yields to a source with markers inside it.
+    # Prefer another source if a single marker of the first source contains its markers.
     if len(candidates) < 2 or len(candidates[0].rows) != 1:
         return tuple(candidates)
     start, end = candidates[0].rows.select("start_ps", "end_ps").row(0)
@@ -319,7 +319,7 @@ def _one_per_step(marks: Marks) -> Marks:
         np.flatnonzero(np.isin(marks.event, np.concatenate(chosen)))
     )
     kept = kept.choose_marks(np.lexsort((kept.event, kept.end_ps, kept.start_ps)))
-    # Replicas mark a step on one thread each. Overlapping equal numbers are one step.
+    # Replicas mark a step on one thread each, so overlapping equal numbers are one.
     before = np.concatenate(
         [[np.iinfo(np.int64).min], np.maximum.accumulate(kept.end_ps)[:-1]]
     )
@@ -395,13 +395,13 @@ def _step_rows(
 
 
 def _batches_per_step(marks: Marks) -> int | None:
-    """Return the constant difference of step numbers, which is the batches per step."""
+    """Return the constant difference of step numbers, the number of batches a step."""
     grows = np.unique(np.diff(marks.number))
     if len(grows) != 1 or grows[0] < 1:
         return None
     unmarked = np.maximum(marks.start_ps[1:] - marks.end_ps[:-1], 0)
     periods = np.diff(marks.start_ps)
-    # Marking every tenth step also adds ten, but leaves most of the time unmarked.
+    # Marking only every tenth step also adds ten, but leaves most time unmarked.
     if grows[0] > 1 and unmarked.sum() > _MAX_UNMARKED_SHARE * periods.sum():
         return None
     return int(grows[0])
@@ -414,7 +414,7 @@ def engine_iterations(
     event_types: pl.DataFrame,
     event_kinds: EventKinds,
 ) -> CandidateSteps | None:
-    """Return one step per engine iteration, also for one; None without iterations."""
+    """Return one step per engine iteration, even for one; None without iterations."""
     of_type = handles(events, "type")
     row = wanted_rows(of_type, event_kinds.has(EventFlag.ENGINE_ITERATION))
     row = row[program_threads(tracks)[handles(events, "track")[row]]]

@@ -1,8 +1,8 @@
 """Whether a sequence of symbols repeats, with which period, and how surely.
 
 Every symbol whose occurrences may be the starts of steps is a candidate. Candidates are
-proposed by how often symbols occur, then reduced by exact tests that cost one pass over
-their boundaries. Only the remaining ones are compared.
+proposed by how often symbols occur. Exact tests, which read the boundaries once, then
+reject most of them. Only the remaining ones are compared.
 
 Boundaries cut a sequence into segments. A segment's signature is the multiset of its
 symbols; segments are compared by the multiset Jaccard index. Signatures come from a
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s
     from stepscope.derive.sequences import SymbolSequence
 
-#: Minimum number of repetitions. This and the next two limits are defined in
-#: docs/how-steps-are-found.md#steps-without-markers.
+#: Minimum number of repetitions. docs/how-steps-are-found.md#steps-without-markers
+#: defines this and the next two thresholds.
 MIN_STEPS: Final = 3
-#: Highest confidence of inferred steps.
+#: Maximum confidence of inferred steps.
 MAX_CONFIDENCE: Final = 0.90
-#: Minimum similarity to the modal segment, for a segment to count as the same step.
+#: A segment counts as the same step from this similarity to the modal segment on.
 MIN_SIMILARITY: Final = 0.9
-#: Maximum number of different signatures among which the modal one is searched.
+#: Maximum number of different signatures that are searched for the modal one.
 _MAX_SIGNATURES_TRIED: Final = 64
 
 
@@ -48,12 +48,12 @@ class Period(Frozen, frozen=True):
     """One set of boundaries and its measures.
 
     Attributes:
-        symbol: The symbol whose occurrences are the boundaries; -1 if these were given.
+        symbol: The symbol whose occurrences are the boundaries; -1 if times were given.
         first: First entry of each segment; the last segment ends with the sequence.
-        coverage: Share of the weight that lies in segments like the modal one.
-        cv: Standard deviation over mean of the work of the closed segments.
+        coverage: Share of the weight that is in segments like the modal one.
+        cv: Standard deviation over mean of the work per complete segment.
         gap_ps: Mean idle time just before a boundary.
-        last_is_alike: Whether the open segment at the end is like the modal one.
+        last_is_alike: Whether the incomplete segment at the end is like the modal one.
         counted: Whether work is measured as a number of symbols, not as time.
         repeats: Number of entries in the modal segment.
         signature: Occurrences in the modal segment by label, for the labels of the
@@ -81,7 +81,7 @@ class Period(Frozen, frozen=True):
     def even_coverage(self) -> float:
         """Coverage, reduced if segments have unequal numbers of symbols.
 
-        Halves of a step may be nearly alike, but their numbers of symbols alternate.
+        Halves of a step may be nearly alike, but differ in their numbers of symbols.
         """
         uneven = min(self.cv, 1.0) if self.counted else 0.0
         return self.coverage * (1.0 - uneven)
@@ -95,36 +95,37 @@ class Period(Frozen, frozen=True):
         )
 
 
-#: Limits for candidates. These and all down to `_MAX_PERIOD_DIFFERENCE` are defined in
-#: docs/how-steps-are-found.md#steps-without-markers.
+#: Thresholds for candidates. docs/how-steps-are-found.md#steps-without-markers defines
+#: these and all others down to `_MAX_PERIOD_DIFFERENCE`.
 _MIN_COVERAGE: Final = 0.70
 _MAX_CV_DEVICE: Final = 0.25
 _MAX_CV_HOST: Final = 0.30
-#: Maximum coverage below the best with which a candidate still competes on period.
+#: Candidates compete on period if their coverage is at most this much below the best.
 _MAX_COVERAGE_LOSS: Final = 0.05
 #: Periods within this share of each other count as equal.
 _MAX_PERIOD_DIFFERENCE: Final = 0.05
 
-#: Maximum number of different occurrence counts to try as number of steps.
+#: Maximum number of distinct occurrence counts that are tried as number of steps.
 _MAX_COUNTS_TRIED: Final = 24
-#: Maximum number of symbols to try per occurrence count.
+#: Maximum number of symbols that are tried per occurrence count.
 _MAX_SYMBOLS_TRIED: Final = 4
-#: Maximum segments times symbols to compare: for a proposal, and for the chosen one.
+#: Maximum segments × symbols to compare: for a proposal, and for the final candidate.
 _MAX_CELLS: Final = 40_000
 _MAX_FINAL_CELLS: Final = 400_000
-#: Maximum entries to read for finding pauses, per cycle and over all cycles.
+#: Maximum entries to read in search of pauses, per cycle and over all cycles.
 _MAX_ENTRIES_READ: Final = 1_000_000
-#: Boundaries move to a pause that is this many times longer than the one before them.
+#: Boundaries move to another pause if it is this many times longer than their own.
 _MIN_PAUSE_RATIO: Final = 1.5
-#: Maximum number of candidates to show if none fulfils the limits.
+#: Maximum number of candidates to show if none satisfies the thresholds.
 _MAX_CANDIDATES_SHOWN: Final = 3
 
 
 def preferred_period(periods: Sequence[Period]) -> Period:
-    """Return the preferred one of the candidates that break no limit.
+    """Return the preferred one of the candidates without an objection.
 
     Of the candidates that cover almost as much as the best, take the smallest period.
-    Of equal periods, take the one with the longest pause before its boundaries.
+    If periods are about equal, take the one with the longest pause before its
+    boundaries.
     """
     covered = max(period.even_coverage for period in periods) - _MAX_COVERAGE_LOSS
     covering = [period for period in periods if period.even_coverage >= covered]
@@ -138,7 +139,7 @@ def preferred_period(periods: Sequence[Period]) -> Period:
 
 
 def period_objection(sequence: SymbolSequence, period: Period) -> str:
-    """Return the limit that a candidate breaks, in words; empty if it breaks none."""
+    """Return why a candidate is not good enough, in words; empty if it is."""
     limit = _MAX_CV_DEVICE if sequence.on_device else _MAX_CV_HOST
     if period.n < MIN_STEPS:
         return f"fewer than {MIN_STEPS} repetitions"
@@ -154,7 +155,7 @@ def period_objection(sequence: SymbolSequence, period: Period) -> str:
 def propose_periods(sequence: SymbolSequence) -> list[Period]:
     """Measure candidates for the starts of steps: symbols, else adjacent pairs.
 
-    If every symbol occurs several times per step, a pair may still occur only once.
+    Even if every symbol occurs several times per step, a pair may occur only once.
     """
     if len(sequence) < MIN_STEPS:
         return []
@@ -192,7 +193,7 @@ def measure_boundaries(sequence: SymbolSequence, start_ps: Int64s) -> Period:
 
 
 def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[Period]:
-    """Measure the occurrences of the plausible symbols of `symbols` as boundaries.
+    """Measure plausible symbols of `symbols`, with their occurrences as boundaries.
 
     `symbols` has one entry per entry of `sequence`; segments are compared in
     `sequence`. If no candidate can succeed, a few are measured to show what was tried.
@@ -220,7 +221,7 @@ def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[
 def _begin_after_pause(sequence: SymbolSequence, first: Int64s) -> Int64s:
     """Move the start of each cycle to the end of the longest pause inside the cycle.
 
-    Nearly all cycles must have an equal number of entries, so that entries correspond
+    Nearly all cycles must have the same number of entries, so that entries correspond
     by position. The entry after the pause must be the same symbol in nearly all cycles.
     """
     lengths = np.diff(first)
@@ -240,9 +241,9 @@ def _begin_after_pause(sequence: SymbolSequence, first: Int64s) -> Int64s:
 
 
 def _proposed_symbols(sequence: SymbolSequence) -> Int64s:
-    """Return symbols to try: per plausible count, those after the longest pauses.
+    """Return symbols to try: for each plausible count, those after the longest pauses.
 
-    A count is plausible if the symbols with this count have much weight or are many: in
+    A count of occurrences is plausible if its symbols have much weight or are many: in
     n equal steps most symbols occur n times, or a multiple of n.
     """
     counts = sequence.counts
@@ -280,7 +281,7 @@ def measure_segments(
 
     Args:
         symbol: The symbol whose occurrences are the boundaries; -1 if there is none.
-        cells: Maximum segments times symbols to compare.
+        cells: Maximum segments × symbols to compare.
     """
     edges = np.append(first, len(sequence))
     symbols = min(len(sequence.counts), max(32, cells // max(len(first), 1)))
@@ -321,14 +322,14 @@ def measure_segments(
 
 
 def work_variation(sequence: SymbolSequence, first: Int64s) -> float:
-    """Return standard deviation / mean of the closed segments' work (population)."""
+    """Return (population) standard deviation / mean of the complete segments' work."""
     work = np.diff(sequence.work_before[first]).astype(np.float64)
     mean = float(work.mean()) if len(work) else 0.0
     return float(work.std() / mean) if mean > 0 else np.inf
 
 
 def share_after(sequence: SymbolSequence, first: Int64s) -> float:
-    """Return the share of the weight after the first boundary."""
+    """Return the share of the total weight that is after the first boundary."""
     total = int(sequence.weight_before[-1])
     if not total or not len(first):
         return 0.0
@@ -345,7 +346,7 @@ def even_indices(n: int, limit: int) -> Int64s:
 def _segment_signatures(
     sequence: SymbolSequence, edges: Int64s, taken: Int64s, symbols: Int64s
 ) -> Int64s:
-    """Count occurrences by segment and symbol; the last column counts the others."""
+    """Count occurrences by segment and symbol; the last column is all other symbols."""
     # Ascending search keys are faster; the order of symbols is restored below.
     rank = np.argsort(symbols)
     base = symbols[rank][:, None] * (len(sequence) + 1)

@@ -3,7 +3,7 @@
 The time of a step line is also shown on streams. The line is evidence of where steps
 are; its time is never added to a total.
 
-A producer that finds no markers of the program treats calls of the program's graph as
+A producer that finds no markers in the program treats calls of the program's graph as
 steps. It stores a group and a step name with each call. If several graphs were called,
 the steps are the calls of the graph with the most time.
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-#: Columns of the frame of stored spans; null means not recorded.
+#: Columns of the frame of stored step spans; null means not recorded.
 STORED_STEPS: Final[dict[str, pl.DataType]] = {
     "event": pl.Int32(),  # row of events
     "track": pl.Int32(),  # row of tracks
@@ -63,8 +63,8 @@ def stored_steps(
 ) -> pl.DataFrame:
     """Return all spans of the stored step lines, in the order of `events`.
 
-    Spans belong to one step if they have an equal group. Without groups an equal number
-    counts, and without numbers an equal position in their line.
+    Spans with the same group belong to one step. If groups are not recorded, the step
+    number is used; if neither is recorded, the position in the line.
     """
     lines = np.flatnonzero(codes(tracks, "derived") == LINE_CODES["steps"])
     begin, end = (ints(tracks, f"event_{edge}")[lines] for edge in ("begin", "end"))
@@ -112,10 +112,10 @@ def stored_steps(
 
 
 def mark_separate_spans(stored: pl.DataFrame) -> pl.DataFrame:
-    """Return the spans with `apart`: whether a gap separates a span from the main part.
+    """Return the spans with `apart`: whether a gap separates a span from the main ones.
 
-    The gap is longer than the longest span of the step. Devices that far apart did not
-    work together on the step. The main part contains the longest span.
+    The gap is longer than the longest span of the step: devices that far apart did not
+    work together on the step. The main spans contain the longest span.
     """
     longest = (pl.col("end_ps") - pl.col("start_ps")).max().over("key")
     ended = pl.col("end_ps").cum_max().shift().over("key")
@@ -131,7 +131,7 @@ def mark_separate_spans(stored: pl.DataFrame) -> pl.DataFrame:
 def steps_of_stored_line(stored: pl.DataFrame) -> CandidateSteps | None:
     """Return one step per stored key, the time range of its spans; None without spans.
 
-    Spans that are `apart` from the main part are left out.
+    Spans that are `apart` from the main spans are left out.
     """
     if not len(stored):
         return None
@@ -189,8 +189,8 @@ def steps_of_stored_calls(
     """Return one step per stored call of the longest-running graph; None without calls.
 
     A single call is one step. Ops that a program runs one by one are not steps, even if
-    the producer stored them. With a device the result is None, because a call then
-    shows only the time to dispatch the step.
+    the producer stored them. If there is a device, the result is None, because a call
+    then shows only the time to dispatch the step.
     """
     if not isinstance(trace.table("devices"), Unavailable):
         return None
@@ -199,8 +199,8 @@ def steps_of_stored_calls(
     )
     event = np.unique(rows_with_key(stats, "event", named).owner)
     event = event[program_threads(tracks)[handles(events, "track")[event]]]
-    # The type of the graph call around each event; -1 without a graph call. An event
-    # that runs a graph is used itself if no call is around it.
+    # Find the type of the graph call around each event; -1 without a graph call. If an
+    # event itself runs a graph and has no call around it, use its own type.
     of_type = handles(events, "type")
     calls = wanted_rows(of_type, event_kinds.has(EventFlag.FUNCTION_CALL))
     runs = event_kinds.has(EventFlag.FUNCTION_RUN)[of_type[event]]
