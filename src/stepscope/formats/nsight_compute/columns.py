@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_compute.launches import Measured
 
-#: Metric → its column, and the rank of the metric's name for the column (0 is best).
+#: Metric → its column, and the preference of the metric for the column (0 is best).
 COLUMNS_OF: Final = {
     name: (column, rank)
     for column, names in read_rows(
@@ -80,12 +80,12 @@ SUMMED: Final[dict[str, tuple[Mapping[str, float], ...]]] = {
         for bits, letter in ((16, "h"), (32, "f"), (64, "d"))
     },
 }
-#: Metrics of Tensor Core operations by floating-point type. Integer operations are not
-#: FLOPs. Metrics with and without sparsity are parts of the matched metrics.
+#: Matches metrics of Tensor Core operations by floating-point type; integer operations
+#: are not FLOPs. Metrics with or without sparsity are parts of the matched ones.
 TENSOR_OPS: Final = re.compile(
     r"sm__ops_path_tensor_src_(?:fp|bf|tf)\d+(?:_dst_(?:fp|bf)\d+)?\.sum\Z"
 )
-#: Metrics of the cycles that a warp waits between instructions, by stall reason.
+#: Match metrics of the cycles that a warp waits between instructions, by stall reason.
 WARP_STALLS: Final = (
     re.compile(
         r"smsp__average_warps_issue_stalled_(?!selected|\w+_not_issued)"
@@ -105,7 +105,7 @@ WARP_CYCLES: Final = (
 _NS_PER_S: Final = 1e9
 _PER_CYCLE: Final = ".per_cycle_elapsed"
 _PER_SECOND: Final = ".per_second"
-#: Minimum number of stall reasons; a file with fewer did not measure all of them.
+#: Minimum number of stall reasons; a file with fewer does not have all of them.
 _MIN_STALLS: Final = 8
 _END: Final = 2**62
 #: Columns that are fields of `Launch`.
@@ -116,7 +116,7 @@ _Values = dict[str, float]
 
 
 def kernel_metrics(measured: Measured) -> pl.DataFrame:
-    """Return one row per launch, with the best-ranked metric of each column."""
+    """Return one row per launch; each column has its most preferred metric."""
     of_launch: list[_Values] = [{} for _ in measured.launches]
     for sample in measured.metrics:
         if sample.value is not None:
@@ -137,7 +137,7 @@ def kernel_metrics(measured: Measured) -> pl.DataFrame:
     integer_columns = {name for name, dtype in schema.items() if dtype.is_integer()}
     for row in rows:
         for name in integer_columns & row.keys():
-            # Round counts to integers; a count outside the range is unknown.
+            # Round counts to integers; null if the count is out of range.
             value = row[name]
             row[name] = None
             if isinstance(value, (int, float)) and -_END < value < _END:

@@ -1,9 +1,9 @@
 """Convert rows of an Nsight Compute file to launches, metrics and rule results.
 
 The unit of one metric may change from row to row (`us`, `ms`). K, M and G are powers of
-1,000: 8,192 bytes appear as 8.19 Kbyte. Separators in numbers follow a locale: `12,345`
-may mean 12345 or 12.345. Other numbers of the same file show the locale: `1,234,567`
-and `0.52` have only one meaning.
+1,000: 8,192 bytes appear as 8.19 Kbyte. Separators in numbers depend on the locale:
+`12,345` may mean 12345 or 12.345. Other numbers of the same file show the locale:
+`1,234,567` and `0.52` have only one meaning.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NS_PER_S: Final = 1e9
 DECIMAL_POINT: Final = "."
 DECIMAL_COMMA: Final = ","
 _NUMBER: Final = re.compile(r"([+-]?)([\d.,]*\d[\d.,]*)([eE][+-]?\d{1,3})?\Z")
-#: Spaces, thin spaces, apostrophes and underscores, which separate thousands.
+#: Characters that separate thousands: spaces, thin spaces, apostrophes and underscores.
 _SEPARATORS: Final = str.maketrans("", "", " \t\u00a0\u2009\u202f'\u2019_")
 _GROUP: Final = 3
 _GROUPS: Final = (2, 3)
@@ -61,9 +61,9 @@ _ABSENT: Final = frozenset({"", "n/a", "nan", "no data", "(!) n/a"})
 
 @cache
 def base_unit(unit: str) -> tuple[str, float]:
-    """Return the base unit, and the factor that converts a value to the base unit.
+    """Return the base unit, and the factor that converts values to the base unit.
 
-    An unknown unit is its own base unit.
+    The base unit of an unknown unit is the unit itself.
     """
     above, slash, below = unit.strip().partition("/")
     name, factor = _base_of_simple_unit(above)
@@ -91,7 +91,7 @@ class NumberForms:
     """Parser of the numbers of one file.
 
     Attributes:
-        decimal: Decimal mark to assume for numbers whose mark is ambiguous.
+        decimal: Decimal mark of the file, assumed for numbers like `12,345`.
         mixed: Whether some numbers have a decimal point and others a decimal comma.
     """
 
@@ -304,7 +304,7 @@ class _Collected:
                     self._add_metric(row, "", name, units[col], cells.row[col])
 
     def _launch_row(self, cells: _Cells) -> int | None:
-        """Return the index of a row's launch; None if the row names no launch."""
+        """Return the index of a row's launch; None if the row names none."""
         key = (cells["Process ID"], cells["ID"], cells["Kernel Name"])
         known_row = self._row_of.get(key)
         if known_row is not None:

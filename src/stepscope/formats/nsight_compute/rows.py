@@ -26,11 +26,11 @@ HEADER: Final = re.compile(
     r'(?P<quote>"?)ID(?P=quote)(?P<delimiter>[,;])(?P=quote)Process ID(?P=quote)'
 )
 _MESSAGE: Final = re.compile(r"==(?:ERROR|WARNING)==\s*(.*)|.*(ERR_NVGPUCTRPERM).*")
-#: A line of the text output that `ncu` prints without `--csv`.
+#: Matches a line that `ncu` prints only without `--csv`.
 _FOR_PEOPLE: Final = re.compile(r"\s+(?:Section: \S|Metric Name\s+Metric Unit\s)")
 _NO_PERMISSION: Final = "ERR_NVGPUCTRPERM"
-#: Maximum number of lines of one row. A cell may contain line breaks, but a lost quote
-#: must not join the rest of the file to one row.
+#: Maximum number of lines of one row. A cell may contain line breaks, but a missing
+#: quote must not join the rest of the file to one row.
 _MAX_LINES: Final = 64
 _MAX_CHARS: Final = 300
 CUT: Final = "that are cut inside a cell"
@@ -50,7 +50,7 @@ class TableFile(Frozen, frozen=True):
 
     Attributes:
         tables: Tables with a header, in file order.
-        other_lines: Number of lines that the tool or the program wrote.
+        other_lines: Number of lines outside of tables, from the tool or the program.
         said: Distinct errors and warnings of the tool.
         refused: Reason why rows cannot be read → number of such rows.
     """
@@ -92,7 +92,7 @@ def find_tables(content: bytes, name: str, *, damaged: bool = False) -> TableFil
         if form is None:
             other_lines.append(row)
         elif HEADER.match(row):
-            # A damaged header does not show the names of its columns.
+            # The column names in a damaged header are not usable.
             header_is_readable = row.count('"') % 2 == 0 and _is_row(row)
             if header_is_readable:
                 rows_of.append((form, [row]))
@@ -122,8 +122,9 @@ class _Form(Frozen, frozen=True):
     """Format of the rows below a header.
 
     Attributes:
-        row: Matches any row's start: a launch number, an empty cell, or a damaged one.
-        next_row: Matches an undamaged row's start; it ends a row with an open quote.
+        row: Matches the start of a row: a launch number, an empty or a damaged cell.
+        next_row: Matches the start of an undamaged row. If the row before it has an
+            open quote, that row ends here.
     """
 
     delimiter: str
@@ -143,7 +144,7 @@ def _logical_rows(
 ) -> Iterator[tuple[_Form | None, str]]:
     """Yield each header or row with its format, and each other line with None.
 
-    A row whose quoted cell contains line breaks is joined to one text.
+    If a row continues on further lines inside a quoted cell, its lines are joined.
     """
     index = 0
     form: _Form | None = None
@@ -159,7 +160,7 @@ def _logical_rows(
             yield form, line
             continue
         joined, end = line, index
-        # If the next row starts before the quote closes, the closing quote was lost.
+        # If the next row starts before the quote closes, the closing quote is missing.
         while (
             joined.count('"') % 2
             and end < min(len(lines), index + _MAX_LINES)
@@ -193,7 +194,7 @@ def _cells_of_table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> 
         except csv.Error:
             refused[_UNREADABLE] += 1
     header, width = cells[0], len(cells[0])
-    # Rows of metrics end before the columns of rules.
+    # Rows of metrics lack the last columns, which are those of rules.
     return Table(header, [row[:width] + [""] * (width - len(row)) for row in cells[1:]])
 
 

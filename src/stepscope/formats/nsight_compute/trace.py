@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.unavailable import Unavailable
 
-#: Maximum duration of `ncu` on one report, in seconds; many launches take long.
+#: Maximum duration of `ncu` for one report, in seconds; many launches take long.
 _TIMEOUT_S: Final = 600
 FORMAT: Final = "Nsight Compute"
 

@@ -27,7 +27,7 @@ EXPORT_AGAIN: Final = (
     "Copy the whole file again, or write it again from the report with "
     "`nsys export --type sqlite REPORT`."
 )
-#: Errors of reading a damaged database; messages may quote text that is not UTF-8.
+#: Errors while reading a damaged database; messages may quote text that is not UTF-8.
 ERRORS: Final = (sqlite3.Error, UnicodeError)
 #: Minimum size of a row in bytes: cell pointer, length, row id and header.
 LEAST_ROW_BYTES: Final = 6
@@ -88,7 +88,7 @@ def open_database(path: Path, limit_bytes: int) -> Iterator[Database]:
 def is_export(path: Path) -> bool:
     """Return whether an uncompressed file is a database of Nsight Systems.
 
-    Only the list of tables is read of a database of another program.
+    Only the list of tables is read, because the database may be another program's.
     """
     try:
         with open_input(path) as file:
@@ -102,7 +102,7 @@ def is_export(path: Path) -> bool:
 
 
 def still_written(path: Path) -> str | None:
-    """Return why a database is incomplete, with the unfinished file; None if whole."""
+    """Return why a database is incomplete, with the unfinished file; else None."""
     for ending in _UNFINISHED:
         unfinished = path.with_name(path.name + ending)
         if unfinished.exists() and unfinished.stat().st_size:
@@ -114,7 +114,7 @@ def still_written(path: Path) -> str | None:
 
 
 def reason_text(error: Exception) -> str:
-    """Return an error's message on one line, shortened, as it may quote the file."""
+    """Return an error's message on one line, shortened; it may quote the file."""
     if isinstance(error, UnicodeError):
         return "the description of a table is not text"
     return shorten_text(" ".join(str(error).split()), _MAX_REASON_CHARS)

@@ -1,7 +1,7 @@
 """Read columns of numbers directly from database pages, many times faster than SQL.
 
-SQLite reads the irregular cases: damaged pages, rows that continue on other pages, and
-columns that are generated, have a default or are a primary key.
+SQLite itself reads the irregular cases: damaged pages, rows that continue on other
+pages, and columns that are generated, have a default or are a primary key.
 
 Definition: docs/formats/nsight_systems.md#how-a-database-is-opened.
 """
@@ -31,11 +31,11 @@ _KEPT_BACK: Final = 20
 _HEADER_BYTES: Final = 100
 #: Maximum depth of a tree of pages; each level has at least twice as many pages.
 _MAX_DEPTH: Final = 64
-#: Minimum number of rows per thread; fewer rows are read faster than a thread starts.
+#: Minimum number of rows per thread; reading fewer is faster than starting a thread.
 _ROWS_OF_A_THREAD: Final = 100_000
 #: Number of rows that are decoded at a time; their values fit in a core's cache.
 _ROWS_PER_TASK: Final = 2**13
-#: Parts of declared column types for which SQLite stores integers as fractions.
+#: Parts of declared column types for which SQLite stores integers as floats.
 _FRACTIONS: Final = ("REAL", "FLOA", "DOUB")
 
 
@@ -71,7 +71,7 @@ def regular_columns(
     read_columns = _Columns(len(columns), count)
 
     def read(edges: list[int]) -> bool:
-        """Decode the pages between the given edges into `found`."""
+        """Decode the pages between the edges; return False for an irregular page."""
         max_rows = int(np.diff(row_of_page[edges]).max(initial=0))
         values = np.empty((len(columns), max_rows), np.int64)
         known = np.empty((len(columns), max_rows), np.uint8)
@@ -104,7 +104,7 @@ def regular_columns(
 
 
 class _Columns:
-    """Columns that several threads fill part by part, each with separate memory.
+    """Columns that several threads fill in parts; no two write the same memory.
 
     A column gets an array of value kinds only if some values are not numbers.
     """
@@ -114,7 +114,7 @@ class _Columns:
         self._known: dict[int, UInt8s] = {}
 
     def put(self, first: int, values: Int64s, known: UInt8s) -> None:
-        """Store rows from `first` on; parts of several threads do not overlap."""
+        """Store rows from `first` on; the parts of several threads do not overlap."""
         rows = slice(first, first + values.shape[1])
         is_number = (known == kernels.NUMBER).all(axis=1)
         for slot, column in enumerate(self._values):
@@ -149,9 +149,9 @@ def _read_in_threads(
 def _slots_of_columns(
     database: Database, table: str, columns: Mapping[str, pl.DataType]
 ) -> Int64s | None:
-    """Return position in a row → index in `columns`, -1 for others; None if unclear."""
+    """Return position in a row → index in `columns` or -1; None if unclear."""
     place = {name: index for index, name in enumerate(columns)}
-    # The table name is a declared one, never a name from the file.
+    # The table name is one of the declared names, never a name from the file.
     described = database.connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
     slots = np.full(len(described), -1, np.int64)
     for position, (_, name, kind, _, default, key, hidden) in enumerate(described):

@@ -1,7 +1,7 @@
 """Read plain tables into frames of integers and texts; other values become null.
 
-Only declared tables and columns are read. An export has a table only if the table has
-rows, and releases add and drop columns. So only required columns are expected.
+Only declared tables and columns are read. An export omits tables without rows, and
+releases add and drop columns. So only required columns must exist.
 
 Definition: docs/formats/nsight_systems.md#what-is-read.
 """
@@ -51,13 +51,14 @@ _NAMES: Final = (
 
 
 class Columns(NamedTuple):
-    """The columns that are read of one table.
+    """The columns of one table that are read.
 
     Attributes:
-        required: Columns of integers; without them the table is not read.
+        required: Columns of integers; if one is missing, the table is not read.
         optional: Columns of integers that may be absent.
         texts: Columns of texts that may be absent.
-        numbers: Columns of integers or fractions; without them the table is not read.
+        numbers: Columns of integers or floats; if one is missing, the table is not
+            read.
     """
 
     required: tuple[str, ...]
@@ -165,7 +166,7 @@ SAMPLE_TABLES: Final = (
 )
 
 
-#: Table → its private contents. These tables are never read.
+#: Tables that are never read → their private contents.
 PRIVATE: Final = {
     "TARGET_INFO_SYSTEM_ENV": "the machine and its configuration",
     "META_DATA_CAPTURE": "the command line and the environment of the program",
@@ -323,7 +324,8 @@ def _read_batches(
     )
     # An index may be damaged, or may run expressions of the file's author.
     cursor = connection.execute(f'SELECT {listed} FROM "{table}" NOT INDEXED')  # noqa: S608 - only declared names, none from the file
-    # Maximum number of rows in the file; a damaged file may list a page many times.
+    # No more rows than this fit into the file; a damaged file may list a page many
+    # times.
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     rows_left = int(pages * size // LEAST_ROW_BYTES)
@@ -353,7 +355,7 @@ def _read_strings(
     frames: dict[str, pl.DataFrame],
     damaged: dict[str, str],
 ) -> dict[int, str]:
-    """Return the texts of ids in the frames; the table has all texts of the capture."""
+    """Return the texts of ids in the frames; the table also has many other texts."""
     wanted: set[int] = set()
     threads = {
         number
@@ -366,7 +368,8 @@ def _read_strings(
         if table == "ThreadNames":
             used = frame.filter(pl.col("globalTid").is_in(list(threads)))
         elif "unresolved" in frame.columns:
-            # The text of an unresolved symbol is its address; such texts are very many.
+            # The text of an unresolved symbol is its address, and there are very many
+            # of them.
             named = (pl.col("unresolved") == 0).fill_null(value=True)
             used = frame.with_columns(pl.when(named).then("symbol").alias("symbol"))
         for column in _NAMES:

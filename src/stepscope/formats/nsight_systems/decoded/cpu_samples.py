@@ -1,9 +1,9 @@
 """Convert CPU samples to intervals of functions, for each thread.
 
-A sample of a core has the thread on the core and its stack. Only the program's own
-functions are kept, outermost first, and below them the call of a device's runtime.
-Frames inside libraries are dropped: they explain little, and many have no name. Samples
-without a function of the program are ignored.
+A sample of a core has the thread on the core and its stack. Of the stack only the
+program's own functions are kept, outermost first, and the first call of a device's
+runtime below them. Frames inside libraries are dropped: they explain little, and many
+have no name. Samples without a function of the program are ignored.
 
 Definition: docs/formats/nsight_systems.md#samples-of-processor-cores.
 """
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: Maximum gap between samples of one interval, in sampling periods.
+#: Maximum gap between two samples of one interval, in sampling periods.
 _MAX_GAP_PERIODS: Final = 2
-#: Maximum number of functions of a stack; the innermost ones beyond it are left out.
+#: Maximum number of functions kept per stack, starting with the outermost.
 _MAX_DEPTH: Final = 48
-#: Names of calls of a device's runtime.
+#: Matches names of calls of a device's runtime.
 _CALL: Final = re.compile(r"(?:cu|cuda|hip)[A-Z]\w*")
-#: Names of functions that are not the program's own: functions that a vendor links into
-#: programs, startup code, and addresses without a name.
+#: Matches names of functions that are not the program's own: functions that a vendor
+#: links into programs, startup code, and addresses without a name.
 _NOT_OWN: Final = re.compile(
     r"(?:lib)?cudart(?:_static_|::)|(?:_start|__libc_start_\w+)\Z|\[|0x[0-9a-f]"
 )
-#: Namespaces of functions that the compiler puts into the program's file from headers.
+#: Namespaces of header functions, which the compiler puts into the program's file.
 _FROM_HEADERS: Final = ("std::", "__gnu_cxx::")
-#: Names of files whose functions are not the program's own.
+#: Match names of files whose functions are not the program's own.
 _INTERPRETER: Final = re.compile(r"(?:python|pypy)[\d.]*\w?(?:\.exe)?", re.IGNORECASE)
 _SHARED: Final = re.compile(r"\.(?:so|dll|dylib)\b|^\[", re.IGNORECASE)
 
 
 class _Place(IntEnum):
-    LIBRARY = 0  # a function of a library, a thread's start, or without a name
+    LIBRARY = 0  # a function of a library, startup code, or a function without a name
     OWN = 1
     CALL = 2  # a call of a device's runtime
 
@@ -72,7 +72,7 @@ class CpuSamples(Frozen, frozen=True, kw_only=True, eq=True):
 def cpu_samples(
     export: Export, names: Names, *, threads: Sequence[int], machines: int
 ) -> CpuSamples:
-    """Return the intervals in which samples found the program's threads in functions.
+    """Return the intervals in which the program's threads were in functions.
 
     Args:
         export: The file.
@@ -80,7 +80,7 @@ def cpu_samples(
         threads: Global ids of the threads.
         machines: Number of machines in the file.
     """
-    # Samples of the given threads, grouped by thread, in time order.
+    # Keep the samples of the given threads, grouped by thread, in time order.
     rows = export.frame("COMPOSITE_EVENTS").drop_nulls()
     samples = (
         rows.filter(
@@ -132,7 +132,7 @@ def _sample_stacks(export: Export, names: Names, samples: pl.DataFrame) -> pl.Da
     ).filter(pl.col("place") > _Place.LIBRARY)
     functions = chains.join(known, on=["symbol", "module"], nulls_equal=True)
     own, call = (pl.col("place") == kind for kind in (_Place.OWN, _Place.CALL))
-    # Outer functions have a larger depth. The outermost runtime call is the program's.
+    # Outer functions have a larger depth. The program made the outermost runtime call.
     calls_at = pl.col("depth").filter(call).max().over("id")
     return (
         functions.filter(own.any().over("id"))

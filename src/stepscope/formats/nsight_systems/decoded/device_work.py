@@ -42,9 +42,9 @@ SHAPE: Final = {
         for axis in "xyz"
     },
 }
-#: Upper limit of two values whose product must fit 64 bits.
+#: Upper bound of two values whose product must fit 64 bits.
 _MAX_RANGE: Final = 2**31
-#: Recorded direction of a copy → its name and kind; an array is device memory.
+#: Recorded direction of a copy → its name and kind; array memory is device memory.
 _DIRECTIONS: Final = {
     1: ("HtoD", "h2d"),
     2: ("DtoH", "d2h"),
@@ -64,7 +64,7 @@ _DIRECTIONS: Final = {
 _UNIFIED: Final = range(11, 14)
 #: Kinds of activity with a meaningful launch shape.
 _COMPUTES: Final = ("kernel", "collective")
-#: Recorded kind of memory → its shown name, and its word for `copy_kind`.
+#: Recorded kind of memory → its shown name, and the word that `copy_kind` expects.
 _MEMORY: Final = {
     0: ("Pageable", "pageable"),
     1: ("Pinned", "pinned"),
@@ -83,14 +83,15 @@ _COLUMNS: Final = {
     "bytes": pl.Int64(),
     "launched": pl.Int32(),
 }
-#: Limit of device ordinals; a larger ordinal is damaged, as machines have few devices.
+#: Upper bound of device ordinals; machines have fewer devices, so a larger ordinal
+#: comes from a damaged file.
 _MAX_DEVICES: Final = 2**16
 
 
 def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
-    """Return the distinct rows of integer columns, and the distinct row of each row.
+    """Return the distinct rows of integer columns, and which of them each row equals.
 
-    Most columns have a small range, so multiplications combine several into one key.
+    Most columns have a small range, so products combine several columns into one key.
     """
     key, width = np.zeros(frame.height, np.int64), 1
     for column in frame.get_columns():
@@ -107,7 +108,7 @@ def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
 
 
 def _rank_values(column: pl.Series) -> tuple[Int64s, int]:
-    """Map equal values to equal numbers from 0 up; also return their upper limit."""
+    """Map equal values to equal numbers from 0 up; also return the numbers' end."""
     lowest, highest = column.min(), column.max()
     if not isinstance(lowest, int) or not isinstance(highest, int):
         return np.zeros(len(column), np.int64), 1
@@ -130,7 +131,7 @@ class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         frame: One row per activity in file order: kernels, then graphs recorded as a
-            whole, copies and memsets. `launched` is the row of a kernel in `shapes`.
+            whole, copies and memsets. `launched` is the row in `shapes` of a kernel.
         shapes: Distinct launch shapes as recorded.
         undirected: Number of copies without a recorded direction.
     """
@@ -143,7 +144,7 @@ class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
-    """Return the device activity of a file; `device` is the process's ordinal."""
+    """Return the device activity of a file; `device` is the ordinal in the process."""
     refused: Counter[str] = Counter()
     copies, undirected = _read_copies(export, names, refused)
     memset = pl.lit(names.number("Memset"), pl.Int32)
@@ -189,11 +190,11 @@ def _work_columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
     known = pl.col("bytes") >= 0 if "bytes" in part.columns else pl.lit(value=False)
     expressions = {
         "process": process_expr("globalPid", machines=machines),
-        # A damaged row may have any number.
+        # A row of a damaged file may have any number.
         "device": pl.when(device.is_between(0, _MAX_DEVICES - 1)).then(device),
         "id": pl.col("streamId").fill_null(-1),
         "said": pl.lit(Sense.NEITHER.value),
-        # 0 means no correlation id: unified memory has no known call.
+        # 0 means no correlation id: the call that caused a page migration is not known.
         "correlation": pl.when(correlation != 0).then(correlation),
         "context": pl.col("contextId"),
         "bytes": pl.when(known).then("bytes")
@@ -224,7 +225,7 @@ def _read_kernels(
     of_name = pl.DataFrame(
         {
             "kind": [kind_of.get(row) for row in range(len(texts))],
-            # A kernel that only copies counts as a copy.
+            # A kernel whose name shows that it only copies counts as a copy.
             "computes": [kind_of.get(row) in _COMPUTES for row in range(len(texts))],
         },
         schema={"kind": pl.String, "computes": pl.Boolean},

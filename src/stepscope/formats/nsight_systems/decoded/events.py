@@ -1,6 +1,7 @@
-"""Common columns and helpers for all sorts of events, before events get tracks.
+"""Columns and helpers that all sorts of events share before they get tracks.
 
-Names of events are numbers. Ids of the file and texts of rows share the numbers.
+Event names are stored as numbers. Texts that the file refers to by id and texts in rows
+share one numbering.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from stepscope.trace.quality import QualityNote
 
-#: Suffixes of call names: the API version, and the kind of default stream.
+#: Matches suffixes of call names: the API version, and the kind of default stream.
 _VERSION: Final = re.compile(r"(?:_pt[sd][sz])?_v\d{4,}\Z|_pt[sd][sz]\Z")
 
 
@@ -73,7 +74,7 @@ class Names:
         return _replace_values(texts, distinct, numbers)
 
     def notes(self) -> Iterator[QualityNote]:
-        """Return notes on the number of shortened names."""
+        """Return a note with the number of shortened names, if any."""
         return self._shortening.notes()
 
     def _number_id(self, number: int | None, shown: Callable[[str], str] | None) -> int:
@@ -95,7 +96,7 @@ def _replace_values(values: pl.Series, old: pl.Series, numbers: list[int]) -> pl
 
 
 class Origin(IntEnum):
-    """Sort of record that an event comes from, which determines the event's track."""
+    """Sort of record from which an event was read; it determines the event's track."""
 
     # If two events begin and end together, the lower number encloses the other.
     RANGE = 0  # a range pushed and popped on a thread, or a mark
@@ -104,15 +105,15 @@ class Origin(IntEnum):
     WORK = 3  # a kernel, copy or memset
     SYNC = 4  # a wait for a device
     OVERHEAD = 5  # the profiler's overhead
-    SPAN = 6  # a range that may end on another thread, and overlap other ranges
+    SPAN = 6  # a range that may end on another thread, and may overlap other ranges
     MEMORY = 7  # an allocation or deallocation of the driver
-    OFF_CORE = 8  # a time range in which a thread had no core
+    OFF_CORE = 8  # an interval in which a thread had no core
     COUNTER = 9  # a value of a counter
-    SAMPLE = 10  # a function that CPU samples found on a thread
+    SAMPLE = 10  # a function of a thread, from CPU samples
 
 
 class Sense(IntEnum):
-    """Recorded meaning of a name: an op, a range of the program, neither, unknown."""
+    """Recorded meaning of a name: an op, a program's range, neither, or not known."""
 
     NEITHER = 0
     OP = 1
@@ -120,7 +121,7 @@ class Sense(IntEnum):
     NOTHING = 3
 
 
-#: Columns of every sort of event; `place` is an event's row within its sort.
+#: Columns of every sort of event; `place` is the event's row in the frame of its sort.
 EVENT_COLUMNS: Final = {
     "start": pl.Int64(),  # ns
     "dur": pl.Int64(),  # ns
@@ -140,7 +141,7 @@ _MASK: Final = 2**_BITS - 1
 
 
 def process_expr(column: str, *, machines: int) -> pl.Expr:
-    """Return the process of a global id, with its machine if there are several.
+    """Return the process of a global id; with several machines, also its machine.
 
     Args:
         column: Name of the column with global ids.
@@ -151,12 +152,12 @@ def process_expr(column: str, *, machines: int) -> pl.Expr:
 
 
 def thread_expr(column: str) -> pl.Expr:
-    """Return the thread of a global id."""
+    """Return the thread number in a global id."""
     return (pl.col(column) & _MASK).fill_null(-1)
 
 
 def machines_of_ids(ids: pl.Series) -> pl.Series:
-    """Return the machine of global ids."""
+    """Return the machine number in each global id."""
     machines: pl.Series = ids // 2 ** (2 * _BITS)
     return machines
 
@@ -170,8 +171,8 @@ def select_rows(frame: pl.DataFrame, test: pl.Expr) -> pl.DataFrame:
 def row_changes(columns: Iterable[str]) -> pl.Expr:
     """Return which rows differ from the row before; the first row counts as different.
 
-    Most events follow events of the same process, device or track, so the changed rows
-    have all distinct values and are far fewer.
+    Most events have the process, device or track of the event before. So the rows that
+    differ are far fewer, and they contain all distinct values.
     """
     return pl.any_horizontal(
         pl.int_range(pl.len()) == 0,
@@ -180,7 +181,7 @@ def row_changes(columns: Iterable[str]) -> pl.Expr:
 
 
 def timed_rows(frame: pl.DataFrame, reason: str, refused: Counter[str]) -> pl.DataFrame:
-    """Return rows with a start and no earlier end, plus `dur`; count the other rows."""
+    """Return rows that end at or after their start, plus `dur`; count other rows."""
     longest = 2**62
     near = pl.all_horizontal(pl.col("start", "end").is_between(-longest, longest - 1))
     # Compare before subtracting, because a difference could overflow.

@@ -1,6 +1,6 @@
-"""Events other than work: waits for devices, driver memory, and profiler overhead.
+"""Events other than device activity: waits, driver memory, and profiler overhead.
 
-A wait of a stream also gets the record of the CUDA event that it waits for.
+If a stream waits for a CUDA event, the wait also gets the record of the CUDA event.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _BACKWARD: Final = "of waits and overhead without a time, or that end before the
 def records_waited_for(
     export: Export, waits: pl.DataFrame, *, machines: int
 ) -> pl.DataFrame:
-    """Return waits with the stream and the call that recorded the awaited event.
+    """Return waits with the stream and the call that recorded the awaited CUDA event.
 
-    A stream waits for the last record of an event before the wait call. Calls of a
-    process are numbered in their order. Newer releases also number the records
-    (`eventSyncId`), and the wait has the number of its record.
+    A stream waits for the last record of a CUDA event before the wait call. The calls
+    of a process are numbered in time order. Newer releases also number the records
+    (`eventSyncId`), and store with each wait the number of its record.
 
     Args:
         export: The file.
@@ -96,7 +96,7 @@ def records_waited_for(
     candidates = last.select("wait", "on_stream", "recorded").join(
         by_sync.select("wait", by_number="on_stream", by_call="recorded"), on="wait"
     )
-    # Both values come from one source, so that they belong to the same record.
+    # Take both values from the same source, so that they belong to the same record.
     numbered_wait = pl.col("by_call").is_not_null()
     chosen = candidates.select(
         "wait",
@@ -117,7 +117,7 @@ def _number_or_null(column: str) -> pl.Expr:
 def driver_memory(
     export: Export, names: Names, refused: Counter[str], *, machines: int
 ) -> pl.DataFrame:
-    """Return allocations and deallocations; `device` is the process's ordinal.
+    """Return allocations and deallocations; `device` is the ordinal in the process.
 
     The frame has the columns of events, and `operation`, `address`, `bytes` and
     `memory`, the recorded kind of memory.
@@ -154,8 +154,8 @@ class Extras(Frozen, frozen=True, kw_only=True, eq=True):
     """Synchronisations and profiler overhead, which are not work of the program.
 
     Attributes:
-        syncs: Waits for devices; `device` is the process's ordinal. `on_stream` and
-            `recorded` are null if no record of an event is known.
+        syncs: Waits for devices; `device` is the ordinal in the process. `on_stream`
+            and `recorded` are null if no record of the awaited CUDA event is known.
     """
 
     syncs: pl.DataFrame

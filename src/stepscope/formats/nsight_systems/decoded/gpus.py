@@ -1,8 +1,8 @@
 """The GPUs of a file: the device of each ordinal, clock offsets, and GPU metrics.
 
-Two facts bound the clock offset between a device and the host. Device activity begins
-after its launch call. A wait for a stream returns after the awaited activity ends.
-Nsight Systems samples metrics of whole GPUs many thousand times per second.
+Two facts give bounds of the clock offset between a device and the host. Device activity
+begins after its launch call. A wait for a stream returns after the awaited activity has
+ended. Nsight Systems samples metrics of whole GPUs many thousand times per second.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.events import Names
 
 
-#: Mask of a type id: its lowest bits are the number of the GPU in the file's list.
+#: Mask of a metric type's id: its lowest bits are the number of the GPU in the file.
 _GPU: Final = 0xFF
-#: Maximum number of values kept per metric; each is the mean of a period.
+#: Maximum number of values kept per metric; each value is the mean of a period.
 _MAX_VALUES: Final = 2**12
 #: Name and unit of a metric, as in `SMs Active [Throughput %]`.
 _WITH_UNIT: Final = re.compile(r"(?P<name>.+?) \[(?P<unit>[^\[\]]+)\]\Z")
 _PERCENT: Final = re.compile(r"(?:Throughput )?%\Z")
 _LOST: Final = "of metrics without a time, a value or a name"
-#: Limit of device ordinals; a larger ordinal is damaged, as machines have few devices.
+#: Upper bound of device ordinals; machines have fewer devices, so a larger ordinal
+#: comes from a damaged file.
 _MAX_DEVICES: Final = 2**16
-#: Maximum offset of aligned clocks, in ns; most differ by some microseconds.
+#: Maximum clock offset that is not corrected, in ns; most are some microseconds.
 MAX_CLOCK_OFFSET_NS: Final = 1_000_000
-#: Maximum distance, in ns, between the bounds of a clock offset that is corrected.
+#: A clock offset is corrected only if its bounds are at most this far apart, in ns.
 _PRECISE_NS: Final = 1_000_000
-#: Minimum number of waits and of launches; fewer may match an offset by chance.
+#: Minimum number of waits and of launches; fewer may suggest an offset by chance.
 _MIN_WAITS: Final = 10
 _STREAM: Final = "Stream Synchronize"
 _NO_WAIT: Final = "StreamWaitEvent"
@@ -87,7 +88,8 @@ def gpu_metrics(
     return (
         named.group_by("name", (pl.col("timestamp") - first) // period)
         .agg(start=pl.col("timestamp").max(), value=pl.col("value").mean())
-        # A value describes the time before it, so a period gets its last timestamp.
+        # A value is the mean of the time before it, so a period gets its last
+        # timestamp.
         .sort("start", "name")
         .select(
             "start",
@@ -112,9 +114,9 @@ class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
     """The devices of a file.
 
     Attributes:
-        by_id: Number in the file's list → device.
+        by_id: Number of a GPU in the file's list → device.
         ordinals: (process, its ordinal) → device, if processes use different ordinals.
-        ambiguous: Ordinals of several processes that may or may not be one device.
+        ambiguous: Ordinals that several processes use, perhaps for different devices.
     """
 
     listed: dict[int, dict[str, Any]]
@@ -123,7 +125,7 @@ class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
     ambiguous: frozenset[int]
 
     def renumber_devices(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return rows whose `device` is the file's, not the process's ordinal."""
+        """Return rows with the ordinal of the file, not of the process, as `device`."""
         if not self.ordinals:
             return frame
         table = pl.DataFrame(
@@ -163,7 +165,8 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         )
         if number is None or not 0 <= number < _MAX_DEVICES:
             continue
-        # If each process sees one GPU, every GPU is number 0: only equal values stay.
+        # If each process sees one GPU, every GPU is number 0: keep only values that
+        # agree.
         before = listed.get(number, row)
         listed[number] = {
             column: row[column] if row[column] == before[column] else None
@@ -194,9 +197,9 @@ class DeviceClock(Frozen, frozen=True, kw_only=True):
     Attributes:
         waits: Number of waits for a stream whose last activity is known.
         outlasted: Number of waits that returned over 1 ms before the activity's end.
-        outlasted_ns: Longest time between such a return and the end, in ns.
+        outlasted_ns: Longest time from the return of such a wait to the end, in ns.
         late_ns: Clock offset of the device (positive if its times are late), in ns;
-            None unless both bounds agree on more than 1 ms.
+            None unless both bounds are close together and beyond 1 ms.
     """
 
     waits: int
@@ -208,7 +211,7 @@ class DeviceClock(Frozen, frozen=True, kw_only=True):
 def device_clocks(
     work: pl.DataFrame, calls: pl.DataFrame, syncs: pl.DataFrame, names: Names
 ) -> dict[int, DeviceClock]:
-    """Estimate the clock of every device; the result is empty without waits.
+    """Estimate the clock of every device; without waits the result is empty.
 
     Args:
         work: Device activity.
@@ -229,15 +232,16 @@ def device_clocks(
     end = (pl.col("start") + pl.col("dur")).alias("done")
     known = join_calls(work.select(*_KEY, "correlation", "start", end), called)
     waits = waits.with_columns(correlation=pl.col("correlationId"))
-    # Some releases record `StreamWaitEvent` calls, which return at once, as waits.
+    # Some releases record `StreamWaitEvent` calls as waits, although they return at
+    # once.
     no_wait = [number for number, name in enumerate(names.texts()) if _NO_WAIT in name]
     waits = waits.join(
         called.filter(pl.col("call").is_in(no_wait)),
         on=["process", "correlation"],
         how="anti",
     ).select(*_KEY, begun="start", ended=pl.col("start") + pl.col("dur"))
-    # Activities of a stream end in launch order. The last activity launched before a
-    # wait has ended when the wait returns. Groups may be in any order.
+    # Activities of a stream end in launch order. When a wait returns, the last activity
+    # launched before it has ended. Groups may be in any order.
     streams = [frame.select(_KEY) for frame in (known, waits)]
     # Joining on one key is several times faster than on three.
     _, key = distinct_rows(pl.concat(streams))
@@ -269,7 +273,7 @@ def device_clocks(
 
 
 def join_calls(work: pl.DataFrame, called: pl.DataFrame) -> pl.DataFrame:
-    """Return device activity with its launch call; rows with nulls are left out."""
+    """Return device activity with its launch call, without rows that contain nulls."""
     work, called = work.drop_nulls(), called.drop_nulls()
     process = _only_process(work)
     if process is None or process != _only_process(called):
@@ -292,7 +296,7 @@ def _only_process(frame: pl.DataFrame) -> int | None:
 
 
 def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
-    """Return the row of the call with each number, -1 if there is no such call.
+    """Return the row of the call with each wanted number, -1 if there is no such call.
 
     The result is None if two calls share a number or the table would be too large.
     """
@@ -316,7 +320,7 @@ def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
 def move_to_host_clock(
     work: pl.DataFrame, clocks: Mapping[int, DeviceClock]
 ) -> pl.DataFrame:
-    """Return device activity in times of the host, for devices with a known offset."""
+    """Convert device activity to host times, for devices with a known clock offset."""
     late = {
         device: clock.late_ns
         for device, clock in clocks.items()
@@ -329,7 +333,7 @@ def move_to_host_clock(
 
 
 def _lateness_between_bounds(beyond: pl.Series, began: pl.Series) -> int | None:
-    """Return the middle between both bounds, if they are close; else None."""
+    """Return the middle between the bounds of the clock offset, if they are close."""
     if min(len(beyond), len(began)) < _MIN_WAITS:
         return None
     lower, upper = _largest_value(beyond), -_largest_value(-began)

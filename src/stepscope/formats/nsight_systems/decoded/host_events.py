@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: `eventClass` of the second record of a call, which has the call's stack.
+#: `eventClass` of a second record of a call, which only adds the call's stack.
 _CALL_CHAIN: Final = 67
 #: `eventType` of NVTX: marks, ranges pushed and popped, and ranges with two ends.
 _MARKS: Final = (34,)
 _NESTED: Final = (59, 70)
 _SPANS: Final = (60, 71)
-#: Suffix that PyTorch adds to the name of a range: ids, and shapes of the operands.
+#: Matches the suffix that PyTorch adds to range names: ids, and shapes of operands.
 _SUFFIX: Final = r"^(.+?), ((?:seq|op_id|sizes|input_op_ids) = .*)$"
-#: Names that PyProf and DLProf give to ranges: a call of PyTorch with its operands, or
-#: the place of the call in the program (a line of each caller, and the function stack).
+#: Match range names of PyProf and DLProf: a call of PyTorch with its operands, or the
+#: source location of the call (a line of each caller, and the function stack).
 _CALLED: Final = r"^\{'mod': '([^']+)', 'op': '([^']+)'"
 _CALLER: Final = r"^\{'traceMarker': \['([^']+)'"
 _STACK: Final = r"'funcStack': '[^']*?([^'/]+)'\}"
-#: Names of gradient nodes, which have no namespace.
+#: Matches names of gradient nodes, which have no namespace.
 _GRADIENT: Final = r"^[A-Za-z]\w*Backward\d*$"
 
 _BACKWARD: Final = "of threads without a time, or that end before they begin"
@@ -49,8 +49,8 @@ class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
             null if PyTorch did not write them.
         spans: Ranges that may overlap other ranges.
         system_calls: Calls of the system's libraries by the program's threads.
-        threads: Global ids of threads that call CUDA or name ranges; without such
-            threads, of all threads with system calls.
+        threads: Global ids of threads that call CUDA or name ranges; if there are none,
+            of all threads with system calls.
         doubled: Number of call records that repeat another record.
     """
 
@@ -150,7 +150,7 @@ def _read_ranges(
     named = closed.join(known, on="textId", how="left", maintain_order="left")
     named = named.with_columns(whole=text)
     text = pl.col("whole")
-    # PyProf's text becomes `torch.nn.functional.linear`, or `cuda (train.py:34)`.
+    # Show PyProf's text as `torch.nn.functional.linear`, or `cuda (train.py:34)`.
     shown = pl.coalesce(
         pl.format("{}.{}", text.str.extract(_CALLED, 1), text.str.extract(_CALLED, 2)),
         pl.format("{} ({})", text.str.extract(_STACK), text.str.extract(_CALLER)),
@@ -160,8 +160,8 @@ def _read_ranges(
         plain=pl.col("whole").str.extract(_SUFFIX, 1),
         suffix=pl.col("whole").str.extract(_SUFFIX, 2),
     )
-    # PyTorch adds ids to names of ops and of the program's ranges. Names of ops have a
-    # namespace. A library's ranges have a separate NVTX domain, or a namespace.
+    # PyTorch adds ids to the names of ops and of the program's ranges. Only op names
+    # have a namespace. Ranges of libraries have a separate NVTX domain, or a namespace.
     plain = pl.coalesce("plain", "whole")
     namespace = plain.str.contains("::", literal=True)
     library = (pl.col("domainId") != 0).fill_null(value=False)

@@ -60,8 +60,8 @@ class Recording:
     """The events of a file, its tracks and its timeline.
 
     Args:
-        read: Reads the file. The caller must not keep the result, because most of its
-            tables are freed once they are converted to events.
+        read: Reads the file. The caller must not keep the result, so that most of its
+            tables can be freed once they are converted to events.
 
     Attributes:
         work: Device activity, in times of the host if the clock offset is known;
@@ -164,7 +164,7 @@ class Recording:
         ]
 
     def _off_core(self, scheduled: pl.DataFrame) -> pl.DataFrame:
-        # Processes of the program are those with other records than scheduling.
+        # A process belongs to the program if it has records other than scheduling.
         processes = {self.main_process}
         host = self.host
         for frame in (host.calls, host.ranges, self.work, host.system_calls):
@@ -189,7 +189,7 @@ class Recording:
         )
 
     def rows_of(self, origin: Origin) -> tuple[Int64s, Int32s]:
-        """Return indices and rows of one sort of event, in the order of `events`."""
+        """Return indices of a sort of event, in the order of `events`, and rows."""
         return self.timeline.rows[origin]
 
     def first(self, table: str, column: str) -> int | None:

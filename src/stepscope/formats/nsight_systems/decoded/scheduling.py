@@ -1,4 +1,4 @@
-"""Time ranges in which threads had no core, and the cause: a wait or another thread."""
+"""Intervals in which threads had no core, and the cause: a wait or another thread."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: Period of one value of the process's CPU use, in ns.
+#: Length of the periods for which the process's CPU use is computed, in ns.
 _PERIOD_NS: Final = 10_000_000
-#: Maximum number of periods; longer recordings get longer periods.
+#: Maximum number of periods; in longer recordings the periods are longer.
 _MAX_PERIODS: Final = 2**16
 _CPU: Final = "process CPU (percent)"
-#: Limit of core numbers; a larger number is damaged, as machines have fewer cores.
+#: Upper bound of core numbers; machines have fewer cores, so a larger number comes from
+#: a damaged file.
 _MAX_CORES: Final = 2**16
 
 
 def scheduling_turns(export: Export) -> pl.DataFrame:
     """Return the times at which threads got and lost a core, grouped by thread.
 
-    Columns: `globalTid`, `cpu`, `start`, `on` (True if the thread got the core),
-    `until` (time of the thread's next row) and `next_on`; both are null for its last
-    row. Rows without a thread or core are left out.
+    Columns: `globalTid`, `cpu`, `start`, `on` (True if the thread got the core), and
+    `until` and `next_on`, the values of the thread's next row; both are null in its
+    last row. Rows without a thread or core are left out.
     """
     rows = export.frame("SCHED_EVENTS").drop_nulls()
     longest = 2**62
@@ -56,10 +57,10 @@ def off_core(
     shown: Callable[[int], str | None],
     machines: int,
 ) -> pl.DataFrame:
-    """Return the time ranges in which some threads had no core, as events.
+    """Return the intervals in which the given threads had no core, as events.
 
-    A range that begins in a system call is a wait in that call. Every other range is
-    attributed to the thread that got the core next.
+    An interval that begins in a system call is a wait in that call. Every other
+    interval is attributed to the thread that got the core next.
 
     Args:
         turns: Result of `scheduling_turns`.
@@ -154,7 +155,7 @@ def _share_by_period(running: pl.DataFrame) -> pl.DataFrame:
         pl.col("start").min(), pl.col("until").max().alias("e")
     ).row(0)
     period = max(_PERIOD_NS, -(-(end - begin) // _MAX_PERIODS))
-    # Cumulative time on cores, at every begin and end of a time on a core.
+    # Cumulative time on cores, at every begin and end of an interval on a core.
     edges = pl.concat(
         [
             running.select(at="start", step=pl.lit(1, pl.Int64)),

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: Section of a track: threads, streams, waits, memory, overlapping ranges, threads
-#: without a core, overhead, counters, samples of threads.
+#: Sort of event → section of its track, in this order: threads, streams, waits, memory,
+#: overlapping ranges, intervals without a core, overhead, counters, samples of threads.
 SECTIONS: Final = {
     Origin.CALL: 0,
     Origin.RANGE: 0,
@@ -85,12 +85,12 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
 def build_timeline(
     parts: Mapping[Origin, pl.DataFrame], names: Names, *, main: int | None
 ) -> Timeline:
-    """Order all events; events with impossible times are left out.
+    """Order all events; leave out events with impossible times.
 
     Args:
         parts: Sort of event → its rows.
         names: Numbers of names.
-        main: The process whose threads come first.
+        main: The process whose threads are first.
     """
     events = pl.concat(
         [
@@ -111,7 +111,7 @@ def build_timeline(
         rechunk=True,
     )
     count = events.height
-    # Frames have a row for every event, so they are freed early to save memory.
+    # Frames have a row for every event, so free them early to save memory.
     is_far = is_far_off(events["start"].to_numpy(), events["dur"].to_numpy())
     events = events.filter(pl.Series(~is_far)) if is_far.any() else events
     far_count = count - events.height
@@ -149,10 +149,10 @@ def build_timeline(
 
 
 def _sort_tracks(events: pl.DataFrame, main: int | None) -> tuple[pl.DataFrame, Int32s]:
-    # Without a main process, all processes are foreign.
+    # If there is no main process, all processes count as foreign.
     own = pl.lit(main, pl.Int64)
     foreign = (pl.col("process") != own).fill_null(value=True)
-    # Consecutive events of one track are one run, which starts at its earliest event.
+    # Group consecutive events of one track; a group starts at its earliest event.
     begins = np.flatnonzero(
         events.select(row_changes(TRACK_KEY)).to_series().to_numpy()
     )
