@@ -25,8 +25,8 @@ class DataSheet(Frozen, frozen=True, eq=True):
         pattern: Regular expression that the recorded name matches in lower case.
         clock_mhz: Highest clock of the cores; None if the vendor does not publish it.
         memory_gb_per_s: Bandwidth of the memory, in 10^9 bytes per second.
-        least_memory_gib: Minimum memory of the product, in GiB; a device with less is
-            another product.
+        least_memory_gib: Minimum memory of the product, in GiB; smaller ones are other
+            products.
         cores: Number of compute units, which together with `version` identifies an AMD
             product in recordings without a product name; None if it does not.
         version: (major, minor) reported by ROCm, used together with `cores`.
@@ -140,8 +140,7 @@ def data_sheet_of(
         vendor: Vendor, if known.
         version: Compute capability, or the version that ROCm reports.
         cores: Number of multiprocessors.
-        memory_bytes: Recorded size of the memory, in bytes; it may exclude a reserved
-            part.
+        memory_bytes: Recorded memory size, in bytes; may exclude a reserved part.
     """
     memory_gib = (memory_bytes or 0) / _GIB
     if name:

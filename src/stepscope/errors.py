@@ -135,8 +135,8 @@ def _handles_signal(frame: FrameType) -> bool:
     """Return whether the interpreter called the function as a signal handler.
 
     Only the interpreter passes a function the number of a signal and the frame that it
-    interrupts. A handler that has discarded these arguments is recognised only while it
-    is installed.
+    interrupts. If a handler has deleted these arguments, it is recognised while
+    installed.
     """
     code, values = frame.f_code, frame.f_locals
     given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]

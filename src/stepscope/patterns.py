@@ -76,8 +76,8 @@ class Pattern(Generic[AnyStr]):
         return self.compiled.finditer
 
 
-#: Unnamed namespaces of C++, as compilers and tools write them, including names whose
-#: beginning was cut off.
+#: Unnamed namespaces of C++, as compilers and tools write them, even if cut off at
+#: left.
 UNNAMED_NAMESPACE: Final = Pattern(
     r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::|(?<!\w)unnamed>::"
 )

@@ -61,8 +61,7 @@ class _FrameworkWords(Frozen, frozen=True, forbid_unknown_fields=True):
     Attributes:
         lacking: What to do if a requested tracer was not active.
         in_force: What to do if all requested tracers were active.
-        nothing: Text if the program cannot have the missing data; replaces both other
-            texts.
+        nothing: Text if the program cannot have the missing data; replaces the others.
     """
 
     lacking: str | None = None

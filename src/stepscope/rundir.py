@@ -117,8 +117,8 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
         worker_files: Traces of workers (`is_worker_trace`); the directory of each is a
             separate run.
         json_files: Other JSON files outside of run directories, which may be traces.
-        databases: SQLite files that are not next to a trace; Nsight Systems may have
-            written them.
+        databases: SQLite files not next to a trace; Nsight Systems may have written
+            them.
         memory_files: Files named like memory snapshots or memory profiles.
         refused: (Path, reason why it could not be read).
         directories: Number of directories that were read.
@@ -171,8 +171,7 @@ def host_file_name(
     """Return the host name of a process: the name of its trace file without suffix.
 
     Args:
-        hostname: Name of the machine; characters that are invalid in file names become
-            `_`.
+        hostname: Name of the machine; characters invalid in file names become `_`.
         environ: Environment variables, in which launchers set the rank of a process.
         taken: Hosts that already have a file in the run's directory. Containers often
             share one host name; the process id is then appended.

@@ -135,8 +135,8 @@ class ProfilerCallback:
         """End the last step of the epoch."""
         self._end_step()
         if (self.params or {}).get("steps") is None:
-            # If Keras does not know the number of batches, the loops that fetch inside
-            # the execution start one more execution, which gets no batch.
+            # If Keras does not know the number of batches, these back ends start one
+            # more execution after the last batch, which gets no batch.
             fetches_inside = _imported_keras().config.backend() in {"tensorflow", "jax"}
             stopped = getattr(self._trained_model, "stop_training", False)
             if fetches_inside and not stopped:

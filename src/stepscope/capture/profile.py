@@ -199,8 +199,8 @@ class Schedule:
         return self
 
     def __exit__(self, *error: object) -> None:
-        # A step begun by the last `step()`, which is not a step of the loop, or ended
-        # by an exception gets no marker.
+        # Cancel the marker of the step that the last `step()` began (the loop has no
+        # such step) or that an exception ended.
         if self._open is not None:
             self._open.cancel()
             self._open = None

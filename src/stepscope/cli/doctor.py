@@ -150,8 +150,7 @@ def check_lines(checks: Sequence[Check]) -> Iterator[str]:
     """Yield the lines of the checks by group, and the number of checks per state."""
     for group, members in groupby(checks, key=lambda check: check.group):
         yield group
-        # Checks with the same fact and remedy are printed once; every check without a
-        # remedy is printed.
+        # Print checks with the same fact and remedy once, and all without a remedy.
         names_by_check: dict[Check, list[str]] = {}
         for check in members:
             key = msgspec.structs.replace(

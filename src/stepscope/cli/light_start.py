@@ -109,8 +109,8 @@ def check_threads(computing: int | None = None) -> None:
     Polars would print thousands of lines and end with a traceback.
 
     Args:
-        computing: Number of computing threads, unless the user sets it; None for one
-            per core.
+        computing: Number of computing threads if the user sets none; None for one per
+            core.
 
     Raises:
         BadUsage: A limit of the system is too low; the message has a remedy.

@@ -32,8 +32,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         free_bytes: Returns the free space of the file system that contains a folder.
         is_free: Returns whether a program on this machine can listen at a port.
         packages_at: Folder into which `pip install` puts packages.
-        servers: Returns descriptions of this user's programs that run a profiler
-            server.
+        servers: Returns descriptions of this user's programs with a profiler server.
     """
 
     root: Path

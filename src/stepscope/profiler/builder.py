@@ -10,8 +10,8 @@ class ProfileOptionBuilder:
         options["max_depth"] = 5
         profiler.profile_name_scope(options=options)
 
-    Keys and values are those of the older API. With the default `output`, a view prints
-    itself.
+    Keys and values are those of the older API. By default (`output`), a view is
+    printed.
     """
 
     @staticmethod

@@ -259,7 +259,7 @@ class Captures:
             raise RefusedCapture(Refusal.PERMISSION_DENIED, str(held)) from held
 
     def describe_program(self, request: MonitorRequest, peer: str) -> MonitorResponse:
-        """Return the program's state as text, after a line with the time if requested."""
+        """Return the program's state as text, below the server's time if requested."""
         self.continuous.renew_lease(peer)
         lines = [str(time.time_ns())] if request.timestamp else []
         program = sys.argv[0] or sys.executable

@@ -339,8 +339,7 @@ def _upload_file(system: Any, part: Path, path: PurePosixPath) -> None:
         try:
             system.put_file(str(part), str(path))
         except FileNotFoundError:
-            # Unlike an object store, this file system needs folders, or lacks the
-            # bucket.
+            # Unlike object stores, this file system needs folders, or it has no bucket.
             _make_folders(system, path.parent)
             system.put_file(str(part), str(path))
     except BaseException:

@@ -253,8 +253,7 @@ class _Answers:
         An answer without fields is empty, whatever its type.
 
         Args:
-            waits: Whether `answer` also takes an event that is set when the client is
-                gone.
+            waits: Whether `answer` takes an event that is set when the client is gone.
             owns: Whether `answer` also takes the client's address, as the owner.
         """
 

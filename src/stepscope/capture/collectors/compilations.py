@@ -1,7 +1,7 @@
-"""Compilations, with the function's name and, if the framework reports it, the reason.
+"""Compilations, with the function's name and the reason if the framework reports it.
 
 JAX reports each stage to listeners. PyTorch keeps a list of its compilations, which is
-read when the recording stops. TensorFlow's own events contain both.
+read when the recording stops. TensorFlow's own events contain name and reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STAGES: Final = {
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower",
     "/jax/core/compile/backend_compile_duration": "compile",
 }
-#: Minimum seconds of a stage; JAX's many small internal functions take less.
+#: Minimum seconds of a recorded stage; JAX's many small functions take less.
 _MIN_STAGE_S: Final = 0.001
 _RING_ROWS: Final = 8_192
 _NS_PER_S: Final = 1_000_000_000

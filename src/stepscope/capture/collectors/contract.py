@@ -44,8 +44,8 @@ class Collector(Protocol):
         """Return None if recording is possible now; else the reason and a remedy.
 
         With `collectors="auto"` an unavailable collector is skipped. Its reason is not
-        a warning, because a program without that framework lacks nothing. The method
-        must not import any module that the program has not imported.
+        a warning, because a program that does not use a framework lacks nothing. The
+        method must not import any module that the program has not imported.
         """
         return None
 
@@ -60,8 +60,8 @@ class Collector(Protocol):
 class Halting(Protocol):
     """A collector that can stop recording before it returns its result.
 
-    All such collectors are halted before the first `hand_over`, so that no recording
-    contains the work of assembling another one.
+    All such collectors are halted before the first `hand_over`, so that no collector
+    records how the events of another one are assembled.
     """
 
     def halt_collecting(self) -> None:
@@ -73,7 +73,7 @@ class Halting(Protocol):
 
 @runtime_checkable
 class Counting(Protocol):
-    """A collector whose events each take time to store while the program waits."""
+    """A collector whose events are stored one by one, for which the program waits."""
 
     def count_events(self) -> int | None:
         """Return the number of events recorded until now; None if unknown.

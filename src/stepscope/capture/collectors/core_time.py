@@ -1,4 +1,4 @@
-"""When threads were on a core or ready to run, from clocks that Linux keeps per thread.
+"""Times when threads were on a core or ready to run, from Linux's clocks per thread.
 
 A thread that computes needs a core. A thread that sleeps, reads from a slow source or
 waits for a lock does not need one, whatever function it is in. On a busy machine a
@@ -66,9 +66,9 @@ class CoreClocks:
     """Reader of the clocks of some threads of this process, and of all others together.
 
     One reading covers all threads without releasing the interpreter's lock, because
-    getting the lock back would take longer than the reading. The time on a core is a
-    fast system call. The time ready and the place of a wait are read from text files,
-    only if their content may have changed.
+    getting the lock back would take longer than the reading. The time on a core comes
+    from a fast system call. The ready time and the kernel function of a wait are read
+    from text files, only if their content may have changed.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class CoreClocks:
         self._follow_threads()
 
     def _follow_threads(self) -> None:
-        """Open and close files as `watch_threads` asked, on the reading thread."""
+        """Open and close files for the watched threads, on the thread that reads."""
         wanted = self._wanted if self._pread is not None else frozenset()
         for thread in self._files.keys() - wanted:
             self._files.pop(thread).close()
@@ -131,8 +131,8 @@ class CoreClocks:
             if ran_ns is None:
                 continue
             known = self._delays.get(thread)
-            # The thread was on a core nearly all the time since then. The remainder is
-            # too short to show that the thread was ready or waited.
+            # The thread was on a core nearly all the time since the last reading of its
+            # delay. The rest is too short to show that the thread was ready or waited.
             computes = known is not None and (
                 (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _MAX_GAP_TO_MERGE_NS
             )
@@ -145,7 +145,7 @@ class CoreClocks:
             in_system = thread == main and not computes and self._waits_in_system()
             readings.append(Reading(thread, at_ns, ran_ns + known.delay_ns, in_system))
         if self._process_ns is not None:
-            # A thread that is new since the last reading would add its earlier time.
+            # Skip a thread that is new since the last reading: its past would count.
             watched_ns = sum(
                 ns - self._before[thread]
                 for thread, ns in times.items()
@@ -167,10 +167,10 @@ class CoreClocks:
         return None
 
     def _waits_in_system(self) -> bool:
-        """Return whether the main thread waits in the system, but not for a thread.
+        """Return whether the main thread waits for the system, not for another thread.
 
-        Waits for other threads are futexes. For a running thread, and for an unknown
-        wait, the system returns 0.
+        A wait for another thread is a futex. For no wait or an unknown one, Linux
+        returns 0.
         """
         place = b"" if self._place is None else self._read_text(self._place)
         return place not in {b"", b"0"} and b"futex" not in place
@@ -222,7 +222,7 @@ class _Thread:
         begin = reading.at_ns - wanted
         if self.was_awake and wanted < length:
             begin = self.last.at_ns
-        # Linux adds a ready time only at its end, as a whole.
+        # Linux counts a time in which a thread was ready only when that time ends.
         begin = max(begin, self.begin_ns, *(end for _, end in self.system[-1:]))
         end = min(begin + wanted, reading.at_ns)
         self.was_awake = wanted > 0 and end >= reading.at_ns
@@ -245,7 +245,7 @@ def _add_range(ranges: list[tuple[int, int]], begin: int, end: int) -> None:
 
 
 class CoreTime:
-    """Ranges of each thread, combined from the thread's readings."""
+    """Awake ranges and system waits of each thread, combined from its readings."""
 
     def __init__(self) -> None:
         self._threads: dict[int, _Thread] = {}
@@ -283,7 +283,7 @@ class CoreTime:
 
 
 #: Switch interval in seconds. A loop that calls NumPy releases the lock every few
-#: tenths of a millisecond, and system timers add about 50 µs: less would gain little.
+#: tenths of a millisecond, and timers add about 50 µs: a shorter interval gains little.
 _PROMPT_S: Final = 0.00002
 #: A thread on a core for at most this share of the time counts as waiting.
 _MAX_BUSY: Final = 0.05
@@ -315,7 +315,7 @@ class _Switching:
     def _others_only_waited(self) -> bool:
         """Return whether all other threads have only waited since the last call.
 
-        A new thread's time on a core is compared with the main thread's whole time.
+        For a new thread, the main thread's time on a core counts as the elapsed time.
         """
         threads = threading.enumerate()
         own_idents = {

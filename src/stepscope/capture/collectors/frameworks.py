@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
 
 _log: Final = logging.getLogger(__name__)
-#: Profilers must be started on the thread that imported their framework.
+#: Error text: a profiler must start on the thread that imported its framework.
 _BUSY: Final = (
     "its profiler must start on the main thread, which was busy outside of Python or "
     "importing when the recording began"

@@ -38,7 +38,7 @@ class HostCollector(Collector):
         ring_events: int = _RING_EVENTS,
         on_rows: Callable[[Rows], object] | None = None,
     ) -> None:
-        """Prepare; each `take_fragment` passes its annotations to `on_rows`."""
+        """Prepare a collector whose `take_fragment` passes annotations to `on_rows`."""
         self._ring_events = ring_events
         self._on_rows = on_rows
         self._clock: ClockPair | None = None

@@ -60,7 +60,7 @@ class TracerLevels(NamedTuple):
         )
 
     def message(self, *, duration_ms: int = 0) -> bytes:
-        """Return serialized ProfileOptions with HLO; a duration of 0 is left out."""
+        """Return serialized ProfileOptions that request HLO; omit a duration of 0."""
         return b"".join(
             (
                 number_field(_Options.DATASET_OPS, 1),

@@ -1,6 +1,6 @@
-"""The model that is trained during the recording: found or announced, and described.
+"""Description of the model that is trained during a recording.
 
-A program does not have to name its model: models are searched for when the recording
+A program may announce its model; otherwise models are searched for when the recording
 stops. Models that an optimizer trains are described. If none is trained, the program's
 only model is described; several untrained models are not described.
 """
@@ -136,7 +136,7 @@ def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
 
 
 def _outermost_models(models: Iterable[Any]) -> list[Any]:
-    """Return models that are not parts of others: those with additional variables."""
+    """Return the models that have variables which no larger model has."""
     sized = [(model, {id(weight) for weight in _weights_of(model)}) for model in models]
     outer: list[Any] = []
     covered: set[int] = set()

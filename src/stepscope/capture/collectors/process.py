@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: Id of the line that viewers draw as curves.
+#: Id of the trace line whose values viewers draw as curves.
 _COUNTERS_LINE: Final = 2**63 - 1
 
 _PROC: Final = Path("/proc")
@@ -173,7 +173,7 @@ class _Source:
 class _Workers:
     """Processes that the program started with multiprocessing, such as data loaders.
 
-    Without a process of multiprocessing so far, no counters are returned.
+    Before the program starts such a process, no counters are returned.
     """
 
     def __init__(self, proc: Path) -> None:

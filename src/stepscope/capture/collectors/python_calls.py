@@ -2,7 +2,7 @@
 
 Python 3.12 and later use `sys.monitoring`, Python 3.11 uses `sys.setprofile`. The hooks
 only note entries and exits with their times; each flush matches them to calls. A
-generator has one event for each time that it executed.
+generator has one event for each time that it was resumed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     _NoteTaker = Callable[..., None]
 
-#: Maximum number of entries and exits between two flushes (0.2 s): more than Python can
-#: make with a hook on each call, which is below a million calls a second.
+#: Maximum number of entries and exits between two flushes (0.2 s): more than Python
+#: reaches, because with a hook it makes less than a million calls a second.
 _RING_NOTES: Final = 400_000
 _NO_STATS: Final[dict[str, object]] = {}
 #: Time in ns, thread id, code; True for an entry, False for an exit.
@@ -106,7 +106,7 @@ class PythonCallsCollector(Collector):
 
     @property
     def slowdown(self) -> float | None:
-        """Slowdown by noting calls, 1.0 for twice as long; None if unknown."""
+        """Slowdown of the program by noting calls, 1.0 for twice as long, or None."""
         if self._cost is None:
             return None
         # Notes not stored yet; a lost call counts as two notes.

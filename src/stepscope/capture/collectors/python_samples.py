@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 
 _PS_PER_NS: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
-#: Python version from which uncompiled sampling is off, because it can crash.
+#: First Python version in which uncompiled code does not sample: it can crash.
 _CRASHES: Final = 0x030C_0000
-#: A sample that is more ns late than this had to wait for the interpreter's lock.
+#: Lateness of a sample, in ns, above which it has waited for the interpreter's lock.
 _HELD_NS: Final = 300_000
 #: Maximum frames per sample; deeper frames count as part of the last one kept.
 _MAX_FRAMES: Final = 128
@@ -77,7 +77,7 @@ _EMPTY: Final[Stack] = ([], [])
 class _Raw(NamedTuple):
     """A sample with instruction offsets, which are converted to lines later.
 
-    `codes` and `offsets` are a `recorder.Stack`; other fields are as in `Look`.
+    `codes` and `offsets` are a `recorder.Stack`; other fields are as in `Sample`.
     """
 
     thread: int
@@ -106,7 +106,7 @@ class PythonSamplesCollector:
         self._threads: Sequence[tuple[int, int]] = ()
         #: Python's ids of all threads that Python started or knows.
         self._known: set[int] = set()
-        #: System ids of other threads that ran a function at the last sample.
+        #: System ids of threads not started by Python that last ran a function.
         self._visiting: set[int] = set()
         #: Time of the last sample in ns; 0 before the first.
         self._sampled_ns = 0
@@ -130,7 +130,7 @@ class PythonSamplesCollector:
         """Return None, unless sampling could crash the program.
 
         Compiled code holds the interpreter's lock while it reads other threads' frames.
-        Uncompiled, threads of Python 3.12.1 crashed sometimes, those of 3.11 never.
+        With uncompiled code, Python 3.12.1 sometimes crashed, and Python 3.11 never.
         """
         if wire.COMPILED or sys.hexversion < _CRASHES:
             return None
@@ -195,8 +195,8 @@ class PythonSamplesCollector:
     def _program_sample(self, raw: _Raw) -> Sample[CodeLine]:
         thread, due_ns, at_ns, codes, offsets = raw
         # A long operation that is not a call, such as freeing a large array, releases
-        # the interpreter's lock only where the next function begins. A late sample at
-        # that place is not time of that function.
+        # the interpreter's lock only where the next function begins. A late sample
+        # there does not mean that this function was slow.
         is_late = at_ns - due_ns > _HELD_NS
         if is_late and codes and only_begins(codes[-1], offsets[-1]):
             codes, offsets = codes[:-1], offsets[:-1]
@@ -262,8 +262,8 @@ class PythonSamplesCollector:
     ) -> None:
         """Keep the samples of threads that Python did not start.
 
-        A framework's thread pool runs functions of an input pipeline that is written in
-        Python. The function leaves no trace on such a thread after it returns.
+        Such threads are in a framework's thread pool and run the Python functions of an
+        input pipeline. After a function returns, its thread has no Python frame.
         """
         before, self._visiting = self._visiting, set()
         for thread, stack in stacks.items():

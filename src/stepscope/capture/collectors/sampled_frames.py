@@ -34,7 +34,7 @@ class _LineOfCode(Protocol):
 
 Line = TypeVar("Line", bound=_LineOfCode)
 
-#: Maximum number of threads; beyond it, those that have ended are dropped.
+#: Maximum number of threads kept; if exceeded, ended threads are dropped.
 _MAX_THREADS: Final = 4_096
 
 
@@ -216,8 +216,8 @@ class FrameStore(Generic[Line]):
         """Write frames; return when each began, in ns of the monotonic clock.
 
         Args:
-            line_of: Returns the line of a thread for its functions or, if True, its
-                source lines; None to write neither.
+            line_of: Returns the trace line for a thread's functions or, if its second
+                argument is True, for source lines; None omits the thread.
         """
         of_threads: dict[tuple[bool, int], list[Frame[Any]]] = {}
         for is_line, ended in enumerate(frames):

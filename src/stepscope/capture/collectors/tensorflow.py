@@ -164,7 +164,7 @@ def _refusal_text(refusal: Any) -> str:
 
 #: TensorFlow's default levels.
 _DEFAULTS: Final = TracerLevels(host=2, device=1, python=0)
-#: Levels that no version uses by default: a recording with them honoured the request.
+#: Levels that no version uses by default: if a recording has them, it used the request.
 _PROBED: Final = TracerLevels(host=1, device=0, python=0)
 _OWN: Final = "the program's own TensorFlow profiler"
 _SERVER: Final = "the program's own TensorFlow profiler server"

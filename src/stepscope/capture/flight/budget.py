@@ -1,8 +1,8 @@
-"""Which profiles a flight recorder writes and keeps: the worst ones, within limits.
+"""Choice of the profiles that a flight recorder keeps: the worst ones, within limits.
 
-Slow steps have a budget per hour, so that noise cannot use it up for good: the worst of
-each hour are kept. The budget does not apply to hangs, exceptions and signals. All
-profiles share one limit of disk space.
+Slow steps have a budget per hour, of which the worst steps are kept. So noise cannot
+use up the budget for good. The budget does not apply to hangs, exceptions and signals.
+All profiles share one limit of disk space.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Budget:
     def reason_against(self, cause: str, *, lost_ns: int, now_s: float) -> str | None:
         """Return why a profile must not be written; None if it is to be written.
 
-        A profile that the program asked for, or of an exception, is always written.
+        Profiles that the program requests or an exception causes are always written.
         """
         if cause in (REQUESTED, EXCEPTION):
             return None
@@ -102,7 +102,7 @@ class Budget:
         return (*removed, *self._beyond_the_disk(spared=profile))
 
     def add_file(self, profile: Path, following: Path) -> tuple[KeptProfile, ...]:
-        """Add the steps after a profile; return the profiles removed for them."""
+        """Add the file of steps after a profile; return profiles removed for it."""
         for place, kept_profile in enumerate(self._profiles):
             if profile in kept_profile.files:
                 extended = kept_profile._replace(files=(profile, following))
@@ -118,7 +118,7 @@ class Budget:
         )
 
     def _beyond_the_disk(self, *, spared: KeptProfile) -> tuple[KeptProfile, ...]:
-        """Remove profiles above the disk limit: slow steps, then the oldest others.
+        """Remove profiles above the disk limit: slow steps first, then the oldest.
 
         Profiles that the program asked for are not removed.
         """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _NS_PER_S: Final = 1_000_000_000
-#: Maximum number of annotations with a separate share; the smaller ones are summed.
+#: Maximum number of annotations with a separate share; smaller shares are summed.
 _MAX_PARTS: Final = 16
 _MAX_LOOPS: Final = 16
 _REMAINDER: Final = "others"
@@ -60,8 +60,9 @@ class Gauges:
         """Add steps that ended.
 
         Args:
-            parts_ns: Self time of annotations in the last steps, in ns; "" is the rest.
-            input_ns: Time in annotations that fetch input, in ns; None without any.
+            parts_ns: Self time of annotations in the last steps, in ns; "" has the
+                rest.
+            input_ns: Time in annotations that fetch input, in ns; None if none does.
         """
         if not steps:
             return

@@ -22,7 +22,7 @@ _MS_PER_S: Final = 1000
 
 
 class WakeUp:
-    """Wake-up of a thread by a call, or by a signal even while the program is busy.
+    """Wake-up of a thread by a call or a signal, even while the main thread is busy.
 
     A Python signal handler waits until the main thread returns to Python. The handler
     of `faulthandler` does not wait: it writes into a pipe at once.

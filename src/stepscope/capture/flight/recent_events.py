@@ -84,7 +84,7 @@ class RecentEvents:
     def input_of_last(self, steps: Sequence[Step]) -> int | None:
         """Return the time of the last steps in annotations that fetch input, in ns.
 
-        Nested annotations are included. The result is None if none fetches input.
+        Nested annotations are included. Return None if no annotation fetches input.
         """
         loop_steps = _last_loop_steps(steps)
         if not loop_steps:
@@ -161,7 +161,7 @@ class RecentEvents:
 
 
 def self_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, int]:
-    """Divide an interval among the innermost spans; "" is the time that no span covers.
+    """Return how long each span is the innermost in an interval; "" if no span is.
 
     Spans nest, as calls do. The returned times in ns add up to the interval.
     """
@@ -234,7 +234,7 @@ _MIN_NAMED_SHARE: Final = 0.3
 
 
 def slow_step_sentence(slow: Slow, notebook: RecentEvents) -> str:
-    """Return a sentence about a slow step: the annotation with the most excess time."""
+    """Return a sentence about a step's annotation with the most excess time."""
     step, median_ns = slow
     usual = notebook.usual_parts(step)
     excess = {
@@ -258,7 +258,7 @@ def slow_step_sentence(slow: Slow, notebook: RecentEvents) -> str:
 def hang_sentence(
     last: Step, notebook: RecentEvents, *, main_thread: int, since_ns: int, now_ns: int
 ) -> str:
-    """Return since when no step has ended, and where the program is, as a sentence."""
+    """Return a sentence on since when no step has ended, and what the program runs."""
     line = (
         f"no step has ended for {_duration_text(now_ns - since_ns)}; the last one was "
         f"{last.name} {last.number}"
@@ -275,7 +275,7 @@ def hang_sentence(
 
 
 def exception_sentence(error: BaseException, last: Step | None) -> str:
-    """Return which exception ends the program, and after which step, as a sentence."""
+    """Return a sentence on which exception ends the program, after which step."""
     text = str(error).split("\n")[0][:_MAX_MESSAGE_CHARACTERS]
     line = f"ended by {type(error).__name__}" + (f": {text}" if text else "")
     if last is None:

@@ -101,7 +101,7 @@ class _CurrentRecorder:
     def set_recorder(self, current: FlightRecorder) -> None:
         """Set the current recorder, which each forked child then forgets.
 
-        Python keeps fork callbacks forever, so this object registers, not the recorder.
+        Python keeps fork callbacks forever, so the recorder does not register itself.
         """
         self.recorder = current
         if not self._hears_forks and hasattr(os, "register_at_fork"):
@@ -151,18 +151,18 @@ def flight_recorder(
         hang_s: Seconds without the end of a step that count as a hang.
         most: Maximum number of slow steps kept per hour; a worse step replaces the
             least bad one. Hangs, exceptions and signals do not count.
-        disk_bytes: Maximum bytes of all profiles on the disk. Slow steps that lost
-            least time are removed first, then the oldest other profiles. Profiles that
-            `dump` wrote are not removed.
+        disk_bytes: Maximum bytes of all profiles on the disk. Profiles of slow steps
+            that lost least time are removed first, then the oldest other profiles.
+            Profiles that `dump` wrote are not removed.
         steps_after: Number of steps that the framework's profiler records after a slow
             step or a signal; 0 records none.
         ring_bytes: Size in bytes of the file that contains the last steps.
         on_signal: Number of the signal that asks for a profile; None for no signal.
         metrics: Port, or `host:port`, where `/metrics` reports step durations and more
             to Prometheus; 0 chooses a free port; None does not listen.
-        options: Rates of counters and samples, and options for the steps after. None
-            takes 20 stack samples and 2 counter readings a second, and records the
-            steps after with the default options.
+        options: Rates of counters and samples, and options for the steps after. With
+            None, the recorder takes 20 stack samples and 2 counter readings a second,
+            and records the steps after with the default options.
 
     Raises:
         BadUsage: A flight recorder exists already, or a number is out of range.

@@ -162,7 +162,8 @@ class Ring:
         with self._lock:
             compiled = b""
             if self._compilations is not None:
-                # PyTorch's report covers the ring's whole time, so it is not stored.
+                # Not stored: PyTorch's list of compilations covers the ring's whole
+                # time.
                 collected = self._stop_collector(self._compilations)
                 compiled = b"" if collected is None else collected.xspace
                 self._compilations = None
@@ -215,7 +216,7 @@ class Ring:
         self._lock = threading.RLock()
         self._spool.leave_file()
         if self._host is not None:
-            # While the ring pauses, another recording prepares the child.
+            # If the ring is paused, another recording does this in the child.
             self._host.forget_in_child()
             recorder.forget_parent()
         self._host, self._samplers, self._compilations = None, {}, None

@@ -19,7 +19,7 @@ _MIN_UNJUDGED_RATIO: Final = 2
 #: standard deviations, each 1.4826 median deviations of a normal distribution. A loop
 #: with varying steps thus has no slow step.
 _MIN_DEVIATIONS: Final = 6 * 1.4826
-#: Quantile of recent durations that a slow step exceeds: one step in ten is usual.
+#: Quantile of recent durations that a slow step exceeds: one step in ten does.
 _USUAL_QUANTILE: Final = 0.9
 #: Minimum excess of a slow step, in ns: about one time slice of the scheduler.
 _MIN_EXCESS_NS: Final = 5_000_000
@@ -128,7 +128,7 @@ class StepWatch:
         longer_ns = dur_ns - median_ns
         if dur_ns <= self._slower_than * median_ns or longer_ns < _MIN_EXCESS_NS:
             return False
-        # If every second step is longer, the median deviation can be 0.
+        # If nearly half of the steps are longer, the median deviation can be 0.
         often_ns = loop.sorted[int(_USUAL_QUANTILE * len(loop.sorted))]
         deviations_ns = sorted(abs(step_ns - median_ns) for step_ns in loop.sorted)
         deviation_ns = deviations_ns[len(loop.sorted) // 2]

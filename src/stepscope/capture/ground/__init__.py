@@ -1,1 +1,1 @@
-"""What every recorder needs: options, clock, run directory, annotations, spool."""
+"""Parts of every recorder: options, clock, run directory, annotations, spool."""

@@ -1,4 +1,4 @@
-"""Slowdown of a program by its recording, and reduced options if it is too high."""
+"""Slowdown of a program by its recording, and reduced options for a high slowdown."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StepCost:
     """Comparison of recorded steps with the unrecorded steps before them."""
 
     def __init__(self, max_slowdown: float) -> None:
-        """Set the limit: `max_slowdown` 1.0 lets steps take twice as long."""
+        """Set the limit: with `max_slowdown` 1.0, steps may take twice as long."""
         self._max_slowdown = max_slowdown
         self._before: deque[float] = deque(maxlen=_BASELINE_STEPS)
         self._within: list[float] = []
@@ -209,7 +209,7 @@ class CallsCost:
         if lasted_s < _MIN_NOTED_S:
             return None
         spent_s = (self._notes + waiting) * self._note_s + self._storing_s
-        # On a busy machine, one second of work takes more than a second of wall time.
+        # On a busy machine, one second on a core takes more than a second of wall time.
         ran_ns, waited_ns = (
             now - before
             for now, before in zip(_ran_and_waited(), self._began, strict=True)

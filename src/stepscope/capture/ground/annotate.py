@@ -142,7 +142,7 @@ def remove_forward(make: Forward) -> bool:
 
 
 def add_listener(make: Forward) -> None:
-    """Report annotations to a listener that records nothing; add it at most once."""
+    """Report annotations to a listener that records nothing and was not yet added."""
     with _receivers_lock:
         if make not in _receivers.listeners:
             _receivers.listeners.append(make)
@@ -268,7 +268,7 @@ class StepsBegun:
 
         Args:
             steps: Number of whole steps. A step ends where the next step of its name
-                begins. The step under way at first does not count, because its
+                begins. The step under way at the start does not count, because its
                 annotation is not recorded. Steps of different names (training and
                 validation, or one loop annotated twice) are counted separately.
             enough: Event to set when the steps of one name reach the number.

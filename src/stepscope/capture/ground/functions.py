@@ -22,7 +22,7 @@ _STEPSCOPE_FOLDER: Final = str(Path(__file__).resolve().parents[2])
 
 
 def function_name(file: str, first_line: int, name: str) -> str:
-    """Return `$file.py:LINE function`, as frameworks do; empty for stepscope's own.
+    """Return `$file.py:LINE function`, as frameworks do; "" for stepscope's functions.
 
     LINE is the function's first line, so that each function has one name.
     """

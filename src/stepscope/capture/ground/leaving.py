@@ -1,8 +1,8 @@
 """Exit, SIGTERM and forks of a process under recording.
 
-SIGTERM stores the recording. Then the program's own SIGTERM handler runs, if there is
-one. Otherwise the process dies by the signal, with the same exit status as without
-stepscope, and soon, even if the main thread is busy or storing takes long.
+At SIGTERM the recording is stored. Then the program's own SIGTERM handler runs, if
+there is one. Otherwise the process dies by the signal, with the same exit status as
+without stepscope, and soon, even if the main thread is busy or storing takes long.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-#: Seconds for the main thread to run its signal handler; then another thread stores.
+#: Seconds for the main thread to handle the signal; then another thread stores.
 _GRACE_S: Final = 0.5
 #: Maximum seconds that a process outlives SIGTERM: schedulers kill after 10 s or more.
 _STORE_S: Final = 8.0

@@ -1,11 +1,11 @@
 """Immediate reaction to a signal, and delay of exceptions that handlers raise.
 
-A Python handler runs only on the main thread, which a compiled program may occupy for
-long. The interpreter writes the number of a signal into a pipe at once.
+A Python handler runs only on the main thread, which compiled code may occupy for long.
+The interpreter writes the number of a signal into a pipe at once.
 
 A handler of the program runs wherever the main thread is. An exception that it raises
 while a recording begins or ends would look like an error of the profiler, or leave the
-recording half ended. The exception is kept and raised afterwards.
+recording half ended. Stepscope keeps the exception and raises it afterwards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The spool: a file that survives a kill, to which whole fragments are appended.
 
-Each fragment is a complete XSpace message, and several in a row form one as well. The
+Each fragment is a complete XSpace message, and so are several joined fragments. The
 file can therefore be read at any moment (`formats`), except for a fragment cut off at
 its end. A write error is not raised into the program: the fragment stays in memory.
 """
@@ -24,7 +24,8 @@ _CREATING: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 class OwnDescriptor:
     """A file descriptor of the profiler, in a program that may close all descriptors.
 
-    The program may then open another file of that number, which must stay untouched.
+    The program may then open another file, which gets that number and must not be
+    touched.
 
     Attributes:
         unchecked: Number at the last check, only for reading at a given offset.
@@ -89,8 +90,7 @@ class Fragment(NamedTuple):
 
     Attributes:
         xspace: Serialized XSpace; empty if nothing was recorded.
-        begin_ns: Start of the first event, in ns of the monotonic clock; None without
-            events.
+        begin_ns: Start of the first event, in monotonic ns; None without events.
     """
 
     xspace: bytes
@@ -105,7 +105,7 @@ class _Stored(NamedTuple):
 
 
 class Spool:
-    """Fragments of one recording, in a file as long as the disk accepts them."""
+    """Fragments of one recording, in a file until the disk refuses a fragment."""
 
     def __init__(self, path: Path | None, *, head: bytes, max_bytes: int) -> None:
         """Begin a spool.

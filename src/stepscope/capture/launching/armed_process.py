@@ -1,7 +1,7 @@
 """One armed process: when `stepscope run` starts and ends its recording.
 
-Arming a process runs before its program begins, so it imports very little. The
-recording code is imported when a recording begins.
+`arm` runs before the program begins, so this module imports very little. The recording
+code is imported when a recording begins.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def arm() -> None:
     if plan is None or (runs_nothing_itself(sys.orig_argv) and not forks):
         return
     if not forks:
-        # A forked process records only if it counts steps, so its parent records too.
+        # Forks may record nothing, so they do not stop their parents from recording.
         notify_ancestors(plan.notes)
     Armed(plan, steps_only=forks).begin_waiting()
 

@@ -1,6 +1,7 @@
 """Counting the steps of a process, from the most reliable source of steps.
 
-Of repeated calls, the training step is the one that takes its last result as argument.
+If several functions are called repeatedly, the training step is the function that takes
+its own last result as an argument.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from stepscope.capture.launching.window import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-#: Minimum calls of a function per call of another one to count as part of its step.
+#: Minimum calls of a function per call of another whose step it is then part of.
 _MIN_PARTS: Final = 2
 
 
@@ -41,7 +42,7 @@ class RepeatedCalls:
         self._settled = False
         #: Former leaders that are parts of a longer step.
         self._parts: set[Hashable] = set()
-        #: Functions called since the leader's last call, and before it started again.
+        #: Functions called since the leader's last call, and before its restarts.
         self._since: set[Hashable] = set()
         self._before_anew: set[Hashable] = set()
 
@@ -96,7 +97,7 @@ MARKED: Final = "steps that the program annotates"
 FIT: Final = "batches of Keras fit"
 #: Source of steps that are repeated calls of one function.
 CALLS: Final = "calls"
-#: Sources by reliability: a source replaces later ones until a step window opens.
+#: Most reliable source first: it replaces the others until a step window opens.
 _SUREST_FIRST: Final = (MARKED, FIT, CALLS)
 #: Number of backward passes without an optimizer step after which each pass counts as a
 #: step: fewer passes may accumulate the gradients of one step.

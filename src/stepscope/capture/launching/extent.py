@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _MAX_STEPS: Final = 1000
 #: Seconds of recording before events are counted: an event takes at least 1 µs.
 COUNTED_AFTER_S: Final = 0.1
-#: At least this number of steps is recorded, because fewer show no pattern, unless they
-#: contain more than `_MAX_EXCESS` times the maximum number of events of a window.
+#: Minimum number of recorded steps, because fewer show no pattern. Fewer are recorded
+#: if they contain more than `_MAX_EXCESS` times the maximum number of events.
 _MIN_STEPS: Final = 3
 _MAX_EXCESS: Final = 2
 
@@ -47,7 +47,7 @@ class Extent:
 
     @property
     def second_began_s(self) -> float:
-        """Start of the window's second step; before it, start of the window."""
+        """Start of the window's second step; before that step, start of the window."""
         return self._second_began_s or self._opened_at_s
 
     def open_window(self, first: int, now_s: float) -> None:

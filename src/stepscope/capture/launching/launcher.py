@@ -85,7 +85,7 @@ def armed_environment(
     Child processes inherit the environment, so they belong to the same run.
 
     Args:
-        variable: The plan's environment variable; its name selects what arms a process.
+        variable: The plan's environment variable; its name selects the arming module.
     """
     armed = {**environment, variable: plan}
     before = environment.get(_PATH)

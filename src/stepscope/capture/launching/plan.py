@@ -1,4 +1,4 @@
-"""What to record of a program, passed to its processes in an environment variable."""
+"""Plan of a program's recording, passed to its processes in an environment variable."""
 
 from __future__ import annotations
 

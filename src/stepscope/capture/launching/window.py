@@ -76,7 +76,7 @@ class Window:
 
         Args:
             begun: Called each time a recording has begun.
-            left: Called if the process ends during a recording, which it must end.
+            left: Called if the process ends during a recording; must end the recording.
             over: Called once, when nothing more will be recorded.
         """
         self.plan = plan
@@ -157,7 +157,7 @@ class Window:
         """Begin a step, and end the one before it.
 
         Args:
-            first: Number of the step, from 1; of several batches, the first one's.
+            first: Number of the step, from 1; of its first batch if it has several.
             marked: Whether stepscope annotates the step; false if the program does.
             settle: Waits until the device has finished the last step; called only if
                 the window opens, closes or is compared with unrecorded steps.
@@ -174,7 +174,7 @@ class Window:
             control = self._control
             ends = within and self._extent.is_enough(first, self._now_s())
             opens = not within and control is None and last > self.plan.skip_steps
-            # The slowdown is not checked again once it was found to be acceptable.
+            # A slowdown that was found to be acceptable is not checked again.
             doubts = (
                 within
                 and not ends
@@ -420,8 +420,8 @@ class Window:
             return
         with self._exclusive_access():
             recorded = max(2, first - (self._extent.first or first))
-            # Time from the start of the second step until the devices finished, without
-            # the work of the first step that devices still did in this time.
+            # Time from the start of the second step until the devices finished, minus
+            # the time that devices still needed for the first step.
             all_s = self._now_s() - self._extent.second_began_s
             of_first_s = min(waited_s, all_s / recorded)
             recorded_s = (all_s - of_first_s) / (recorded - 1)

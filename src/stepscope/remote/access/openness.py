@@ -78,8 +78,7 @@ class Doorkeeper:
     """gRPC interceptor that refuses calls without the right token.
 
     A call is refused before its request is read: a client that never sends a request
-    would otherwise occupy one of the few concurrent calls. gRPC is imported by the
-    caller.
+    would otherwise occupy one of the few concurrent calls. The caller imports gRPC.
     """
 
     def __init__(self, grpc: Any, token: str) -> None:

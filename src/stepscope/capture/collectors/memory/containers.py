@@ -3,7 +3,7 @@
 The search covers variables of running functions, members of containers, and attributes
 of objects whose class belongs to the program. It runs no code of the program: it asks
 only Python's built-in containers for their length. It does not extend the life of any
-object, and does not change a dictionary that the program made of its variables.
+object, and does not change a dictionary of variables that the program holds.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _MAX_OBJECTS: Final = 20_000
 MAX_CPU_S: Final = 0.05
 #: Maximum number of names, keys and attributes on the path to a container.
 _MAX_DEPTH: Final = 4
-#: Maximum number of members examined per container, and of newly added members.
+#: Maximum number of members examined per container, and of added members measured.
 _MAX_MEMBERS: Final = 32
 _MAX_ADDED_MEMBERS: Final = 64
-#: Maximum number of added members at which older members are compared too: the
-#: iteration to the older members passes all added ones.
+#: Maximum number of added members for a comparison with older members, which are
+#: reached by iterating over all added members.
 _MAX_PASSED_MEMBERS: Final = 100_000
 #: Maximum characters of a dictionary key in a path; a longer text is data, not a name.
 _MAX_KEY_CHARS: Final = 64
@@ -91,7 +91,7 @@ class _Object(NamedTuple):
 
 
 def reachable_containers() -> dict[int, Container]:
-    """Return the containers that running functions of the program reach, by `id`."""
+    """Return the containers reachable from the program's running functions, by `id`."""
     until_s = time.thread_time() + MAX_CPU_S
     reached: dict[int, Container] = {}
     visited: set[int] = set()
@@ -123,10 +123,11 @@ def is_container(value: object) -> bool:
 def growth_since(container: Container, length: int) -> Added:
     """Return what was added to a container since it had `length` members.
 
-    New members are at the end. Of very many members, the last ones are measured and
-    scaled up. Each array counts once, and not at all if it shares the memory of an
-    older member, as parts of a data set or a reused buffer do. An autograd graph may
-    continue that of the previous member: each member counts as the last one's increase.
+    New members are at the end. Of very many, only the last are measured, and the sizes
+    are scaled up. An array counts once, or not at all if it shares memory with an older
+    member, as a part of a data set or a reused buffer does. An autograd graph may
+    continue that of the member before, so each added graph is taken to be as large as
+    the increase at the last member.
     """
     values = container.value
     items = len(values) - length
@@ -174,7 +175,7 @@ def _frame_variables(frame: FrameType, *, is_unshared: bool) -> list[tuple[str, 
     """Return the variables of a frame without keeping any of them alive longer.
 
     Before Python 3.13 a function's frame keeps the returned dictionary, and thus values
-    that the function drops later: the dictionary is emptied. If the program may hold
+    that the function drops later, so the dictionary is emptied. If the program may hold
     the dictionary too, the frame is skipped, because reading would change it. In a
     trace function's thread, emptying would delete the variables themselves.
     """

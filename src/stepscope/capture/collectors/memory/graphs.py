@@ -44,7 +44,7 @@ class Graphs:
     """Autograd graphs, in which each node and each saved tensor counts once.
 
     A search stops at nodes of earlier searches. Tensors that the backward pass has
-    freed do not count, and neither do weights, which live anyway.
+    freed do not count, and neither do weights, which exist without the graph.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Graphs:
         self._names: dict[type, list[str]] = {}
 
     def add_tensors(self, tensors: Iterable[Any]) -> Added:
-        """Return the number of new nodes of some tensors, and the bytes in them."""
+        """Return the number of new graph nodes of tensors, and the bytes they hold."""
         nodes, size = len(self._nodes), sum(self._sizes.values())
         waiting = [tensor.grad_fn for tensor in tensors]
         while waiting and len(self._nodes) - nodes < _MAX_NODES:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: Maximum number of containers in the profile, those with most added bytes first.
+#: Maximum number of containers in the profile: those that grew most, in that order.
 _MAX_CONTAINERS: Final = 5
 #: Minimum members at the start of a recording: a container with fewer may be a buffer
 #: that fills in the first steps and does not grow forever.

@@ -89,7 +89,7 @@ class Activities:
 
 
 def join_activities(parts: Sequence[Activities]) -> Activities:
-    """Return the activities of successive recordings as one.
+    """Join the activities of successive recordings.
 
     Ids of ops are unique within a process. Ids of gradients restart in each recording.
     """
@@ -166,7 +166,7 @@ def live_activities(
         name=columns[0],
         category=category,
         start_ns=_int64_array(columns[2]),
-        # The reported duration of an instant lasts until the recording ended.
+        # PyTorch reports that an instant lasts until the end of the recording.
         dur_ns=np.where(instant, 0, _int64_array(columns[3])),
         place=_int64_array(columns[4]),
         lane=_int64_array(columns[5]),
@@ -286,7 +286,7 @@ def _drop_latest(
     """Return the activities to store: above the limits, only the earliest.
 
     Annotations are stored first, because they mark the steps. The second result is the
-    start of the first activity that is left out; None if none is.
+    start of the first activity that is left out; None if all are stored.
     """
     if len(every) <= _MAX_CALLS:
         return every, None
@@ -318,7 +318,7 @@ def _decoded_text(hand_out: Callable[[], str], otherwise: str) -> str:
 def _gradient_ids(
     arrows: Sequence[_Event], events: Sequence[_Event], start: Sequence[int], base: int
 ) -> list[int]:
-    """Return for each kept event the id of the arrow at its start; 0 for none."""
+    """Return each kept event's id of the flow arrow at its start; 0 for none."""
     # Ops with the same start are nested. The arrow belongs to the inner op, the last.
     op_rows = {
         (event.pid, event.tid, start_ns): row

@@ -329,8 +329,8 @@ class _Operands(msgspec.Struct):
 def _devices_by_number(activities: Activities) -> dict[int, Device]:
     """Return the devices by the numbers that activities use.
 
-    ROCm lists devices under different numbers. If activities use one number and one
-    device is listed, they match. With several devices the match is unknown.
+    ROCm numbers devices differently in activities and in its list. If activities use
+    one number and the list has one device, they match. Otherwise the match is unknown.
 
     Definition: docs/formats/kineto.md#device-activity.
     """

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.xspace.samples_line import SamplesKind
 
-#: Maximum samples a second. Workers produce a batch in tens of milliseconds, so the
-#: main part of the time is found with far fewer samples than steps need.
+#: Maximum samples a second. Workers take tens of milliseconds to produce a batch, so
+#: they need far fewer samples than steps do.
 _MAX_HZ: Final = 25.0
 #: Maximum number of workers per sampling turn; more workers take turns.
 _WORKERS_PER_TURN: Final = 8
@@ -233,7 +233,7 @@ class WorkersCollector(Collector):
                 self._names[process] = name
 
     def _sample_workers(self, layout: Layout, due_ns: int) -> None:
-        """Sample several workers in one call, which takes the lock only once."""
+        """Sample several workers in one call, which takes Python's lock only once."""
         chosen = list(self._workers)
         if not chosen:
             return

@@ -126,7 +126,7 @@ _FIELDS: Final = (
     ("bytes", ("size", "length", "data")),
     ("text", ("size", "state", "length", "ascii_size")),
 )
-#: Bytes of the two further numbers before the characters of a non-ASCII text.
+#: Bytes of the two numbers that only a non-ASCII text has before its characters.
 _WIDE: Final = 16
 
 

@@ -3,7 +3,7 @@
 Nothing is written, and each value is checked: the process continues to run, so the
 object at an address may have been replaced. A value that fails its check becomes None.
 
-Definition: a function's line table is CPython's since 3.11, described in its
+Definition: the format of line tables is that of CPython since 3.11, described in its
 `Objects/locations.md` (InternalDocs/code_objects.md).
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.workers.layout import Layout
 
 _UNIT_BYTES: Final = 2
-#: Kinds of entries of a line table, which define the content after the entry's head.
+#: Kinds of line-table entries; the kind defines the content after the entry's head.
 _NO_LINE: Final = 15
 _LONG: Final = 14
 _NO_COLUMN: Final = 13
@@ -40,7 +40,7 @@ def read_line_table(
 
     Returns:
         Offsets in bytes from the first instruction, ascending, and lines; None for
-            instructions without a line.
+        instructions without a line.
     """
     begins: list[int] = []
     lines: list[int | None] = []
@@ -111,7 +111,7 @@ class Place(NamedTuple):
 
 
 def place_of_runtime(process: int | str, file: str | None = None) -> Place | None:
-    """Return the place of the interpreter in a process; None if it is not loaded.
+    """Return where a process has loaded the interpreter; None if it has not.
 
     Args:
         file: Path of the interpreter; None for this process's own interpreter.

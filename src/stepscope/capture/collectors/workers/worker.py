@@ -1,6 +1,6 @@
 """One worker process: the state of its first thread, and its functions.
 
-A sample of this process tests whether the memory of interpreters is decoded correctly.
+Before use, the decoding of an interpreter's memory is tested on this process.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Worker:
             codes: Addresses of the code objects, the innermost first.
         """
         stack: list[RemoteLine] = []
-        # A stack with the maximum number of frames may lack its entry.
+        # A stack with the maximum number of frames may lack the entry function.
         begun = len(codes) >= MAX_FRAMES
         for code, instruction in zip(codes, instructions, strict=True):
             known = self._known_function(code, at_ns)
@@ -232,7 +232,7 @@ def _layout_agrees(memory: Memory, layout: Layout) -> bool:
         counts,
     )
     sampled = out[0, :, : int(counts[0])].T.tolist() if counts[0] > 0 else []
-    # Uncompiled kernels are on the stack themselves.
+    # If the kernels are not compiled, their own frames are on the stack.
     own = id(_layout_agrees.__code__)
     while sampled and sampled[0][0] != own:
         del sampled[0]
@@ -260,6 +260,6 @@ def _is_known(memory: Memory, address: int, code: CodeType) -> bool:
     begins, lines = read_line_table(read_code.table, read_code.first_line)
     known = {begin: line for begin, _, line in code.co_lines()}
     read_lines = dict(zip(begins, lines, strict=True))
-    # Python merges adjacent ranges of one line.
+    # Python merges adjacent ranges that belong to the same line.
     same = all(read_lines.get(begin) == line for begin, line in known.items())
     return same and remote == (code.co_qualname, code.co_filename, code.co_firstlineno)

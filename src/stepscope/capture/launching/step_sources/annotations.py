@@ -88,8 +88,8 @@ class _MarkedSteps:
 class _StepAnnotation:
     """An annotation of the program with a step number.
 
-    A recording that begins or ends inside an annotation lacks it. So the first and the
-    last step of the window are annotated a second time, inside.
+    A recording that begins or ends inside an annotation lacks that annotation. So the
+    first and the last step of the window are annotated a second time, inside.
     """
 
     __slots__ = ("_steps", "again", "name", "stats")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _LIBRARY: Final = ("jax.", "jaxlib.")
 #: Module of the functions with which `jax.pmap` wraps the program's functions.
 _PMAP: Final = "jax._src.pmap"
-#: Number of first calls of a function whose arguments are compared with the last
-#: result; `_FOLLOWED_CALLS` calls if one matched: the window is recorded by then.
+#: Number of first calls of a function whose arguments are compared with its last
+#: result. If an argument matched, `_FOLLOWED_CALLS` calls are compared.
 _EXAMINED_CALLS: Final = 4
 _FOLLOWED_CALLS: Final = 2000
 #: Maximum number of arrays per result that are compared until one matches.
