@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.trace.quality import QualityNote
 
-#: Total size of a run's files, in bytes, below which files are read one after the
-#: other. With threads, small files take longer and need more memory.
+#: If all files of a run have fewer bytes than this, they are read one after the other:
+#: with threads, small files take longer and need more memory.
 _SEQUENTIAL_BYTES: Final = 2**20
-#: Maximum number of files whose format is detected in one directory.
+#: Maximum number of files in one directory whose format is detected.
 _MAX_FILES: Final = 1024
 #: Maximum number of kinds of files that the error of an empty directory names.
 _MAX_KINDS: Final = 3
@@ -86,9 +86,10 @@ def read(path: str | os.PathLike[str]) -> TraceData:
 def open_hosts(*paths: str | os.PathLike[str]) -> tuple[str, dict[str, TraceData]]:
     """Read every host of a run; hosts with large files are read in parallel threads.
 
-    A path is a log directory (for its newest run), a run directory or a file. Several
-    paths are workers of one run. Hosts of one name are told apart by runs, folders or
-    files. A host that cannot be read is left out, with a note in the other traces.
+    A path is a log directory (which means its newest run), a run directory or a file.
+    Several paths are workers of one run. Hosts of the same name are distinguished by
+    runs, folders or files. If a host cannot be read, it is left out, and the traces of
+    the other hosts get a note.
 
     Returns:
         Shown name of the run, and host → trace in the order of the paths.
@@ -107,8 +108,8 @@ def open_run(run: Run) -> tuple[str, dict[str, TraceData]]:
 def find_runs(path: Path) -> Scan:
     """Find every run that a path names.
 
-    A log directory may hold many runs, and so may a directory of trace files with
-    arbitrary names. A run directory or a file holds one run.
+    A log directory may contain many runs, and so may a directory of trace files with
+    arbitrary names. A run directory or a file contains one run.
 
     Raises:
         BadInput: The directory cannot be listed.
@@ -145,8 +146,9 @@ def _runs_of_files(
 ) -> tuple[list[Run], list[tuple[Path, str]]]:
     """Return each readable trace file as a run, and the refused files with reasons.
 
-    A run is named by the file's path below the top directory, because nothing shows
-    which files belong together. Unknown traces and incomplete databases are refused.
+    Each file is a separate run, named by its path below the top directory, because
+    nothing shows which files belong together. Unknown traces and incomplete databases
+    are refused.
     """
     runs, refused = [], []
     for file in files:
@@ -186,7 +188,7 @@ def _cached_format(file: Path, size: int, changed_ns: int) -> str:
 
 
 def loose_runs(remote: RemoteDirectory) -> tuple[Run, ...]:
-    """Return runs of the trace files with arbitrary names in a remote directory.
+    """Return runs from trace files with arbitrary names in a remote directory.
 
     Raises:
         BadInput: A file cannot be fetched.
@@ -284,7 +286,7 @@ def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
 
 
 def _loose_runs(path: Path, formats: dict[Path, str]) -> tuple[Run, ...]:
-    """Return runs of the trace files with arbitrary names in a directory.
+    """Return runs from trace files with arbitrary names in a directory.
 
     Formats are never mixed: only files of the most frequent format become runs. Files
     are hosts of one run if their contents show that they were recorded together.
@@ -461,7 +463,8 @@ def _with_host_notes(traces: Sequence[TraceData]) -> list[TraceData]:
                     "any.host_name_collides", counts[name], scope=host, inside=name
                 )
             ]
-        # In file names, only letters, digits, `.`, `-`, `_` stay; others become `_`.
+        # File names keep letters, digits, `.`, `-` and `_`; other characters become
+        # `_`.
         elif re.sub(r"[^A-Za-z0-9._-]", "_", name) != host.rsplit("/", 1)[-1]:
             notes = [quality_note("any.host_name_differs", scope=host, inside=name)]
         else:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Frozen, frozen=True, eq=True):
-    """One format that can be read; files with `beside` only add tables to a recording.
+    """A format that has a reader; files with `beside` only add tables to a recording.
 
     Attributes:
         format: Name of the format, as `sniff.detect_format` returns it.
@@ -78,7 +78,7 @@ READERS: Final = (
     Reader("memory_snapshot", _import_when_called(f"{_MEMORY}.snapshot", "read")),
     Reader("device_memory_profile", _import_when_called(f"{_MEMORY}.pprof", "read")),
 )
-#: (Path of a report, path of `ncu`) → CSV tables that `ncu` prints of the report.
+#: Returns the CSV tables of a report, given its path and the path of `ncu`.
 printed_tables: Final[Callable[[Path, str | None], bytes]] = _import_when_called(
     _NSIGHT_COMPUTE, "printed_tables"
 )

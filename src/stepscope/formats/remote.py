@@ -34,7 +34,7 @@ MAX_CACHE_BYTES: Final = 16 * 2**30
 #: Maximum number of files fetched to detect formats in a directory without runs.
 _MAX_LOOSE_FILES: Final = 64
 
-#: Fields of a listing whose value changes with a file's content, best first.
+#: Fields of a listing whose values change with the file's content, best field first.
 _TAGS: Final = (
     *("ETag", "etag", "generation", "md5Hash", "content_md5", "md5", "checksum"),
     *("LastModified", "last_modified", "mtime", "updated", "modified", "created"),
@@ -46,7 +46,7 @@ class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file as its file system lists it.
 
     Attributes:
-        tag: Changes whenever the content changes, as far as the file system reports.
+        tag: Changes whenever the content changes, if the file system reports changes.
         unix_s: Time of the last change, in seconds since 1970; 0 if not reported.
     """
 
@@ -67,7 +67,7 @@ class Cache:
         self._max_bytes = most_bytes
 
     def place(self, url: str, file: RemoteFile) -> Path:
-        """Return the path that this version of a file has, or will have, in the cache.
+        """Return the cache path of this version of a file, fetched or not.
 
         Raises:
             BadInput: The file is larger than the whole cache.

@@ -1,6 +1,6 @@
 """Detect the format of a file by its first bytes, and for a few formats by its name.
 
-Formats without a reader have names here too. The error for such a file says in one line
+Formats without a reader have names too, so that the error for such a file can state
 what the file is and what to do with it.
 
 Definition: docs/formats/README.md#how-a-format-is-recognised.
@@ -23,13 +23,13 @@ from stepscope.trace.schema import read_rows
 from stepscope.xspace.reading.input_file import open_input
 from stepscope.xspace.wire import MalformedMessage, read_varint
 
-#: Number of (uncompressed) bytes that are examined. JSON traces may have tens of
-#: kilobytes about devices before the first event.
+#: Number of (uncompressed) bytes that are examined. In JSON traces, tens of kilobytes
+#: about devices may precede the first event.
 _HEAD_BYTES: Final = 256 * 1024
 
 
-#: Share of replacement characters above which a file counts as binary data damaged by a
-#: text conversion. In profiles a fifth of the bytes are above 0x7F.
+#: If the share of replacement characters exceeds this value, the file counts as binary
+#: data damaged by a text conversion: a fifth of a profile's bytes are above 0x7F.
 _MUCH_REPLACED: Final = 0.02
 #: Number of bytes at the start of an unknown file that the error message shows.
 _SHOWN_BYTES: Final = 24
@@ -69,7 +69,8 @@ def detect_format(path: Path) -> str:
         UnknownFormat: The content matches no known format.
     """
     head = read_head(path)
-    # Names decide first here: the bytes of these files could look like another format.
+    # The name is checked first: the bytes of these files could look like another
+    # format.
     if _RESULT_NAME.search(path.name):
         return "capture_results"
     if path.name.endswith(".riegeli"):
@@ -109,7 +110,8 @@ def read_head(path: Path) -> bytes:
                 with gzip.open(file) as packed:
                     return packed.read(_HEAD_BYTES)
             except (gzip.BadGzipFile, EOFError, zlib.error):
-                # The file is cut or damaged later; its intact start shows the format.
+                # If the file is cut or damaged further on, its intact start shows the
+                # format.
                 with suppress(zlib.error):
                     return zlib.decompressobj(wbits=31).decompress(head, _HEAD_BYTES)
                 return head
@@ -158,13 +160,14 @@ def _format_by_text(head: bytes) -> str | None:
     return None
 
 
-#: Header of an Nsight Compute table, or a line that `ncu` prints if it wrote no table.
+#: Matches the header of an Nsight Compute table, or a line that `ncu` prints if it
+#: wrote no table.
 _NSIGHT_COMPUTE: Final = Pattern(
     rb'^(?:"ID"[,;]"Process ID"|ID[,;]Process ID|==(?:PROF|ERROR)==)', re.MULTILINE
 )
 
 
-#: Process name that has the form of a plane name of an XLA profile.
+#: Matches a process name that has the form of a plane name of an XLA profile.
 _PROCESS: Final = Pattern(rb'"name"\s*:\s*"/(?:host|device):')
 
 
@@ -179,12 +182,12 @@ _KINETO_CATEGORY: Final = Pattern(
 _CATEGORY: Final = Pattern(rb'"cat"\s*:\s*"')
 
 
-#: Process names of PyTorch's profiler before Kineto.
+#: Matches process names of PyTorch's profiler before Kineto.
 _AUTOGRAD: Final = Pattern(rb'"pid"\s*:\s*"(?:CPU|CUDA) functions"')
 
 
 def _format_of_chrome_trace(text: bytes) -> str:
-    """Return the format of a Chrome trace, judged by the names of its processes."""
+    """Return the format of a Chrome trace, determined by the names of its processes."""
     if _AUTOGRAD.search(text):
         return "autograd_trace"
     of_profile = b'"process_name"' in text and _PROCESS.search(text)
@@ -194,7 +197,7 @@ def _format_of_chrome_trace(text: bytes) -> str:
 def _format_of_json(text: bytes) -> str | None:
     if b"speedscope" in text[:4096] and b'"$schema"' in text:
         return "speedscope"
-    # Long metadata may fill the examined bytes, so that they contain no event.
+    # Long metadata may fill all examined bytes, so that no event is among them.
     has_no_events = b'"schemaVersion"' in text and not _CATEGORY.search(text)
     marked = any(mark in text for mark in _KINETO)
     if marked or has_no_events or _KINETO_CATEGORY.search(text):
@@ -209,7 +212,7 @@ def _format_of_json(text: bytes) -> str | None:
 
 
 def _format_of_message(head: bytes) -> str | None:
-    """Recognise formats that are protobuf messages by their first fields."""
+    """Recognise a format whose files are protobuf messages by its first fields."""
     if head[0] in _SPACE_TAGS and _is_damaged_text(head):
         return "text_damaged"
     offset = 0
@@ -235,8 +238,8 @@ _PLANE_NAME: Final = b"\x12"
 _PLANE_TAGS: Final = frozenset({_PLANE_ID, 0x12, 0x1A, 0x22, 0x2A, 0x32})
 
 
-#: Start of a timeline stored as a protobuf message. Its first process is a map entry,
-#: whose value starts with the name of the process.
+#: Matches the start of a timeline stored as a protobuf message. Its first process is a
+#: map entry, whose value starts with the name of the process.
 _PROCESS_OF_MESSAGE: Final = Pattern(rb"\x0a[\x01-\x7f](?:/host:|/device:)")
 
 

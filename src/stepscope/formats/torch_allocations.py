@@ -73,20 +73,20 @@ def allocation_rows(
         older_counted=pl.when(pl.col("heap").is_not_null()).then(
             pl.col("device_type") != _CPU
         ),
-        # The operator that frees a block may not be the operator that requested it.
+        # Null for a deallocation: another operator may have requested the block.
         op=pl.when(size > 0).then("asked_by"),
     )
     return as_declared(frame, ALLOCATIONS.dtypes())
 
 
 def _add_allocator_state(reports: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns `heap` and `free`.
+    """Add the columns `heap` (bytes in use after each event) and `free`.
 
-    `heap` is the bytes in use after each event; `free` is reserved bytes not in use.
-    A device's allocator reports the bytes in use and the bytes reserved. On the CPU,
-    the reported total counts allocations since the recording began. Memory shared
-    between processes is not counted and reports 0, and older producers always report 0.
-    A total of 0 is accepted only if the event frees exactly the bytes that were in use.
+    `free` is the reserved bytes that are not in use. A device's allocator reports the
+    bytes in use and the bytes reserved. On the CPU, the reported total counts
+    allocations since the recording began. Memory shared between processes is not
+    counted and reports 0, and older producers always report 0. So a CPU total of 0 is
+    accepted only if the event frees exactly the bytes in use.
     """
     total, size = pl.col("allocated"), pl.col("bytes")
     on_cpu = pl.col("device_type") == _CPU

@@ -27,8 +27,8 @@ def run_vendor_tool(
     """Run a vendor's tool on a report, and return its standard output.
 
     Args:
-        command: The tool's path and its arguments. Give an absolute path of the report,
-            because a relative one may look like an option.
+        command: The tool's path and its arguments. Give the report as an absolute path,
+            because a relative path may look like an option.
         report: The report's path, for error messages.
         product: Name of the product that wrote the report, such as "Nsight Compute".
         longest_s: Maximum duration of the tool, in seconds.

@@ -1,9 +1,9 @@
 """Group trace files by worker, and name the hosts and runs of workers.
 
 Programs may write the traces of workers into any directory. Such a directory is a run,
-and each file is a host; see `rundir`. A worker may write several files, as PyTorch's
-schedule does every few steps. The newest file of each worker then belongs to the run,
-and the earlier files belong to older runs.
+and each file is a host; see `rundir`. A worker may write several files: PyTorch's
+schedule writes one every few steps. The newest files of all workers are then one run,
+and the earlier files are older runs.
 
 Definition: docs/decisions/0007-hosts-that-are-not-one-run.md.
 """
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from stepscope.trace.quality import QualityNote
 
 _SUFFIX: Final = ".pt.trace.json"
-#: Time in a file name since 1970: in ms (13 digits) or, since late 2023, in ns (19
-#: digits); both cover the years 2001 to 2286.
+#: Matches the time in a file name, since 1970: in ms (13 digits) or, since late 2023,
+#: in ns (19 digits); both cover the years 2001 to 2286.
 _TIME: Final = Pattern(r"\.(?:(?P<ms>\d{13})|(?P<ns>\d{19}))\.pt\.trace\.json")
-#: File name that PyTorch writes by default: the worker (host and process, or a name
-#: from the program), then the time of writing.
+#: Matches PyTorch's default file name: the worker (host and process, or a name from the
+#: program), then the time of writing.
 _OF_WORKER: Final = Pattern(r"(?P<worker>.+)\.(?:\d{13}|\d{19})\.pt\.trace\.json")
 _MS_PER_S: Final = 1e3
 _NS_PER_S: Final = 1e9
 _Host = TypeVar("_Host")
-#: Number of a process in a file name.
+#: Matches the rank or worker number in a file name.
 RANK_IN_NAME: Final = Pattern(r"(?i)(rank|worker)[-_]?(\d{1,9})")
-#: Maximum number of names that are joined; beyond it only the first name is shown.
+#: Maximum number of names that are joined; of more names only the first is shown.
 _MAX_JOINED_NAMES: Final = 3
 
 
@@ -57,13 +57,14 @@ def with_worker_runs(
 ) -> tuple[Run, ...]:
     """Return the given runs and the runs of workers' files, newest first.
 
-    A run of workers is named by the path of its directory below `top`; the top
-    directory has its own name. The path starts with `./` if another run has its name.
+    The name of a run of workers is the path of its directory below `top`, or `top_name`
+    for files in `top` itself. If another run has the same name, `./` and the path are
+    used.
 
     Args:
         runs: Runs that were found otherwise. Files in their directories are ignored; if
-            `top` is one of these directories, all files are.
-        files: Files of any name below `top`; only workers' traces count.
+            `top` is one of these directories, all files are ignored.
+        files: Files of any name below `top`; only workers' traces are used.
         top: Directory where the search began.
         top_name: Shown name of `top`.
         changed: Returns when a file was last changed, in seconds since 1970; called if
@@ -74,7 +75,7 @@ def with_worker_runs(
     if top in run_folders:
         return tuple(runs)
     folders: dict[Path, dict[str, Path]] = {}
-    # Sorted in descending order, so that `x.json` replaces its compressed copy.
+    # Descending order, so that `x.json` replaces its compressed copy `x.json.gz`.
     for file in sorted(files, reverse=True):
         if is_worker_trace(file.name) and file.parent not in run_folders:
             folders.setdefault(file.parent, {})[_worker_stem(file)] = file
@@ -102,7 +103,7 @@ def with_worker_runs(
     older_runs = []
     for run in earlier_runs:
         written = datetime.fromtimestamp(run.unix_s, tz=UTC)
-        # Truncated to milliseconds, as in the names that profilers give.
+        # Cut the time to milliseconds, as in the names that profilers give.
         label = f"{written:%Y_%m_%d_%H_%M_%S_%f}"[:-3]
         name = f"{names[run.directory]}@{label}"
         older_runs.append(msgspec.structs.replace(run, name=name))
@@ -153,8 +154,8 @@ def _path_below_top(directory: Path, top: Path) -> str:
 def distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
     """Return every host of all runs once, each under a different name.
 
-    A file with several paths is one host. Hosts of equal names are distinguished by
-    their runs, else by the folders of their files, else by file names, else by numbers.
+    A file with several paths is one host. If hosts have equal names, their runs are
+    added to the names, else the folders of their files, else file names, else numbers.
     """
     of_files: dict[tuple[Path, ...], tuple[Run, HostFiles]] = {}
     for run in runs:
@@ -171,7 +172,7 @@ def distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
                 alike, _distinct_labels([pairs[index] for index in alike]), strict=True
             ):
                 names[index] = own
-    # A generated name may equal the name of another host.
+    # An extended name may equal the name of another host.
     uses: Counter[str] = Counter()
     distinct = []
     for (_, host), name in zip(pairs, names, strict=True):
@@ -187,7 +188,7 @@ def name_of_runs(runs: Sequence[Run]) -> str:
 
 
 def joined_names(all_names: Iterable[str]) -> str:
-    """Return distinct names joined; for many, only the first name and a count."""
+    """Return distinct names joined; if there are many, only the first and a count."""
     names = list(dict.fromkeys(all_names))
     if len(names) > _MAX_JOINED_NAMES:
         return f"{names[0]} + {len(names) - 1} more"
@@ -203,7 +204,7 @@ def _distinct_labels(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
     ):
         same += 1
     for labels in (
-        # A run that is named after its file does not distinguish hosts.
+        # A run that is named after its file cannot distinguish hosts.
         ["" if run.name == host.paths[0].name else run.name for run, host in alike],
         [folders[same] if len(folders) > same else "" for folders in parts],
     ):
@@ -249,7 +250,7 @@ def grouped_by_time(
 
 
 def several_runs_notes(traces: Sequence[TraceData]) -> list[QualityNote]:
-    """Return one note with the evidence against hosts being of one run, or no note.
+    """Return a note with evidence that hosts are not of one run, or no note.
 
     Only recordings of one format are compared, because a memory snapshot may be from a
     different time than the trace next to it.

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
 
-#: Maximum duration of `nsys` on one report, in seconds; large reports take long.
+#: Maximum duration of `nsys` for one report, in seconds; large reports take long.
 _TIMEOUT_S: Final = 1800
 _SESSION: Final = "TARGET_INFO_SESSION_START_TIME"
 _ANALYSIS: Final = "ANALYSIS_DETAILS"

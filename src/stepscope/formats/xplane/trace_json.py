@@ -45,15 +45,15 @@ _TIMESTAMP_PS, _DURATION_PS = 9, 10
 _ARGUMENTS: Final = 11
 #: Duration of instants, in ps; producers write 1 because viewers hide length 0.
 _INSTANT_PS: Final = 1
-#: Maximum number of events that a producer writes.
+#: Maximum number of events that a producer writes into one timeline.
 _MAX_EVENTS: Final = 1_000_000
-#: Longest plausible recording, in µs: 11 days. Later times count from 1970.
+#: Longest plausible recording, in µs: 11 days. Times beyond it count from 1970.
 _NOT_OF_A_RECORDING_US: Final = 10.0**12
 #: Upper limit of a time since 1970, in µs: 3,000 years.
 _NOT_A_TIME_US: Final = 10.0**17
-#: Ids of derived lines are negative 32-bit numbers, written as unsigned from here on.
+#: Derived lines have negative 32-bit ids; written as unsigned, they are at least this.
 _NEGATIVE: Final = 2**31
-#: First byte of the older, binary form: the tag of its first process.
+#: First byte of the older, binary form of the timeline: the tag of its first process.
 _MESSAGE: Final = b"\x0a"
 _LONG_NAME: Final = "long_name"
 #: Values that may look like numbers but are texts in a profile.
@@ -79,7 +79,7 @@ class ViewerEvent(msgspec.Struct):
 
 
 def events_of_message(message: bytes) -> list[ViewerEvent]:
-    """Return the events of a binary timeline, starting with its names.
+    """Return the events of a binary timeline; the first name processes and threads.
 
     Raises:
         MalformedMessage: The message is cut or damaged.
@@ -150,7 +150,7 @@ class _Document(msgspec.Struct):
 
 
 def profile_message(source: HostFiles) -> bytes:
-    """Return the profile message that a timeline was made from.
+    """Return the profile message from which a timeline was made.
 
     Raises:
         BadInput: The file is not such a timeline, or is broken.
@@ -191,7 +191,7 @@ def _message_of_events(host: str, events: list[ViewerEvent]) -> bytes:
         for event in timed
         if 0 <= event.dur < longest and abs((event.ts or 0.0) - begin) < longest
     ]
-    # (Process, thread or None) → its name.
+    # (Process, thread or None) → name of the process or thread.
     names: dict[tuple[int, int | None], str] = {}
     for event in events:
         label = (event.args or {}).get("name")
@@ -260,7 +260,7 @@ def _warn_of_missing(
 
 
 def _profile_value(name: str, value: Any) -> Value:
-    """Return a value as in a profile: the timeline writes numbers as texts."""
+    """Return a value as in a profile; in the timeline, numbers are texts."""
     if isinstance(value, float | bool):
         return value
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
@@ -270,6 +270,6 @@ def _profile_value(name: str, value: Any) -> Value:
         number = int(text)
         if abs(number) <= _MAX_INT:
             return number
-        # A number above 64 bits stays a text.
+        # A number that does not fit 64 bits stays a text.
         return Unsigned(number) if 0 < number <= _MAX_UINT else text
     return float(text) if _DECIMAL.match(text) else text

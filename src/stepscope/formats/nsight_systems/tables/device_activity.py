@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 
-#: Nsight Systems lists all GPUs of the machine, even if the program uses none.
+#: Nsight Systems lists all GPUs of the machine, even if the program uses none of them.
 _NEVER_CALLED: Final = why_absent("nsight.never_called")
 _CALLS_LOST: Final = why_absent("nsight.calls_lost")
 #: Reason for missing activity of a device that the program certainly called.
 CALLS_RECORDED: Final = why_absent("nsight.calls_seen")
-#: Name of a CUDA or HIP call in CPU samples.
+#: Matches the name of a CUDA or HIP call in CPU samples.
 _SAMPLED: Final = r"^\$<[^>]*>!((?:cu|hip)\w*)$"
 #: Reasons for missing activity of devices that may or may not have been used.
 IN_DOUBT: Final = (_NEVER_CALLED, _CALLS_LOST)
-#: Messages of Nsight Systems, of any severity, that calls may be missing.
+#: Matches messages of Nsight Systems, of any severity, that calls may be missing.
 _LOST: Final = (
     r"(?i)not all CUDA events|CUPTI events might be missing|CUDA profiling might"
 )
@@ -49,14 +49,14 @@ def why_no_activity(recording: Recording, work: DeviceTables) -> Unavailable | N
 
 
 def why_unused(recording: Recording, work: DeviceTables) -> Unavailable | None:
-    """Return why no device was used; None if one was, or may have been."""
+    """Return why no device was used; None if one was used, or may have been."""
     return None if work.frame.height else unused_devices(recording)
 
 
 def unused_devices(recording: Recording) -> Unavailable | None:
     """Return why devices have no activity; None if calls launched work.
 
-    Only a complete record of calls proves that the program did not use devices.
+    Only if all calls were recorded is it certain that the program did not use devices.
     """
     calls = recording.host.calls
     texts = pl.Series(recording.names.texts(), dtype=pl.String)
@@ -85,7 +85,7 @@ def collect_activity(recording: Recording) -> DeviceTables:
     # Row of the activity's recorded launch shape; null for none.
     launched = joined["launched"]
     known = launched.drop_nulls()
-    # Shapes in the order of their first activities.
+    # Order the shapes by their first activities.
     used = known.unique(maintain_order=True).to_numpy()
     recorded = recording.shapes
     counts = np.bincount(known.to_numpy(), minlength=recorded.height)[used]

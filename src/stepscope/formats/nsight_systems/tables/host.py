@@ -1,6 +1,7 @@
 """Build the tables of the host: launches, DataLoader calls, memory, and event values.
 
-Event values are PyTorch's values in range names, return values of calls, and counters.
+The event values are those that PyTorch writes into range names, return values of calls,
+and values of counters.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _OF_WAITS: Final = {
     "on_stream": StatKey.WAIT_ON_STREAM,
     "recorded": StatKey.WAIT_ON_RECORD,
 }
-#: Recorded kinds of memory: those on a device, and the names of all others.
+#: Recorded kinds of memory on a device, and the names of all other kinds.
 _ON_DEVICE: Final = (2, 3, 5)
 _OFF_DEVICE: Final = {
     0: "pageable host memory",
@@ -55,7 +56,7 @@ def collect_arguments(recording: Recording) -> EventValues:
     handles: dict[str, int] = {}
     parts = []
     syncs = recording.syncs
-    # The replay cannot use waits without a known record of an event.
+    # Waits without a known record of a CUDA event are of no use to the replay.
     is_known = pl.col("recorded").is_not_null()
     waits = syncs.with_columns(
         pl.when(is_known).then(column).alias(column) for column in _OF_WAITS
@@ -107,8 +108,8 @@ def _value_rows(rows: Int32s, values: pl.Series, key: int, kind: int) -> pl.Data
 def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return the allocations and deallocations of the CUDA driver, in time order.
 
-    A framework requests large pieces from the driver and divides them itself. This
-    memory is therefore what the program holds, not the size of its tensors.
+    A framework requests large pieces from the driver and divides them itself. The bytes
+    are therefore those that the program reserves, not the size of its tensors.
     """
     positions, rows = recording.rows_of(Origin.MEMORY)
     if not len(positions):
@@ -145,7 +146,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
 
 
 def _memory_name(main: int | None) -> pl.Expr:
-    """Return the allocator name, `GPU_0_driver`; other processes add their number."""
+    """Return the allocator name `GPU_0_driver`, with the process if it is another."""
     number = pl.col("device")
     known = pl.col("memory").is_in(_ON_DEVICE) | pl.col("memory").is_null()
     on_device = pl.concat_str(pl.lit("GPU_"), number, pl.lit("_driver"))

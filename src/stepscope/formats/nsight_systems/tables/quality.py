@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from stepscope.formats.assemble import DeviceTables
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-#: Maximum share of waits that may end before their activity if the clock is right.
+#: If a larger share of waits end before their activity, the device clock is wrong.
 _MAX_EARLY_SHARE: Final = 0.5
 _EXAMPLES: Final = 3
 _MAX_EXAMPLE_CHARS: Final = 160
 #: Lowest severity of Nsight Systems' messages that is a warning or an error.
 _WARNING: Final = 2
-#: Names of calls that launch exactly one kernel.
+#: Matches names of calls that launch exactly one kernel.
 _LAUNCH: Final = re.compile(r"(?:cuda|cu)Launch(?:Cooperative)?Kernel(?:Ex\w*)?\Z")
-#: Prefix of names of metadata rows about an export that a script changed.
+#: Prefix of metadata names that a script writes when it changes an export.
 _DERIVED: Final = "DERIVED_"
 
 
@@ -104,7 +104,8 @@ def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
         yield quality_note("nsight.recorder_messages", messages.height, shown=shown)
     if recording.graphs:
         yield quality_note("nsight.graphs_as_a_whole", recording.graphs)
-    # Launch calls without a kernel; graph launches may have any number of kernels.
+    # Count launch calls without a kernel; a graph launch may have any number of
+    # kernels.
     names_of_calls = recording.names.texts()
     launching = [row for row, text in enumerate(names_of_calls) if _LAUNCH.match(text)]
     correlated = pl.col("correlation").is_not_null()

@@ -1,8 +1,8 @@
 """Values of one stat for many events, and numbers for the texts of stats.
 
-The producer interns a stat's text once per file, or stores the text in each event. A
-table numbers the texts of the second kind, so that it can compare and parse them. These
-numbers are valid only within one table.
+The producer stores a stat's text either once per file, as an interned string, or in
+each event. A table gives numbers to texts stored in events, so that it can compare and
+parse them. These numbers are valid only within one table.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 #: Number of events whose stats are converted to columns at a time. The values fit in
 #: the processor's cache, and wide columns never exist for all events.
 BLOCK_ROWS: Final = 1 << 14
-#: Texts that mean "unknown". ROCm under JAX writes `XlaModule:` as the module if the op
-#: is unknown. Definition: docs/formats/xplane.md#the-message.
+#: Texts that mean "unknown". ROCm under JAX writes `XlaModule:` as the module if it
+#: does not know the op. Definition: docs/formats/xplane.md#the-message.
 NO_TEXT: Final = frozenset({"", "(null)", "INVALID", "XlaModule:"})
 
 
@@ -128,7 +128,7 @@ class Texts:
         return numbers
 
     def series(self, name: str, numbers: Int32s) -> pl.Series:
-        """Return a series of texts; -1 and texts that mean "unknown" become null."""
+        """Return a series of texts; null for -1 and for texts that mean "unknown"."""
         # One array entry per string, and one for -1: faster than sorting rows.
         number = np.zeros(len(self.strings) + 1, np.int32)
         number[numbers] = 1
@@ -145,6 +145,6 @@ class Texts:
 def distinct_handles(handles: Int32s, table_size: int) -> Int64s:
     """Return the distinct handles, ascending, without -1."""
     is_used = np.zeros(table_size + 1, dtype=np.bool_)
-    # -1 marks the last entry of `seen`, which is left out.
+    # -1 marks the last entry, which is left out.
     is_used[handles] = True
     return np.flatnonzero(is_used[:-1])

@@ -1,8 +1,8 @@
 """Replace the times of device events by those of the device's clock, if recorded.
 
 Some producers convert device times to the host's clock in pieces, with errors up to a
-fifth of a second. The event also has the original device time. In such files the
-original times are used, with one clock offset for all devices of a file.
+fifth of a second, and also record the original device time of each event. For such
+files the original times are used, with one clock offset for all devices of a file.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 _OFFSET: Final = "device_offset_ps"
 _DURATION: Final = "device_duration_ps"
-#: Percentile of (converted - original time) that is the clock offset. Converted times
-#: are never early, so low differences are exact; the lowest ones are errors.
+#: Percentile of (converted - original time) that is used as the clock offset. Converted
+#: times are never early, so low differences are exact; the lowest ones are errors.
 _UNDELAYED_PERCENT: Final = 5
-#: Largest time whose sums fit 64 bits, in ps.
+#: Largest time in ps whose sum with another such time fits 64 bits.
 _LAST_PS: Final = 2**62 - 1
 
 
@@ -34,7 +34,8 @@ def use_device_clock(
 ) -> int:
     """Replace, in place, the times of devices whose events have original times.
 
-    Events of these devices without original times keep their place between the others.
+    If other events of these devices have no original times, they are moved so that they
+    keep their place between the events that have some.
 
     Args:
         space: The decoded message.
@@ -129,7 +130,7 @@ def _move_between(
 
 def _translate_times(times: Int64s, recorded: Int64s, own: Int64s) -> Int64s:
     inside = np.clip(times, recorded[0], recorded[-1])
-    # The differences are small enough to be exact as floats.
+    # The differences are small enough for floats to be exact.
     moved = np.interp(inside - recorded[0], recorded - recorded[0], own - own[0])
     translated: Int64s = np.rint(moved).astype(np.int64) + own[0]
     return translated + (times - inside)

@@ -45,7 +45,7 @@ _PROGRAM: Final = "program_id"
 
 
 class EventStats(Frozen, frozen=True, eq=True):
-    """Stats sorted by final row of `events`; columns as in `stats`."""
+    """Stats sorted by final row of `events`, with the columns of `stats`."""
 
     event: Int32s
     key: Int32s
@@ -65,7 +65,7 @@ class EventStats(Frozen, frozen=True, eq=True):
         )
 
     def taken(self, rows: NDArray[Any], event: Int32s) -> EventStats:
-        """Return some rows, with new event rows."""
+        """Return the given rows, with new event rows."""
         return EventStats(
             event, self.key[rows], self.kind[rows], self.value[rows], self.length[rows]
         )
@@ -81,7 +81,7 @@ class Recording:
     """A decoded file with its tracks and its timeline.
 
     Attributes:
-        space: The decoded message; its event offsets were replaced by starts.
+        space: The decoded message, with starts instead of event offsets.
         roles: Role of each plane.
         strings: Handle → text, for all texts that tables refer to.
     """
@@ -114,7 +114,7 @@ class Recording:
         self.tracks: list[Track] = find_tracks(space, self.roles)
         self.base = time_base(space.lines)
         self.timeline: Timeline = build_timeline(space, self.tracks, self.base)
-        # Shortened texts may be equal; the last handle counts.
+        # Shortened texts may be equal; the last handle is used.
         self._handles = {text: handle for handle, text in enumerate(space.strings)}
         self.strings: tuple[str, ...] = tuple(space.strings)
         self._shared_values: dict[str, Values | None] = {}
@@ -129,7 +129,7 @@ class Recording:
             }
 
     def texts(self) -> Texts:
-        """Return all texts by handle; a table may add texts that it compares."""
+        """Return all texts by handle; a table may add further texts to compare."""
         return Texts(self.space.data, self.strings, self._handles)
 
     @property
@@ -185,7 +185,7 @@ class Recording:
 
     @cached_property
     def no_text(self) -> Int32s:
-        """Handles of the texts that mean "unknown"."""
+        """Handles of the texts that mean "unknown value"."""
         handles = [self.handle(text) for text in NO_TEXT]
         return np.array([handle for handle in handles if handle >= 0], dtype=np.int32)
 
@@ -218,7 +218,8 @@ class Recording:
         handle = self.handle(key)
         stats = []
         for bounds in self.ranges(self.host_tracks):
-            # The needles have the column's type, so that the column is not copied.
+            # Both bounds have the column's type; otherwise the whole column would be
+            # copied.
             needles = np.array(bounds, dtype=np.int32)
             low, high = np.searchsorted(self.stats.event, needles).tolist()
             stats.append(self.stats.part(low, high))
@@ -233,7 +234,7 @@ class Recording:
             values.value[target] = part.value[chosen]
             values.length[target] = part.length[chosen]
             offset = target.stop
-        # If an event has several values of a stat, the last value counts.
+        # If an event has several values of a stat, the last value is used.
         last = np.ones(total, dtype=np.bool_)
         last[:-1] = rows[1:] != rows[:-1]
         if last.all():
@@ -261,19 +262,19 @@ class Recording:
     def values_in_range(
         self, keys: Sequence[str], begin: int, end: int
     ) -> dict[str, Values]:
-        """Return stats of the events [begin, end), from the event or else its type."""
+        """Return stats of the events [begin, end), from each event or else its type."""
         handles = [self.handle(key) for key in keys]
         pivot = pivot_range(self.stats, handles, event_begin=begin, event_end=end)
         return self._own_or_shared(keys, pivot, self.timeline.type[begin:end])
 
     def values_at_rows(self, keys: Sequence[str], rows: Int64s) -> dict[str, Values]:
-        """Return stats of the events in some rows, from the event or else its type."""
+        """Return stats of the events in some rows, from each event or else its type."""
         handles = [self.handle(key) for key in keys]
         pivot = pivot_rows(self.stats, handles, rows.astype(np.int32))
         return self._own_or_shared(keys, pivot, self.timeline.type[rows])
 
     def type_values(self, keys: Sequence[str]) -> dict[str, Values]:
-        """Return the stats of some names, by event type."""
+        """Return the stats of the given names, by event type."""
         count = len(self.space.event_types)
         handles = [self.handle(key) for key in keys]
         pivot = pivot_range(self.type_stats, handles, event_begin=0, event_end=count)
@@ -282,7 +283,7 @@ class Recording:
     def _own_or_shared(
         self, keys: Sequence[str], pivot: Pivot, types: Int32s
     ) -> dict[str, Values]:
-        # Stats of types are kept for the next block; None for a stat that no type has.
+        # Keep the stats of types for the next block; None for a stat that no type has.
         shared = self._shared_values
         missing = [key for key in keys if key not in shared]
         if missing:

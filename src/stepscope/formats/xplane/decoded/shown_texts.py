@@ -1,8 +1,8 @@
-"""Add handles for the texts that tables refer to and that the file does not intern.
+"""Add handles for texts that tables refer to, but that the file does not intern.
 
 The handles are assigned before tables are built, so that they do not depend on the
-order in which tables are read. Only `device_activity` refers to texts, such as the
-names of compiled programs, so only a file with devices has such texts.
+order in which tables are read. Only the table `device_activity` refers to such texts,
+for example the names of compiled programs, so only a file with devices has them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PLANE: Final = "/host:metadata"
 _NUMBERED: Final = Pattern(r"(?P<module>.*)\((?P<program>\d{1,20})\)\Z", re.DOTALL)
 ANNOTATION: Final = "annotation"
-#: Stats whose texts are shown unchanged.
+#: Stats whose texts are shown as recorded.
 _SHOWN: Final = ("tf_op", "level 0", "hlo_op", "hlo_module", "shape", "equation")
 
 
@@ -78,7 +78,7 @@ def add_shown_texts(
     shown = [handle for key in _SHOWN if (handle := texts.find(key)) >= 0]
     annotation = texts.find(ANNOTATION)
     for stats, span in _stat_slices(space, tracks):
-        # A pass over kinds is fast (one byte each); few values are stored texts.
+        # A pass over the kinds is fast (one byte each); few values are texts in events.
         placed = span.start + np.flatnonzero(stats.kind[span] == PLACE_TEXT)
         texts.numbers(_values_of_rows(stats, placed[np.isin(stats.key[placed], shown)]))
         if annotation >= 0:
@@ -101,7 +101,7 @@ def _stat_slices(
     yield space.type_stats, slice(0, len(space.type_stats))
     lines = [line for track in tracks for line in track.lines]
     begin, end = space.lines.event_begin[lines], space.lines.event_end[lines]
-    # The needles have the column's type, so that the column is not copied.
+    # Both bounds have the column's type; otherwise the whole column would be copied.
     low = np.searchsorted(space.stats.event, begin.astype(np.int32))
     high = np.searchsorted(space.stats.event, end.astype(np.int32))
     for first, last in zip(low.tolist(), high.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Reader of an unfinished recording: fragments, of which the last may be incomplete."""
+"""Reader of an unfinished recording, whose last fragment may be incomplete."""
 
 from __future__ import annotations
 

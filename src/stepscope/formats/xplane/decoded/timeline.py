@@ -1,8 +1,8 @@
 """Convert events of lines to rows of tracks, with one time base and in checked order.
 
 Nearly every real file is in order already, and the decoder's columns become the table
-without copying. Refused rows, unordered lines and several lines of one track need a new
-row order, which is kept to translate the rows of stats.
+without copying. If rows are refused, lines are unordered or a track has several lines,
+a new row order is made; it is kept to assign stats to the new rows.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import Lines, XSpace
 
-#: Smallest start of a line, in ns, that counts from 1970. A relative start would be
-#: three years after the start of the recording (docs/formats/xplane.md#time).
+#: If a line starts later than this, in ns, the start counts from 1970: a relative start
+#: would be three years after the start of the recording.
 _EPOCH_NS: Final = 10**17
 
-#: Largest time whose sums fit 64 bits, in ps: 53 days.
+#: Largest time in ps whose sum with another such time fits 64 bits: 53 days.
 _LAST_PS: Final = 2**63 // 2 - 1
 _LAST_NS: Final = _LAST_PS // PS_PER_NS
 
-#: Minimum number of events of the lines that one task of a thread surveys.
+#: Minimum number of events that one task of a thread checks, in whole lines.
 _EVENTS_PER_TASK: Final = 1 << 16
 
 _NO_ROWS: Final = np.zeros(0, dtype=np.int64)
@@ -48,8 +48,9 @@ class TimeBase(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         epoch_ns: Time 0 in nanoseconds since 1970; None if lines have relative times.
         shift_ps: Time to add to the event offsets of each line.
-        anchored: Number of relative lines next to absolute ones; these start at 0.
-        impossible: Number of lines with an impossible time; these start at 0.
+        anchored: Number of lines with a relative time in a file that also has absolute
+            times; these lines start at 0.
+        impossible: Number of lines with an impossible time; these lines start at 0.
     """
 
     epoch_ns: int | None
@@ -67,8 +68,8 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
         impossible: Number of events refused for an impossible time.
         unordered: Tracks that had to be sorted.
         last_ps: Last end of each track; meaningless for a track without events.
-        moved_ps: Largest difference between recorded times and the times of device
-            clocks, which are used instead; 0 if the file has no device-clock times.
+        moved_ps: Largest difference between recorded times and the device-clock times
+            that replace them; 0 if the file has no device-clock times.
         file_rows: Number of events in the file, including refused ones.
     """
 
@@ -108,8 +109,9 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
 def time_base(lines: Lines) -> TimeBase:
     """Find time 0 of a file, and the time shift of each line.
 
-    Times are usually relative to the start of the recording. In a file with absolute
-    times, time 0 is the start of its first line. Lines of relative times start at 0.
+    Times are usually relative to the start of the recording. If a file has absolute
+    times, time 0 is the start of the first line with one; lines with relative times
+    count from 0.
     """
     stamps = lines.timestamp_ns
     absolute = stamps > _EPOCH_NS
@@ -125,7 +127,7 @@ def time_base(lines: Lines) -> TimeBase:
 
 
 def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Timeline:
-    """Place every event on its track; offsets of events become starts in place."""
+    """Assign every event to its track, and replace event offsets by starts in place."""
     start = space.events.offset_ps
     dur = space.events.dur_ps
     begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
@@ -136,7 +138,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
         if shift:
             start[begins[line] : ends[line]] += shift
     moved_ps = use_device_clock(space, tracks, start, dur)
-    # In a regular file, as nearly all are, the checks below are skipped.
+    # Nearly all files are regular; for a regular file, skip the checks below.
     is_plain = not odd.any() and not moved_ps
     negative = impossible = _NO_ROWS
     if not is_plain:
@@ -234,8 +236,8 @@ def _rows_of_track(
 ) -> tuple[Int64s | range, bool]:
     """Return the rows of a track in order, and whether the file has the same order.
 
-    Rows are sorted by ascending start, then descending duration, then file order. With
-    `ordered`, each range is known to be sorted.
+    Rows are sorted by ascending start, then descending duration, then file order. If
+    `ordered` is set, each range is already sorted.
     """
     if len(ranges) == 1:
         (only_range,) = ranges

@@ -1,4 +1,4 @@
-"""Convert lines of planes to tracks; plane, id and name of a line decide its kind."""
+"""Convert lines to tracks; plane, id and name of a line decide the track's kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.columns import Plane, XSpace
 
 HOST_PLANE: Final = "/host:CPU"
-#: Planes whose lines are host threads; producers usually merge these planes.
+#: Planes whose lines are host threads; producers usually merge these planes into one.
 _SIDE_PLANES: Final = frozenset(
     {"/host:CUPTI", "/host:ROCTRACER", "/host:python-tracer", "/host:TPU-runtime"}
 )
@@ -46,7 +46,7 @@ _LINE_TYPES: Final = Pattern(r"Stream #\S*?\((?P<types>[^)]*)\)")
 
 
 def integer_stat(plane: Plane, name: str) -> int | None:
-    """Return an integer; None if there is none or it exceeds 64 bits (signed)."""
+    """Return an integer stat; None if it is missing or exceeds 64 bits (signed)."""
     value = _last_value(plane, name)
     if isinstance(value, float) and math.isfinite(value):
         value = int(value)
@@ -56,7 +56,7 @@ def integer_stat(plane: Plane, name: str) -> int | None:
 
 
 def real_stat(plane: Plane, name: str) -> float | None:
-    """Return a finite number; None if there is none."""
+    """Return a stat that is a finite number; None if it is missing or another value."""
     value = _last_value(plane, name)
     if isinstance(value, int | float) and math.isfinite(value):
         return float(value)
@@ -64,13 +64,13 @@ def real_stat(plane: Plane, name: str) -> float | None:
 
 
 def text_stat(plane: Plane, name: str) -> str | None:
-    """Return a non-empty text; None if there is none."""
+    """Return a stat that is a non-empty text; None if it is missing."""
     value = _last_value(plane, name)
     return value if isinstance(value, str) and value else None
 
 
 def bytes_stat(plane: Plane, name: str) -> bytes | None:
-    """Return bytes; None if there are none."""
+    """Return a stat that is bytes; None if it is missing."""
     value = _last_value(plane, name)
     return value if isinstance(value, bytes) else None
 
@@ -130,7 +130,7 @@ class Track(NamedTuple):
 
 
 def find_tracks(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
-    """Return tracks in file order; equal lines of same-named planes are one track."""
+    """Return tracks in file order; equal lines of one group of planes are one track."""
     lines = space.lines
     tracks: list[Track] = []
     of_name: dict[tuple[str, int, str], int] = {}
@@ -149,7 +149,8 @@ def find_tracks(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
         same = of_name.get((role.group, line, name))
         if same is None:
             same = of_id.get((role.group, line))
-            # Two collectors of one process recorded the same thread.
+            # If one of the planes is from a separate collector, both recorded the same
+            # thread.
             if same is not None and not (role.side or tracks[same].role.side):
                 same = None
         if same is not None:
@@ -174,7 +175,7 @@ def find_tracks(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
 
 
 def line_types(name: str) -> tuple[str, ...]:
-    """Return the kinds in a stream's name, such as `Stream #7(Compute,MemcpyD2D)`."""
+    """Return the words in a stream's name, such as `Stream #7(Compute,MemcpyD2D)`."""
     match = _LINE_TYPES.search(name)
     return tuple(match["types"].split(",")) if match else ()
 
@@ -227,7 +228,7 @@ def _kind_of_line(role: PlaneRole, line: int, name: str) -> tuple[str, str | Non
     if role.device_type is None:
         return "thread", None
     if role.device_type == "TPU" and view == "xla_ops":
-        # On a TPU, the line of ops is a recording, not derived from streams.
+        # A TPU records its line of ops; the line is not derived from streams.
         view, kind = None, "core" if role.core else "asynchronous"
     else:
         works = role.device_type == "GPU" and not name.endswith(_WAITS)

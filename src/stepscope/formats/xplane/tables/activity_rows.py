@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.columns import Texts, Values
     from stepscope.formats.xplane.decoded.recording import Recording
 
-#: Key of the details of a copy or memset, from any stat that has them.
+#: Key of the details of a copy or memset, regardless of which stat contains them.
 COPY: Final = "copy"
 
 _COPY_DETAILS: Final[tuple[str, ...]] = (
@@ -27,7 +27,7 @@ _COPY_DETAILS: Final[tuple[str, ...]] = (
     "Memset_details",
     "memset_details",
 )
-#: Stats of events that are not device activity, such as allocations.
+#: Stats whose presence shows that an event, such as an allocation, is not activity.
 _PASSIVE_DETAILS: Final[tuple[str, ...]] = (
     "memalloc_details",
     "MemFree_details",
@@ -57,7 +57,7 @@ class ActivityRows(Frozen, frozen=True, kw_only=True, eq=True):
         handles: Stat, or `COPY` → number of each event's text, or -1.
         numbers: Stat → value of each event, and whether the event has a value.
         passive: Mask of events whose stats show that they are not device activity.
-        occupancy: The tracer's stat of each event; 0 without a value.
+        occupancy: Occupancy of each event by the tracer's stat; 0 without a value.
     """
 
     event: Int32s
@@ -73,7 +73,7 @@ def gather_rows(recording: Recording) -> ActivityRows:
     """Convert the stats of all activity tracks to columns, one block at a time."""
     ranges = list(recording.ranges(recording.activity_tracks))
     counts = [end - begin for begin, end in ranges]
-    # Stats whose name is not in the file need no column.
+    # A stat whose name is not in the file needs no column.
     keys = [key for key in _KEYS if recording.handle(key) >= 0]
     texts = recording.texts()
     columns = _Columns(keys, sum(counts))

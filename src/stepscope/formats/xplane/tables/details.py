@@ -1,8 +1,8 @@
-"""Parse the text stats of launch shapes and copies, once per distinct text.
+"""Parse the stats that describe launch shapes and copies, once per distinct text.
 
 A text has `key:value` pairs, separated by spaces or newlines. The keys differ by vendor
-and year. Values beyond the limits of the hardware are refused, because one producer
-left such fields uninitialised.
+and year. Values that no hardware can have are refused, because one producer left such
+fields uninitialised.
 
 Definition: docs/formats/xplane.md#device-activity.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PAIR: Final = Pattern(r"([A-Za-z_]+):(\S+)")
 _TRIPLE: Final = Pattern(r"(-?\d+),(-?\d+),(-?\d+)\Z")
 _MAX_BYTES: Final = 2**63 - 1
-#: Resolution of occupancies, in percent; smaller differences are rounding errors.
+#: Occupancies are rounded to this step, in percent; smaller differences are errors.
 _OCCUPANCY_STEP: Final = 0.001
 
 
@@ -218,7 +218,7 @@ def number_geometries(
 def _split_by_occupancy(
     rows: Int32s, occupancy: NDArray[np.float64], table: dict[Geometry, int]
 ) -> Int32s:
-    """Distinguish shapes by the occupancy that is recorded outside of their details."""
+    """Split shapes by the occupancies that a separate stat records."""
     shapes = list(table)
     silent = np.array([shape.occupancy is None for shape in shapes], dtype=np.bool_)
     recorded = (rows >= 0) & (occupancy > 0) & (occupancy <= 100)
@@ -256,7 +256,7 @@ class CopyTable:
         self._copies = {text: parse_copy(strings[text]) for text in distinct}
 
     def sizes(self) -> tuple[Int64s, Bools] | None:
-        """Return bytes of each event and whether they are known; None if none are."""
+        """Return each event's bytes and whether they are known; None if none are."""
         if self._handles is None or not self._copies:
             return None
         size = np.zeros(self._table, np.int64)
@@ -281,8 +281,8 @@ class CopyTable:
         """Resolve in `code` the kinds that names leave open; count unresolved events.
 
         A local copy to another device becomes a copy between devices. A copy without a
-        direction gets the direction of its kinds of memory, or else of its stream, or
-        else it counts as local.
+        recorded direction gets it from the memory kinds of source and destination, else
+        from its stream; else it counts as device-local.
 
         Args:
             code: Code of each event's kind, changed in place.

@@ -1,8 +1,8 @@
 """Build the table of device activity: kernels, collectives, copies and memsets.
 
-GPU streams are flat: every event is one activity, and its kind follows from its details
-and name, not from its line. A TPU has a line of nested ops: only the innermost ops are
-activities, so that no time counts twice.
+On a GPU stream, every event is one activity; its kind follows from its details and
+name, not from its line. On a TPU, ops are nested in one line: only the innermost ops
+are activities, so that no time counts twice.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     _mark_waits(recording, rows, code)
     copies = CopyTable(rows.handles.get(COPY), rows.texts.strings)
     devices = [recording.tracks[row].role.device for row in recording.activity_tracks]
-    # For each activity track: the only kind of copy in its name, or else `SOME_COPY`.
+    # Code of the only kind of copy in each track's name, or else of `SOME_COPY`.
     codes = []
     for number in recording.activity_tracks:
         names = line_types(recording.tracks[number].name)
@@ -126,7 +126,7 @@ def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
     used[types] = True
     plain = np.full(len(used), _KERNEL, dtype=np.uint8)
     launched = plain.copy()
-    # Planes repeat names, so each name is classified once.
+    # Several planes have the same names, so each name is classified once.
     known: dict[str, tuple[int, int]] = {}
     for number in np.flatnonzero(used).tolist():
         name = recording.type_names[number]
@@ -168,7 +168,8 @@ def _op_handles(recording: Recording, rows: ActivityRows) -> Int32s:
     """Return the handle of the framework op of each event, or -1.
 
     The outermost annotation of a stack is the op. Older producers record each level of
-    the stack separately. In other files the text is cut after its first level.
+    the stack in a separate stat. In other files the stack is one text, cut after its
+    first level.
     """
     ops: Int32s | None = None
     for key in ("tf_op", "level 0", ANNOTATION):
@@ -215,7 +216,7 @@ def _mark_collectives(rows: ActivityRows, code: UInt8s, ops: Int32s) -> None:
 
 
 def _mark_waits(recording: Recording, rows: ActivityRows, code: UInt8s) -> None:
-    """Mark ends of asynchronous transfers as waits, of collectives as collectives."""
+    """Mark ends of asynchronous operations as waits, or as collectives."""
     named = [rows.handles.get(key) for key in ("hlo_category", "hlo_op")]
     if any(recording.tracks[row].kind == "core" for row in recording.activity_tracks):
         types = recording.timeline.type[rows.event]
@@ -288,7 +289,7 @@ def _activity_frame(
 def _name_columns(
     recording: Recording, rows: ActivityRows, chosen: slice | Int64s
 ) -> dict[str, pl.Series]:
-    """Return the columns of names; events of TPU cores store some names elsewhere."""
+    """Return the columns of names; TPU cores store some of them in other places."""
     names = {
         key: _without_unknown(recording, rows.handles[key])
         for key in ("hlo_op", "hlo_module", "shape", "equation")

@@ -36,7 +36,7 @@ _FLOPS_PER_TERAFLOPS: Final = 1e12
 _BYTES_PER_GIGABYTE: Final = 1e9
 
 
-#: Limit of the number of cores; a larger number is damaged.
+#: Upper bound of the number of cores; a larger number comes from a damaged file.
 _MAX_CORES: Final = 65_536
 #: Largest valid CUDA version number: CUDA 999.
 _MAX_VERSION: Final = 999_990
@@ -50,7 +50,7 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
     """The producer's description of the capture; a value that was not recorded is None.
 
     Attributes:
-        levels: Tracer levels in force, of host, device and Python.
+        levels: Tracer levels in effect, of host, device and Python.
         asked_levels: Tracer levels that were requested; only stepscope records these.
         collectors: Names of the collectors that recorded.
         cores: Number of cores that the program may use.
@@ -96,7 +96,7 @@ def task_environment(recording: Recording) -> TaskEnvironment:
 
 
 class ComparedClock(Frozen, frozen=True, kw_only=True, eq=True):
-    """Clock offset between the host and the client that recorded it.
+    """Clock offset between the host and the client that requested the recording.
 
     Attributes:
         offset_ns: Time by which the host's clock was ahead, in ns.
@@ -119,7 +119,7 @@ def compared_clock(recording: Recording) -> ComparedClock | None:
 
 
 def start_unix_ns(recording: Recording) -> int | None:
-    """Return time 0 in ns since 1970, on the clock that hosts were compared with."""
+    """Return time 0 in ns since 1970, on the clock with which hosts were compared."""
     # In a file with absolute times, time 0 is the start of its first line.
     start = recording.base.epoch_ns or task_environment(recording).start_unix_ns
     return _on_compared_clock(recording, start)
@@ -138,7 +138,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     start_ns = recording.base.epoch_ns or task.start_unix_ns
     end_ns = task.complete_until_ns
     complete_until = None
-    # A difference above one year is damage.
+    # If the end is more than a year from the start, a value is damaged.
     if start_ns and end_ns is not None and abs(end_ns - start_ns) <= _MAX_NS // 100:
         complete_until = (end_ns - start_ns) * PS_PER_NS
     row = {
@@ -174,7 +174,7 @@ def devices_table(recording: Recording, work: Activity) -> pl.DataFrame | Unavai
     for plane, role in zip(recording.space.planes, recording.roles, strict=True):
         if role.core and role.device is not None:
             row = _device_row(plane, role, counts[role.device])
-            # If planes have the same name, the first recorded value counts.
+            # If several planes describe a device, the first recorded value is used.
             before = devices.setdefault(role.device, row)
             devices[role.device] = {
                 key: value if value is not None else row[key]
@@ -194,7 +194,7 @@ def _device_row(plane: Plane, role: PlaneRole, activities: int) -> dict[str, obj
     major = integer_stat(plane, "compute_cap_major")
     vendor = text_stat(plane, "device_vendor")
     if vendor is None and role.device_type == "GPU" and major is not None:
-        # Producers that do not write the vendor only support Nvidia.
+        # Producers that do not write the vendor support only Nvidia.
         vendor = "Nvidia"
     return {
         "device": role.device,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _BEGINNING: Final = "Iterator::"
 _NAMES: Final = {"MemoryAllocation": "allocate", "MemoryDeallocation": "deallocate"}
-#: Column → stat with the number.
+#: Column → name of the stat with its value.
 _BYTES: Final = {
     "allocated_bytes": "allocation_bytes",
     "requested_bytes": "requested_bytes",
@@ -46,7 +46,7 @@ _KEYS: Final = (
     "group_id",
     "fragmentation",
 )
-#: Name of PyTorch's report of an allocation, and the numbers in the report.
+#: Name of PyTorch's report of an allocation, and names of the numbers in the report.
 _TORCH_NAME: Final = "[memory]"
 _TORCH_ADDRESS: Final = "Addr"
 _TORCH_NUMBERS: Final = {
@@ -61,7 +61,7 @@ _TORCH_NUMBERS: Final = {
 def launches_table(
     recording: Recording, runs: ProgramRuns
 ) -> pl.DataFrame | Unavailable:
-    """Return the launch calls, found by their ids, in the order of `events`."""
+    """Return the launch calls, which have ids, in the order of `events`."""
     rows, values = recording.host_values("correlation_id")
     number, present = values.integer_values()
     if not present.all():
@@ -139,9 +139,9 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     fragmentation, has_fragmentation = stats["fragmentation"].real_values()
     of_type = [_NAMES.get(name) for name in recording.type_names.tolist()]
     kinds = pl.Series("kind", of_type, pl.String)
-    # Name of the memory: its allocator, or else its index and device.
+    # The memory is named by its allocator, or else by its index and device.
     allocator_names = texts.series("name", texts.numbers(stats["allocator_name"]))
-    # A C string may have been copied with the bytes after its end.
+    # The text may contain bytes after the end of a C string.
     memories = allocator_names.str.split("\0").list.first().replace("", None)
     if memories.null_count():
         parts = [

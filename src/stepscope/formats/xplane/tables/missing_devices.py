@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.tables.device_activity import Activity
     from stepscope.unavailable import Unavailable
 
-#: Names of runtime or driver calls; tracers give ids to some of these calls only.
+#: Matches names of runtime or driver calls; tracers give ids to only some of them.
 _CALL: Final = Pattern(r"^(?:cu|cuda|hip)[A-Z]\w*$")
-#: Names of allocators of device memory, which contain the device.
+#: Matches names of allocators of device memory.
 _ON_DEVICE: Final = Pattern(r"(?i)gpu|cuda|rocm|hip(?!\w)")
 #: PyTorch's device type of the host's memory.
 _HOST: Final = 0
@@ -51,8 +51,8 @@ _REMEDIES: Final = (
     ("could not be loaded", _NO_LIBRARY),
     ("dlopen", _NO_LIBRARY),
 )
-#: Words of warnings that may explain missing device activity; other warnings are about
-#: the host, such as annotations left open at the end. Errors are always repeated.
+#: A warning with one of these words may explain missing device activity. Other warnings
+#: are about the host, such as annotations left open at the end.
 _OF_DEVICES: Final = (
     *(words for words, _ in _REMEDIES),
     *("device", "accelerator", "gpu", "tpu", "cuda", "cupti", "hip", "rocm", "driver"),
@@ -68,8 +68,8 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     """Return why listed GPUs have no activity; None if they were used.
 
     Tracers list every GPU of the machine, even if the program does not use it. Only
-    recorded calls prove that the program launched nothing; without any call the reason
-    is `IN_DOUBT`. If the producer did not trace devices, the result is None.
+    recorded calls prove that the program launched nothing; if no call was recorded, the
+    reason is `IN_DOUBT`. If the producer did not trace devices, the result is None.
     """
     kinds = {role.device_type for role in recording.roles if role.core}
     levels = task_environment(recording).levels
@@ -118,9 +118,9 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
 
 
 def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why no listed device was used; None if one was, or may have been.
+    """Return why no listed device was used; None if one was used, or may have been.
 
-    After damage or a problem that the producer reports, the result is None.
+    If the file is damaged or the producer reports a problem, the result is None.
     """
     if (
         activity.frame.height

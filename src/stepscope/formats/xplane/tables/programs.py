@@ -1,8 +1,8 @@
 """The model in a file: compiled programs, their executions on cores, and variables.
 
-On a device that executes whole programs, such as a TPU, no host call belongs to a
-single op. Each execution of a program has an id, which the call that queues the program
-also has. All ops of the execution come from this call.
+A device such as a TPU executes whole programs, so no host call belongs to a single op.
+Each execution of a program has an id, which is also recorded with the call that queues
+the execution. All ops of the execution are attributed to this call.
 
 Definition: docs/formats/xplane.md#executions-of-programs.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _RUN: Final = "run_id"
 _DEVICE: Final = "device_ordinal"
 _TEXTS: Final = (ParameterStat.SCOPE, ParameterStat.SHAPE, ParameterStat.DTYPE)
-#: Both spellings of the stat occur.
+#: Names of the stat with a program's HLO, spelled in two ways.
 _PROTO_KEYS: Final = ("Hlo Proto", "HLO Proto")
 
 
@@ -50,7 +50,7 @@ class ProgramRuns(Frozen, frozen=True):
     end_ps: Int64s
 
     def at(self, device: int, times_ps: Int64s) -> Int64s:
-        """Return the execution on a device at each time, or -1."""
+        """Return the execution on a device at each of the times, or -1."""
         first, last = np.searchsorted(self.device, (device, device + 1)).tolist()
         if first == last:
             return np.full(len(times_ps), -1)
@@ -63,8 +63,8 @@ class ProgramRuns(Frozen, frozen=True):
 def program_runs(recording: Recording) -> ProgramRuns:
     """Match the executions that devices recorded with the calls that queued them.
 
-    The host records each id several times. The first event is the call; later events
-    report the end of the execution.
+    The host records the id of an execution several times. The first event with the id
+    is the call; later events report the end of the execution.
     """
     is_core = any(track.kind == "core" for track in recording.tracks)
     calls = _queuing_calls(recording) if is_core else {}

@@ -36,10 +36,10 @@ _DROPPED: Final = Pattern(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*drop
 
 #: Maximum number of the producer's messages that are repeated.
 _MESSAGES: Final = 100
-#: Largest overlap of kernels of a stream that is due to coarse clocks, in ps.
+#: Largest overlap in ps of kernels of one stream that coarse clocks explain.
 _OVERLAP_PS: Final = 1_000_000
 _NS_PER_MS: Final = 1_000_000
-#: Largest clock correction, in ps, that keeps events in their part of a step.
+#: Largest clock correction in ps that is too small to be reported in a note.
 _MAX_SILENT_CORRECTION_PS: Final = 1_000_000_000
 
 
@@ -214,7 +214,7 @@ def _activity_notes(
 
 
 def _count_overlaps(recording: Recording, activity: Activity) -> tuple[int, int]:
-    """Return the number of overlapping activities on streams, and longest overlap."""
+    """Return how many activities on a stream overlap, and the longest overlap."""
     count = longest = 0
     frame = activity.frame
     start = frame["start_ps"].to_numpy()
