@@ -1,9 +1,9 @@
 """`requests` and `request_waits`: the requests that a program served, and their waits.
 
-A request is an event that the program announced as one (with a request id, a batch
-size, or as a root), or the call with which a serving library runs one. Each instant of
-a request is charged once: to device work that the request launched, else to what its
-thread was doing, else to what other threads did for it.
+A request is an event that the program announced as a request (with a request id, a
+batch size, or as a root), or the call with which a serving library runs a request. The
+time of a request is charged to device work that it launched; outside of such work, to
+what its thread was doing; else to what other threads did for it.
 
 Definition: docs/tools/inference_profile.md#what-is-a-request.
 """
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: Columns of `Requests.rows`, by start.
+#: Columns of `Requests.rows`, which are sorted by start.
 REQUEST_ROWS: Final[dict[str, pl.DataType]] = {
     "event": pl.Int32(),  # row of events
     "track": pl.Int32(),  # the thread that served the request
@@ -64,25 +64,25 @@ REQUEST_ROWS: Final[dict[str, pl.DataType]] = {
 
 _ID: Final = StatKey.REQUEST_ID
 _BATCH: Final = StatKey.BATCH_SIZE
-#: Size of a request that a batcher combined with others.
+#: Key of the size of a request that a batcher combined with other requests.
 _TASK: Final = StatKey.BATCHING_TASK_SIZE
 _ROOT: Final = StatKey.ROOT_LEVEL
 _STEP: Final = StatKey.STEP_NUM
 _KEYS: Final = (_ID, _BATCH, _TASK, _ROOT, _STEP)
-#: Value of the root level for a root that the program declared as a request.
+#: Root level of an event that the program declared to be a request.
 _REQUEST_ROOT: Final = -1
 
-#: Calls of serving libraries, outer ones first; the first pattern with events counts.
+#: Patterns of calls of serving libraries, outer first; the first that matches is used.
 _CALLS: Final = (
     r"^BatchingSessionRun$",
     r"^TfrtModelRun$",
     r"^ServingModelRun$",
     r"^(?:SessionRun|RunGraph)$",
 )
-#: The last pattern also matches calls that run training steps.
+#: Pattern that also matches calls that run training steps.
 _PLAIN_SESSIONS: Final = _CALLS[-1]
-#: Events with a batch size that are not requests: calls of the pipeline, ops, and the
-#: batches that a batcher forms from requests.
+#: Events that are not requests even if they have a batch size: calls of the pipeline,
+#: ops, and the batches that a batcher forms from requests.
 _NO_REQUEST: Final = (
     EventFlag.DATASET
     | EventFlag.PRODUCER
@@ -96,11 +96,11 @@ _NO_REQUEST: Final = (
 
 
 class Requests(Frozen, frozen=True):
-    """The requests of one host; those on one thread do not overlap.
+    """The requests of one host; requests on one thread do not overlap.
 
     Attributes:
         without_values: Why ids and sizes, and the requests identified by them, could
-            not be read; None if they could.
+            not be read; None if they could be read.
     """
 
     rows: pl.DataFrame
@@ -121,7 +121,7 @@ def requests(
     """Find the outermost request events of every host thread.
 
     Args:
-        steps: The steps; if the program marks them, an event without an id is training.
+        steps: If the program marks steps, an event without request id is training.
     """
     if not event_types["known"].any():
         return WHY["nameless_requests"]
@@ -142,7 +142,7 @@ def requests(
 
 
 class _Scene(Frozen, frozen=True):
-    """The tables and codes for the search for requests."""
+    """The tables and codes in which requests are searched."""
 
     trace: TraceData
     tracks: pl.DataFrame
@@ -150,7 +150,7 @@ class _Scene(Frozen, frozen=True):
     kinds: EventKinds
 
     def library_calls(self, names: pl.Series, *, marked: bool) -> Int64s:
-        """Return calls of the outermost serving library with recorded calls."""
+        """Return the calls of the outermost serving library that has recorded calls."""
         for pattern in _CALLS:
             if pattern == _PLAIN_SESSIONS and marked:
                 break
@@ -163,7 +163,7 @@ class _Scene(Frozen, frozen=True):
     def request_values(
         self, stats: pl.DataFrame, type_stats: pl.DataFrame | Unavailable
     ) -> Mapping[StatKey, StatRows]:
-        """Return the values that mark requests, by name; owners ascend."""
+        """Return the values that identify requests, by name, in the order of events."""
         strings = self.trace.strings
         values = host_stats(strings, self.tracks, stats, _KEYS)
         if isinstance(type_stats, Unavailable):
@@ -197,7 +197,7 @@ class _Scene(Frozen, frozen=True):
     def outermost_requests(
         self, rows: Int64s, names: pl.Series, values: Mapping[StatKey, StatRows] | None
     ) -> pl.DataFrame:
-        """Return the requests that are not inside another request, by start."""
+        """Return the requests that are not inside another request, sorted by start."""
         start_ps = ints(self.events, "start_ps")[rows]
         dur_ps = ints(self.events, "dur_ps")[rows]
         track = handles(self.events, "track")[rows]
@@ -246,10 +246,10 @@ class _Scene(Frozen, frozen=True):
 
 
 class RequestBucket(Frozen, frozen=True, eq=True):
-    """One of the kinds of time into which a request is divided.
+    """One kind of time into which a request is divided.
 
     Attributes:
-        category: The category of the results that the bucket is part of.
+        category: The category of the results that contains the bucket.
     """
 
     name: str
@@ -288,7 +288,7 @@ _CODES: Final = {
         *(HostCode.BLOCKED, HostCode.SYSTEM_WAIT),
     ),
 }
-#: Largest number of serving threads: their labels are stored as uint8 codes.
+#: Maximum number of serving threads, because their labels are stored as uint8 codes.
 _MAX_THREADS: Final = 254
 
 _TOO_MANY_THREADS: Final = Unavailable(
@@ -300,11 +300,11 @@ _TOO_MANY_THREADS: Final = Unavailable(
 
 
 class RequestWaits(Frozen, frozen=True):
-    """Charged times of the requests of a host.
+    """The time of each request of a host, divided into buckets.
 
     Attributes:
         rows: One row per row of `Requests.rows`: `<bucket>_ps` for each of
-            `REQUEST_BUCKETS`, null if unknown; the known ones add up to the duration.
+            `REQUEST_BUCKETS`, null if unknown; the known times add up to the duration.
     """
 
     rows: pl.DataFrame
@@ -338,7 +338,7 @@ def request_waits(
     if host_classes.launch_unknown is not None:
         missing["launch"] = host_classes.launch_unknown
     if isinstance(host_classes.host_compute, Unavailable):
-        # It is also unknown which calls launch device work and wait for it.
+        # It is then also unknown which calls launch device work and wait for it.
         lost = host_classes.host_compute
         missing |= {"host_compute": lost, "blocked": lost}
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
@@ -404,7 +404,7 @@ class _Served(Frozen, frozen=True):
 
     @classmethod
     def group_requests(cls, rows: pl.DataFrame) -> _Served:
-        """Group requests by thread, ordered by start; on a thread they are disjoint."""
+        """Group requests by thread, sorted by start; on a thread they are disjoint."""
         start_ps = ints(rows, "start_ps")
         distinct, thread = np.unique(handles(rows, "track"), return_inverse=True)
         order = np.lexsort((start_ps, thread))
@@ -425,7 +425,8 @@ class _Served(Frozen, frozen=True):
 
         Args:
             number: Index of the thread in `tracks`.
-            caused_ps: When each interval was caused; skipped if outside all requests.
+            caused_ps: When each interval was caused; if outside requests, it is
+                skipped.
         """
         own_rows = self.rows[number]
         index = np.searchsorted(self.start_ps[own_rows], caused_ps, side="right") - 1
@@ -448,9 +449,9 @@ def _served_tasks(
     stats: pl.DataFrame,
     served: _Served,
 ) -> PoolTasks | None:
-    """Return tasks of thread pools; their code is the number of the thread they serve.
+    """Return tasks of thread pools, with the number of the served thread as code.
 
-    Threads are numbered from 1, as in `served.tracks`; None for too many threads.
+    Threads are numbered from 1, as in `served.tracks`; None if there are too many.
     """
     if len(served.tracks) > _MAX_THREADS:
         return None
@@ -499,7 +500,7 @@ def _device_work(
 def _served_threads(
     launches: pl.DataFrame, served: _Served, tasks: PoolTasks | None
 ) -> tuple[Int64s, Int64s]:
-    """Return when each launch was called, and the thread it served, -1 for none."""
+    """Return when each launch was called, and which thread it served, -1 for none."""
     track, called_ps = handles(launches, "track"), ints(launches, "start_ps")
     index = np.searchsorted(served.tracks, track)
     index = np.minimum(index, len(served.tracks) - 1)
@@ -527,7 +528,7 @@ def _charge_requests(
     *,
     skipped: Collection[str],
 ) -> None:
-    """Charge the requests of one thread; time that no set covers is unexplained."""
+    """Charge the requests of one thread; time outside all `sets` is unexplained."""
     rows = served.rows[number]
     starts, ends = served.start_ps[rows], served.end_ps[rows]
     taken, covered = Spans.empty(), np.zeros(len(rows), np.int64)

@@ -1,1 +1,1 @@
-"""The rows and lanes that the trace viewer draws."""
+"""Rows and lanes of the trace viewer."""

@@ -1,4 +1,4 @@
-"""`counter_curves`: quantities that change over time, as step functions.
+"""`counter_curves`: quantities over time that are constant between two recorded values.
 
 Definition: docs/tools/trace_viewer.md#counters.
 """
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from stepscope.derive.memory.replay import MemoryReplay
     from stepscope.trace.model import TraceData
 
-#: Pattern of a counter's name followed by the unit: `process CPU (percent)`.
+#: Pattern of a counter's name that ends in a unit: `process CPU (percent)`.
 _WITH_UNIT: Final = Pattern(r"(?P<name>.+?) \((?P<unit>[^()]+)\)\Z", re.DOTALL)
 
 
 class CounterCurve(Frozen, frozen=True):
-    """A quantity that keeps each value until the next value.
+    """A quantity over time. Each value holds until the time of the next value.
 
     Attributes:
         unit: Unit of the values; None if not recorded.
@@ -63,7 +63,7 @@ def counter_curves(
     allocations: pl.DataFrame | Unavailable,
     memory_replay: MemoryReplay | Unavailable,
 ) -> tuple[CounterCurve, ...]:
-    """Collect memory in use, queue lengths and recorded counters."""
+    """Collect memory in use, queue lengths and recorded counters over time."""
     curves: list[CounterCurve] = []
     if not isinstance(memory_replay, Unavailable) and not isinstance(
         allocations, Unavailable
@@ -88,7 +88,7 @@ def counter_curves(
                 CounterCurve(f"Queue: {name}", "elements", "queue", time_ps, value)
             )
         counted = _event_numbers(trace, stats, StatKey.COUNTER_VALUE)
-        # Keep events on tracks of counters.
+        # Keep only events on tracks of counters.
         on_counter = np.zeros(len(counted.owner), np.bool_)
         counters = tracks.filter(pl.col("kind") == "counters")
         for begin, end in counters.select("event_begin", "event_end").rows():

@@ -1,8 +1,8 @@
 """`trace_timeline`: what a trace viewer shows of one host, recorded and derived.
 
-Recorded tracks are ranges of `events`, which are not copied. Derived lines (steps, name
-scopes, ops, modules) have separate spans. Flows link launch calls to the device
-activity that they launched.
+The spans of recorded tracks are ranges of `events`, which are not copied. Derived lines
+(steps, name scopes, ops, modules) have their own spans. Flows link launch calls to the
+device activities that they launched.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _LANES: Final[dict[str, pl.DataType]] = {
 class Slices(Frozen, frozen=True):
     """Spans of the derived lines; arrays of equal length.
 
-    Spans are ordered by track, then start, then duration descending, then row.
+    Spans are sorted by track, start, duration (descending) and row.
 
     Attributes:
         track: int32; row of `TraceTimeline.tracks`.
@@ -102,7 +102,7 @@ class Flows(Frozen, frozen=True):
 
 
 class LaidLine(Frozen, frozen=True):
-    """The spans of one derived line and their rows.
+    """The spans of one derived line and the row in which each is drawn.
 
     Attributes:
         spans: Spans in the order of `LineSpans.order_spans`.
@@ -117,25 +117,25 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
     """Sections, tracks, rows and flows of one host.
 
     A track has rows, 0 at the top. The spans of a row are in start order and never
-    overlap. Rows are grouped into lanes, and spans in one lane nest.
+    overlap. Rows are grouped into lanes; spans of one lane nest in each other.
 
     Attributes:
         sections: One row per processing element, in display order: `name`, `kind`
             (device, host, other), `plane`, `device`, `process`, `label` (chip's name).
-        tracks: One row per track, in display order: `section`, `name`, `kind`,
-            `view` (the view of a derived track), `source` (row of the table `tracks`;
-            null for a line derived here), `id`, `folded`, `begin`, `end` (rows of
-            events, or of `slices` for a line derived here), `rows`, `drawn_rows` (later
-            rows contain events that are only drawn on demand).
+        tracks: One row per track, in display order: `section`, `name`, `kind`, `view`
+            (the view of a derived track), `source` (row of the table `tracks`; null for
+            a line derived here), `id`, `folded`, `begin`, `end` (rows of events, or of
+            `slices` for a line derived here), `rows`, `drawn_rows` (rows below these
+            contain events that are only drawn on demand).
         lanes: By track: `track`, `lane`, `first_row`, `rows`, `kind` (main, overlap,
             undrawn).
         lines: Spans and rows of the derived lines, in the order of their tracks.
-        names: Text by name code; codes below the number of event types are their rows.
+        names: Text by name code; the code of an event type is its row number.
         full_names: Full name by name code; null if equal to the name in `names`.
         visibility: uint8 by name code: `DRAWN`, `FOLDED` or `HIDDEN`.
         launch_stats: By span of the launch lines: `slice` (row of `slices`),
             `num_launches`, `max_launch_time_ps`, `total_launch_time_ps`.
-        apart: int32; ascending rows of events shown on a thread but not run on it.
+        apart: int32; ascending rows of events shown on a thread that did not run them.
     """
 
     sections: pl.DataFrame
@@ -235,11 +235,11 @@ def trace_timeline(
                 names=names,
             )
     elif not isinstance(host_op_events, Unavailable):
-        # With a device, threads contain only the launch calls of programs.
+        # If there is a device, threads contain only the launch calls of programs.
         known = None if isinstance(steps, Unavailable) else steps
         of_threads = op_lines_of_threads(events, host_op_events, known, names)
     lines += [*launched.lines, *of_devices.lines, *of_threads]
-    # The bookkeeping events of a recorder are not drawn.
+    # Do not draw bookkeeping events of the profiler.
     bookkeeping = EventFlag.ALLOCATOR | EventFlag.PRODUCER | EventFlag.END_THUNK
     visibility = np.where(event_kinds.has(EventFlag.THREADPOOL), FOLDED, DRAWN)
     visibility = np.where(event_kinds.has(bookkeeping), HIDDEN, visibility)

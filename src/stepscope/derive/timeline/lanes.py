@@ -1,9 +1,9 @@
-"""`trace_lanes`: an index of the timeline by lane, so that any window is drawn quickly.
+"""`trace_lanes`: an index of the timeline by lane, for drawing any window quickly.
 
-A lane is one row of one track of the viewer; its spans ascend and do not overlap. The
-index of a track refers to spans by number and takes less than eight bytes per span,
-because it does not copy them. `_core/tiles.py` describes how the spans of a window
-become slices, and `_core/coarse.py` which slices are prepared for wide windows.
+A lane is one row of one track of the viewer; its spans are in start order and do not
+overlap. The index of a track refers to spans by number. It takes less than eight bytes
+per span, because it does not copy them. `_core/tiles.py` describes how the spans of a
+window become slices, and `_core/coarse.py` which slices are prepared for wide windows.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
 
-#: Maximum level of coarse slices, whose buckets last 2**level ps.
+#: Maximum level of coarse slices; a bucket of a level lasts 2**level ps.
 MAX_COARSE_LEVEL: Final = 61
 #: Maximum distance from time 0, in ps, of a window that is drawn from coarse slices.
 MAX_DRAWN_PS: Final = 1 << 62
-#: Minimum number of spans of an index with coarse slices; fewer are folded in 1 ms.
+#: Minimum number of spans for coarse slices; folding fewer spans takes only 1 ms.
 MIN_COARSE_SPANS: Final = 1 << 16
 #: Minimum average number of spans per coarse slice.
 MIN_SPANS_PER_SLICE: Final = 16
@@ -44,7 +44,7 @@ class LaneSlices(NamedTuple):
     Attributes:
         lane: Lane, counted from the first requested lane.
         first: Position of the slice's first span in the index.
-        item: Number of the longest span; the first one if several are longest.
+        item: Number of the longest span; if several are longest, of the first of them.
         busy_ps: Total duration of the slice's spans. If a span summarises work, only
             the time of that work counts.
     """
@@ -74,7 +74,7 @@ class CoarseSlices(NamedTuple):
     times: Int64s
 
     def fits(self, begin_ps: int, end_ps: int, bucket_ps: int) -> bool:
-        """Return whether every bucket of a window is a union of these buckets."""
+        """Return whether every bucket of a window consists of whole buckets here."""
         inside = -MAX_DRAWN_PS < begin_ps <= end_ps < MAX_DRAWN_PS
         fraction = (begin_ps | end_ps | bucket_ps) & ((1 << self.level) - 1)
         return inside and 0 < bucket_ps < MAX_DRAWN_PS and not fraction
@@ -112,9 +112,9 @@ class LaneIndex(Frozen, frozen=True):
     ) -> LaneSlices:
         """Return the slices of adjacent lanes in [begin_ps, end_ps).
 
-        A span of at least one bucket is a separate slice, as is a span that begins
-        before the window and runs into it. Shorter spans that start in one bucket are
-        folded into one slice. With `bucket_ps` 0 no span is folded.
+        A span that is at least one bucket long, or that begins before the window and
+        reaches into it, has its own slice. Shorter spans that start in one bucket are
+        folded into one slice. If `bucket_ps` is 0, no span is folded.
         """
         limits = slice(lanes.start, lanes.stop + 1)
         edges = self.edges[limits]
@@ -123,7 +123,7 @@ class LaneIndex(Frozen, frozen=True):
         if bucket_ps:
             buckets = -(-max(0, end_ps - begin_ps) // bucket_ps)
             capacity = min(spans, len(lanes) * (2 * buckets + 1))
-        # Memory pages of the array that are never written are never allocated.
+        # The system allocates no memory for pages of the array that are never written.
         out = np.empty((kernels.COLUMNS, capacity), np.int64)
         window = begin_ps, end_ps, bucket_ps
         if self.coarse is not None and self.coarse.fits(*window):
@@ -180,8 +180,8 @@ def trace_lanes(
 ) -> tuple[LaneIndex, ...]:
     """Index every track; an item is a row of events, or of `slices` for a derived line.
 
-    A span of a derived line is busy for the time of the work that it summarises. For a
-    line that the producer derived, this is all computation of the device.
+    The busy time of a span of a derived line is the time of the work that it
+    summarises. If the producer derived the line, this is all computation of the device.
     """
     tracks = trace_timeline.tracks.select("begin", "end", "rows").rows()
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
@@ -214,7 +214,7 @@ def trace_lanes(
 def _stored_lines(
     timeline: TraceTimeline, device_activity: pl.DataFrame | Unavailable
 ) -> dict[int, Spans]:
-    """Return the device work that each op line of the producer summarises, by track."""
+    """Return by track the device work that each op line of the producer summarises."""
     if isinstance(device_activity, Unavailable):
         return {}
     tracks = timeline.tracks.with_row_index("track").with_columns(
@@ -252,7 +252,7 @@ def index_lanes(
     first_item: int = 0,
     many_spans: int = MIN_COARSE_SPANS,
 ) -> LaneIndex:
-    """Index spans that ascend in each lane and do not overlap in a lane.
+    """Index spans that are in start order and do not overlap within their lane.
 
     Args:
         lane: By span; -1 for a span without a lane.

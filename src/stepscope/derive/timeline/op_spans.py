@@ -1,7 +1,7 @@
 """Op lines: the op, scope, module and source line on which a stream or thread worked.
 
 Consecutive pieces of work of one op become one span. All streams, and all threads that
-run compiled programs, have such lines.
+run compiled programs, have op lines.
 
 Definition: docs/tools/trace_viewer.md#op-lines.
 """
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.timeline.step_lines import Names
 
-#: The views, in the order in which a stream shows them.
+#: Views of op lines, in the order in which a stream shows them.
 OP_VIEWS: Final = ("name_scope", "framework_ops", "xla_modules", "xla_ops", "source")
-#: Evidence that names an op; the direction of a copy does not name an op.
+#: Kinds of evidence that name an op; the direction of a copy does not.
 _NAMED: Final = [
     int(each) for each in OpEvidence if each not in (OpEvidence.COPY, OpEvidence.NONE)
 ]
@@ -63,7 +63,7 @@ class Pieces(Frozen, frozen=True):
 
 
 class _Paths(Frozen, frozen=True):
-    """The hierarchical names of several items, level by level.
+    """Hierarchical names of items, level by level.
 
     Attributes:
         level: int32 (items, levels); a number for the path down to each level, equal
@@ -75,7 +75,7 @@ class _Paths(Frozen, frozen=True):
     name: Int32s
 
     def has_path(self) -> UInt8s:
-        """Return 1 for each item with a path, and 0 for each item without."""
+        """Return 1 for each item that has a path, else 0."""
         if not self.level.shape[1]:
             return np.zeros(len(self.level), np.uint8)
         return (self.level[:, 0] >= 0).astype(np.uint8)
@@ -96,7 +96,7 @@ class OpPaths(Frozen, frozen=True):
 _COMPUTE: Final = [
     ACTIVITY_CODES[kind] for kind in ("kernel", "collective", "transfer_wait")
 ]
-#: Views of a core. Its recorded line already shows the view `xla_ops`.
+#: Views derived for a core, whose recorded line already shows the view `xla_ops`.
 _OF_CORES: Final = tuple(view for view in OP_VIEWS if view != "xla_ops")
 
 
@@ -105,7 +105,7 @@ class DeviceLines(Frozen, frozen=True, eq=True):
 
     Attributes:
         places: Position of each row of `tracks` among the streams of its device:
-            streams that compute first, then by number of activities.
+            streams that compute come first, then streams with more activities.
     """
 
     lines: list[DerivedLine]
@@ -123,7 +123,7 @@ def op_lines_of_devices(
 ) -> DeviceLines:
     """Return the op lines of every stream.
 
-    The lines consist of kernels and collectives: names of copies describe them already.
+    The lines contain kernels and collectives. Copies already have descriptive names.
     """
     chosen = computing_rows(device_activity)
     stream_order = _order_by_stream(device_activity, chosen)
@@ -148,7 +148,7 @@ def op_lines_of_devices(
         if not computing.any():
             continue
         ordinal = int(device[part.start])
-        # A stream that only computes, as most do, is sliced without copying.
+        # Most streams only compute, and their arrays can be sliced without copying.
         rows = part if computing.all() else part.start + np.flatnonzero(computing)
         starts = start_ps[rows]
         pieces = Pieces(
@@ -161,7 +161,7 @@ def op_lines_of_devices(
         )
         views: tuple[str, ...] = OP_VIEWS
         if kind[row] == TRACK_CODES["core"]:
-            # A core's instructions, and often its modules, are recorded lines already.
+            # A core's instructions, and often its modules, are recorded as lines.
             views = tuple(
                 view
                 for view in _OF_CORES
@@ -179,7 +179,7 @@ def op_lines_of_threads(
 ) -> list[DerivedLine]:
     """Return the op lines of threads that ran instructions of compiled programs.
 
-    Ops outside compiled programs already are events of their threads.
+    Ops outside compiled programs are already recorded as events of their threads.
     """
     ops = host_op_events.ops
     compiled = ops["hlo_op"].is_not_null().to_numpy()
@@ -192,7 +192,7 @@ def op_lines_of_threads(
     op = host_op_events.op[chosen].astype(np.int32)
     start_ps = host_op_events.start_ps[chosen]
     end_ps = start_ps + host_op_events.dur_ps[chosen]
-    # The step in whose host interval each start lies; -1 for none.
+    # Find the step on the host in which each start is; -1 for none.
     if steps is None or steps.on_device:
         step = np.full(len(start_ps), -1, np.int32)
     else:
@@ -218,7 +218,7 @@ def _track_ranges(track: Int32s) -> list[tuple[int, slice]]:
 
 
 def computing_rows(device_activity: pl.DataFrame) -> Bools:
-    """Return which activities belong in op lines: all except copies and memsets."""
+    """Return which activities op lines contain: all except copies and memsets."""
     of_code = np.zeros(256, np.bool_)
     of_code[_COMPUTE] = True
     return values_by_row(of_code, codes(device_activity, "kind"))
@@ -271,7 +271,7 @@ def paths_of_ops(
     by_view: dict[str, list[list[tuple[str, str | None]]]] = {
         view: [] for view in OP_VIEWS if view != "xla_ops"
     }
-    # There are fewer distinct ops than executions of ops.
+    # This loop is over distinct ops, of which there are far fewer than executions.
     for op, kind, module, source in read.iter_rows():
         scope = [] if op is None else op.split("/")[:-1]
         by_view["name_scope"].append([(each, None) for each in scope if each])
@@ -296,8 +296,8 @@ def op_lines(
     """Return the op lines of one stream or thread that have spans.
 
     Args:
-        device: Ordinal; None for a thread of the host, on which pieces without a step
-            are joined into one span only if they are close in time.
+        device: Ordinal; None for a thread of the host. On a thread, pieces without a
+            step are joined into one span only if they are close in time.
     """
     bounded = device is None
     modules, ops = paths.of_op["xla_modules"], paths.of_op["framework_ops"]
@@ -314,7 +314,7 @@ def op_lines(
             bounded=bounded,
         )
 
-    # The end of a module ends all lines below it; the end of a scope ends its op.
+    # The end of a module ends spans of all lower lines, the end of a scope its op.
     spans: dict[str, LineSpans] = {}
     spans["xla_modules"], of_module = line("xla_modules", compiled, none)
     spans["xla_ops"], _ = _line_spans(
@@ -347,15 +347,15 @@ def _line_spans(
 ) -> tuple[LineSpans, UInt8s]:
     """Return the spans of one line, and by piece whether the outermost level changed.
 
-    Pieces outside the line do not extend or end a span. A change at such a piece takes
-    effect at the next piece of the line.
+    Pieces that are not in the line do not extend or end a span. A change at such a
+    piece takes effect at the next piece of the line.
     """
     depth = paths.level.shape[1]
     happened = np.zeros(len(code), np.uint8)
     if not depth or not within.any():
         return no_spans(), happened
     capacity = len(code) * depth
-    # Memory pages of these arrays that are never written are never allocated.
+    # The system allocates no memory for pages of the arrays that are never written.
     spans, times = np.empty((4, capacity), np.int32), np.empty((3, capacity), np.int64)
     count = accepted_answer(
         kernels.open_spans(
@@ -405,7 +405,7 @@ def _number_names(
 
 
 def dense_texts(handle: Int32s, strings: Sequence[str]) -> tuple[Int32s, list[str]]:
-    """Return a code of each handle's text, -1 for none, and the text of each code."""
+    """Return a code for each handle's text, -1 for none, and the text of each code."""
     known = np.flatnonzero(handle >= 0)
     code = np.full(len(handle), -1, np.int32)
     if not len(known):

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Names:
-    """Texts of name codes; each distinct pair of names has one code.
+    """Texts of name codes; each distinct pair of displayed and full name has one code.
 
-    A code below the number of event types is the row of that table.
+    A code below the number of event types is the row of an event type.
     """
 
     def __init__(self, event_types: pl.DataFrame) -> None:
@@ -40,7 +40,7 @@ class Names:
         self._code: dict[tuple[str, str | None], int] = {}
 
     def name_code(self, shown: str, full: str | None = None) -> int:
-        """Return the code of a displayed name and of its full name if it differs."""
+        """Return the code of a displayed name and of its full name, if that differs."""
         key = (shown, full if full != shown else None)
         return self._code.setdefault(key, len(self._types) + len(self._code))
 
@@ -49,7 +49,7 @@ class Names:
         return np.array([self.name_code(name) for name in shown], np.int32)
 
     def name_texts(self) -> tuple[pl.Series, pl.Series]:
-        """Return by code the displayed name, and the full name if it differs."""
+        """Return the displayed names by code, and the full names where they differ."""
         recorded = self._types.select(
             shown=pl.coalesce("display_name", "name"),
             full=pl.when(pl.col("display_name") != pl.col("name")).then("name"),
@@ -67,10 +67,10 @@ class LineSpans(NamedTuple):
     """The spans of a derived line, in any order; arrays of equal length.
 
     Attributes:
-        level: Depth within the line, 0 outermost.
+        level: Depth within the line, 0 for the outermost level.
         event: Row of events with which the span begins, -1 for none.
         busy_ps: Time of the work that each span summarises; None for spans of steps,
-            which are busy for their whole duration.
+            which count as busy for their whole duration.
     """
 
     start_ps: Int64s
@@ -85,7 +85,7 @@ class LineSpans(NamedTuple):
         """Return the spans by start, then duration descending, then level."""
         if self.is_ordered():
             return self
-        # Each level is already sorted by start, and a stable sort merges such runs
+        # Each level is already sorted by start, and a stable sort merges sorted runs
         # quickly. At equal starts the outer level, which is not shorter, stays first.
         merged = self._take_spans(np.argsort(self.start_ps, kind="stable"))
         if merged.is_ordered():
@@ -113,10 +113,10 @@ class LineSpans(NamedTuple):
 
 
 class DerivedLine(Frozen, frozen=True, eq=True):
-    """One derived line and its place in the timeline.
+    """One derived line and where the timeline shows it.
 
     Attributes:
-        view: View of the line, a value of `derived` of `tracks`, or `step_windows`.
+        view: View of the line: `step_windows` or a value of `derived` of `tracks`.
         device: Ordinal of the device; None for a line of the host.
         track: Row of `tracks` of the stream or thread from which the line is derived;
             None if the line is derived from a whole device or host.
@@ -145,7 +145,7 @@ _TOTALS: Final[dict[str, pl.DataType]] = {
 
 
 class LaunchLines(Frozen, frozen=True):
-    """By device, the time from the first to the last launch call of each step.
+    """For each device, the time from the first to the last launch call of each step.
 
     Definition: docs/tools/trace_viewer.md#sections-and-tracks.
 
@@ -168,8 +168,8 @@ def step_lines(
 ) -> list[DerivedLine]:
     """Return a line of steps per device, and a line of step windows on the host.
 
-    On a device the span of a step is the time range of its activity on that device, or
-    the stored span if the step has no activity there.
+    On a device, the span of a step is the time range of its activities there. If it has
+    none, the span is the stored one.
 
     Definition: docs/tools/trace_viewer.md#sections-and-tracks.
     """
@@ -221,7 +221,7 @@ def step_names(steps: Steps) -> list[str]:
 def launch_lines(
     correlation: Correlation, *, activity_steps: Int32s, steps: Steps, names: Names
 ) -> LaunchLines:
-    """Sum the launch calls of each device and step into lines."""
+    """Return one line of launch calls per device, with one span per step."""
     totals = _launch_totals(correlation, activity_steps)
     code = names.name_codes(step_names(steps))
     lines = []
@@ -264,9 +264,9 @@ def launch_values(totals: pl.DataFrame) -> pl.DataFrame:
 
 
 def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataFrame:
-    """Return the launch calls of each device and step, each call once."""
+    """Return the launch calls of each device and step; each call counts once."""
     launches, launch = correlation.launches, correlation.launch_of_activity
-    # A place is a device in a step; activities without a step have no place.
+    # A group is a device in a step; activities without a step have no group.
     known = activity_steps >= 0
     device = handles(correlation.activity, "device")
     device_steps = number_rows([device, activity_steps])
@@ -277,7 +277,7 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
         executions=len(launches),
     )
     further_place, further = runs.further
-    # Usually no call launches work in several places.
+    # Only a few calls launch work for several groups.
     device_step = runs.owner
     start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
     events = handles(launches, "event")
@@ -292,7 +292,7 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
     of_call = values_by_row(ranges.first_ps, device_step, none=0)
     first = np.flatnonzero((device_step >= 0) & (start_ps == of_call))[::-1]
     event = np.full(count, -1, np.int32)
-    # If several calls begin first, use the first one in the table of calls.
+    # If several calls begin at the same first time, use the first one in the table.
     event[device_step[first]] = events[first]
     return (
         pl.DataFrame(

@@ -31,7 +31,7 @@ SECTIONS: Final[dict[str, pl.DataType]] = {
     "plane": pl.String(),  # as in the table `tracks`
     "device": pl.Int32(),  # null for the host
     "process": pl.Int64(),  # null if not recorded
-    "label": pl.String(),  # name of the chip; null if not recorded
+    "label": pl.String(),  # chip's name; null if not recorded
 }
 #: Columns of the frame of tracks.
 TIMELINE_TRACKS: Final[dict[str, pl.DataType]] = {
@@ -58,12 +58,12 @@ VIEW_NAMES: Final = {
 #: Suffix of the name of a recorded line that a derived line replaces.
 _STORED: Final = " (stored)"
 _VIEW_RANK: Final = {view: rank for rank, view in enumerate(OP_VIEWS)}
-#: Ranks of tracks in a section; op lines and cores are between steps and streams.
+#: Ranks of tracks in a section, from top to bottom. Cores have the rank of op lines.
 _STEPS, _LAUNCHES, _OPS, _RECORDED, _REPLACED = range(5)
 _KIND_RANK: Final = {
     "stream": 0,
     "thread": 0,
-    # Samples are shown below the thread that was sampled.
+    # Samples of a thread are shown just below the thread.
     "samples": 0,
     "derived": 1,
     "asynchronous": 2,
@@ -80,7 +80,7 @@ def sections_and_tracks(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return sections and tracks of all recorded and derived lines with events.
 
-    Devices come first, by ordinal, then the threads of the host, then the rest. A
+    Devices are first, by ordinal, then threads of the host, then all other sections. A
     device has steps, launch statistics, op lines by stream, and streams by id. A host
     has the windows of the steps, then its threads by id, each with its op lines.
 
@@ -160,13 +160,13 @@ def _arrange_sections(
 def _recorded_tracks(
     tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
 ) -> pl.DataFrame:
-    """Return recorded tracks with events; lines that are derived too come last."""
+    """Return recorded tracks with events; a line that is also derived comes last."""
     derived = {(line.device, line.view) for line in lines if line.device is not None}
     replaced = pl.DataFrame(
         list(derived), schema={"device": pl.Int32, "view": pl.String}, orient="row"
     ).with_columns(replaced=pl.lit(value=True))
     sampled = tracks.with_row_index().filter(pl.col("kind") == "samples")
-    # Skip samples of source lines; the samples of functions cover the same time.
+    # Skip samples of source lines, because samples of functions cover the same time.
     repeating = []
     for row, line, name in sampled.select("index", "id", "name").iter_rows():
         read = SamplesLine.of(line, name)
@@ -226,7 +226,7 @@ def _derived_tracks(
     lines: Sequence[DerivedLine],
     streams: dict[int, int],
 ) -> pl.DataFrame:
-    """Return the derived lines; names include the stream if there are several."""
+    """Return the derived lines; a name includes the stream if several have lines."""
     of_place = {
         (row["plane"], row["process"]): row["section"]
         for row in sections.iter_rows(named=True)
@@ -279,12 +279,12 @@ def _derived_tracks(
     return pl.DataFrame(rows, schema=schema)
 
 
-#: Nesting depth that suffices for nearly all tracks; deeper ones are laid out again.
+#: Nesting depth that is enough for nearly all tracks; deeper tracks are laid out again.
 _USUAL_DEPTH: Final = 1024
 
 
 class Lane(Frozen, frozen=True, eq=True):
-    """Adjacent rows of a track whose spans nest in each other only.
+    """Adjacent rows of a track; within them, spans either nest or do not overlap.
 
     Attributes:
         kind: `main`; `overlap` for spans that overlap without nesting; `undrawn` for
@@ -309,9 +309,9 @@ class TrackRows(Frozen, frozen=True):
 
 
 def lay_spans(start_ps: Int64s, dur_ps: Int64s) -> tuple[Int32s, tuple[Lane, ...]]:
-    """Lay out one track's spans: starts ascending, durations descending.
+    """Lay out one track's spans, sorted by start, then by descending duration.
 
-    A span inside another span is placed below it.
+    A span inside another span is drawn below it.
     """
     row = np.empty(len(start_ps), np.int32)
     return row, _lay_chosen(start_ps, dur_ps, None, row, nested=True, kind="main")
@@ -331,7 +331,7 @@ def recorded_rows(
     no new array is allocated.
 
     Args:
-        flat_rows: Ascending rows of events shown on a thread but not run on it.
+        flat_rows: Ascending rows of events shown on a thread on which they did not run.
         undrawn: By row of event_types, whether its events are not drawn.
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
@@ -351,7 +351,7 @@ def recorded_rows(
         flat = flat_rows[slice(*np.searchsorted(flat_rows, (begin, end)))] - begin
         starts, durs = start_ps[part], dur_ps[part]
         simple = not folds and not len(flat)
-        # Nesting depths are rows if no span ends after its enclosing span.
+        # If no span ends after the span around it, rows equal nesting depths.
         if simple and (
             not nesting.overhangs[track]
             if nested
@@ -403,9 +403,9 @@ def _lay_chosen(
     nested: bool,
     kind: str,
 ) -> tuple[Lane, ...]:
-    """Write the rows of the chosen spans of a track, or of all, and return the lanes.
+    """Write the rows of the chosen (or all) spans of a track, and return the lanes.
 
-    `kind` is the kind of the first lane; unless `kind` is `main`, of all lanes.
+    `kind` is the kind of the first lane; if `kind` is not `main`, of all lanes.
     """
     if not (len(start_ps) if chosen is None else chosen.any()):
         return ()
