@@ -120,7 +120,6 @@ def assemble_trace(
     """Return the trace of a host; most tables are built when they are first read.
 
     Args:
-        host: Name of the host.
         tables: Table name → its builder, or the reason why the format lacks the table.
         work: Builder of the tables of device activity.
         why_no_work: Returns why there is no device activity; None if there is some.

@@ -116,12 +116,8 @@ def memory_trace(
     """Return the trace of a host for which only memory was recorded.
 
     Args:
-        host: Name of the host.
-        path: Path of the file.
         rows: Rows of `allocations` in order of time; absent columns are null.
-        what: Name of the format.
         record: Sentence that explains how to record the other tables.
-        notes: Notes on the quality of the file.
         stacks: The strings that `allocations.stack` refers to.
         start_unix_ns: Time 0 in ns since 1970; None if it was not recorded.
     """

@@ -58,7 +58,6 @@ def printed_tables(path: Path, tool: str | None) -> bytes:
     The raw page has the metrics; the details page has the results of NVIDIA's rules.
 
     Args:
-        path: The report.
         tool: Path of `ncu`; None if this machine has no `ncu`.
 
     Raises:

@@ -63,7 +63,6 @@ def export_report(path: Path, limit_bytes: int) -> Export:
     The database is in a temporary folder; no file is left next to the report.
 
     Args:
-        path: The report.
         limit_bytes: Maximum size of a decompressed file, in bytes.
 
     Raises:

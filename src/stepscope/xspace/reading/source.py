@@ -43,7 +43,6 @@ def open_bytes(
     kills this process. To rule this out, copy the file into memory with `mapped=False`.
 
     Args:
-        path: The file.
         limit_bytes: Maximum size of a compressed file's content, in bytes.
         mapped: Whether to map the file instead of copying it.
 

@@ -98,7 +98,6 @@ class LineBuilder:
         Args:
             event_type: Id from `PlaneBuilder.event_type`, or a name.
             offset_ps: Start relative to the line's timestamp.
-            dur_ps: Duration.
             stats: Values of the event by name.
             occurrences: Number of occurrences, for an aggregated event, which has no
                 start.
@@ -128,9 +127,7 @@ class LineBuilder:
         """Add many events at once, from columns of equal length.
 
         Args:
-            type_id: Ids from `PlaneBuilder.event_type`.
             offset_ps: Starts relative to the line's timestamp.
-            dur_ps: Durations.
             stats: Values of the events; repeated texts should have the kind `REF`.
         """
         ids = np.ascontiguousarray(type_id, np.int64)

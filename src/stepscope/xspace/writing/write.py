@@ -40,7 +40,6 @@ class XSpaceBuilder:
         """Begin a message.
 
         Args:
-            hostname: Name of the host.
             start_ns: Begin of the recording since 1970; None leaves out the start time,
                 as writers before 2024 did.
             stop_ns: End of the recording since 1970; may be set later, as an attribute.

@@ -101,10 +101,8 @@ def build_timeline(
     """Order all events; leave out events without a track or with impossible times.
 
     Args:
-        events: Events in file order.
         types: Type of each event.
         track: Track of each event, -1 for none.
-        tracks: Number of tracks.
     """
     start_ns, dur_ns = events.start_ns, events.dur_ns
     is_far = is_far_off(start_ns, dur_ns)

@@ -102,7 +102,6 @@ def read_batches(
     """Yield every event of a document, in file order.
 
     Args:
-        document: The file.
         arguments_only: Decode only the arguments of events, one entry per event. A part
             that is read event by event still returns events.
     """

@@ -106,7 +106,6 @@ def find_document_parts(data: UInt8s, name: str, *, damaged: bool = False) -> Do
     """Find the top-level fields and the event list of a document.
 
     Args:
-        data: The content.
         name: Name of the file in error messages.
         damaged: Whether the compression was damaged or cut, so that the data end early.
 

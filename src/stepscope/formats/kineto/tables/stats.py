@@ -73,7 +73,6 @@ def gradient_links(
     """Return both ends of every link between an op and the op of its gradient.
 
     Args:
-        recording: The file.
         sequence: Rows of events and their values of `SEQUENCE`.
         forward_thread: Rows of events and their values of `FORWARD_THREAD`.
 

@@ -60,7 +60,6 @@ def open_database(path: Path, limit_bytes: int) -> Iterator[Database]:
     """Open a database, plain or gzip, until the block ends.
 
     Args:
-        path: The file.
         limit_bytes: Maximum size of a decompressed file, in bytes.
 
     Raises:

@@ -207,7 +207,6 @@ def read_export(path: Path, limit_bytes: int) -> Export:
     """Read every declared table of a database.
 
     Args:
-        path: The file.
         limit_bytes: Maximum size of a decompressed file, in bytes.
 
     Raises:

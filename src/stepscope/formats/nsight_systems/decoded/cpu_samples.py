@@ -75,8 +75,6 @@ def cpu_samples(
     """Return the intervals in which the program's threads were in functions.
 
     Args:
-        export: The file.
-        names: Numbers of names.
         threads: Global ids of the threads.
         machines: Number of machines in the file.
     """

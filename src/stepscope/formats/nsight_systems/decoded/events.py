@@ -144,7 +144,6 @@ def process_expr(column: str, *, machines: int) -> pl.Expr:
     """Return the process of a global id; with several machines, also its machine.
 
     Args:
-        column: Name of the column with global ids.
         machines: Number of machines in the file.
     """
     shifted = pl.col(column) // 2**_BITS

@@ -51,7 +51,6 @@ def records_waited_for(
     (`eventSyncId`), and store with each wait the number of its record.
 
     Args:
-        export: The file.
         waits: Synchronisations, with their `process`.
         machines: Number of machines in the file.
 
@@ -123,8 +122,6 @@ def driver_memory(
     `memory`, the recorded kind of memory.
 
     Args:
-        export: The file.
-        names: Numbers of names.
         refused: Reason → number of refused rows; this function adds to the counts.
         machines: Number of machines in the file.
     """
@@ -169,8 +166,6 @@ def other_events(
     """Return the synchronisations and the profiler overhead of a file.
 
     Args:
-        export: The file.
-        names: Numbers of names.
         work: Device activity, which shows the device of each context.
         machines: Number of machines in the file.
     """

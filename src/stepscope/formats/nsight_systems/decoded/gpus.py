@@ -57,8 +57,6 @@ def gpu_metrics(
     """Return the means of every metric over short periods, as events with `value`.
 
     Args:
-        export: The file.
-        names: Numbers of names.
         refused: Reason → number of refused rows; this function adds to the counts.
         gpus: Number of a GPU in the file's list → device.
     """
@@ -147,7 +145,6 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
     same ordinal, the recorded table of devices per process decides.
 
     Args:
-        export: The file.
         work: Device activity, with `process` and the process's ordinal.
     """
     by_id: dict[int, int] = {}
@@ -211,14 +208,7 @@ class DeviceClock(Frozen, frozen=True, kw_only=True):
 def device_clocks(
     work: pl.DataFrame, calls: pl.DataFrame, syncs: pl.DataFrame, names: Names
 ) -> dict[int, DeviceClock]:
-    """Estimate the clock of every device; without waits the result is empty.
-
-    Args:
-        work: Device activity.
-        calls: Calls of the host.
-        syncs: Waits for devices.
-        names: Numbers of names.
-    """
+    """Estimate the clock of every device; without waits the result is empty."""
     waits = syncs.filter(pl.col("name") == names.number(_STREAM))
     if waits.is_empty():
         return {}

@@ -65,7 +65,6 @@ def off_core(
     Args:
         turns: Result of `scheduling_turns`.
         system_calls: Calls of the operating system, with `globalTid` and `name`.
-        names: Numbers of names.
         threads: Global ids of the threads.
         shown: Returns the name of a thread by its global id; None for other programs.
         machines: Number of machines in the file.

@@ -89,7 +89,6 @@ def build_timeline(
 
     Args:
         parts: Sort of event → its rows.
-        names: Numbers of names.
         main: The process whose threads are first.
     """
     events = pl.concat(

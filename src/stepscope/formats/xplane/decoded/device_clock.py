@@ -38,8 +38,6 @@ def use_device_clock(
     keep their place between the events that have some.
 
     Args:
-        space: The decoded message.
-        tracks: All tracks.
         start: Start of each event of the file, on one time base.
         dur: Duration of each event of the file.
 

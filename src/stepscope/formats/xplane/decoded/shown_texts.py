@@ -42,7 +42,6 @@ def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
     """Return every listed program by its id.
 
     Args:
-        space: The file.
         program_id: Values of the stat `program_id`, by event type.
     """
     planes = [row for row, plane in enumerate(space.planes) if plane.name == _PLANE]
@@ -71,7 +70,6 @@ def add_shown_texts(
 
     Args:
         texts: Numbers of the file's own texts; new texts are added.
-        space: The file.
         tracks: Tracks with device activity.
         programs: Programs that the file lists.
     """
