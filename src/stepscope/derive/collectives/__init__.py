@@ -1,1 +1,1 @@
-"""Collectives: totals, calls, matching across hosts, waits and clocks."""
+"""Collectives: totals, calls, matching across hosts, waits, and clock offsets."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-#: Kind of a collective → pattern of its lower-case name; the first match counts.
+#: Kind of a collective → pattern of its name in lower case; the first match counts.
 _KINDS: Final = (
     ("reduce-scatter", Pattern(r"reduce_?-?scatter")),
     ("all-reduce", Pattern(r"all_?-?reduce|cross_device_reduce|collectivereduce")),
@@ -46,10 +46,10 @@ _KINDS: Final = (
     ("reduce", Pattern(r"reduce")),
     ("barrier", Pattern(r"barrier")),
 )
-#: All kinds of collectives; the last, `other`, is used where no name states the kind.
+#: All kinds of collectives; the last, `other`, is for names that contain no kind.
 KINDS: Final = (*(kind for kind, _ in _KINDS), "other")
 
-#: Kinds whose names only collectives have, never ops within one device.
+#: Kinds that only collectives have in their names, never ops within one device.
 _SURE: Final = frozenset({"all-reduce", "reduce-scatter", "all-gather", "all-to-all"})
 
 ARGUMENTS: Final[dict[str, pl.DataType]] = {
@@ -66,7 +66,7 @@ _NUMBERS: Final = {
     "out_elements": StatKey.OUT_ELEMENTS,
     "group_size": StatKey.GROUP_SIZE,
 }
-#: Stats that together identify the group of participating processes.
+#: Stats that together identify the group of processes in a collective.
 _GROUP: Final = (StatKey.PROCESS_GROUP_NAME, StatKey.PROCESS_GROUP_RANKS)
 
 #: Lower-case element type → its name in reports and its size in bytes.
@@ -97,7 +97,7 @@ HOST_COLLECTIVES: Final[dict[str, pl.DataType]] = {
     "dur_ps": pl.Int64(),
 }
 #: Events in which a communication library itself transfers data between hosts. The ops
-#: that start a collective only hand it to the library and return.
+#: that start a collective only pass it to the library and return.
 _TRANSPORT: Final = r"^(?:gloo|mpi|ucc):"
 
 
@@ -111,11 +111,11 @@ def host_collectives(
     event_nesting: Nesting,
     stats: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame | Unavailable:
-    """List the collectives of all threads of a host; of nested ones only the outermost.
+    """List the outermost collectives on all threads of a host.
 
     If a communication library's own events were recorded, they are the collectives.
     Otherwise a collective is the op or function that starts it. On a host whose devices
-    communicate, that op only starts the collective on the device.
+    communicate, this op only starts the collective on the device.
 
     Definition: docs/definitions/device-work.md#collectives.
 
@@ -132,7 +132,7 @@ def host_collectives(
         chosen = np.zeros(len(event_nesting.parent), np.bool_)
         chosen[reduced] = True
         above, inside = event_nesting.parent[reduced], np.zeros(len(reduced), np.bool_)
-        # Each round climbs one level of nesting.
+        # Each iteration goes up one level of nesting.
         while (above >= 0).any():
             inside |= (above >= 0) & chosen[above]
             above = np.where(above >= 0, event_nesting.parent[above], np.int32(-1))
@@ -161,7 +161,7 @@ def host_collectives(
 def recorded_arguments(
     trace: TraceData, stats: pl.DataFrame, events: Int32s
 ) -> pl.DataFrame:
-    """Return the collective's arguments recorded with each event, columns `ARGUMENTS`.
+    """Return the collective's arguments in each event, as columns `ARGUMENTS`.
 
     Args:
         events: Rows of events; a negative row gives nulls and an empty group.
@@ -186,20 +186,20 @@ def recorded_arguments(
     ]
     columns["group"] = pl.Series("group", groups, pl.String)
     arguments = pl.DataFrame(columns, schema=ARGUMENTS)
-    # Index of the appended row of nulls: the row for events without arguments.
+    # The appended row of nulls is for events without arguments.
     padded = pl.concat([arguments, arguments.clear(1)])
     index = np.where(events >= 0, np.searchsorted(owners, events), len(owners))
     return padded[index].with_columns(pl.col("group").fill_null(""))
 
 
 def element_type(name: str) -> tuple[str, int | None]:
-    """Return the common name of an element type and its bytes, None if unknown."""
+    """Return an element type's common name and its bytes; None for unknown bytes."""
     lowered = name.lower()
     return _TYPES.get(lowered, (lowered, None))
 
 
 def collective_kind(text: str) -> str | None:
-    """Return the kind of collective stated in the name of a kernel, op, event or call.
+    """Return the kind of collective in the name of a kernel, op, event or call.
 
     None if the name contains no kind.
     """
@@ -208,7 +208,7 @@ def collective_kind(text: str) -> str | None:
 
 
 def is_sure_kind(kind: str) -> bool:
-    """Return whether only collectives have names of this kind.
+    """Return whether only collectives have this kind in their names.
 
     Names such as gather, scatter and reduce also belong to ops within one device.
     """
@@ -216,9 +216,9 @@ def is_sure_kind(kind: str) -> bool:
 
 
 def bus_share(kind: str, members: int) -> float:
-    """Return the bytes that one member's link carries, per byte of a collective.
+    """Return the bytes over one member's link, divided by the bytes of a collective.
 
-    This factor makes times of different kinds and group sizes comparable with the
+    With this factor, times of different kinds and group sizes are comparable with the
     bandwidth of a link: an all-reduce of n members sends 2 (n - 1) / n of the bytes.
 
     Definition: docs/definitions/device-work.md#collectives.

@@ -82,11 +82,11 @@ COLLECTIVE_CALLS: Final[dict[str, pl.DataType]] = {
     "dur_ps": pl.Int64(),
     "exposed_ps": pl.Int64(),  # time while nothing else ran on the device
 }
-#: Names and types of ops that only communicate, whatever the rest of the name.
+#: Names and types of ops that only communicate.
 _VOCABULARY: Final = r"^_?c10d(?:_functional)?::|(?i:nccl|collective|horovod)"
 #: Start of the names of ops whose operands are lists of tensors.
 _LISTS: Final = r"^_?c10d(?:_functional)?::"
-#: Kinds whose result has the size of the operand.
+#: Kinds of collectives whose result is as large as the operand.
 _IN_PLACE: Final = frozenset({"all-reduce", "broadcast", "reduce"})
 
 #: Number of recorded tensors of an op with one input and one output.
@@ -96,7 +96,7 @@ NO_COLLECTIVES: Final = WHY["no_device_collectives"]
 
 
 class _Names(NamedTuple):
-    """Texts that may name each collective, most reliable first; null if unrecorded."""
+    """Texts with a collective's kind, most reliable first; null if not recorded."""
 
     argument: pl.Series
     range: pl.Series
@@ -192,8 +192,8 @@ def collective_calls(
 ) -> pl.DataFrame | Unavailable:
     """List the collectives of all devices of a host.
 
-    The name of a collective is the first one recorded of: its arguments, the
-    communication library's event around its launch, its op, its kernel.
+    A collective's name is the first recorded of: its arguments, the communication
+    library's event around its launch, its op, its kernel.
 
     Definition: docs/definitions/device-work.md#collectives.
 
@@ -225,7 +225,7 @@ def collective_calls(
     frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
     kind = pl.Series([None] * len(frame), dtype=pl.String)
     for text in frame:
-        # Each distinct name is parsed once, not each collective.
+        # Parse each distinct name once.
         kinds = {
             name: collective_kind(name) for name in text.drop_nulls().unique().to_list()
         }
@@ -261,7 +261,7 @@ def collective_calls(
 def _call_arguments(
     trace: TraceData, stats: pl.DataFrame | Unavailable, own: Int32s, record: Int32s
 ) -> pl.DataFrame:
-    """Return the arguments recorded with each activity, else with its host event."""
+    """Return the arguments recorded with each activity, or with its host event."""
     if isinstance(stats, Unavailable):
         empty = pl.DataFrame(schema=ARGUMENTS).clear(len(own))
         return empty.with_columns(group=pl.lit(""))
@@ -298,8 +298,8 @@ def _result_shapes(ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable) -> pl
 def _op_texts(ops: pl.DataFrame) -> pl.Series:
     """Return the kind of collective of each op; null for ops that do not communicate.
 
-    An op of a communication library may have any kind. An op known only by its name
-    must have a kind that no op within one device has.
+    An op of a communication library may have any kind. Other ops count only if their
+    name contains a kind that no op within one device has.
     """
     texts = ops.select(
         text=pl.concat_str(
@@ -319,7 +319,7 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
             vocabulary, ops["opcode"].to_list(), ops["type"].to_list(), strict=True
         )
     ]
-    # Each distinct op is parsed once, not each activity.
+    # Parse each distinct op once.
     kinds = [collective_kind(text) for text in texts.to_list()]
     return pl.Series(
         [
@@ -360,7 +360,7 @@ def _size_and_type(  # noqa: PLR0917 - one row of a table
     lists: bool,  # noqa: FBT001 - a cell of the row
     result: str | None,
 ) -> tuple[int | None, str | None]:
-    """Return the bytes and the element type of a collective; None for what is unknown.
+    """Return the bytes and the element type of a collective; None if unknown.
 
     The first known source counts: the arguments; the result of an HLO instruction,
     which for some kinds contains input and output; the operands of an op. Operands are

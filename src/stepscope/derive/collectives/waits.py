@@ -4,12 +4,12 @@ A worker is one device of one host. All members of a group call its collectives 
 same order, so all n-th calls of a kind in a step are one collective.
 
 All devices leave a collective at the same time. The device that enters last spends the
-least time in the collective: the transfer time. Longer time on another device is
+least time in the collective: the transfer time. Any longer time on another device is
 waiting. This needs no common clock. The ends on two hosts are the same moment, and no
-member can leave before all members have entered; both facts bound the clock offset.
+member can leave before all members have entered. Both facts bound the clock offset.
 
-A thread leaves a collective once it gets a core, which may be milliseconds later than
-the other threads on a busy host. Its waiting ends when the last member enters.
+A host thread leaves a collective once it gets a core, on a busy host milliseconds after
+the other threads. Its waiting ends when the last member enters.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ _SET: Final = ("step", "group", "kind")
 #: Columns that `collective_waits` adds.
 WAIT_COLUMNS: Final[dict[str, pl.DataType]] = {
     "wait_ps": pl.Int64(),  # wait for the last member; null if unmatched
-    "waited_for_ps": pl.Int64(),  # waiting of others for this member, summed
+    "waited_for_ps": pl.Int64(),  # how long other members waited for this one, summed
 }
 
 
 def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
     """Split each matched call into waiting and transfer.
 
-    The last member of a collective is, among devices, the one with the shortest call;
-    among threads, the one that entered last by the common clock. Devices with equally
-    short calls are ordered by the common clock, then by their order in the table.
+    The last member of a collective is the device with the shortest call. If the members
+    are threads, it is the one that entered last by the common clock. Devices with
+    equally short calls are ordered by the common clock, then by their order in the
+    table.
 
     Args:
         matched: The result of `matched_collectives` with the added columns `device`
@@ -90,10 +91,11 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
 
 
 def waiting_spans(calls: pl.DataFrame) -> tuple[Spans, Spans, Spans]:
-    """Return when a device waited in collectives, transferred, or did one of the two.
+    """Return when a device waited in collectives, transferred, or did either of these.
 
-    The third set contains the calls whose split is unknown. The three sets do not
-    overlap: where calls run at the same time, transfer comes first, then unknown.
+    The third set contains the calls that cannot be split. The three sets do not
+    overlap: where calls run at the same time, transfer has priority, then unsplit
+    calls.
 
     Args:
         calls: The calls of one device with `start_ps`, `dur_ps` and `wait_ps`.
@@ -111,7 +113,8 @@ def matched_collectives(calls: pl.DataFrame) -> pl.DataFrame:
     """Number the collectives in which several workers took part.
 
     Calls without a recorded group are assigned to one group of all workers with calls
-    in the step. If members made different numbers of calls of a kind, none is matched.
+    in the step. If members made different numbers of calls of a kind, none of them is
+    matched.
 
     Args:
         calls: `host`, `device`, `step` (equal for the same step on all hosts; null if
@@ -157,7 +160,7 @@ def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
     """
     begin = pl.col("start_ps") + pl.col("shift_ps").fill_null(0)
     end = begin + pl.col("dur_ps")
-    # The added microsecond allows for recordings that round times to microseconds.
+    # The added microsecond is for recordings that round times to microseconds.
     spare = pl.col("doubt_ps").fill_null(0).max() * 2 + PS_PER_US
     transfer = pl.col("dur_ps").min()
     early = begin.max() - end.min() > spare
@@ -173,9 +176,9 @@ def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
 
 #: Sources of a host's clock offset, most reliable first.
 CLOCK_SOURCES: Final = ("reference", "collectives", "recorded", "steps", "none")
-#: Minimum number of differences whose spread is used; with fewer, only bounds are used.
+#: Minimum number of end differences whose spread is used; with fewer, only bounds are.
 _MIN_SPREAD_SAMPLES: Final = 5
-#: Minimum error: some recordings round times to microseconds.
+#: Minimum error of a clock offset: some recordings round times to microseconds.
 _ROUNDING_PS: Final = PS_PER_US
 
 
@@ -188,7 +191,8 @@ class HostClock(Frozen, frozen=True, eq=True):
             None if the offset is unknown.
         doubt_ps: Error of `shift_ps` if all members of a collective leave it at the
             same time: the largest deviation of one collective. With few collectives it
-            is `bound_ps`; with steps, the longest step's duration. Else None.
+            is `bound_ps`. For an offset from steps: the longest step's duration. Else
+            None.
         bound_ps: Largest possible error of `shift_ps`, whichever member left first;
             None if the hosts share no collective.
         offset_ps: Picoseconds by which the absolute clock recorded on this host is
@@ -223,17 +227,17 @@ def align_clocks(
     """Find every host's clock offset to the reference, the host with most collectives.
 
     The offset is computed from collectives if they connect the two hosts, directly or
-    through other hosts; else from the absolute times that both hosts recorded; else
-    from steps that both hosts have.
+    through other hosts. If not, it is computed from the absolute times that both hosts
+    recorded. Without these, it is computed from steps that both hosts have.
 
     Args:
-        starts_unix_ns: Host → absolute time of its time 0, None if not recorded. Of
-            hosts with equally many collectives the first is the reference.
+        starts_unix_ns: Host → absolute time of its time 0, None if not recorded. If
+            several hosts have most collectives, the first of them is the reference.
         calls: Matched calls: `host`, `instance` (-1 for none), `start_ps`, `dur_ps`.
         steps: Host → number of each step shared by hosts that step together → its start
             and duration. All hosts begin such a step within one step's duration.
     """
-    # Last entry, first exit and last exit of the devices, per host and collective.
+    # By host and collective: last entry, first exit and last exit of the devices.
     end = pl.col("start_ps") + pl.col("dur_ps")
     grouped = (
         calls.filter(pl.col("instance") >= 0)
@@ -307,7 +311,8 @@ def _through_collectives(
 ) -> dict[str, _Tie]:
     """Find the offset of every host that collectives connect to the first host.
 
-    The path through the fewest hosts is used; if equal, that with most collectives.
+    If there are several paths, the one through the fewest hosts is used; if these are
+    equal, the one with most collectives.
     """
     ties = {hosts[0]: _Tie(0, 0, 0, 0)}
     nearest = [host for host in hosts[:1] if host in by_host]
@@ -347,8 +352,8 @@ def _tie_clocks(own: pl.DataFrame, reference: pl.DataFrame) -> _Tie | None:
     high = ints(shared, "left_first_ps_other") - ints(shared, "came_ps")
     shift = round(float(np.median(differences)))
     low, high = low - _ROUNDING_PS, high + _ROUNDING_PS
-    # A few contradictions come from kinds whose sender need not wait. Contradictions in
-    # most collectives mean that they were matched wrongly.
+    # A few contradictions are due to kinds whose sender need not wait. If most
+    # collectives contradict, they were matched wrongly.
     fits = (low <= shift) & (shift <= high)
     if 2 * int(fits.sum()) <= len(fits):
         return None

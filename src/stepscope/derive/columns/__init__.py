@@ -1,1 +1,1 @@
-"""Access to table columns: arrays, integer codes of distinct values, stats by row."""
+"""Table columns: conversion to arrays, integer codes of values, lookup of stats."""

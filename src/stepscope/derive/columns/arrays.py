@@ -24,7 +24,7 @@ LINE_CODES: Final = {line: at for at, line in enumerate(DERIVED_LINES.categories
 
 
 def accepted_answer(answer: int) -> int:
-    """Return the answer of a compiled function; raise if it is negative (an error)."""
+    """Return a compiled function's result; raise if it is negative (an error)."""
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     return answer
@@ -49,12 +49,12 @@ def codes(frame: pl.DataFrame, column: str) -> UInt8s:
 
 
 def is_present(frame: pl.DataFrame, column: str) -> Bools:
-    """Return, for each row, whether the column holds a value."""
+    """Return for each row whether the column has a value."""
     return present_mask(frame[column])
 
 
 def rows_of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> Int64s:
-    """Return the rows of device_activity whose kind has one of the given codes."""
+    """Return the rows of device_activity whose kind is one of the given codes."""
     wanted = np.zeros(256, np.bool_)
     wanted[list(kinds)] = True
     return np.flatnonzero(wanted[codes(activity, "kind")])
@@ -67,14 +67,14 @@ def wanted_rows(
 
     Args:
         key: Index into `wanted`, by row.
-        wanted: Whether rows with this key are returned, by key.
+        wanted: By key: whether rows with this key are returned.
         begin: First row to search.
         end: One past the last row to search; None for all rows.
     """
     last = len(key) if end is None else end
     if not wanted.any():
         return np.empty(0, np.int64)
-    # Memory pages of the array that are never written take no physical memory.
+    # Unused pages at the end of the array take no physical memory.
     out = np.empty(max(last - begin, 0), np.int64)
     count = numbering.pick_rows(key, wanted.view(np.uint8), begin, last, out)
     return out[: accepted_answer(count)]

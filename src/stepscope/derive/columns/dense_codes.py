@@ -2,7 +2,7 @@
 
 String indices, types and devices are integers from narrow ranges. A lookup table with
 one entry per value of the range turns each value into a code. Pairs of a code and a
-value are numbered in the same way.
+value get codes in the same way.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class DistinctRuns(Frozen, frozen=True):
     Attributes:
         count: Number of distinct executions, int64 by group.
         owner: Group of the execution's first row, int32 by execution; -1 without rows.
-        further: Pairs of an execution with a group other than its `owner`; int64, shape
-            (2, pairs): the groups, then the executions.
+        further: Pairs of an execution with a group other than that of its first row;
+            int64, shape (2, pairs): the groups, then the executions.
     """
 
     count: Int64s
@@ -40,10 +40,10 @@ class DistinctRuns(Frozen, frozen=True):
     further: Int64s
 
 
-#: Maximum number of entries, per row, of a lookup table over the range of values;
-#: larger ranges are sorted instead.
+#: Maximum number of entries, per row, of a lookup table over the range of values.
+#: Values from larger ranges are sorted instead.
 _MAX_ENTRIES_PER_ROW: Final = 4
-#: Maximum number of entries of a lookup table whatever the number of rows.
+#: A lookup table may always have this number of entries, however few rows there are.
 _MAX_SMALL_TABLE_ENTRIES: Final = 1 << 16
 
 
@@ -66,21 +66,21 @@ class Codes(Frozen, frozen=True):
 
 
 class Totals(Frozen, frozen=True):
-    """Number of values and their exact sum, by code; zeros for a code without rows."""
+    """By code: number of values and their exact sum; 0 for a code without rows."""
 
     count: Int64s
     total: Int64s
 
 
 class Extremes(Totals, frozen=True):
-    """`Totals` with the smallest and the largest value, by code."""
+    """By code: `Totals`, smallest value and largest value."""
 
     least: Int64s
     greatest: Int64s
 
 
 class TimeRanges(Frozen, frozen=True):
-    """Earliest start and latest end by code; zeros for a code without rows."""
+    """By code: earliest start and latest end; 0 for a code without rows."""
 
     count: Int64s
     first_ps: Int64s
@@ -88,19 +88,19 @@ class TimeRanges(Frozen, frozen=True):
 
 
 def number_values(values: NDArray[np.signedinteger]) -> Codes:
-    """Number the distinct values of one column."""
+    """Give each distinct value of a column a code."""
     return number_rows([values])
 
 
 def number_rows(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
-    """Number the distinct rows of several columns of equal length."""
+    """Give each distinct row of several columns of equal length a code."""
     if not columns:
         raise ValueError("no column to number")
     rows = len(columns[0])
     together: Codes | None = None
     for column in columns if rows else ():
         lowest, greatest = int(column.min()), int(column.max())
-        # A column with one value distinguishes no rows.
+        # A column with only one value does not distinguish rows.
         if lowest != greatest:
             together = _number_pairs(together, column, lowest, greatest)
     if together is None:
@@ -111,7 +111,7 @@ def number_rows(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
 def _number_pairs(
     outer: Codes | None, inner: NDArray[np.signedinteger], lowest: int, greatest: int
 ) -> Codes:
-    """Number the distinct pairs of a code and a value from `lowest` to `greatest`."""
+    """Give each distinct pair of a code and a value (`lowest` to `greatest`) a code."""
     rows = len(inner)
     width = greatest - lowest + 1
     groups_outside = outer.count if outer is not None else 1
@@ -148,7 +148,7 @@ def totals_by_code(
 
     Args:
         code: Code of each row, below `count`; rows with -1 are ignored.
-        where: Whether each row counts; by default all rows count.
+        where: Whether each row is included; by default all rows are.
     """
     none = np.empty(0, np.int64)
     totals = Totals(np.zeros(count, np.int64), np.zeros(count, np.int64))
@@ -210,7 +210,7 @@ def distinct_runs(
     spilled = np.empty(0, np.int64)
     answer: int = kernels.count_executions(group, execution, owner, count, spilled)
     if answer > 0:
-        # Few executions have rows in several groups; a second pass returns those rows.
+        # Few executions have rows in several groups. A second pass returns those rows.
         spilled = np.empty(answer, np.int64)
         owner[:] = -1
         count[:] = 0

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.trace.reading.stat_keys import StatKey
 
-#: Rows compared with a handle in one block, so that the results stay in the cache.
+#: Number of rows compared with a string index in one block, which fits in the CPU
+#: cache.
 _BLOCK_ROWS: Final = 1 << 16
 
 
@@ -28,7 +29,7 @@ class StatRows(NamedTuple):
     """Selected rows of `stats` or `type_stats`, in the table's order.
 
     Attributes:
-        owner: Row of events (stats) or event_types (type_stats) with this value.
+        owner: Row of events (stats) or event_types (type_stats) that has this value.
         key: Index of the value's name in `trace.strings`.
         kind: Type of the value, as declared for the column `kind`.
         value: The 64 bits of the value; `kind` determines their type.
@@ -93,7 +94,7 @@ def rows_of_owners(frame: pl.DataFrame, owner: str, wanted: Int32s) -> StatRows:
 
 
 def owner_numbers(rows: StatRows, owners: Int32s, handle: int) -> tuple[Int64s, Bools]:
-    """Return each owner's integer under one name, and whether the owner has one.
+    """Return by owner (event or type) the integer under one name, and if there is one.
 
     Signed, unsigned and floating-point values are accepted; floating-point values are
     truncated. If an owner has several values, the last one is returned.
@@ -125,7 +126,7 @@ def values_of_owners(
     *,
     default: int = 0,
 ) -> tuple[Int64s, Bools]:
-    """Return each wanted owner's value, and whether the owner has one.
+    """Return by wanted owner its value, and whether it has one.
 
     `owner` is in ascending order. If an owner has several values, the last is returned.
     """
@@ -139,10 +140,9 @@ def values_of_owners(
 def owner_texts(
     trace: TraceData, rows: StatRows, owners: Int32s, handle: int
 ) -> list[str | None]:
-    """Return each owner's text under one name; None for an owner without one."""
+    """Return each owner's text under one name; None if the owner has no such text."""
     named = rows.only(rows.key == handle)
     by_owner: dict[int, str] = {}
-    # The loop visits the rows of the few requested owners, not the whole table.
     for owner, kind, value, length in zip(
         named.owner.tolist(),
         named.kind.tolist(),
@@ -158,7 +158,7 @@ def owner_texts(
 
 
 def stats_at_rows(frame: pl.DataFrame, rows: Int64s, owner: Int32s) -> StatRows:
-    """Return the values in `rows`, with `owner` in place of the recorded owners."""
+    """Return the stats in `rows`, with `owner` instead of the recorded owners."""
     kind: UInt8s = frame["kind"].to_numpy()
     return StatRows(
         owner,
@@ -170,5 +170,5 @@ def stats_at_rows(frame: pl.DataFrame, rows: Int64s, owner: Int32s) -> StatRows:
 
 
 def stats_in_rows(frame: pl.DataFrame, owner: str, rows: Int64s) -> StatRows:
-    """Return the values in `rows`; `owner` is the name of the column of owners."""
+    """Return the stats in `rows`; `owner` is the name of the column of owners."""
     return stats_at_rows(frame, rows, values_by_row(handles(frame, owner), rows))

@@ -1,1 +1,1 @@
-"""Floating-point operations and bytes of one execution, by family of ops."""
+"""Floating-point operations and bytes of one op execution, by family of ops."""

@@ -1,4 +1,4 @@
-"""Floating-point operations and bytes of one execution, by family of ops.
+"""Floating-point operations and bytes of one op execution, by family of ops.
 
 A family consists of its ops, the formula in words, the formula's source, and the
 function that computes the formula from recorded operands. An op without a family or
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
-#: Ops that only call other ops; the called ops do the work and have their own costs.
+#: Ops that only call other ops; the called ops compute and have their own costs.
 CALLERS: Final = Pattern(
     r"autograd::engine::evaluate_function: |\w+Backward\d*$|torch::autograd::\w+$"
     r"|Optimizer\.(?:step|zero_grad)#|aten::(?:dropout|cross_entropy_loss|nll_loss"
@@ -76,7 +76,7 @@ def _per_element(count: int) -> Rule:
 
 
 def _per_list_element(count: int) -> Rule:
-    """Return the rule of ops on lists of tensors; the first list has the sizes."""
+    """Return the rule of ops on lists of tensors; the first list gives the sizes."""
 
     def count_elements(given: Operands) -> int | None:
         if not given.tensors or not given.tensors[0]:
@@ -103,7 +103,7 @@ def _joined_sizes(given: Operands) -> tuple[int, ...] | None:
 
 
 def _compared_bytes(given: Operands) -> int | None:
-    """Return the bytes of all operands plus one byte per Boolean of the result."""
+    """Return the bytes of all operands, plus one byte per element of the result."""
     read, sizes = operand_bytes(given), broadcast_result(given)
     return None if read is None or sizes is None else read + math.prod(sizes)
 
@@ -118,7 +118,7 @@ def _chosen_bytes(given: Operands) -> int | None:
     ]
     if sizes is None or not choices:
         return None
-    # A single number is converted to the type of the other choice.
+    # A scalar is converted to the type of the other choice.
     widest = max(choices, key=lambda tensor: (len(tensor.sizes), tensor.elements))
     return total_bytes((*given.each_tensor(), replace(widest, sizes=sizes)))
 
@@ -139,10 +139,10 @@ def _per_input(count: int, place: int = 0) -> Rule:
 
 
 def _over_dimensions(count: int) -> Rule:
-    """Return the rule of a sum over the dimensions in operand 1.
+    """Return the rule of a sum over the dimensions that operand 1 lists.
 
-    `count` is the number of operations per element. Without recorded dimensions (the
-    short form) the result is one number.
+    `count` is the number of operations per element. If no dimensions are recorded (the
+    short form), the result is one number.
     """
 
     def result_sizes(given: Operands) -> _Sizes | None:
@@ -177,7 +177,7 @@ def _normalised_elements(place: int, weights: Sequence[int]) -> Rule:
 
 
 def _pooled_windows() -> Rule:
-    """Return the rule of pooling; window, stride and padding give the result sizes."""
+    """Return the rule of pooling; window, stride and padding set the result sizes."""
 
     def result_sizes(given: Operands) -> _Sizes | None:
         tensor, window = given.tensor_at_index(0), given.value_at_index(1)
@@ -219,14 +219,15 @@ def _pooled_windows() -> Rule:
     return Rule(count_flops, result_sizes)
 
 
-#: Least number of operands of a sum: tensor, dimensions, whether to keep them.
+#: Minimum number of operands of a sum over given dimensions: the tensor, the
+#: dimensions, and whether to keep them.
 _MIN_LONG_FORM_OPERANDS: Final = 3
 #: Operations per element of a normalisation: mean, deviation, square, variance, and the
 #: product with the inverse square root.
 _OPS_PER_NORMALISED_ELEMENT: Final = 5
 
 
-#: Name of a rule in the table of ops → function that returns the rule.
+#: Name of a rule in ops.json → function that returns the rule.
 ELEMENT_RULES: Final[dict[str, Callable[..., Rule]]] = {
     "per_element": _per_element,
     "lists": _per_list_element,
@@ -250,7 +251,7 @@ ELEMENT_RULES: Final[dict[str, Callable[..., Rule]]] = {
 class _RuleRow(
     Frozen, frozen=True, forbid_unknown_fields=True, rename={"given": "with"}
 ):
-    """A rule, its settings, and the ops whose cost it computes."""
+    """A cost rule, its settings, and the ops for which it is used."""
 
     rule: str
     settings: dict[str, int | bool | list[int]] = msgspec.field(
@@ -281,7 +282,7 @@ class _OpTable(Frozen, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         last_read: Position of the last tensor operand that is read → operators of
-            PyTorch 2; their variants with `out=` write the operands behind it.
+            PyTorch 2. If called with `out=`, they write the operands after it.
         instructions: Kinds of instructions of compiled programs → their opcodes.
     """
 
@@ -308,8 +309,8 @@ _LAST_READ_OPERAND: Final = {
 FAMILIES: Final = tuple(row.read_family() for row in _TABLE.families)
 _BY_TYPE: Final = {op: family for family in FAMILIES for op in family.rules}
 
-#: Upper limit of plausible operations or bytes of one execution: an hour at 20 TFLOP/s.
-#: Larger costs come from damaged sizes.
+#: Upper bound of plausible operations or bytes of one execution: an hour at 20 TFLOP/s.
+#: Larger costs are due to damaged sizes.
 _MAX_PLAUSIBLE_COST: Final = 2**56
 
 
@@ -317,7 +318,7 @@ class Cost(Frozen, frozen=True, eq=True):
     """Cost of one execution.
 
     Attributes:
-        part: Kind of work that the op's rule counts.
+        part: Kind of computation that the op's rule counts.
         flops: Floating-point operations; None if unknown.
         accessed_bytes: Bytes of all tensors read and written, each counted once; None
             if the sizes of the result or the bytes per element are unknown.
@@ -328,8 +329,8 @@ class Cost(Frozen, frozen=True, eq=True):
     accessed_bytes: int | None
 
 
-#: Kernels that a compiler generated from elementwise functions and reductions. Each of
-#: their operands is a tensor that they read or write.
+#: Kernels that a compiler generated from elementwise functions and reductions. Every
+#: operand of such a kernel is a tensor that it reads or writes.
 _FUSED: Final = Pattern(r"triton_(?:poi|per|red)_fused_")
 
 
@@ -357,7 +358,7 @@ def execution_cost(op_type: str, given: Operands) -> Cost | None:
         if any(tensor.size_bytes is None for tensor in given.each_tensor()):
             # The contents of a list of tensors are not recorded.
             return None
-        # Functions of integers compute indices and masks, and are not counted.
+        # Integer functions compute indices and masks; their operations are not counted.
         flops = 0
     return Cost(family.part, flops, _accessed_bytes(given, rule, outputs))
 
@@ -368,7 +369,7 @@ def plausible_cost(cost: int | None) -> int | None:
 
 
 def weight_sizes(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
-    """Return the sizes of the layer variables that an execution of its op read."""
+    """Return the sizes of the layer variables that one op execution reads."""
     tensors = (given.tensor_at_index(index) for index in WEIGHTS.get(op_type, ()))
     return tuple(tensor.sizes for tensor in tensors if tensor is not None)
 
@@ -376,7 +377,7 @@ def weight_sizes(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
 def _accessed_bytes(
     given: Operands, rule: Rule, outputs: tuple[Tensor, ...]
 ) -> int | None:
-    """Return the bytes of operands (read once) and of the result or `out=` tensors."""
+    """Return the bytes of all operands, plus those of the result or `out=` tensors."""
     if rule.accessed is not None:
         return rule.accessed(given)
     tensors = list(given.each_tensor())
@@ -390,7 +391,7 @@ def _accessed_bytes(
 def without_outputs(
     op_type: str, given: Operands
 ) -> tuple[Operands, tuple[Tensor, ...]]:
-    """Return the operands that are read, and the `out=` tensors that are written."""
+    """Return the operands that are read, and the `out=` tensors, which are written."""
     last = _LAST_READ_OPERAND.get(op_type)
     if last is None or not any(given.tensors[last + 1 :]):
         return given, ()

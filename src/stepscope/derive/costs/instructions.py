@@ -24,13 +24,13 @@ INSTRUCTION_COSTS: Final[dict[str, pl.DataType]] = {
     "accessed_bytes": pl.Int64(),
 }
 
-#: Opcodes with one operation per element of the result, if its type is floating-point.
-#: Source: XLA's cost analysis, plus transcendental functions.
+#: Opcodes with one operation per element of a floating-point result. Source: XLA's cost
+#: analysis, plus transcendental functions.
 _ELEMENTWISE: Final = OPCODES["elementwise"]
-#: Opcodes without floating-point operations, or whose operations are those of
-#: separately recorded instructions.
+#: Opcodes without floating-point operations of their own; they may execute instructions
+#: that are recorded separately.
 _NOTHING: Final = OPCODES["nothing"]
-#: Opcodes that sum over devices: one addition per element.
+#: Opcodes that sum over devices, with one addition per element.
 _SUMS: Final = frozenset({"all-reduce", "all-reduce-start", "reduce-scatter"})
 _NUMBERS: Final = r"=\{([\d,]*)\}"
 _CONVOLUTION_CALL: Final = Pattern(r"^__cudnn\$conv(?P<way>\w*)")
@@ -56,15 +56,15 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
 
     The cost of a fusion is that of the instructions inside it. Loops and calls have no
     cost themselves; the instructions that they execute have separate rows. The cost is
-    unknown for an instruction without a recorded shape, for a library call that is not
-    a known product, and for a fusion that contains either.
+    unknown for an instruction without a recorded shape, and for a library call that is
+    not a known product. It is also unknown for a fusion that contains either.
 
     Returns:
         Columns `INSTRUCTION_COSTS`, one row per row of `hlo_ops`.
     """
     rows: list[tuple[int | None, int | None]] = []
     wanted = hlo_ops.select("program", *_Instruction.__struct_fields__)
-    # The cache saves time: a program has few distinct shapes, each many times.
+    # A program has few distinct shapes, so each shape is parsed once.
     tensors = cache(_tensors_of_shape)
     for _, program in wanted.group_by("program", maintain_order=True):
         ops = [_Instruction(*row) for row in program.drop("program").iter_rows()]
@@ -76,7 +76,8 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
             )
             for op in ops
         ]
-    # Grouping changes the order of rows if the programs are interleaved in the table.
+    # Rows are restored to their order, because programs may be interleaved in the
+    # table.
     order = hlo_ops.with_row_index("row").group_by("program", maintain_order=True)
     row_order = order.agg("row").explode("row")["row"]
     table = pl.DataFrame(rows, schema=INSTRUCTION_COSTS, orient="row")
@@ -112,16 +113,16 @@ class _Program:
         if not result:
             return None
         if op.opcode in _ELEMENTWISE or op.opcode in _SUMS:
-            # In a pair of operand and result, the result is the last.
+            # If there are an operand and a result, the result is the last.
             return result[-1].elements if result[-1].is_floating else 0
         return self._product_flops(op, result[0])
 
     def count_bytes(self, op: _Instruction) -> int | None:
-        """Return the bytes of operands and result, each once; None if unknown."""
+        """Return the bytes of operands and result; None if unknown."""
         if op.opcode in _NOTHING - OPCODES["moving"]:
             return None
         result = self._tensors(op.shape)
-        # The results of a library call after the first are its workspace.
+        # A library call returns its result first, then its workspace.
         returned = result[:1] if op.custom_call else result
         groups = [returned, *self._operand_tensors(op)]
         sizes = [tensor.size_bytes for group in groups for tensor in group]
@@ -136,7 +137,7 @@ class _Program:
 
     def _computation_flops(self, name: str, depth: int) -> int | None:
         if name not in self._sums:
-            # The entry is set first because a damaged program may call itself.
+            # The entry prevents endless recursion if a damaged program calls itself.
             self._sums[name] = None
             costs = [self.count_flops(op, depth) for op in self._inside.get(name, [])]
             known = [number for number in costs if number is not None]
@@ -184,7 +185,10 @@ def _dot_flops(
 def _reduction_flops(
     op: _Instruction, result: Tensor, operands: Sequence[Tensor]
 ) -> int | None:
-    """Count the operations of a reduction, windowed reduction or scatter; else None."""
+    """Count the operations of a reduction, windowed reduction or scatter.
+
+    None for other instructions.
+    """
     if op.opcode == "reduce" and operands:
         floating = operands[0].is_floating
         return operands[0].elements - result.elements if floating else 0
@@ -195,7 +199,7 @@ def _reduction_flops(
         per_element = math.prod(window.size) - 1
         return result.elements * per_element if result.is_floating else 0
     if op.opcode == "scatter" and len(operands) > 2:
-        # The count is an upper limit: one addition per scattered element.
+        # An upper bound: one addition per scattered element.
         return operands[-1].elements if result.is_floating else 0
     return None
 

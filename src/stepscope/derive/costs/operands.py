@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Part(IntEnum):
-    """Kind of work that a rule counts.
+    """Kind of computation that a cost rule counts.
 
-    If an op calls ops whose rules count the same kind of work, the cost of the called
-    ops is subtracted from the caller's. So a matrix product inside a layer counts once,
+    If an op calls ops whose rules count the same kind, the cost of the called ops is
+    subtracted from the caller's cost. So a matrix product inside a layer counts once,
     and an addition next to the product also counts once.
     """
 
@@ -38,8 +38,8 @@ class Rule(Frozen, frozen=True, eq=True):
     Attributes:
         flops: Floating-point operations; None if the operands do not determine them.
         result: Sizes of the result; None if the operands do not determine them.
-        accessed: Bytes read and written. The default None means: bytes of all operands
-            plus a result with the first operand's type.
+        accessed: Bytes read and written. By default (None) these are the bytes of all
+            operands plus a result with the first operand's type.
     """
 
     flops: Callable[[Operands], int | None]
@@ -57,7 +57,7 @@ class Family(Frozen, frozen=True, eq=True):
     rules: Mapping[str, Rule]
 
 
-#: Bytes of one element; the size of any other type is unknown.
+#: Element type → bytes of one element; the size of other types is unknown.
 _ELEMENT_BYTES: Final = {
     **dict.fromkeys(("bool", "unsigned char", "signed char", "uint8", "int8"), 1),
     **dict.fromkeys(("pred", "s8", "u8", "f8e5m2", "f8e4m3fn", "f8e4m3"), 1),
@@ -83,7 +83,7 @@ _OPERAND: Final = Pattern(
 
 
 class Tensor(Frozen, frozen=True, eq=True):
-    """A tensor: the recorded name of its element type, and its sizes."""
+    """A tensor: recorded name of its element type, and its sizes."""
 
     dtype: str
     sizes: tuple[int, ...]
@@ -109,8 +109,8 @@ class Operands(Frozen, frozen=True, eq=True):
     """The operands of one execution.
 
     Attributes:
-        tensors: Tensors of each operand: one, several for a list of tensors, none for
-            an operand that is not a tensor.
+        tensors: Tensors of each operand. A list of tensors has several; an operand that
+            is not a tensor has none.
         values: Plain value of each operand as JSON, or None. Empty if not recorded.
         equation: Equation of an einsum (`ij,jk->ik`), else None.
     """
@@ -120,13 +120,13 @@ class Operands(Frozen, frozen=True, eq=True):
     equation: str | None = None
 
     def tensor_at_index(self, index: int) -> Tensor | None:
-        """Return the tensor at index `index`; None unless it is a single tensor."""
+        """Return the tensor at an operand index; None unless it is a single tensor."""
         if index >= len(self.tensors) or len(self.tensors[index]) != 1:
             return None
         return self.tensors[index][0]
 
     def value_at_index(self, index: int) -> object:
-        """Return the plain value at index `index`; None if unknown."""
+        """Return the plain value at an operand index; None if unknown."""
         return self.values[index] if index < len(self.values) else None
 
     def each_tensor(self) -> Iterator[Tensor]:
@@ -138,7 +138,7 @@ class Operands(Frozen, frozen=True, eq=True):
 def broadcast_sizes(
     first: Sequence[int], second: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Return the sizes of two operands broadcast together; None if they do not fit."""
+    """Return the sizes of two operands broadcast together; None if incompatible."""
     longest = max(len(first), len(second))
     sizes = []
     for left, right in zip(

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
-#: Values of a setting that turns a causal mask on: a flag, or the kind of mask.
+#: Values of the setting that turns a causal mask on: a flag, or the kind of mask.
 _CAUSAL: Final = (True, 1, 2)
 
 _Sizes = tuple[int, ...]
 
 
 def _product_rule(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rule:
-    """Return the rule of a product from its result sizes and the length of its sums."""
+    """Return a product's rule from its result sizes and the number of terms per sum."""
 
     def result_sizes(given: Operands) -> _Sizes | None:
         product = shape(given)
@@ -59,7 +59,7 @@ def _dot_shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] 
 
 
 def _layer_shape(given: Operands) -> tuple[_Sizes, int] | None:
-    """Return the result sizes of inputs (…, k) times weights (…, k), and k."""
+    """Return the result sizes of inputs (…, k) times weights (…, k), and size k."""
     inputs, weight = given.tensor_at_index(0), given.tensor_at_index(1)
     if inputs is None or weight is None or not inputs.sizes or not weight.sizes:
         return None
@@ -69,10 +69,10 @@ def _layer_shape(given: Operands) -> tuple[_Sizes, int] | None:
 
 
 def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
-    """Return result sizes and sum length of two matrices that may be transposed.
+    """Return result sizes and terms per sum for two matrices that may be transposed.
 
-    The recording does not contain the transposition. None if several transpositions fit
-    the sizes and give different numbers of operations.
+    The recording does not show whether they are transposed. None if several
+    transpositions fit the sizes and give different numbers of operations.
     """
     left, right = given.tensor_at_index(0), given.tensor_at_index(1)
     if left is None or right is None or min(len(left.sizes), len(right.sizes)) < 2:
@@ -121,7 +121,7 @@ def _attention_rule(
     """Return the rule of attention whose query, key and value begin at operand `first`.
 
     Sizes are (batch, heads, length, width) or (batch, length, heads, width). The
-    operand at index `causal` says whether a query attends only to earlier keys.
+    operand at index `causal` is true if a query attends only to earlier keys.
     `products` is the number of matrix products.
     """
 
@@ -145,11 +145,11 @@ def _attention_rule(
         query, key, value = (tensor.sizes for tensor in tensors if tensor is not None)
         axis = 2 if heads_first else 1
         pairs = query[0] * query[3 - axis] * query[axis] * key[axis]
-        # Half of the products, rounded down, involve the width of the values; the rest
-        # involve the width of the keys. The backward pass recomputes the scores.
+        # Half of the products, rounded down, use the width of the values; the others
+        # use the width of the keys. The backward pass recomputes the scores.
         over_values = products // 2
         width = (products - over_values) * query[3] + over_values * value[3]
-        # A causal mask leaves half of the query-key pairs. Each remaining pair costs
+        # A causal mask removes half of the query-key pairs. Each remaining pair costs
         # one multiplication and one addition per element of the width.
         masked = given.value_at_index(causal) in _CAUSAL
         return pairs * width if masked else 2 * pairs * width
@@ -159,8 +159,8 @@ def _attention_rule(
 
 _WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
 _LABELS: Final = Pattern(r"dim_labels=([\dbf]+)_([\dio]+)->([\dbf]+)")
-#: Maximum size of a spatial dimension of the result whose elements are counted one by
-#: one; the cost of a longer dimension is unknown.
+#: Maximum size of a spatial dimension of the result, whose elements are counted one by
+#: one. The cost of a longer dimension is unknown.
 _MAX_COUNTED_SIZE: Final = 1 << 20
 
 
@@ -186,7 +186,7 @@ class Window(Frozen, frozen=True, eq=True):
 
 
 class _OperandIndices(Frozen, frozen=True, eq=True):
-    """Operand indices of an op's settings; None if the op lacks the setting."""
+    """Operand indices of a convolution's settings; None if the op lacks a setting."""
 
     stride: int
     padding: int
@@ -268,7 +268,7 @@ def _convolution_sizes(given: Operands, indices: _OperandIndices) -> _Sizes | No
 def _read_setting(
     given: Operands, index: int | None, rank: int, default: int
 ) -> _Sizes | None:
-    """Return one number per spatial dimension; a single number applies to all."""
+    """Return one number per spatial dimension; a recorded single number is for all."""
     if index is None:
         return (default,) * rank
     value = given.value_at_index(index)
@@ -293,7 +293,7 @@ def _read_padding(given: Operands, index: int | None, rank: int) -> _Sizes | Non
 
 
 def _convolution_gradients() -> Rule:
-    """Return the rule of the requested gradients of one convolution."""
+    """Return the rule of those gradients of a convolution that are requested."""
 
     def count_flops(given: Operands) -> int | None:
         outer, inputs, weight = (given.tensor_at_index(index) for index in range(3))
@@ -320,7 +320,7 @@ def _convolution_gradients() -> Rule:
 
 
 def _flops_of_input_gradient(given: Operands) -> int | None:
-    """Count the operations for input sizes, result gradient, weight (out, in, …)."""
+    """Count operations from input sizes, result gradient and weight (out, in, …)."""
     outer, weight = given.tensor_at_index(1), given.tensor_at_index(2)
     if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
         return None
@@ -367,7 +367,7 @@ def read_window(attributes: str | None) -> Window | None:
 def convolution_terms(
     window: Window, inputs: Sequence[int], kernel: Sequence[int], result: Sequence[int]
 ) -> int | None:
-    """Count multiplications of input elements by weights, without those of padding.
+    """Count multiplications of input elements by weights, except those of padding.
 
     Returns:
         None if the labels do not fit the sizes, or if a dimension is too long to count.
@@ -390,7 +390,8 @@ def convolution_terms(
             return None
         if of_result[label] > _MAX_COUNTED_SIZE:
             return None
-        # Count pairs of a result and a window element that meet an input element.
+        # Count pairs of a result element and a window element that cover an input
+        # element.
         starts = np.arange(of_result[label], dtype=np.int64) * window.stride[axis]
         gaps = window.gaps[axis]
         reach = (of_input[label] - 1) * gaps + 1
@@ -410,7 +411,7 @@ def _read_numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else ()
 
 
-#: Name of a rule in the table of ops → function that returns the rule.
+#: Name of a rule in ops.json → function that returns the rule.
 PRODUCT_RULES: Final[dict[str, Callable[..., Rule]]] = {
     "plain": _matrix_product,
     "layer": lambda: _product_rule(_layer_shape),

@@ -1,1 +1,1 @@
-"""Device activities: the launch, op, class and precision of each."""
+"""Device activities: launch call, op, class and precision of each activity."""

@@ -1,7 +1,7 @@
 """`activity_classes`: activities grouped by everything except time and stream.
 
-Also the total times of each class (`class_totals`), and the time in which an activity
-runs alone on its device (`exposure`).
+`class_totals` has the total times of each class. `exposure` has the time in which an
+activity runs alone on its device.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ if TYPE_CHECKING:
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import DeviceTimeline
 
-#: Maximum number of overlapping activities in the first pass over a device. A device
-#: with more overlap is processed again with memory for all its activities.
+#: Maximum number of overlapping activities in the first pass over a device. If more
+#: overlap, the device is processed again with memory for all its activities.
 _USUAL_OVERLAP: Final = 256
 
 
 class Exposure(Frozen, frozen=True):
-    """Time in which an activity or a group of ops runs alone on its device.
+    """Time in which an activity, or a group of ops, runs alone on its device.
 
     Attributes:
-        alone_ps: Time in which no other activity of the device runs, by activity.
+        alone_ps: By activity: time in which no other activity of the device runs.
         group_ps: Device → time in which only activities of one group run; int64 by
             `group` of the ops of `activity_ops`.
-        busy_ps: Device → length of the union of its activities.
-        hull_ps: Device → time from its earliest start to its latest end.
+        busy_ps: Device → time in which at least one of its activities runs.
+        hull_ps: Device → time from the start of its first to the end of its last
+            activity.
     """
 
     alone_ps: Int64s
@@ -59,7 +60,7 @@ class ActivityClasses(Frozen, frozen=True):
         code: Row of `rows`, int32 by row of device_activity.
         rows: One row per class: `type`, `op` (row of the ops of `activity_ops`),
             `device`, `kind` (code of the Enum), `geometry`, `shape`, `equation`, `hlo`
-            (row of hlo_ops); -1 for none.
+            (row of hlo_ops); -1 for unknown values.
     """
 
     code: Int32s
@@ -71,7 +72,7 @@ class ClassTotals(Frozen, frozen=True):
 
     Attributes:
         all: Counts and times; with a coarse clock many activities last 0 ps.
-        alone_ps: Time while nothing else ran on the device, int64.
+        alone_ps: Time in which the activity ran alone on the device, int64.
         step_ps: Time of the activities that belong to a step, int64; None without
             steps, or if no activity belongs to a step.
     """

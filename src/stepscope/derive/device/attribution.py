@@ -1,4 +1,4 @@
-"""`activity_ops`: the op of the program that each device activity belongs to."""
+"""`activity_ops`: the op of the program to which each device activity belongs."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 #: Characters of an instruction's name that become "_" in its kernel's name.
 _NOT_IN_NAMES: Final = Pattern(r"[^A-Za-z0-9_]")
 _NUMBERS: Final = Pattern(r"(?:_\d+)+$")
-#: Opcodes without work on a device, or with work only in the computations they call.
+#: Opcodes that run nothing on a device, or only the computations that they call.
 _SILENT: Final = frozenset(
     {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
     | {"call", "while", "conditional", "partition-id", "replica-id", "domain"}
     | {"opt-barrier", "add-dependency", "async-done", "copy-done", "send-done"}
     | {"recv-done", "all-reduce-done", "all-gather-done", "collective-permute-done"}
 )
-#: Opcodes whose called computations run inside the instruction's own kernel.
+#: Opcodes whose called computations run inside the calling instruction's kernel.
 _INLINED: Final = frozenset(
     {"fusion", "reduce", "reduce-window", "map", "sort", "scatter", "custom-call"}
     | {"select-and-scatter", "all-reduce", "reduce-scatter", "async-start"}
@@ -61,8 +61,8 @@ def graph_instructions(
     """Return the HLO instruction of each activity of a replayed graph.
 
     Args:
-        rows: Rows of device_activity, ascending, with a program and a recorded
-            instruction that the program does not contain.
+        rows: Ascending rows of device_activity that have a program, but an instruction
+            that the program does not contain.
         hlo_ops: The table, in the order of the schedule.
         outside_graphs: Rows of hlo_ops whose activities are outside graphs.
 
@@ -106,7 +106,7 @@ def graph_instructions(
 
 
 class _Program:
-    """The instructions of one program that put work on a device."""
+    """The instructions of one program that run something on a device."""
 
     def __init__(self, hlo_ops: pl.DataFrame, program: int, outside: set[int]) -> None:
         rows = np.flatnonzero((hlo_ops["program"] == program).to_numpy()).tolist()
@@ -137,16 +137,17 @@ class _Program:
         self._names = dict(zip(rows, taken["name"].to_list(), strict=True))
 
     def match_kernels(self, kernels: Sequence[str | None]) -> list[int]:
-        """Return the row of hlo_ops of each kernel of a graph, in time order.
+        """Return the row of hlo_ops for each kernel of a graph, in time order.
 
-        None in `kernels` is a memset; -1 in the result is an unknown instruction.
+        None in `kernels` is a memset. -1 in the result means that the instruction is
+        unknown.
         """
         matched = [_NONE] * len(kernels)
         used: set[int] = set()
         for index, kernel in enumerate(kernels):
             row = self._by_name.get(kernel or "", _NONE)
-            # An instruction runs once per graph; a second kernel with its name belongs
-            # to another instruction with equal work, which XLA compiles only once.
+            # An instruction runs once per graph. A second kernel with its name belongs
+            # to an equal instruction: XLA compiles equal instructions only once.
             if row not in used and row != _NONE:
                 matched[index] = row
                 used.add(row)
@@ -155,8 +156,8 @@ class _Program:
             after = matched[end] if end < len(matched) else _NONE
             free = [row for row in self._rows_between(before, after) if row not in used]
             rows = _assign_rows(kernels[begin:end], free)
-            # One kernel that fits no instruction (of a loop in the graph, for example)
-            # makes the whole range uncertain.
+            # If one kernel fits no instruction (but belongs to a loop in the graph, for
+            # example), all instructions of the range are uncertain.
             if all(map(self._may_be, kernels[begin:end], rows)):
                 matched[begin:end] = rows
         return matched
@@ -178,7 +179,7 @@ class _Program:
 
 
 def _name_stem(name: str) -> str:
-    """Return a name without its trailing numbers, which differ within one kernel."""
+    """Return a name without its trailing numbers, which may differ for one kernel."""
     return _NUMBERS.sub("", name)
 
 
@@ -192,10 +193,10 @@ def _unknown_ranges(matched: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _assign_rows(kernels: Sequence[str | None], between: Sequence[int]) -> list[int]:
-    """Assign the kernels of a range to the instructions scheduled in it.
+    """Assign the kernels between two known kernels to the instructions scheduled there.
 
-    A single instruction gets all kernels. Of several instructions each gets one kernel
-    and the memsets before it; if the numbers differ, none is known.
+    A single instruction gets all kernels. If there are several instructions, each gets
+    one kernel and the memsets before it; if the counts differ, all are unknown.
     """
     if len(between) == 1:
         return [between[0]] * len(kernels)
@@ -214,9 +215,9 @@ class OpEvidence(IntEnum):
     """Evidence for the op of an activity, strongest first."""
 
     HLO = 1  # the HLO instruction, found in the program
-    HLO_NAME = 2  # the name of the HLO instruction; its program was not recorded
+    HLO_NAME = 2  # name of the HLO instruction, whose program was not recorded
     ANNOTATION = 3  # the framework's annotation of the device event
-    COPY = 4  # only the direction of a copy, or a memset
+    COPY = 4  # only a copy's direction, or that the activity is a memset
     LAUNCH = 5  # the host op that encloses the launch call
     NONE = 6
 
@@ -248,9 +249,11 @@ class ActivityOps(Frozen, frozen=True):
 
     Attributes:
         op: Row of `ops`, int32 by row of device_activity; row 0 means no op.
-        ops: Columns `OPS_SCHEMA`, one row per distinct instruction, even of the same
-            framework op; `group` numbers the distinct pairs (module, name) from 0 up.
-        no_op: Reason why there is no op, a `NoOp`; uint8 by row of device_activity.
+        ops: Columns `OPS_SCHEMA`, one row per distinct instruction, also if several
+            belong to one framework op. `group` numbers the distinct pairs (module,
+            name) from 0.
+        no_op: Reason why an activity has no op, a `NoOp`; uint8 by row of
+            device_activity.
     """
 
     op: Int32s
@@ -307,7 +310,7 @@ def activity_ops(
                 type=ops["type"].gather(rows).to_list(),
             ),
         )
-        # The reason is the first thing missing in the search from activity to op.
+        # The reason is what is missing first on the way from activity to op.
         reasons = np.where(
             correlation.launch_of_activity >= 0,
             np.uint8(NoOp.OUTSIDE),
@@ -320,7 +323,6 @@ def activity_ops(
         no_op = np.where(collected.op == 0, reasons, np.uint8(NoOp.NAMED))
     ops = pl.concat(collected.frames).with_columns(scope=name_scope(pl.col("name")))
     numbers: dict[tuple[str | None, str], int] = {}
-    # The loop runs over the distinct ops of the programs, not over their executions.
     group = [
         numbers.setdefault(key, len(numbers))
         for key in zip(ops["module"].to_list(), ops["name"].to_list(), strict=True)
@@ -330,7 +332,7 @@ def activity_ops(
 
 
 class _AttributedOps:
-    """The ops found so far; weaker evidence never overwrites stronger evidence."""
+    """The ops found so far; weaker evidence never replaces stronger evidence."""
 
     def __init__(self, row_count: int) -> None:
         self.op = np.zeros(row_count, np.int32)
@@ -340,13 +342,16 @@ class _AttributedOps:
         self._count = 1
 
     def open_rows(self, candidates: Bools) -> Int64s:
-        """Return the candidate rows that have no op yet."""
+        """Return those candidate rows that have no op yet."""
         return np.flatnonzero(candidates & (self.op == 0))
 
     def add_distinct(
         self, key: Int32s, named: Callable[[list[int]], pl.DataFrame]
     ) -> None:
-        """Assign ops by distinct key to rows that have a key (at least 0) but no op."""
+        """Assign ops to rows without an op. Rows with equal keys get the same op.
+
+        Rows with a negative key get none.
+        """
         rows = self.open_rows(key >= 0)
         if len(rows):
             distinct = number_values(key[rows])
@@ -354,7 +359,7 @@ class _AttributedOps:
             self.add_named(rows, distinct.code, named(keys))
 
     def add_named(self, rows: Int64s, code: Int32s, named: pl.DataFrame) -> None:
-        """Assign to each row the op in `named` at its code; a null name is no op."""
+        """Assign to each row the op in `named` at its code; a null name means no op."""
         known = present_mask(named["name"])
         number = np.where(known, self._count + np.cumsum(known) - 1, 0)
         self.op[rows] = values_by_row(number.astype(np.int32), code)

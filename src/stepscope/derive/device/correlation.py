@@ -1,4 +1,4 @@
-"""`device_timeline`: activities by time; `correlation`: their launch calls."""
+"""`device_timeline`: activities in time order. `correlation`: their launch calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DeviceRows(Frozen, frozen=True):
     """All activities of one device, from all its streams.
 
     Attributes:
-        rows: Rows of device_activity by start; equal starts in the table's order.
+        rows: Rows of device_activity by start; equal starts are in the table's order.
     """
 
     device: int
@@ -54,7 +54,7 @@ def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
     single = len(ordinals) == 1
     devices = []
     for ordinal in ordinals:
-        # With a single device the columns are used without a copy.
+        # If there is only one device, its columns are used without a copy.
         rows = np.arange(len(device)) if single else np.flatnonzero(device == ordinal)
         starts, durs = (
             column if single else column[rows] for column in (start_ps, dur_ps)
@@ -70,7 +70,7 @@ def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
 
 #: Maximum number of entries, per launch call, of a lookup table over the range of ids.
 _MAX_ENTRIES_PER_CALL: Final = 8
-#: Maximum number of entries of a lookup table whatever the number of launch calls.
+#: A lookup table may always have this number of entries, however few launch calls.
 _MAX_SMALL_TABLE_ENTRIES: Final = 1 << 16
 
 
@@ -81,16 +81,16 @@ class Correlation(Frozen, frozen=True):
     docs/definitions/device-work.md#launch-latency.
 
     Attributes:
-        launch_of_activity: Row of launches with the same process and id, int32 by row
-            of device_activity; -1 for none.
-        activity_count_of_launch: Number of activities that the launch call put on
-            devices, int32 by row of launches.
+        launch_of_activity: Row of launches with the activity's process and correlation
+            id, int32 by row of device_activity; -1 for none.
+        activity_count_of_launch: Number of activities that the launch call started,
+            int32 by row of launches.
         queue_empty: Whether the device was idle from the start of the launch call until
             the activity began, so that the activity waited only for the host; by row of
             device_activity. False without a launch call.
         latency_ps: Time from the end of the launch call to the start of the activity if
             the queue was empty, else 0; int64 by row of device_activity.
-        notes: Activities without launch calls, and activities that begin before theirs.
+        notes: Notes on activities without launch calls or that begin before their call.
     """
 
     activity: pl.DataFrame
@@ -110,15 +110,15 @@ def correlation(
 ) -> Correlation:
     """Match activities with launch calls by process and correlation id.
 
-    One call may have many activities (a graph) or none. If all processes are unknown in
-    either table, the id alone is compared. Of several calls with the same id the last
-    row is used, as in the program that wrote the profile.
+    One call may have many activities (a graph) or none. If one of the tables has no
+    process ids, only correlation ids are compared. If several calls have the same id,
+    the last row is used, as in the program that wrote the profile.
     """
     launch_of, counts = _match_launches(device_activity, launches)
     rows = len(launch_of)
     queue_empty, latency_ps = np.empty(rows, np.uint8), np.empty(rows, np.int64)
     early = np.zeros(2, np.int64)
-    # Latest end of the earlier activities on the same device, by activity.
+    # By activity: latest end of all earlier activities on the same device.
     busy_until_ps = np.empty(device_timeline.row_count, np.int64)
     for device in device_timeline.devices:
         until = np.empty(len(device.rows), np.int64)
@@ -165,7 +165,7 @@ def _match_launches(
     if greatest - lowest >= max(
         _MAX_SMALL_TABLE_ENTRIES, _MAX_ENTRIES_PER_CALL * len(called)
     ):
-        # Ids from a wide range are numbered first, to keep the lookup table small.
+        # If the range of ids is wide, they are numbered first for a small lookup table.
         numbered = number_values(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)
         called = numbered.code[len(ids) :].astype(np.int64)
@@ -183,9 +183,9 @@ def _match_launches(
 def _unite_process_ids(
     activity: pl.DataFrame, launches: pl.DataFrame, ids: Int64s, called: Int64s
 ) -> tuple[Int64s, Int64s]:
-    """Make ids unique across processes by giving each process its own range of ids.
+    """Make correlation ids unique by giving each process a separate range of ids.
 
-    Ids do not change if processes are unknown in either table or all equal.
+    Ids do not change if one table has no process ids, or if all process ids are equal.
     """
     sides = (activity["process"], launches["process"])
     if any(side.null_count() == len(side) for side in sides):

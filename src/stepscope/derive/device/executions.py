@@ -35,22 +35,22 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.trace.model import TraceData
 
-#: Recorded modes of an execution; any other value is unknown.
+#: Recorded modes of an execution; any other value means an unknown mode.
 _EAGER: Final = 1
 _FUNCTION: Final = 0
 
 
 class DeviceExecutions(Frozen, frozen=True):
-    """Numbers of executions by device and group of ops.
+    """Number of executions by device and group of ops.
 
     Attributes:
         rows: `device`, `group`, `executions`, `largest_kernel_count` (activities of the
             most frequent kernel, summed over programs), `eager` and `function`
             (executions known to be eager, and known to be part of a function).
         of_class: Row of `rows`, int32 by class of activities.
-        owner: Row of `rows` to which all work launched by the execution belongs, int32
-            by execution of `host_op_events`; -1 if none or several.
-        launched: Whether the execution put work on a device.
+        owner: Row of `rows` to which all activities launched by the execution belong,
+            int32 by execution of `host_op_events`; -1 if none or several.
+        launched: Whether the execution started any device activity.
     """
 
     rows: pl.DataFrame
@@ -115,7 +115,8 @@ def device_executions(
     )
     stored = _stored_eager(trace, device_activity, stats)
     if stored is not None:
-        # Executions are divided in proportion to the modes of their activities.
+        # Executions count as eager or as part of a function in proportion to their
+        # activities.
         eager_count, function = (
             np.bincount(device_op[stored == flag], minlength=len(rows))
             for flag in (_EAGER, _FUNCTION)
@@ -135,12 +136,12 @@ def device_executions(
 
 
 class _Kernels(Frozen, frozen=True):
-    """Codes of each class of activities by device and op, program, and kernel.
+    """Codes for the device and op, program, and kernel of each class of activities.
 
     Attributes:
         group: Group of the op, int32 by class.
         places: Codes of the distinct pairs (device, group).
-        programs: Codes of the distinct pairs (place, program); -1 is unknown.
+        programs: Codes of the distinct pairs (place, program); program -1 is unknown.
         kernels: Codes of the distinct kernels of each program.
     """
 
@@ -150,7 +151,7 @@ class _Kernels(Frozen, frozen=True):
     kernels: Codes
 
     def largest_counts(self, counts: Int64s) -> Int64s:
-        """Sum the activities of each program's most frequent kernel, by place.
+        """Return the count of each program's most frequent kernel, by device and op.
 
         Args:
             counts: Number of activities by class.
@@ -168,10 +169,10 @@ class _Kernels(Frozen, frozen=True):
 def _number_kernels(
     activity_classes: ActivityClasses, activity_ops: ActivityOps
 ) -> _Kernels:
-    """Number the device and group, the program and the kernel of each class.
+    """Number the device and op, the program and the kernel of each class.
 
-    All kernel names of a copy count as one kernel. All activities without an op count
-    as one kernel, so that each activity is an execution.
+    Copies with different names count as one kernel. All activities that have no op also
+    count as one kernel, so that each activity is an execution.
     """
     classes, ops = activity_classes.rows, activity_ops.ops
     op = handles(classes, "op")
@@ -204,7 +205,7 @@ class _Counted(Frozen, frozen=True):
     def add_modes(
         self, device_op: NDArray[np.signedinteger], eager: NDArray[np.int8]
     ) -> None:
-        """Add executions to the counts of eager and of function executions."""
+        """Add the executions to the counts of eager and of function executions."""
         count = len(self.executions)
         self.eager[:] += np.bincount(device_op[eager == _EAGER], minlength=count)
         self.function[:] += np.bincount(device_op[eager == _FUNCTION], minlength=count)
@@ -224,11 +225,10 @@ def executions_of_activities(
     if not (launching_ops.execution >= 0).any():
         return None
     # Calls inside another op, such as the op of a whole program, are not executions of
-    # this op. The host op must have the same name and type; if the annotation on the
-    # device lacks the type, the same name is enough. -2 means that no host op matches.
+    # this op. The host op must have the same name and type. If the annotation on the
+    # device lacks the type, an equal name is enough. -2 means that no host op matches.
     by_type: dict[tuple[str, str], int] = {}
     by_name: dict[str, int] = {}
-    # The loop runs over the distinct ops, not over their executions.
     for row, (name, kind) in enumerate(launching_ops.ops[["name", "type"]].iter_rows()):
         by_type.setdefault((name, kind), row)
         by_name.setdefault(name, row)
@@ -247,7 +247,7 @@ def executions_of_activities(
 def _stored_eager(
     trace: TraceData, device_activity: pl.DataFrame, stats: pl.DataFrame | Unavailable
 ) -> NDArray[np.int8] | None:
-    """Return 1 (eager) or 0 as recorded with each activity; -1 if not recorded."""
+    """Return each activity's recorded mode: 1 eager, 0 not; -1 if not recorded."""
     handle = find_handle(trace.strings, StatKey.IS_EAGER)
     if handle < 0 or isinstance(stats, Unavailable):
         return None

@@ -43,19 +43,19 @@ class TensorCoreEvidence(IntEnum):
     NAME_UNCONFIRMED = 2  # part of a name not yet confirmed by a hardware counter
 
 
-#: Operand types of 16 bits and fewer in lower-case names. They are searched before
+#: Names of operand types of 16 bits and fewer, in lower case. They are searched before
 #: wider types, because a mixed-precision kernel also names its wider accumulator.
 _NARROW_PARTS: Final = (
     *("half", "fp16", "f16", "float16", "fp8", "f8_", "float8", "f8f6f4", "fp6", "fp4"),
     *("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "mxf8", "mxf6", "mxf4", "nvf4", "mxe"),
     *("int8", "_s8_", "i8i8", "hgemm", "hcudnn"),
 )
-#: Operand types of 16 bits and fewer whose names state only their size.
+#: Operand types of 16 bits and fewer whose names contain only their size.
 _NARROW_SIZES: Final = Pattern(r"opaquetype<[12]u?>|nv_fp[468]")
-#: The captured letter is the type of the operands; the outputs and shapes follow.
+#: The captured letter is the operands' type; output types and shapes follow it.
 _NVJET: Final = Pattern(r"nvjet_(?:sm\d+_)?([a-z])[a-z]+_")
 _NVJET_PRECISIONS: Final = {"s": TF32, "c": TF32, "d": DOUBLE, "z": DOUBLE}
-#: A matrix instruction: the accumulator's type, then rows, columns and depth.
+#: Name of a matrix instruction: type of the accumulator, then rows, columns and depth.
 _INSTRUCTION: Final = Pattern(
     r"(?<![a-z0-9])([shicdz])(884|1684|1688|16168|16816|16832|16864|161616|8816|8832)"
 )
@@ -63,7 +63,7 @@ _INSTRUCTION: Final = Pattern(
 _CUT_SHAPES: Final = frozenset({"1684", "16168"})
 #: Shape of matrix instructions that exist for TF32 and for 16-bit operands.
 _EITHER_SHAPE: Final = "1688"
-#: Kernels for architectures whose matrix units do not support TF32.
+#: Names of kernels for architectures whose matrix units do not support TF32.
 _BEFORE_TF32: Final = Pattern(r"volta|turing|(?:cutlass_|sm_?)7[05]")
 _FIRST_TF32: Final = (8, 0)
 _WIDE_PARTS: Final = (
@@ -76,10 +76,11 @@ _MANGLED: Final = "_Z"
 _MARKS: Final = Pattern(
     r"(?<![a-zA-Z])S[0-9A-Z]*_|_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_cu_[0-9a-f]{8}"
 )
-#: Template arguments of a mangled name, one letter per type: `f` is a float.
+#: Template arguments of a mangled name have one letter per type: `f` is a float.
 _MANGLED_FLOAT: Final = Pattern(r"I(?:L[a-z]\d+E)*[bcahstijlmxy]*f")
 
-#: AMD's libraries write the operand's type after two index blocks; `MX` marks TF32.
+#: Kernels of AMD's libraries. The operand's type follows two index blocks; `MX` means
+#: TF32.
 _TENSILE: Final = Pattern(
     r"Cijk_[A-Za-z]+_[A-Za-z]+_(F[468]|B[68]|I8|[A-Z])[A-Z0-9]*(_MX)?"
 )
@@ -91,8 +92,8 @@ _TENSILE_TYPES: Final = {
 }
 _TENSILE_MATRIX: Final = Pattern(r"Cijk_.*_MI\d+x\d+", re.IGNORECASE)
 
-#: Parts of lower-case names of kernels that use matrix units; some are confirmed by
-#: hardware counters of an H100 (tests/data/gpu/kernels).
+#: Parts of lower-case names of kernels that use matrix units. Hardware counters of an
+#: H100 confirmed some of them (tests/data/gpu/kernels).
 _MATRIX_PARTS: Final = (
     *("16816", "c1688", "conv1x1", "dgrad_1x1_stride_2x2"),
     *("direct_group", "first_layer_wgrad_kernel", "h1688", "h884", "hmma", "i16832"),
@@ -106,16 +107,16 @@ _UNCONFIRMED_PARTS: Final = (
     *("umma", "flashattn", "prefillwith", "deep_gemm", "marlin"),
     *("gtcx", "xdlops", "_xdl_", "mfma"),
 )
-#: Products of block-scaled types: both operands, the accumulator, the tile.
+#: Products of block-scaled types: the name has both operands, accumulator and tile.
 _BLOCK_SCALED: Final = Pattern(r"^(?:bmm|gemm)_\w+_fp32_t\d+x\d+x\d+")
-#: Parts of names that also contain a part of `_MATRIX_PARTS`, although a hardware
-#: counter showed no matrix instructions: they use vector lanes or prepare a product.
+#: Parts of names of kernels that match `_MATRIX_PARTS` but use no matrix instructions,
+#: as a hardware counter showed: they use vector lanes or prepare a product.
 _WITHOUT: Final = (
     *("_ffma_", "_simt_", "depthwise_convolution", "conv2d_c1_k1", "execute_split_k"),
     *("flash_bwd_convert", "flash_bwd_dot_do_o", "convertqgrad", "bwdograddoto"),
     *("subtensorop",),
 )
-#: Names of generated kernels, which describe the program and not the instructions.
+#: Names of generated kernels; they describe the program instead of the instructions.
 _SILENT: Final = Pattern(
     r"triton|gemm_fusion"
     r"|^_*(?:[a-z0-9]+_)*(?:attn|attention|matmul|moe)(?:_\w+)?(?:\.kd)?$"
@@ -123,7 +124,7 @@ _SILENT: Final = Pattern(
 
 #: Parts of lower-case names of kernels that multiply matrices or convolve.
 _PRODUCT: Final = Pattern(
-    # Names that libraries for products and convolutions give their kernels.
+    # Names of kernels in libraries for products and convolutions.
     r"(?<!fb)gemm|gemv|nvjet|^bmm_|cijk_[a-z]+_[a-z]+_|marlin|lstm_tile"
     r"|[a-z](?:884|1688|16816)|cudnn_\d|(?:volta|turing|maxwell|ampere|_)[a-z]cudnn"
     # Kinds of convolutions and their algorithms.
@@ -134,7 +135,7 @@ _PRODUCT: Final = Pattern(
     r"|flash_(?:fwd|bwd)|flashattn|flash_attn|fmha|sdpa|attn_(?:fwd|bwd)|attention"
     r"|prefillwith|matmul|mm_kernel|triton_mm|fused_moe_kernel|tem_fused_\w*(?:mm|conv)"
 )
-#: Names that match `_PRODUCT` of kernels that only prepare or finish a product.
+#: Names of kernels that match `_PRODUCT` but only prepare or finish a product.
 _NOT_PRODUCTS: Final = Pattern(
     r"compute\w*offset|gemm_pointers|reshape_and_cache|workspace|splitkreduce"
     r"|reducesplitk|depthwise|populate_rng|attention_?mask|triton_(?:poi|red|per)_"
@@ -143,7 +144,7 @@ _NOT_PRODUCTS: Final = Pattern(
 )
 #: A generic template with the name of the actual kernel as its argument.
 _WRAPPED: Final = Pattern(r"^(?:void )?[\w:]+::Kernel2?<(\w+)>")
-#: Names of kernels that are elementwise, or reduce, sort or move elements.
+#: Names of kernels that compute elementwise, reduce, sort or move elements.
 _PLAIN: Final = Pattern(
     r"elementwise|multi_tensor_apply|reduce_kernel|catarray|triton_(?:poi|red|per)_"
     r"|radixsort|devicescan|devicereduce|indexselect|index_kernel|gather_kernel"
@@ -156,11 +157,11 @@ _PLAIN: Final = Pattern(
 def precision_of_name(
     name: str, capability: tuple[int, int] | None = None
 ) -> OperandPrecision | None:
-    """Return the precision that a kernel's name states; None if it states none.
+    """Return the precision in a kernel's name; None if the name contains none.
 
     Args:
         capability: Compute capability of the kernel's device, if known. Matrix
-            instructions without a stated type are 16-bit before 8.0, then TF32.
+            instructions without a type in the name are 16-bit before 8.0, then TF32.
     """
     tensile = _TENSILE.search(name)
     if tensile:
@@ -233,7 +234,7 @@ def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
     return False, TensorCoreEvidence.NAME
 
 
-# Several derivations look up each name; one lookup takes 30 us.
+# Several derivations parse the same names; parsing one takes 30 us.
 @lru_cache(1024)
 def is_product_kernel(name: str) -> bool:
     """Return whether a kernel's name is that of a matrix product or convolution."""
@@ -242,12 +243,12 @@ def is_product_kernel(name: str) -> bool:
 
 
 def is_plain_kernel(name: str) -> bool:
-    """Return whether a kernel's name is that of work without products."""
+    """Return whether a kernel's name shows that it computes no products."""
     return not is_product_kernel(name) and _PLAIN.search(name.lower()) is not None
 
 
 def plain_name(name: str) -> str:
-    """Return a kernel's name without arguments and template types, for sentences."""
+    """Return a kernel's name for messages, without arguments and template types."""
     wrapped = _WRAPPED.match(name)
     if wrapped:
         return wrapped[1]

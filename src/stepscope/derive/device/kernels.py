@@ -61,7 +61,8 @@ class Kernels(Frozen, frozen=True):
             "tf32"; null for activities that do not compute), `precision_evidence`,
             `count`, `total_ps`, `min_ps`, `max_ps`, `exposed_ps`, `step_ps` (null
             without steps). Null means unknown; an unknown `op_name` is "".
-        without_geometry: Reason why all launch shapes are unknown, else None.
+        without_geometry: Reason why all launch shapes are unknown; None if any is
+            known.
     """
 
     rows: pl.DataFrame
@@ -81,7 +82,8 @@ def kernels(
 ) -> Kernels:
     """Describe the kernels and collectives, including those with a duration of 0 ps.
 
-    An activity with launch details is a kernel, even if it copies or fills memory.
+    An activity with launch details counts as a kernel, even if it copies or fills
+    memory.
     """
     rows = activity_classes.rows.with_columns(
         pl.int_range(pl.len(), dtype=pl.Int32).alias("class"),
@@ -137,7 +139,10 @@ def kernels(
 
 
 def launch_dimensions(what: str) -> pl.Expr:
-    """Return `x,y,z` of `block` or `grid` as `<what>_dim`; null if any is unknown."""
+    """Return column `<what>_dim` as `x,y,z`, with `what` `block` or `grid`.
+
+    Null if any size is unknown.
+    """
     axes = [pl.col(f"{what}_{axis}").cast(pl.String) for axis in "xyz"]
     return pl.concat_str(axes, separator=",").alias(f"{what}_dim")
 

@@ -1,7 +1,7 @@
-"""`launch_facts`: the cost of launching work, measured on the recorded launches.
+"""`launch_facts`: the cost of launching kernels, measured on the recorded launches.
 
-`launch_latency` contains only what is needed to attribute idle time to launches: the
-latency and the shortest gap.
+`launch_latency` contains only the latency and the shortest gap. With these, idle time
+is attributed to launches.
 
 Definition: docs/definitions/device-work.md#launch-latency.
 """
@@ -34,45 +34,47 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.intervals.nesting import Nesting
 
-#: Latency if not measurable: the least of 20 to 40 µs in TensorFlow's GPU guide.
+#: Latency if it cannot be measured: TensorFlow's GPU guide says 20 to 40 µs.
 ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
-#: Minimum number of launches or gaps from which a typical value is computed.
+#: Minimum number of launches or gaps from which their typical length is computed.
 MIN_TYPICAL_SAMPLES: Final = 30
-#: Longest wait for an activity that its launch into an empty queue can explain.
+#: Maximum wait for an activity after its launch into an empty queue that the launch
+#: itself can explain.
 _MAX_LAUNCH_WAIT_PS: Final = 100 * PS_PER_US
-#: The same limit for the launch of a whole program, in multiples of the usual latency.
+#: Maximum wait explained by the launch of a whole program, in usual launch latencies.
 _MAX_PROGRAM_WAIT_LATENCIES: Final = 2
-#: Gap between back-to-back activities on one stream if it cannot be measured.
+#: Assumed gap between consecutive activities on one stream if it cannot be measured.
 _ASSUMED_SWITCH_PS: Final = 1 * PS_PER_US
 _SWITCH_PERCENTILE: Final = 10
-#: Longest gap attributed to the device itself, even if longer gaps are usual.
+#: Maximum gap attributed to switching between activities, even if longer gaps are
+#: usual.
 _MAX_SWITCH_PS: Final = 10 * PS_PER_US
 _CLOCK_PERCENTILE: Final = 99
-#: Maximum share of activities on an idle device that begin before their launch call.
-#: With more of them, the clock offset to the host is about as long as a launch.
+#: Maximum share of activities on an idle device that begin before their launch call. If
+#: the share is larger, the clock offset to the host is about as long as a launch.
 _MAX_EARLY_SHARE: Final = 0.1
 _LONG_PERCENTILE: Final = 95
-#: Minimum share of a place's calls with activity for the others to count as lost.
+#: If at least this share of similar calls has activity, the others have lost theirs.
 _MIN_CALLS_WITH_ACTIVITY: Final = 0.5
-#: Activity that stands for all kernels of a replayed graph.
+#: Name of the one activity that is recorded for all kernels of a replayed graph.
 _REPLAYED_GRAPH: Final = r"^CudaGraphExec"
-#: Calls that return when all work of a device, or of a stream, has finished.
+#: Calls that return when all activities of a device, or of a stream, have finished.
 _FOR_DEVICE: Final = r"^(?:cuda|hip)DeviceSynchronize|^cuCtxSynchronize"
 _FOR_STREAM: Final = r"^(?:cuda|hip|cu)StreamSynchronize"
-#: Names of copies that end before their call returns.
+#: Names of copies whose launch call returns after the copy ends.
 _TO_PAGEABLE: Final = "DtoH (Device -> Pageable)"
 
 
 class LaunchLatency(Frozen, frozen=True):
-    """Usual time from a launch to the device's work, and between two activities.
+    """Usual time from a launch call to its activity, and between two activities.
 
     Attributes:
         latency_ps: Median time from the start of a launch call to its activity, if the
             device was idle with an empty queue. Assumed with few samples, or if the
             clock offset between host and device is too large.
         latency_samples: Number of launches in the median `latency_ps`; 0 if assumed.
-        switch_ps: Longest idle time attributed to switching between activities.
-        max_wait_ps: Longest wait from a launch call to its activity that the launch
+        switch_ps: Maximum idle time attributed to switching between activities.
+        max_wait_ps: Maximum wait from a launch call to its activity that the launch
             explains; a longer wait has another cause.
     """
 
@@ -83,7 +85,7 @@ class LaunchLatency(Frozen, frozen=True):
 
 
 def launch_latency(*, tracks: pl.DataFrame, correlation: Correlation) -> LaunchLatency:
-    """Measure latency and gaps of the launches that led to device activity."""
+    """Measure launch latency and gaps between activities."""
     latency_ps, samples = typical_ps(idle_waits_ps(correlation))
     runs_programs = (tracks["kind"] == "core").any()
     return LaunchLatency(
@@ -111,7 +113,7 @@ def idle_waits_ps(correlation: Correlation) -> Int64s:
 
 
 def typical_ps(waits_ps: Int64s) -> tuple[int, int]:
-    """Return the launch latency, and the number of launches in this median.
+    """Return the median launch latency, and the number of launches in it.
 
     With too few launches or too large a clock offset: 20 µs and 0 launches.
     """
@@ -123,10 +125,11 @@ def typical_ps(waits_ps: Int64s) -> tuple[int, int]:
 
 
 class LaunchFacts(Frozen, frozen=True):
-    """The cost of launching work on one host.
+    """The cost of launching kernels on one host.
 
     Attributes:
-        median_call_ps: Median duration of the calls that launched work; None if none.
+        median_call_ps: Median duration of the calls that launched activities; None if
+            there are none.
         median_kernel_ps: Median duration of a kernel; None without kernels.
         graph_percent: Percentage of kernel time in replayed graphs, or None.
         clock_error_ps: Smallest possible clock offset between host and device: the time
@@ -156,7 +159,7 @@ def launch_facts(
     event_types: pl.DataFrame,
     event_nesting: Nesting,
 ) -> LaunchFacts:
-    """Measure the launches that led to device activity."""
+    """Measure the cost of the launches that led to device activity."""
     device_activity, launches = correlation.activity, correlation.launches
     launch_of = correlation.launch_of_activity
     start_ps = ints(device_activity, "start_ps")
@@ -216,9 +219,9 @@ def _outlasting_ps(
 ) -> Int64s:
     """Return by how much activities end after the return of calls that waited for them.
 
-    A call that waits for a device waits for all work launched before; a call that waits
-    for a stream does so only if there is one stream. A call that copies to pageable
-    host memory returns when the copy has finished.
+    A call that waits for a device waits for all earlier launches. A call that waits for
+    a stream counts only if there is one stream. A call that copies to pageable host
+    memory returns when the copy has finished.
     """
     # Time by which copies to pageable memory end after their call returned.
     pageable = event_types["name"].str.contains(_TO_PAGEABLE, literal=True)
@@ -248,7 +251,7 @@ def _outlasting_ps(
         ints(device_activity, "start_ps")[known]
         + ints(device_activity, "dur_ps")[known]
     )
-    # Activities are usually recorded in the order of their calls.
+    # Activities are usually recorded in the order of their launch calls.
     if (returned[1:] < returned[:-1]).any():
         order = np.argsort(returned, kind="stable")
         returned, ended = returned[order], ended[order]
@@ -266,19 +269,19 @@ def _all_equal(values: Int32s) -> bool:
 def _lost_launches(
     launches: pl.DataFrame, events: pl.DataFrame, nesting: Nesting, used: Bools
 ) -> NDArray[np.intp]:
-    """Return the calls without activity at places whose calls usually have activity.
+    """Return the calls without activity that resemble calls with activity.
 
-    A place is a thread, the name of the call, and the innermost event around the call.
-    (A call that clears 0 bytes never leads to activity, wherever it is repeated.) Calls
-    before the first or after the last one with activity on their thread are not lost:
-    the device's records began later, or recording stopped earlier.
+    Calls are similar if thread, name and innermost enclosing event are equal. (A call
+    that clears 0 bytes never leads to activity, wherever it is repeated.) Calls before
+    the first or after the last one with activity on their thread are not lost: the
+    device's records began later, or recording stopped earlier.
     """
     if not used.any() or used.all():
         return np.empty(0, np.intp)
     track, type_ = handles(launches, "track"), handles(launches, "type")
     unused = np.zeros(int(type_.max()) + 1, np.bool_)
     unused[type_[~used]] = True
-    # Calls whose name always leads to activity have lost none.
+    # If all calls of one name have activity, none is lost.
     rows = np.flatnonzero(unused[type_])
     last = np.full(int(track.max()) + 1, np.iinfo(np.int64).min)
     first = np.full(len(last), np.iinfo(np.int64).max)
@@ -309,7 +312,10 @@ def _lost_launches(
 def _lost_time_ps(
     lost: NDArray[np.intp], type_: Int32s, launch_of: Int32s, dur_ps: Int64s
 ) -> int:
-    """Sum, over the lost calls, the 95th percentile of activities after equal calls."""
+    """Estimate the device time of lost calls from other calls of the same name.
+
+    The 95th percentile of their activities' durations is used.
+    """
     if not len(lost):
         return 0
     known = np.flatnonzero(launch_of >= 0)
@@ -324,7 +330,8 @@ def _lost_time_ps(
 def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
     """Return the 10th percentile of the gaps on a stream that no launch can cause.
 
-    The result is limited, because a device switches quickly: longer gaps have a cause.
+    The result has an upper bound: a device switches quickly, so longer gaps have
+    another cause.
     """
     device_activity, launches = correlation.activity, correlation.launches
     out = np.empty(len(device_activity), np.int64)

@@ -21,11 +21,11 @@ DEVICE_PEAKS: Final[dict[str, pl.DataType]] = {
     "clock_source": pl.String(),  # recorded or data_sheet
     "memory_bandwidth": pl.Float64(),  # bytes/s
     "memory_source": pl.String(),  # recorded or data_sheet
-    "peak_flops": pl.Float64(),  # as recorded, one value for all units
+    "peak_flops": pl.Float64(),  # as recorded; one value for all units of the device
 }
 _RECORDED: Final = "recorded"
 _DATA_SHEET: Final = "data_sheet"
-#: Minimum share of the published bandwidth that a recorded one must reach to be used. A
+#: A recorded bandwidth is used only from this share of the published bandwidth. A
 #: product's memory has one speed; a lower value was computed wrongly (AMD's tracer
 #: omits the double data rate).
 _MIN_BANDWIDTH_SHARE: Final = 0.75
@@ -54,7 +54,7 @@ def device_peaks(*, devices: pl.DataFrame) -> DevicePeaks:
     """
     rows: list[dict[str, Any]] = []
     notes: dict[tuple[str, str], QualityNote] = {}
-    # There is one row per accelerator of a machine, so only a few.
+    # One row per accelerator of a machine.
     for device in devices.iter_rows(named=True):
         row, note = _device_row(device)
         rows.append(row)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.kernel_names import OperandPrecision
 
-#: Minimum share of the compute time in kernels of unknown precision at which a
-#: precision without known kernels is reported as unknown, not as absent.
+#: If at least this share of compute time has unknown precision, a precision without
+#: known kernels is reported as unknown, not as absent.
 _MIN_UNKNOWN_SHARE: Final = 0.05
 #: Code of the kind of activity that computes.
 KERNEL_KIND: Final = ACTIVITY_CODES["kernel"]
@@ -39,11 +39,11 @@ KERNEL_KIND: Final = ACTIVITY_CODES["kernel"]
 def why_precisions_unknown(share: float) -> Unavailable | None:
     """Return why kernels may have a precision that no kernel is known to have.
 
-    A kernel of unknown precision counts as 32-bit. If such kernels take much time,
-    kernels of other precisions may be among them.
+    A kernel of unknown precision counts as 32-bit. If such kernels take much time, some
+    may have another precision.
 
     Args:
-        share: Part of the compute time spent in kernels of unknown precision.
+        share: Share of compute time in kernels of unknown precision.
     """
     if share < _MIN_UNKNOWN_SHARE:
         return None
@@ -69,9 +69,9 @@ class PrecisionEvidence(IntEnum):
 
 
 _CUSTOM_CALL: Final = "custom-call"
-#: Prefixes of HLO element types of 8 bits and fewer, of which there are many.
+#: Prefixes of the many HLO element types of 8 bits and fewer.
 _SMALL_ELEMENTS: Final = ("f8", "f6e", "f4e")
-#: Parts of recorded operand types of 16 bits and fewer.
+#: Texts in recorded operand types of 16 bits and fewer.
 _NARROW_SHAPES: Final = ("half", "bfloat16", "float8", "f8e", "float4_e2m1")
 #: HLO element type → precision.
 _ELEMENTS: Final = {
@@ -86,7 +86,7 @@ _ELEMENTS: Final = {
 
 
 class Precision(Frozen, frozen=True):
-    """Precision by row of device_activity.
+    """Precision of each row of device_activity.
 
     Attributes:
         bits: 16 or 32; 0 for no computation (collectives, copies, memsets); uint8.
@@ -117,8 +117,8 @@ def precision(
 
     The first known source counts: the kernel's name, its HLO instruction, the recorded
     shapes of its operands. For a kernel compiled from an instruction, the instruction
-    comes before the name. If kernels of one name have several precisions, the one with
-    most time counts. A kernel without evidence counts as 32-bit.
+    is the first source. If kernels of one name have several precisions, the precision
+    with most time counts. A kernel without evidence counts as 32-bit.
 
     Definition: docs/definitions/device-work.md#precision-of-a-kernel.
     """
@@ -172,7 +172,7 @@ def _class_evidence(
         for type_ in _known_numbers(rows["type"])
     }
     by_class: list[tuple[OperandPrecision, PrecisionEvidence] | None] = []
-    # The loop runs over classes of activities, about as many as distinct kernels.
+    # Classes of activities are about as many as distinct kernels.
     for kind, hlo, shape, type_ in rows[["kind", "hlo", "shape", "type"]].iter_rows():
         if kind != KERNEL_KIND:
             by_class.append(None)
@@ -202,7 +202,7 @@ def _precision_by_name(
     by_class: list[tuple[OperandPrecision, PrecisionEvidence] | None],
     dur_ps: list[float],
 ) -> dict[int, tuple[OperandPrecision, PrecisionEvidence]]:
-    """Return by name the precision with most time, and its main evidence."""
+    """Return, by name, the precision with most time and its main evidence."""
     time: dict[int, dict[tuple[OperandPrecision, PrecisionEvidence], float]] = {}
     for type_, pair, dur in zip(types, by_class, dur_ps, strict=True):
         if pair is not None:
@@ -213,7 +213,7 @@ def _precision_by_name(
         by_width: dict[OperandPrecision, float] = {}
         for (width, _), dur in times.items():
             by_width[width] = by_width.get(width, 0.0) + dur
-        # For equal times the lower precision counts, whatever the order of rows.
+        # If times are equal, the lower precision counts, whatever the order of rows.
         main_width = min(by_width, key=lambda width: (-by_width[width], width))
         decided[type_] = min(
             (pair for pair in times if pair[0] == main_width),
@@ -223,7 +223,7 @@ def _precision_by_name(
 
 
 def precision_of_element(element: str | None) -> OperandPrecision | None:
-    """Return the precision of an HLO element type; None if it decides nothing."""
+    """Return the precision of an HLO element type; None if the type determines none."""
     if element is None:
         return None
     lowered = element.lower()
@@ -231,7 +231,7 @@ def precision_of_element(element: str | None) -> OperandPrecision | None:
 
 
 def precision_of_shape(shape: str) -> OperandPrecision | None:
-    """Return the precision named in recorded operand shapes; None if they name none."""
+    """Return the precision in recorded operand shapes; None if they contain none."""
     lowered = shape.lower()
     if any(part in lowered for part in _NARROW_SHAPES):
         return NARROW

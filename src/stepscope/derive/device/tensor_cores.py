@@ -46,7 +46,7 @@ _NAMES: Final = Pattern(
     r"|CudnnRNNBackprop"
 )
 _OPCODES: Final = Pattern(r"^(?:dot|convolution)$")
-#: Opcode of a library call; the instruction does not describe its work.
+#: Opcode of a library call; the instruction does not show what the library computes.
 _CUSTOM_CALL: Final = "custom-call"
 #: Types of ops that may contain any other op, and of ops defined outside frameworks.
 _OPAQUE: Final = Pattern(
@@ -62,10 +62,10 @@ class TensorCores(Frozen, frozen=True):
     """Whether kernels use matrix units, and whether they could.
 
     Attributes:
-        of_class: 1 yes, 0 no, -1 unknown; int8, shape (classes, 3), by row of
-            `activity_classes`: whether the kernel has matrix instructions (0 for
-            activities that do not compute); whether the kernel or its op is a matrix
-            product or convolution on a device with matrix units; and a
+        of_class: int8, shape (classes, 3), by row of `activity_classes`; 1 yes, 0 no,
+            -1 unknown. First: whether the kernel has matrix instructions (0 for
+            activities that do not compute). Second: whether the kernel or its op is a
+            matrix product or convolution on a device with matrix units. Third: a
             `TensorCoreEvidence` for the first.
     """
 
@@ -83,7 +83,7 @@ def tensor_cores(
 ) -> TensorCores:
     """Decide the use of matrix units for kernels by name, and for ops by type.
 
-    The answer is unknown, not no, for names without information on instructions, for
+    The answer is unknown, not no, for names that say nothing about instructions, for
     activities without an op, for ops that may contain others, and on non-GPU devices.
 
     Definition: docs/tools/kernel_stats.md#how-each-number-is-defined.
@@ -107,7 +107,7 @@ def tensor_cores(
     products = {type_: is_product_kernel(names[type_]) for type_ in by_type}
     by_op = _eligible_ops(activity_ops.ops, hlo_ops)
     of_class = np.zeros((len(rows), 3), np.int8)
-    # The loop runs over classes of activities, about as many as distinct kernels.
+    # Classes of activities are about as many as distinct kernels.
     for index, (kind, device, type_, op, equation) in enumerate(
         rows[["kind", "device", "type", "op", "equation"]].iter_rows()
     ):
@@ -137,7 +137,7 @@ def is_matmul_type(op_type: str) -> bool:
 
 
 def is_opaque_type(op_type: str) -> bool:
-    """Return whether ops of this type may contain any work."""
+    """Return whether ops of this type may contain any other op."""
     return _OPAQUE.search(op_type) is not None
 
 
