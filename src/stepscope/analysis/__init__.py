@@ -1,1 +1,1 @@
-"""Tools: the data of a profile becomes one frozen result."""
+"""Tools: each computes one frozen result from the data of a profile."""

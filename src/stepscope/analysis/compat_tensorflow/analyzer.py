@@ -1,8 +1,8 @@
 """The tools with the numbers that TensorFlow itself computed at capture time.
 
-TensorFlow uses the stored steps. On the host, TensorFlow counts only iterators and
-infeeds, because TensorFlow recognises copies under one name only. TensorFlow takes self
-times among all ops, and recognises readers that prefetch by parts of their names.
+TensorFlow uses the steps stored in the file. On the host, TensorFlow counts only
+iterators and infeeds, because it recognises copies under one name only. Self times are
+taken among all ops, and readers that prefetch are recognised by parts of their names.
 
 Definition: docs/definitions/compatibility.md#its-input-analysis.
 """
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = package_reasons("compat_tensorflow")
 
-#: Percentage of the step in `other` from which TensorFlow's page says POTENTIALLY.
+#: Minimum percentage of `other` for which TensorFlow's page says POTENTIALLY.
 _POTENTIALLY_PERCENT: Final = 3.0
 
 _READER: Final = r"::(?:TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO)$"
@@ -89,9 +89,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
     )
     total = int(frame["step_ps"].sum())
     sums = {name: int(frame[name].sum()) for name in CATEGORIES}
-    shares = {
-        name: 100.0 * value / total if total else None for name, value in sums.items()
-    }
+    shares = {name: 100.0 * ps / total if total else None for name, ps in sums.items()}
     busy = sum(sums[name] for name in _ON_DEVICE)
     busy_percent = 100.0 * busy / total if total else None
     summary = StepSummary(
@@ -99,9 +97,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
         row_count=len(steps),
         step_time_ms=times,
         device_step_time_ms=times,
-        breakdown_ms={
-            name: value / len(steps) / PS_PER_MS for name, value in sums.items()
-        },
+        breakdown_ms={name: ps / len(steps) / PS_PER_MS for name, ps in sums.items()},
         breakdown_std_ms={
             name: sample_statistics(frame[name], field=name, scale=PS_PER_MS)[0].std
             for name in CATEGORIES
@@ -150,7 +146,7 @@ _ANNOTATED: Final = [
 def compat_placement(
     profile: ProfileData, hosts: Sequence[str]
 ) -> tuple[Placement, Eager] | Unavailable:
-    """Count op executions by side, host or device, as TensorFlow does.
+    """Count op executions on hosts and on devices, as TensorFlow does.
 
     TensorFlow counts input pipeline ops as host ops, and ops that launch device work on
     both sides. On the device, TensorFlow counts only work with an annotation.
@@ -195,8 +191,8 @@ def overview_page(
 ) -> OverviewPageResult | Unavailable:
     """Return the overview page of a run with TensorFlow's numbers for its steps.
 
-    The summaries by host, the phases and the numbers of ops follow stepscope's rules;
-    only the placement of ops follows TensorFlow's.
+    The summaries by host, the phases and the op counts follow stepscope's rules; only
+    the placement of ops follows TensorFlow's rules.
     """
     measured = measured_run(profile, host=options.host, marker=options.marker)
     if isinstance(measured, Unavailable):

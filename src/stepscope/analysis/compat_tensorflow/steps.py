@@ -38,7 +38,7 @@ DEVICE_TO_DEVICE: Final = 120
 DEVICE_TO_HOST: Final = 130
 DEVICE_COMPUTE_32: Final = 140
 DEVICE_COMPUTE_16: Final = 150
-#: Class of events that the sweep leaves out; larger than any other class.
+#: Class of events that the computation ignores; larger than any other class.
 SKIPPED: Final = 255
 #: Event class → category of the results; classes without an entry are `other`.
 CLASS_CATEGORIES: Final = {
@@ -65,7 +65,7 @@ _HOST_RULES: Final = (
     (HOST_PREPARE, r"^ExecutorState::Process"),
     (HOST_WAIT_INPUT, r"^IteratorGetNext"),
 )
-#: Classes that a host event keeps even if it launches device work.
+#: Classes that a host event keeps even if the event launches device work.
 _BEFORE_LAUNCH: Final = (SKIPPED, HOST_TO_DEVICE, HOST_TO_HOST)
 #: Class → pattern of a device event's name. The first match counts; a name without a
 #: match is compute.
@@ -83,7 +83,7 @@ class Events(Frozen, frozen=True):
     """Classified events of the host or of the devices, one array element per event.
 
     Attributes:
-        number: Class; `SKIPPED` where the sweep leaves the event out.
+        number: Class; `SKIPPED` if the computation ignores the event.
         group: Stored step group; negative for none.
         is_marker: Whether the event marks a step.
     """
@@ -100,7 +100,7 @@ class Events(Frozen, frozen=True):
         return msgspec.structs.replace(self, number=number.astype(np.uint8))
 
     def spans_of_markers(self) -> dict[int, tuple[str, int, int]]:
-        """Map each group to name, start and end of the longest event that marks it."""
+        """Map each group to name, start and end of its longest marker event."""
         spans: dict[int, tuple[str, int, int]] = {}
         for row in np.flatnonzero(self.is_marker).tolist():
             group, begin = int(self.group[row]), int(self.start_ps[row])
@@ -111,7 +111,7 @@ class Events(Frozen, frozen=True):
         return spans
 
     def spans_of_class(self, group: int, number: int) -> Spans:
-        """Return when events of a class in a step group were active."""
+        """Return the active time of a class of events in a step group."""
         rows = (self.group == group) & (self.number == number)
         return Spans.from_events(self.start_ps[rows], self.dur_ps[rows])
 
@@ -154,7 +154,7 @@ def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
 def device_events(
     activity: pl.DataFrame, types: pl.DataFrame, trace: TraceData
 ) -> Events:
-    """Return all device activity; without step group or correlation id `SKIPPED`."""
+    """Return all device activity; `SKIPPED` if it lacks a group or correlation id."""
     names = types["name"]
     by_name = _numbers_by_name(names, _DEVICE_RULES, otherwise=DEVICE_COMPUTE_32)
     half_name = names.str.contains(_HALF_NAME).to_numpy()
@@ -219,11 +219,11 @@ class CompatStep(Frozen, frozen=True, eq=True):
 def compat_steps(
     profile: ProfileData, hosts: Sequence[str]
 ) -> tuple[CompatStep, ...] | Unavailable:
-    """Sweep every stored step of the hosts as TensorFlow does.
+    """Compute every stored step of the hosts as TensorFlow does.
 
     Returns:
         Steps by host and group; `Unavailable` if the file has no stored step groups,
-        because only they determine the events of the sweep.
+        because only they determine which events belong to a step.
     """
     all_steps: list[CompatStep] = []
     for host in hosts:
@@ -268,7 +268,7 @@ class _Sweep(Frozen, frozen=True):
     ) -> CompatStep:
         """Charge each instant to the largest class that is active at that instant.
 
-        The step is the marker's span if that span includes the given one.
+        If the step's marker covers the given span, the step is the span of the marker.
         """
         on_host = self.on_host
         is_marker = on_host.is_marker & (on_host.group == group)
@@ -297,24 +297,22 @@ class _Sweep(Frozen, frozen=True):
 def _stored_spans(
     trace: TraceData, tables: Mapping[str, pl.DataFrame]
 ) -> dict[int, tuple[str, int, int]]:
-    """Map groups to name, start and end of their longest stored step.
+    """Map each group to name, start and end of its longest stored step.
 
     Without stored steps, a group's range is the range of its device activity.
     """
     tracks, events = tables["tracks"], tables["events"]
-    group_values = rows_with_key(
+    groups = rows_with_key(
         tables["stats"], "event", find_handle(trace.strings, StatKey.GROUP_ID)
     )
     is_steps = codes(tracks, "derived") == _STEPS_LINE
-    kept = is_steps[handles(events, "track")[group_values.owner]] & (
-        group_values.value >= 0
-    )
+    kept = is_steps[handles(events, "track")[groups.owner]] & (groups.value >= 0)
     starts, durs = ints(events, "start_ps"), ints(events, "dur_ps")
     spans: dict[int, tuple[str, int, int]] = {}
     names = tables["event_types"]["name"]
     for row, group in zip(
-        group_values.owner[kept].tolist(),
-        group_values.value[kept].tolist(),
+        groups.owner[kept].tolist(),
+        groups.value[kept].tolist(),
         strict=True,
     ):
         begin, end = int(starts[row]), int(starts[row] + durs[row])

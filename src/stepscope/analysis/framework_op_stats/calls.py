@@ -110,7 +110,7 @@ def _calls_of_host(profile: ProfileData, work: OpWork) -> pl.DataFrame:
         )
     device_columns = pl.DataFrame(_device_columns(profile, work))
     if "launches" in work.absent:
-        # Without launches, the device work of a call on the host is unknown.
+        # If launches were not recorded, the device work of host calls is unknown.
         only_on_device = pl.int_range(pl.len()) >= work.executions
         device_columns = device_columns.select(pl.when(only_on_device).then(pl.all()))
     return calls.hstack(device_columns)
@@ -164,7 +164,7 @@ def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:
 def _idle_times(
     profile: ProfileData, work: OpWork, device: Int32s, end_ps: Int64s
 ) -> pl.Series:
-    """Return by call the idle time of its devices, from its start to its last activity.
+    """Return each call's idle time of its devices, from its start to its last activity.
 
     Null if the start is unknown, and for calls without device work.
     """

@@ -29,13 +29,13 @@ _WHY: Final = package_reasons("framework_op_stats")
 
 
 class Limit(Frozen, frozen=True, eq=True):
-    """A limit of the analysis, and the reason for its value."""
+    """A threshold of the analysis, and the reason for its value."""
 
     value: float
     reason: str
 
 
-#: Limits that decide the cause.
+#: Thresholds that decide the cause.
 LIMITS: Final = {
     "dominates_percent": Limit(
         50.0, "A part with more than half of the total is larger than any other part."
@@ -76,12 +76,12 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
             occupancy; null if unknown.
         compute_percent: Share of `compute_us` in `total_us`; null if unknown.
         total_us: Sum of all parts, over all devices; null if the idle time is unknown.
-        transfer_us: Time of copies, memsets and collectives without the op's kernels.
+        transfer_us: Time of copies, memsets and collectives while no kernel runs.
         waiting_us: Idle time of the device between the start of a call and the call's
             last activity; null if unknown.
         small_grid_us: Time of kernels with fewer blocks than multiprocessors.
-        low_occupancy_us: Time of kernels whose occupancy is below the limit; without
-            matrix products, whose threads hide latency by themselves.
+        low_occupancy_us: Time of kernels with an occupancy below the threshold;
+            excludes matrix products, whose threads hide latency by themselves.
         compute_us: Time of kernels that fill the device.
         unknown_us: Time of kernels whose number of blocks and occupancy are unknown.
         untested_us: Part of `compute_us` in kernels whose occupancy is unknown.
@@ -105,7 +105,7 @@ class Parts(Frozen, frozen=True):
     """The disjoint parts of the device time on one host.
 
     Attributes:
-        ps: Part, named as in `Cause` without the unit → time; without `waiting`.
+        ps: Time by part, named as in `Cause` without the unit; `waiting` is separate.
         waiting_ps: Idle time; None if too few starts of calls are known.
         untested_ps: Part of `compute` in kernels whose occupancy is unknown.
     """
@@ -161,7 +161,7 @@ def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
 
 
 def _block_bound(bound: Literal["least", "most"]) -> pl.Expr:
-    """Return the minimum or maximum number of blocks that a recorded grid can mean.
+    """Return the minimum or maximum number of blocks of a recorded grid.
 
     Some launch calls of AMD's runtime count a grid in threads, other launch calls count
     blocks. The recording does not show which launch call was used.
@@ -179,7 +179,7 @@ def _block_bound(bound: Literal["least", "most"]) -> pl.Expr:
 def device_time_parts(
     profile: ProfileData, work: OpWork, fills: pl.DataFrame | None
 ) -> Parts:
-    """Divide the device time of one host's calls, idle time included, into parts.
+    """Divide the device time of one host's calls, including idle time, by its use.
 
     Args:
         fills: Result of `kernel_fill`; None if the host has no kernels.
@@ -235,7 +235,7 @@ def device_time_parts(
 
 
 def _part_of_class(count: int, fills: pl.DataFrame | None) -> tuple[Int64s, Bools]:
-    """Return by activity class the index in `_PARTS`, and whether it is untested."""
+    """Return by activity class: index in `_PARTS`, and whether the part is untested."""
     part = np.full(count, _PARTS.index("unknown"), np.int64)
     untested = np.zeros(count, np.bool_)
     if fills is not None and len(fills):
@@ -287,7 +287,7 @@ def dominant_cause(
     doubtful = {"low_occupancy"} if untested else set()
     if ps["unknown"]:
         doubtful |= {"compute", "low_occupancy", "small_grid"}
-    # A part of zero may contain unknown time; any other part is a lower bound.
+    # A part of zero may contain unknown time; a positive part is a lower bound.
     known_ps = {
         name: None if name in doubtful and not value else value
         for name, value in ps.items()
@@ -323,7 +323,7 @@ def _share_range(low: float, more: float) -> tuple[float, float]:
 def _dominant_part(
     shares: dict[str, tuple[float, float]],
 ) -> Literal["transfer", "utilisation", "compute", "mixed"] | None:
-    """Return the part above half for any split of unknown time; None if undecided."""
+    """Return the part above half however unknown time is divided; None if undecided."""
     half = LIMITS["dominates_percent"].value / 100.0
     names: tuple[Literal["transfer", "utilisation", "compute"], ...]
     names = ("transfer", "utilisation", "compute")

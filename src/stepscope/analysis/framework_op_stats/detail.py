@@ -81,7 +81,7 @@ _OF_LAUNCHES: Final = declared_reasons(
 
 
 class StepShare(msgspec.Struct, frozen=True, kw_only=True):
-    """Share of the step that the op takes; in closed windows if there are any.
+    """Share of the step that the op takes; in complete windows if there are any.
 
     Attributes:
         steps: Number of steps in the shares, over all hosts; null without steps.
@@ -166,7 +166,7 @@ def op_detail(
     detail = OpDetailResult(
         **known,
         selected=selection.words,
-        # The selected ops ran, so no calls means that no calls were recorded.
+        # The selected ops ran; if no call is known, calls were not recorded.
         call_count=sum(len(work.calls) for work in works) or None,
         calls=call_rows(profile, works, shapes, max_calls=most_calls),
         kernels=kernel_rows(profile, with_device, fills) if with_device else None,
@@ -236,7 +236,7 @@ def _step_share(
 def _device_share(
     profile: ProfileData, work: OpWork, windows: Windows
 ) -> tuple[int, int, int]:
-    """Return time of steps, the op's time in steps, and the op's time alone."""
+    """Return the steps' time, the op's time in steps, and the time of the op alone."""
     steps = _measured_spans(windows)
     activity = require_available(profile.table(work.host, "device_activity"))
     chosen = np.zeros(len(activity), np.bool_)

@@ -1,4 +1,4 @@
-"""Operand shapes of the selected calls, and the operations and bytes of the calls."""
+"""Operand shapes of the selected calls, and the FLOPs and bytes of the calls."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _UNKNOWN: Final = -1
 
 
 def call_costs(profile: ProfileData, work: OpWork) -> pl.DataFrame:
-    """Return by call `flops` and `accessed_bytes`; null if unknown.
+    """Return `flops` and `accessed_bytes` of each call; null if unknown.
 
-    Work inside nested calls counts for the innermost call, as its time does.
+    Operations inside nested calls count for the innermost call, as their time does.
     """
     count = len(work.calls)
     flops = np.full(count, _UNKNOWN, np.int64)
@@ -60,7 +60,7 @@ def call_costs(profile: ProfileData, work: OpWork) -> pl.DataFrame:
 def _fill_host_calls(
     profile: ProfileData, work: OpWork, flops: Int64s, accessed: Int64s
 ) -> None:
-    """Fill in the calls that host events show; changes `flops` and `accessed`."""
+    """Fill `flops` and `accessed` for the calls that host events show."""
     costs = profile.derived(work.host, execution_costs)
     events = profile.derived(work.host, host_op_events)
     if not work.executions or isinstance(costs, Unavailable):
@@ -80,7 +80,7 @@ def _fill_host_calls(
         worked = require_available(
             profile.derived(work.host, device_executions)
         ).launched
-    # An op that only calls other ops has own values that do not include their work.
+    # The cost of an op that only calls other ops does not include the called ops.
     types = work.calls["type"].head(work.executions).fill_null("").to_list()
     callers = {op_type: calls_only(op_type) for op_type in set(types)}
     has_own_work = ~np.array([callers[op_type] for op_type in types], np.bool_)
@@ -89,15 +89,15 @@ def _fill_host_calls(
     flops[: work.executions] = _sum_by_call(
         costs.flops, call, inside, worked, is_complete
     )
-    # An op's own operands give the bytes that it accesses. The operands of the ops that
-    # it calls include intermediate results.
+    # The bytes that an op accesses follow from its own operands. The operands of the
+    # ops that it calls include intermediate results.
     own = costs.accessed_bytes[place]
     inner = _sum_by_call(costs.accessed_bytes, call, inside & worked, worked, own >= 0)
     parent = costs.parent[place]
     around = np.zeros(len(place), np.bool_)
     above = call[parent[parent >= 0]]
     around[above[above >= 0]] = True
-    # The time of a call around another selected call is partly the inner call's.
+    # The time of a call around another selected call partly belongs to the inner call.
     accessed[: work.executions] = np.where(
         around, _UNKNOWN, np.where(own >= 0, own, inner)
     )
@@ -106,7 +106,7 @@ def _fill_host_calls(
 def _sum_by_call(
     values: Int64s, call: Int64s, inside: Bools, worked: Bools, is_complete: Bools
 ) -> Int64s:
-    """Add up by call; unknown if work has no value, except for a `is_complete` call."""
+    """Add up by call; unknown if any work has no value, unless `is_complete`."""
     count = len(is_complete)
     known = inside & (values >= 0)
     total = np.zeros(count, np.int64)
@@ -121,7 +121,7 @@ def _sum_by_call(
 def _fill_device_calls(
     profile: ProfileData, work: OpWork, flops: Int64s, accessed: Int64s
 ) -> None:
-    """Fill in the calls that only devices show, from their instructions' costs."""
+    """Fill in the calls that only devices show, from costs of their instructions."""
     if "device_activity" in work.absent or len(work.calls) == work.executions:
         return
     costs = profile.derived(work.host, run_costs)
@@ -130,7 +130,7 @@ def _fill_device_calls(
         return
     only_on_device = work.call >= work.executions
     call, op = work.call[only_on_device], ops.op[work.activity[only_on_device]]
-    # An instruction counts once per call, however many kernels it has.
+    # An instruction counts once per call, even if it launches several kernels.
     runs = number_rows([call.astype(np.int32), op.astype(np.int32)]).first
     call, op = call[runs], op[runs]
     for name, target in (("flops", flops), ("accessed_bytes", accessed)):
@@ -144,8 +144,7 @@ def _fill_device_calls(
 def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
     """Return the shape of each call of one host; null if no shape was recorded.
 
-    The shape comes from the call's first device activity with a shape, else from its
-    event.
+    The call's first device activity with a shape determines it, else the call's event.
     """
     texts = pl.Series("shape", [None], pl.String).extend_constant(
         None, max(len(work.calls) - 1, 0)
@@ -217,7 +216,7 @@ def _shapes_of_events(profile: ProfileData, work: OpWork) -> _CallShapes:
 def _recorded_texts(
     trace: TraceData, values: StatRows, names: Sequence[StatKey]
 ) -> pl.DataFrame | None:
-    """Return `event` and `text` for the first of the names that any event has."""
+    """Return columns `event` and `text` for the first given name that any event has."""
     for name in names:
         handle = find_handle(trace.strings, name)
         named_values = values.only(values.key == handle)
@@ -243,7 +242,7 @@ def shape_rows(
         work.calls.select("op", "host_ps")
         .with_columns(shape, device_ps=_device_ps(profile, work))
         .with_columns(
-            # Time of the side that did the work of the call.
+            # Time on the device if it did the call's work, else time on the host.
             worked_ps="host_ps" if "device_activity" in work.absent else "device_ps"
         )
         .with_columns(*call_costs(profile, work))
@@ -274,7 +273,7 @@ def shape_rows(
 
 
 def _rate_expression(what: str, unit: float) -> pl.Expr:
-    """Return a rate per second; null unless the work of every call is known."""
+    """Return a rate per second; null unless FLOPs or bytes of every call are known."""
     known = (pl.col(what).null_count() == 0) & (pl.col("worked_ps").null_count() == 0)
     spent = pl.col("worked_ps").sum()
     rate = pl.col(what).sum() * (PS_PER_S / unit) / spent
@@ -290,5 +289,5 @@ def _device_ps(profile: ProfileData, work: OpWork) -> pl.Series:
     np.add.at(spent, work.call, ints(activity, "dur_ps")[work.activity])
     if "launches" not in work.absent:
         return pl.Series("device_ps", spent)
-    # Without launches, the device work of a call on the host is unknown.
+    # If launches were not recorded, the device work of host calls is unknown.
     return nullable_series("device_ps", spent, np.arange(len(spent)) >= work.executions)

@@ -43,9 +43,8 @@ class OpWork(Frozen, frozen=True):
 
     Attributes:
         calls: Columns `CALLS`. The first rows are executions that host events show. The
-            other rows are calls without such an event, found from device work: the k-th
-            execution of each kernel of an op in a program on a device belongs to the
-            op's k-th call.
+            other rows are calls known only from device work: the k-th execution of each
+            kernel of an op in a program on a device belongs to the op's k-th call.
         executions: Number of rows at the start of `calls` that are host executions.
         activity: int64, ascending; rows of device_activity that the calls caused,
             including activities of nested ops.
@@ -83,7 +82,7 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
     nesting = known("host_op_events", profile.derived(host, event_nesting))
     activity = known("device_activity", profile.table(host, "device_activity"))
     ops = known("device_activity", profile.derived(host, activity_ops))
-    # `kernels` must be available too, because it describes the activities.
+    # Only the derivation `kernels` describes the activities, so it must be available.
     known("device_activity", profile.derived(host, kernels))
     launches = known("launches", profile.table(host, "launches"))
     matched = known("launches", profile.derived(host, correlation))
@@ -127,7 +126,7 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
 
 
 class _HostSide(Frozen, frozen=True):
-    """The calls that the host shows, and the call in which each launch was made."""
+    """The calls that host events show, and the call in which each launch was made."""
 
     host: str
     executed: pl.DataFrame
@@ -188,7 +187,7 @@ def _selected_ops(ops: pl.DataFrame, selection: OpSelection) -> Bools:
 
 
 def _calls_around(parent: Int32s, event: Int32s, wanted: Int32s) -> Int32s:
-    """Return the innermost call around (or at) each wanted event; -1 for none."""
+    """Return the innermost call that is or contains each wanted event; -1 for none."""
     label = np.full(len(parent), -1, np.int32)
     label[event] = np.arange(len(event), dtype=np.int32)
     end = max(int(wanted.max(initial=-1)) + 1, int(event[0]))
@@ -203,8 +202,8 @@ def _calls_by_kernel(
 ) -> tuple[Int64s, pl.DataFrame]:
     """Find the calls of activities that no execution launched, from repeated kernels.
 
-    An activity that only a copy direction names, or nothing at all, has no kernel: it
-    counts as one call (as in the op tables).
+    If an activity has no op, or only its copy direction as a name, it has no kernel and
+    counts as one call, as in the op tables.
     """
     number = np.empty(len(rows), np.int64)
     if not len(rows):

@@ -1,1 +1,1 @@
-"""Explanations of a time range: its owners, and what ran at the same time."""
+"""Explanations of a time range: the causes of its time, and what ran in parallel."""

@@ -1,4 +1,4 @@
-"""Explain a time range: its owners by the account, and what ran at the same time.
+"""Explain a time range: the owners of its time, and what ran in parallel.
 
 Definition: docs/explain.md.
 """
@@ -46,17 +46,16 @@ RequestedTime: TypeAlias = "int | tuple[int, int]"
 
 #: Maximum number of intervals listed per owner.
 _MAX_INTERVALS: Final = 100
-#: Owners of time that nothing in the recording explains, and the owner whose time is
-#: explained only if an event or function names it.
+#: Owners of time that nothing in the recording explains; and the owner whose time is
+#: explained only if an event or function gives it a name.
 _UNEXPLAINED_OWNERS: Final = ("queued", "unexplained")
 _EXPLAINED_IF_NAMED: Final = "between"
-#: Unexplained shares of the range, in percent: above `_MAX_UNEXPLAINED_HIGH` the
-#: confidence is not high, above `_MAX_UNEXPLAINED_MEDIUM` it is low. A remedy is given
-#: from `_MIN_PERCENT_FOR_REMEDY` on.
+#: Unexplained shares of the range, in percent: above the first the confidence is not
+#: high, above the second it is low; from the third on a remedy is given.
 _MAX_UNEXPLAINED_HIGH: Final = 20.0
 _MAX_UNEXPLAINED_MEDIUM: Final = 40.0
 _MIN_PERCENT_FOR_REMEDY: Final = 5.0
-#: Share of the idle time whose launching thread must be known for high confidence.
+#: Minimum share of idle time with a known launching thread for high confidence.
 _MIN_KNOWN_LAUNCH_PART: Final = 0.5
 
 
@@ -114,7 +113,7 @@ def explain_gap(
     unexplained = 100 * (dark_ps + outside) / dur
     tracks = profile.table(host, "tracks")
     before, after = gap_neighbours(profile, time_range, where)
-    # Carrier of the remedy for unexplained time, which is adapted to the recording.
+    # The remedy for unexplained time, which is then adapted to the recording.
     see_more = Unavailable(
         code="NOT_RECORDED", reason="", remedy=Remedy.RECORD_UNKNOWN_TIME
     )
@@ -219,7 +218,7 @@ def _device_activities(
     place = owner_indices(codes(activity, "kind"), kernel_precision)
     rows = np.flatnonzero(in_range & (place == BUSY_OWNERS.index(owner)))
     rows = rows[np.argsort(start[rows], kind="stable")]
-    # An activity is charged only for time that no earlier activity covers.
+    # An activity counts only for time that no earlier activity covers.
     fresh, ends = start[rows], end[rows]
     fresh[1:] = np.clip(np.maximum.accumulate(ends)[:-1], fresh[1:], ends[1:])
     time = spans.within(fresh, ends)
@@ -246,8 +245,8 @@ def _confidence_level(
 ) -> Literal["high", "medium", "low"]:
     """Return how certain the owners are.
 
-    The owner of a gap follows from the thread that launched the work after the gap. If
-    that thread is unknown, all threads that drive the step were examined together.
+    The owner of a gap is determined from the thread that launched the work after the
+    gap. If that thread is unknown, all threads that drive the step were examined.
     """
     if unexplained > _MAX_UNEXPLAINED_MEDIUM:
         return "low"

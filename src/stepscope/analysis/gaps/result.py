@@ -33,7 +33,7 @@ class NamedPart(msgspec.Struct, frozen=True, kw_only=True):
     """The part of an owner's time that has one name.
 
     Attributes:
-        name: Op, call or function that took the time; null for the unnamed part.
+        name: Op, call or function that took the time; null for time without a name.
         detail: What took most of this time, shown next to `name`; null for none.
         function: Python function; null if `name` is not a function.
         file: File of the function; null if unknown.
@@ -55,7 +55,7 @@ class OwnedTime(msgspec.Struct, frozen=True, kw_only=True):
     """The time of one owner.
 
     Attributes:
-        owner: The owner, as in the account.
+        owner: What the time is attributed to, as in the breakdown of step time.
         ps: Time of the owner in the explained range.
         percent: `ps` as a share of the explained range.
         parts: The owner's time by name, longest first; the parts add up to `ps`.
@@ -129,8 +129,8 @@ class GapExplanation(msgspec.Struct, frozen=True, kw_only=True):
         end_ps: End of the range, since the start of the profile.
         dur_ps: Length of the range.
         step: Number of the step in whose window the range begins; null for none.
-        owners: Owners, longest time first; with `outside_ps` they add up to the range.
-        outside_ps: Time before the first or after the last window, without an owner.
+        owners: Owners, longest time first; times and `outside_ps` add up to the range.
+        outside_ps: Time before the first window or after the last, without an owner.
         before: Activity that ended when a gap began; null if the range is not a gap.
         after: Activity that began when a gap ended; null if the range is not a gap.
         meanwhile: Work of the host's threads; launching threads first, then by time.

@@ -40,7 +40,7 @@ _UNEXPLAINED_OWNER: Final = IDLE_OWNERS[-1]
 #: Maximum number of event names listed for one thread, and for all threads.
 _MAX_NAMES_PER_THREAD: Final = 5
 _MAX_NAMES: Final = 20
-#: Minimum share of the range for an event name to be listed.
+#: Minimum share of the range's length for an event name to be listed.
 _MIN_SHARE: Final = 0.005
 
 
@@ -64,7 +64,7 @@ class EventTracks(Frozen, frozen=True):
 
 
 def shown_events(profile: ProfileData, host: str) -> EventTracks:
-    """Return where the timeline shows the events of a host; empty without tables."""
+    """Return which timeline tracks show the events of a host; empty without tables."""
     events, tracks = profile.table(host, "events"), profile.table(host, "tracks")
     timeline = profile.derived(host, trace_timeline)
     if isinstance(events, Unavailable) or isinstance(tracks, Unavailable):
@@ -79,7 +79,7 @@ def shown_events(profile: ProfileData, host: str) -> EventTracks:
 def on_host(
     time_range: TimeRange, naming: Naming, tracks: pl.DataFrame, where: EventTracks
 ) -> tuple[HostWork, ...]:
-    """Return what the threads of a host did during a time range, by event name."""
+    """Return the events that ran on a host's threads during a time range, by name."""
     device = time_range.owned.device
     launching = {
         track
@@ -119,7 +119,7 @@ def _thread_work(
     kinds, place = np.unique(types, return_inverse=True)
     total = np.zeros(len(kinds), np.int64)
     np.add.at(total, place, nested.self_ps)
-    # Step markers do not describe work.
+    # Step markers are not work, so they are not listed.
     total[naming.marks[kinds]] = 0
     min_ps = max(_MIN_SHARE * (end - begin), 1)
     for kind in np.argsort(-total, kind="stable")[:_MAX_NAMES_PER_THREAD].tolist():
@@ -152,19 +152,15 @@ def gap_neighbours(
         or isinstance(types, Unavailable)
     ):
         return None, None
-    device_rows = np.flatnonzero(
-        handles(activity, "device") == time_range.owned.device.device
-    )
-    start = ints(activity, "start_ps")[device_rows]
-    end = start + ints(activity, "dur_ps")[device_rows]
+    rows = np.flatnonzero(handles(activity, "device") == time_range.owned.device.device)
+    start = ints(activity, "start_ps")[rows]
+    end = start + ints(activity, "dur_ps")[rows]
     earlier, later = end <= time_range.begin_ps, start >= time_range.end_ps
     before = after = None
     if earlier.any():
-        before = device_rows[int(np.argmax(np.where(earlier, end, -1)))]
+        before = rows[int(np.argmax(np.where(earlier, end, -1)))]
     if later.any():
-        after = device_rows[
-            int(np.argmin(np.where(later, start, np.iinfo(np.int64).max)))
-        ]
+        after = rows[int(np.argmin(np.where(later, start, np.iinfo(np.int64).max)))]
     neighbours: list[Neighbour | None] = [None, None]
     columns = activity.select("event", "type", "start_ps", "dur_ps")
     for place, row in enumerate((before, after)):
@@ -182,7 +178,7 @@ def gap_neighbours(
 
 
 class AccountedDevice(Frozen, frozen=True):
-    """Every instant of one device, or of a host without devices, by owner.
+    """The time of one device, or of a host without devices, attributed to owners.
 
     Attributes:
         device: Idle time by owner.
@@ -202,13 +198,11 @@ class AccountedDevice(Frozen, frozen=True):
     def spans_by_owner(self) -> dict[str, Spans]:
         """Return owner → its spans, which are disjoint within `account_range`."""
         charged = {} if self.busy is None else self.busy.charged
-        all_spans = {**charged, **self.device.idle}
-        by_owner = {
-            name: all_spans[name] for name in all_spans if name not in self.unknown
-        }
-        lost = (all_spans[name] for name in all_spans if name in self.unknown)
+        spans = {**charged, **self.device.idle}
+        by_owner = {name: spans[name] for name in spans if name not in self.unknown}
+        lost = (spans[name] for name in spans if name in self.unknown)
         by_owner[_UNEXPLAINED_OWNER] = Spans.union_of(
-            (all_spans[_UNEXPLAINED_OWNER], *lost)
+            (spans[_UNEXPLAINED_OWNER], *lost)
         )
         return by_owner
 
@@ -234,7 +228,7 @@ class TimeRange(Frozen, frozen=True):
 def owned_time(
     profile: ProfileData, host: str, device: int | None
 ) -> tuple[AccountedDevice, ...] | Unavailable:
-    """Return the owned time of a device, or of every device of the host for None.
+    """Return the time by owner of a device, or of all the host's devices for None.
 
     Raises:
         BadUsage: The host or device does not exist.
@@ -259,7 +253,7 @@ def owned_time(
         if isinstance(sets, Unavailable)
         else {device_set.device: device_set for device_set in sets.devices}
     )
-    all_devices = [
+    devices = [
         AccountedDevice(
             host,
             device_account,
@@ -270,12 +264,10 @@ def owned_time(
         )
         for device_account in accounted.devices
     ]
-    chosen = tuple(
-        owned for owned in all_devices if device in (None, owned.device.device)
-    )
+    chosen = tuple(owned for owned in devices if device in (None, owned.device.device))
     if not chosen:
         known = [
-            str(owned.device.device) for owned in all_devices if owned.busy is not None
+            str(owned.device.device) for owned in devices if owned.busy is not None
         ]
         if not known:
             raise BadUsage(f"device {device}: the recording of {host} has no device")
@@ -286,9 +278,9 @@ def owned_time(
 def range_around_instant(devices: tuple[AccountedDevice, ...], at_ps: int) -> TimeRange:
     """Return the time range around an instant.
 
-    The range is the longest gap of any device at the instant. If all devices work, the
-    range is the work of the first device. Without devices, the range is the time of the
-    owner that has the step threads.
+    The range is the longest gap of any device at the instant. If all devices are busy,
+    the range is the busy interval of the first device. Without devices, the range is
+    the interval in which the step threads' time has one owner.
 
     Raises:
         BadUsage: The instant is outside the recording.
@@ -336,7 +328,7 @@ def _check_times(owned: AccountedDevice, from_ps: int, to_ps: int) -> None:
 
 
 def _range_in_device(owned: AccountedDevice, at_ps: int) -> TimeRange:
-    """Return a range around an instant, inside `account_range` or on one side of it."""
+    """Return the range around an instant, inside or outside of `account_range`."""
     edges = (0, *owned.account_range, owned.end_ps)
     place = int(np.searchsorted(edges[1:3], at_ps, side="right"))
     begin, end = edges[place], max(edges[place + 1], at_ps + 1)
@@ -360,7 +352,7 @@ def _range_in_device(owned: AccountedDevice, at_ps: int) -> TimeRange:
     )
 
 
-#: Index of the range inside `account_range`; 0 is the range before it, 2 after it.
+#: Index of the range inside `account_range`; 0 is the range before it, 2 the one after.
 _INSIDE_WINDOWS: Final = 1
 
 

@@ -1,4 +1,4 @@
-"""Inference profile: latency of requests, and the parts of the latency."""
+"""Inference profile: latency of requests, and what the latency consists of."""
 
 from stepscope.analysis.inference_profile.profile import (
     NEEDS,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Missing, Unavailable
 
 
-#: Code of a reason that does not count as lost time: the run has no device.
+#: Code of a reason that does not mean lost data: the run has no device.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _OTHER_BUCKET: Final = REQUEST_BUCKETS[-1]
 
@@ -27,7 +27,7 @@ _OTHER_BUCKET: Final = REQUEST_BUCKETS[-1]
 class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
     """The slowest requests compared with typical requests of the same batch sizes.
 
-    A request is typical if its latency is at most the median of its batch size.
+    A request is typical if its latency is at most the median for its batch size.
 
     Attributes:
         threshold_ms: 95th percentile of all latencies, from which a request is slow.
@@ -49,18 +49,16 @@ class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
     waited_for: str | None
 
 
-def bucket_columns(
-    rows: pl.DataFrame, missing: Mapping[str, Unavailable]
-) -> pl.DataFrame:
+def bucket_columns(rows: pl.DataFrame, why: Mapping[str, Unavailable]) -> pl.DataFrame:
     """Return a column per bucket that can be shown; the columns add up to `dur_ps`.
 
-    A bucket that is unknown for some requests counts as unexplained. If a part of a
-    category was lost (for other reasons than a missing device), its buckets are shown
-    only if they contain time, because a zero would mean that the category took none.
+    A bucket that is unknown for some requests counts as unexplained. If time of a
+    category was not recorded (for other reasons than a missing device), its buckets are
+    shown only if they contain time, because a zero would mean no time at all.
 
     Args:
         rows: `dur_ps` and the columns of the buckets.
-        missing: Bucket → why it could not be measured.
+        why: Bucket → why it could not be measured.
     """
     known = {
         bucket.name: bucket.category
@@ -71,8 +69,8 @@ def bucket_columns(
         bucket.category
         for bucket in REQUEST_BUCKETS
         if bucket.name not in known
-        and bucket.name in missing
-        and missing[bucket.name].code != _NO_DEVICE
+        and bucket.name in why
+        and why[bucket.name].code != _NO_DEVICE
     }
     names = [
         name

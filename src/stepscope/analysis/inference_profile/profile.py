@@ -283,11 +283,9 @@ def _by_batch_size(rows: pl.DataFrame) -> tuple[tuple[BatchSize, ...], list[Miss
             )
         )
     missing = [
-        SINGLE_SAMPLE.missing_field(
-            f"by_batch_size[{batch_size.batch_size}].latency_ms.std"
-        )
-        for batch_size in batch_sizes
-        if batch_size.requests == 1
+        SINGLE_SAMPLE.missing_field(f"by_batch_size[{row.batch_size}].latency_ms.std")
+        for row in batch_sizes
+        if row.requests == 1
     ]
     return tuple(batch_sizes), missing
 
@@ -300,7 +298,7 @@ def _span_ps(rows: pl.DataFrame) -> int:
 def _request_rates(
     rows: pl.DataFrame, hosts: list[HostRequests]
 ) -> tuple[dict[str, float | None], list[Missing]]:
-    """Return rates of all hosts, which serve in parallel and need no common clock."""
+    """Return rates of all hosts together, which need no common clock."""
     requests = [host.throughput_per_s for host in hosts if host.throughput_per_s]
     busy = [host.concurrency for host in hosts if host.concurrency is not None]
     if len(requests) < len(hosts):

@@ -60,13 +60,13 @@ NEEDS: Final = (
 
 
 class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How input-bound a run is and where its input time goes; nulls are in `missing`.
+    """How input-bound a run is and where its input time goes; `missing` explains nulls.
 
     Attributes:
         verdict: `not_input_bound`, `moderately_input_bound`, `highly_input_bound` or
             `unknown`; decided in the same way as the check `input.bound`.
         text: The verdict in words.
-        window: `steps`; without steps `profile`: shares of the whole recording.
+        window: `steps`, or `profile` if shares refer to the whole recording (no steps).
         compat: Producer whose rules the numbers follow; empty for stepscope's rules.
         compat_verdict: Verdict on the page of the producer in `compat`; null if the
             numbers follow stepscope's own rules.
@@ -90,15 +90,15 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
         steps: Every step of every host, with the time of its input.
         devices: One row per host and device, with the device's shares of input.
         host_breakdown_us: Host-side category → self time of its ops, summed over
-            threads: work, not delay.
+            threads. This is the time of the work, not a delay of the steps.
         host_breakdown_percent: Host-side category → share of all input ops' self time.
         consumer_wait: How long the program waited for batches; null if unknown.
         between_steps: Waiting for input between the markers of the steps; null if no
             step markers were recorded.
         input_ops: One row per host and input op.
-        worker_functions: Functions, and other states, of worker processes during steps,
-            by host; empty if the workers were not sampled.
-        next_steps: Advice by category: what steps wait for first, then by time.
+        worker_functions: What worker processes did during steps (functions or other
+            states), by host; empty if the workers were not sampled.
+        next_steps: Advice by category, first on what steps wait for, then by time.
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
             `time` or `none`; `one_host` for a single host.
         by_host: Verdict and shares of each host.
@@ -144,8 +144,8 @@ class HostInput(msgspec.Struct, frozen=True, kw_only=True):
         host: Name of the host.
         verdict: `not_input_bound`, `moderately_input_bound`, `highly_input_bound` or
             `unknown`; as the check `input.bound` would decide for this host alone.
-        step_count: Number of steps in the shares; 0 without known steps, when shares
-            refer to the whole recording.
+        step_count: Number of steps in the shares; 0 if there are no steps, so that
+            shares refer to the whole recording.
     """
 
     DEFINED_BY: ClassVar = InputPipelineResult
@@ -165,8 +165,8 @@ def analyse(
 ) -> InputPipelineResult | Unavailable:
     """Measure how input-bound the hosts of a run are.
 
-    A host without any known input is left out with its reason. The tool is unavailable
-    only if no host has known input.
+    A host without any recorded input is left out with its reason. The tool is
+    unavailable only if no host has recorded input.
 
     Definition: docs/tools/input_pipeline_analyzer.md.
     """
@@ -298,7 +298,7 @@ def _missing_entries(
 
 
 _TABLES_READ: Final = ("tracks", "events", "iterators", "device_activity", "launches")
-#: Fields that the result shares with its device side, and with its host side.
+#: Fields of the result that come from its device side, and from its host side.
 _OF_STEPS, _OF_WORK = (
     [
         name

@@ -42,8 +42,8 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     """Time of the steps lost to input; `InputPipelineResult` defines the fields.
 
     Attributes:
-        shares: Host → its share; empty if another producer's rules are followed, which
-            do not divide the share into parts.
+        shares: Host → its share of input; empty if another producer's rules are
+            followed, which do not divide the share into parts.
         decided: Verdict on all hosts together; None with another producer's rules.
         decided_by_host: Host → verdict on this host alone.
     """
@@ -65,7 +65,7 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     decided_by_host: dict[str, InputVerdict] = {}
 
     def reasons_of_host(self, host: str) -> dict[str, Unavailable]:
-        """Return the reason for each share of a host that is null."""
+        """Return the reason for each null share of a host."""
         share = self.shares[host]
         why = share.why_no_input or _WHY["unsaid"]
         return {
@@ -96,7 +96,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         for name, host_waits in waits.items()
         if host_waits is not None and shares[name].wait_ps is not None
     }
-    # A host without recorded requests for batches may have waited for them unseen.
+    # A host whose requests for batches were not recorded may have waited for batches.
     batches = {
         name: host_waits for name, host_waits in known.items() if name in asking_hosts
     }

@@ -46,7 +46,7 @@ class HostSide(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         largest_by_host: Host → category with the most time.
         calls: Host → number of calls of input ops.
-        why_no_category: Reason for `largest_category` if it is null.
+        why_no_category: Why `largest_category` is null.
     """
 
     largest_category: str | None
@@ -277,7 +277,7 @@ def _missing_of_categories(
 
 
 def _waiting_us(ops: pl.DataFrame) -> float:
-    """Return how long data loaders do nothing except wait for worker processes."""
+    """Return how long data loaders only wait for worker processes."""
     waiting = ops.filter(pl.col("category") == WAITING_FOR_WORKERS)
     return float(waiting["self_time_us"].sum())
 
@@ -287,14 +287,14 @@ def _largest_category(
 ) -> str | None:
     """Return the category with the most time.
 
-    None if no time is known, or if loaders wait longer for their worker processes,
-    whose work may be the largest.
+    None if no time is known, or if loaders mostly wait for their worker processes,
+    whose work may be the largest category.
     """
     known = {name: time for name, time in spent.items() if time and time > waiting_us}
     return max(known, key=lambda name: known[name]) if known else None
 
 
-#: Share of the wait for batches without a working worker, from which workers are idle.
+#: Minimum share of the wait for batches without a working worker to call workers idle.
 _MIN_IDLE_PART: Final = 0.5
 
 
@@ -305,7 +305,8 @@ class WorkerSide(msgspec.Struct, frozen=True, kw_only=True):
         functions: One row per host and function, or other state, of the workers.
         idle: Whether no worker works during most of the time in which steps wait for a
             batch; None if unknown.
-        most: Function with most of the workers' time, with file and line; or None.
+        most: Function with most of the worker processes' time, with file and line; None
+            if no function dominates.
     """
 
     functions: pl.DataFrame

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from stepscope.derive.judging.input_actions import InputFact
     from stepscope.derive.judging.input_verdict import InputVerdict
 
-#: Copies count as small if neither the calls that send data nor the copies themselves
-#: take this many µs on average. An asynchronous call is short for any size.
+#: Maximum mean duration, in µs, of small copies: of the calls that send the data and of
+#: the copies themselves (an asynchronous call is short for any size).
 _SMALL_US: Final = 100.0
 
 
@@ -77,7 +77,7 @@ def next_steps(
     holding = [name for name, holds in facts.items() if holds]
     known_us = {name: time for name, time in spent_us.items() if time}
     total_us = sum(known_us.values())
-    # Categories that steps do not wait for longest.
+    # Categories that are listed last, because steps do not wait for them longest.
     late = {
         name
         for name in known_us
@@ -112,7 +112,7 @@ def verdict_text(
     """Return the verdict in one or two sentences.
 
     Args:
-        input_percent: Share that is known to be input.
+        input_percent: Known share of input.
         at_most_percent: Upper bound of the share; None if hosts have no common share.
         has_steps: Whether the shares refer to steps, or to the whole recording.
         decided: Basis of the verdict; None if it follows another producer's rules.
@@ -120,9 +120,7 @@ def verdict_text(
     if at_most_percent is None:
         if verdict == UNKNOWN:
             return "Whether the program is input-bound is not known."
-        subject = (
-            decided.label if decided is not None and decided.label else "The program"
-        )
+        subject = (decided.label if decided else "") or "The program"
         return (
             f"{subject} is {_VERDICT_TEXTS[verdict]}. Each host is judged separately."
         )
@@ -197,7 +195,7 @@ def _percent_text(value: float) -> str:
     return "<0.1 %" if 0.0 < value < _MIN_DISPLAYED_PERCENT else f"{value:.1f} %"
 
 
-#: Smallest difference, in percentage points, that one decimal shows.
+#: Minimum difference, in percentage points, that is visible with one decimal.
 _MIN_DISPLAYED_DIFFERENCE: Final = 0.05
-#: Smallest share, in percent, that is shown as a number.
+#: Minimum share, in percent, that is shown as a number; smaller shares as "less than".
 _MIN_DISPLAYED_PERCENT: Final = 0.1

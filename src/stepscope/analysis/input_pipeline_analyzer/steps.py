@@ -119,8 +119,8 @@ def input_steps(
     """Return every window of a host with the time of its input.
 
     Args:
-        waits: When the host's step threads wait for batches; None if no request for a
-            batch was recorded.
+        waits: Spans in which the host's step threads wait for batches; None if no
+            request for a batch was recorded.
         wait_known: Whether a waiting time of 0 means that there was no waiting.
     """
     parts = _input_parts(host, host.rows, wait_known=wait_known)
@@ -166,9 +166,9 @@ def input_steps(
 def _input_parts(
     host: HostSteps, rows: pl.DataFrame, *, wait_known: bool
 ) -> pl.DataFrame:
-    """Return waiting, transfers and their sum, per row; null if unknown.
+    """Return waiting time, transfer time and their sum, per row; null if unknown.
 
-    If only one part is known, the sum is that part, or null if that part is zero.
+    If only one of the two is known, the sum is that time, or null if that time is zero.
     """
     wait = pl.col("input_ps") + pl.col("starved_ps")
     if not wait_known:
@@ -176,14 +176,12 @@ def _input_parts(
     no_transfers = host.missing.get("copy_in")
     no_device = no_transfers is not None and no_transfers.code == _NO_DEVICE
     total = pl.col("wait_ps") if no_device else pl.col("wait_ps") + pl.col("copy_in_ps")
-    known_parts = [
-        pl.when(pl.col(name) > 0).then(name) for name in ("wait_ps", "copy_in_ps")
-    ]
+    parts = [pl.when(pl.col(name) > 0).then(name) for name in ("wait_ps", "copy_in_ps")]
     return (
         rows.select(
             "window", "device", "window_ps", "copy_in_ps", wait.alias("wait_ps")
         )
-        .with_columns(input_ps=pl.coalesce(total, *known_parts))
+        .with_columns(input_ps=pl.coalesce(total, *parts))
         .rename({"copy_in_ps": "transfer_ps"})
     )
 
@@ -240,8 +238,8 @@ def consumer_wait(
         ends = ints(host.windows.rows, "end_ps")[window_rows]
         inside = waits & Spans.from_events(starts, ends - starts)
         total += inside.length_ps
-        # The account's input also contains blocking copies and functions that fetch
-        # data, which are not waits for a batch.
+        # Input time also includes blocking copies and functions that fetch data, which
+        # are not waits for a batch.
         idle = [
             (inside & device.idle["input"]).length_ps for device in host.account.devices
         ]

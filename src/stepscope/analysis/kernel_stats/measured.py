@@ -1,4 +1,4 @@
-"""Nsight Compute's measurements of the kernels, if its table was given."""
+"""Nsight Compute's measurements of the kernels, if a table of them was given."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def merged_measures() -> list[pl.Expr]:
 
 
 def launch_rows(profile: ProfileData) -> pl.DataFrame:
-    """Return every measured kernel, whether or not the recording contains it."""
+    """Return every measured kernel, even if the recording does not contain it."""
     members = _measured_launches(profile)
     schema = LAUNCH_ROWS.dtypes()
     if members is None:
@@ -122,7 +122,7 @@ def nvidia_rows(profile: ProfileData) -> pl.DataFrame | Unavailable:
 
 
 def _measured_launches(profile: ProfileData) -> pl.DataFrame | None:
-    """Return each measured launch with the ops of the recorded kernels that it matches.
+    """Return each measured launch with the ops of the recorded kernels that match it.
 
     All hosts share one table of measurements, so the first host's is used.
     """

@@ -58,7 +58,7 @@ NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)
 
 _SLICES: Final = 10
 
-#: The key includes total shared memory, because older recordings contain only that.
+#: Includes the total shared memory, because older recordings contain only the total.
 _KEY: Final = (*KERNEL_KEY, "shared_memory_bytes")
 _ORDER: Final = (
     "kernel_name",
@@ -237,12 +237,8 @@ def _merge_by_key(everything: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _kernel_rows(
-    merged: pl.DataFrame, *, total_ps: int, step_count: int
-) -> pl.DataFrame:
-    ordered = merged.sort(
-        "total_ps", *_ORDER, descending=[True, *[False] * len(_ORDER)]
-    )
+def _kernel_rows(rows: pl.DataFrame, *, total_ps: int, step_count: int) -> pl.DataFrame:
+    ordered = rows.sort("total_ps", *_ORDER, descending=[True, *[False] * len(_ORDER)])
     per_step = (
         pl.col("step_ps") / (PS_PER_US * step_count)
         if step_count

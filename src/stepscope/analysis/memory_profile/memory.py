@@ -38,7 +38,7 @@ _WHY: Final = package_reasons("memory_profile")
 
 
 class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
-    """The first event after which the sum of stack and heap is largest.
+    """The first event after which stack and heap together are largest.
 
     Attributes:
         time_ms: Time of the peak, since the start of its host's profile.
@@ -47,7 +47,7 @@ class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
         heap_bytes: Size of the heap in use.
         free_bytes: Size of the free memory; null if not recorded.
         fragmentation: 1 - largest free chunk / free memory, from 0 to 1; null if no
-            memory was free or it was not recorded.
+            memory was free or free memory was not recorded.
         step_id: Number of the step at the peak; null outside known steps.
     """
 
@@ -86,8 +86,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         deallocations: Number of deallocations in the profile.
         unmatched_deallocations: Number of deallocations without a recorded allocation,
             usually because the block is older than the profile; null without addresses.
-        address_reuse: Number of allocations at an address where a block was alive: a
-            deallocation was not recorded. Null without addresses.
+        address_reuse: Number of allocations at the address of a live block, whose
+            deallocation was thus not recorded; null without addresses.
         capacity_bytes: Size of the memory or, if not recorded, of stack, heap and free
             memory together; the largest value if it changes. Null if unknown.
         peak_heap_lifetime_bytes: Largest heap since the process began; null if unknown.
@@ -97,12 +97,12 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
             included); `recorded_since_start`: recorded, but without older blocks;
             `one_instant`: the file shows a single instant.
         timeline: Memory in use over time: extremes and the peak, or every event.
-        breakdown: Blocks alive at `breakdown_time_ms`; they add up to the use then.
+        breakdown: Blocks alive at `breakdown_time_ms`; the sum is the memory in use.
         lines: Memory by line of the program at `breakdown_time_ms`, largest first.
         breakdown_time_ms: Time of the breakdown, since the start of the profile: the
             requested time, or the peak; null if neither is known.
         steps: Memory in use at the boundaries of steps.
-        growth_bytes_per_step: Statistics of the memory growth over closed steps.
+        growth_bytes_per_step: Statistics of the memory growth over complete steps.
         warnings: Thresholds that are reached at the peak.
     """
 
@@ -131,8 +131,8 @@ class Facts(Frozen, frozen=True, eq=True):
         held: Number of rows that are blocks from before the recording.
         placed: Whether deallocations can be matched with allocations: events have
             addresses, or no events were recorded.
-        capacity: Largest capacity (or stack, heap and free memory); None if unknown.
-        least_capacity: Smallest capacity (or stack, heap and free memory), or None.
+        capacity: Largest capacity (or stack + heap + free memory); None if unknown.
+        least_capacity: Smallest capacity (or stack + heap + free memory), or None.
         lifetime_peak: Largest heap since the process began; None if not recorded.
     """
 
@@ -163,7 +163,7 @@ def memory_facts(view: MemoryView) -> Facts:
         placed=events["address"].null_count() < len(events) or held == len(events),
         capacity=_integer_or_none(total.max()),
         least_capacity=_integer_or_none(total.min()),
-        # At least the largest recorded use, even if the allocator reports less.
+        # At least the largest heap of the events, even if the allocator reports less.
         lifetime_peak=None
         if recorded is None
         else max(recorded, int(view.memory.heap_bytes.max())),
@@ -218,7 +218,7 @@ def passed_thresholds(
 _RECORD_MORE: Final = (
     "Record with a release of the framework whose allocator reports this value."
 )
-#: Column → remedy, for columns without values; `_RECORD_MORE` for all other columns.
+#: Column → remedy if the column has no values; `_RECORD_MORE` for all other columns.
 _REMEDIES: Final = {
     "capacity_bytes": "Look up the capacity where the program ran (`nvidia-smi`, "
     "`free -h`).",
@@ -229,16 +229,14 @@ _REMEDIES: Final = {
 def growth_statistics(
     steps: pl.DataFrame, *, field: str
 ) -> tuple[Statistics, tuple[Missing, ...]]:
-    """Return growth statistics over the closed steps or, without any, the open step."""
+    """Return growth statistics over complete steps or, if there are none, all steps."""
     closed = steps.filter(~pl.col("open_end"))
-    measured = closed if len(closed) else steps
-    return sample_statistics(
-        measured["growth_bytes"].drop_nulls().to_numpy(), field=field
-    )
+    rows = closed if len(closed) else steps
+    return sample_statistics(rows["growth_bytes"].drop_nulls().to_numpy(), field=field)
 
 
 def _column_reasons(table: TableSchema) -> dict[str, Unavailable]:
-    """Return why columns can be empty; unnamed steps need no reason."""
+    """Return why columns can be empty; a step without a name needs no reason."""
     return declared_reasons(
         table,
         {

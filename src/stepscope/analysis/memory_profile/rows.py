@@ -32,10 +32,11 @@ BREAKDOWN_ROWS: Final = _TABLES["memories.breakdown"]
 LINE_ROWS: Final = _TABLES["memories.lines"]
 STEP_ROWS: Final = _TABLES["memories.steps"]
 
-#: Rows for memory without allocation events (docs/tools/memory_profile.md#breakdown).
+#: Name of the row for memory in use without an allocation event
+#: (docs/tools/memory_profile.md#breakdown).
 BEFORE: Final = "allocated before the profile started"
 STACK: Final = "stack"
-#: Row for a negative rest: more blocks are alive than memory is in use, so
+#: Name of the row for a negative remainder: live blocks exceed the memory in use, so
 #: deallocations are missing.
 LOST: Final = "freed without a recorded event"
 _UNSIZED: Final = "of unknown size"
@@ -91,7 +92,7 @@ class MemoryView(Frozen, frozen=True, dict=True):
         return bool((kinds == "held").any())
 
     def use_after(self, place: int) -> tuple[int | None, int]:
-        """Return heap and stack after the event at an index; -1 is before all events.
+        """Return heap and stack after the event at an index; at -1, before all events.
 
         If the heap is unknown, it is None and the stack is 0.
         """
@@ -163,10 +164,10 @@ def timeline_rows(view: MemoryView, indexes: Int64s) -> pl.DataFrame:
 
 
 def drawn_indexes(view: MemoryView, points: int | None) -> Int64s:
-    """Choose at most `points` events in time order: extremes of spans, and the peak.
+    """Choose at most `points` events in time order: extremes, and the peak.
 
-    Every span of time keeps its first minimum and its first maximum. If `points` is
-    None, every event is kept.
+    Each time span keeps its first minimum and its first maximum. If `points` is None,
+    every event is kept.
     """
     memory = view.memory
     count = len(memory.rows)
@@ -193,8 +194,8 @@ def drawn_indexes(view: MemoryView, points: int | None) -> Int64s:
 def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     """Return the memory in use after the event at an index, columns `BREAKDOWN_ROWS`.
 
-    Rows are live allocations and memory without allocation events, largest first. The
-    rows add up exactly to the memory in use, if the use is known.
+    Rows are live allocations and memory without allocation events, largest first. If
+    the memory in use is known, the rows add up exactly to it.
     """
     alive = view.replay.alive_rows(view.memory, place)
     live = (
@@ -215,10 +216,10 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     )
     heap, stack = view.use_after(place)
     remainder = None if heap is None else heap - int(live["allocation_bytes"].sum())
-    # If older blocks were not counted, a rest of 0 means an unknown size.
+    # If older blocks were not counted, a remainder of 0 means an unknown size.
     shown = None if remainder == 0 and view.older_uncounted else remainder
     special: list[tuple[str, int | None, str | None]] = []
-    # If older blocks are known one by one, a rest of 0 needs no row.
+    # If older blocks are listed one by one, a remainder of 0 needs no row.
     if remainder != 0 or not view.older_known:
         if remainder is not None and remainder < 0:
             rest_name = LOST
@@ -288,7 +289,7 @@ def _block_count() -> pl.Expr:
 
 
 def step_rows(view: MemoryView) -> pl.DataFrame:
-    """Return the use at start and end of every step, columns `STEP_ROWS`.
+    """Return the memory in use at start and end of every step, columns `STEP_ROWS`.
 
     An event exactly at a boundary belongs to the step that begins there.
     """
@@ -299,7 +300,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
     edges = [ints(intervals, name) for name in ("start_ps", "end_ps")]
     first, last = (np.searchsorted(time, edge) for edge in edges)
     heap, stack = view.use_after(-1)
-    # The last entry is the use before the first event, so index -1 finds it.
+    # The last entry is the memory in use before the first event, at index -1.
     level = np.append(memory.in_use_bytes, (heap or 0) + stack)
     known = np.append(memory.known, heap is not None)
     lowest, greatest = (
@@ -327,10 +328,10 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
 def _extreme_level(
     sign: int, level: Int64s, known: Bools, before: Int64s, last: Int64s
 ) -> tuple[Int64s, Bools]:
-    """Return the minimum (sign 1) or maximum (-1) level between `before` and `last`.
+    """Return the minimum (sign 1) or maximum (-1) of memory in use in each index range.
 
-    The range includes `before` and excludes `last`. Index -1, before the first event,
-    is the last entry of `level`.
+    A range includes `before` and excludes `last`. Index -1, before the first event, is
+    the last entry of `level`.
     """
     highest = np.iinfo(np.int64).max
     signed = np.where(known, sign * level, highest)

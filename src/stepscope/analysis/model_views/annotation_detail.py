@@ -35,7 +35,7 @@ ANNOTATION_KERNELS: Final = _TABLES["kernels"]
 
 
 class AnnotationDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """An annotation and the work inside its calls, over all its places in the tree.
+    """An annotation and the work inside its calls, over all its positions in the tree.
 
     A call inside another call of the same name is listed, but its time counts once.
 
@@ -77,8 +77,8 @@ def annotation_detail(
         hosts: Hosts with annotations; at least one has the annotation `name`.
         most_calls: Maximum number of calls to list; None lists all.
     """
-    # Per call of any name: whether the call has the name or is inside a call that has
-    # it. The last entry, for index -1, means no call.
+    # By call: whether the call has the wanted name or is inside a call with that name.
+    # The last entry, at index -1, is for calls without a parent.
     inside = []
     for host in hosts:
         chosen = host.calls.calls_named(name) & host.chosen

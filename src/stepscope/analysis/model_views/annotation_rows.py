@@ -69,7 +69,7 @@ class AnnotatedHost(Frozen, frozen=True):
         work: By row of device_activity: the `call` that launched it (-1 for none),
             `device`, `start_ps` and `dur_ps`; or why launches are unknown.
         device_ps: int64 by call; time of the device work that the call itself launched.
-        launches: int64 by call; number of launch calls directly inside it.
+        launches: int64 by call; number of launch calls directly inside the call.
         step_rows: Steps in which chosen calls can be; None if the host has none.
     """
 
@@ -132,8 +132,8 @@ def annotation_rows(
 ) -> pl.DataFrame:
     """Return the annotations of some hosts, columns `ANNOTATION_ROWS` as selected.
 
-    Host time of a node is the self time of the calls in it and beneath it. The total
-    over all roots is the time that threads spent in named ranges.
+    Host time of a node is the self time of its calls and of all calls below it. The
+    total over all roots is the time that threads spent in named ranges.
 
     Args:
         busy: Whether to compute `device_busy_us`, for which all work is sorted; the
@@ -173,11 +173,9 @@ def annotation_rows(
     )
     shown = show_nodes(tree, settings)
     launched = any(isinstance(host.work, pl.DataFrame) for host in hosts)
-    step_count = sum(
-        len(host.step_rows) for host in hosts if host.step_rows is not None
-    )
+    steps = sum(len(host.step_rows) for host in hosts if host.step_rows is not None)
     launches, step_ps, step_device_ps = map(pl.Series, sum_up(nodes.parent, more).T)
-    per_step = PS_PER_US * max(step_count, 1)
+    per_step = PS_PER_US * max(steps, 1)
     unknown = pl.Series([None] * count, dtype=pl.Float64)
     columns = {
         **shown.tree.metric_columns(_COLUMNS, () if launched else ("device_ps",)),
@@ -187,10 +185,8 @@ def annotation_rows(
         if launched and busy
         else unknown,
         "launches": launches if launched else unknown,
-        "step_us": step_ps / per_step if step_count else unknown,
-        "step_device_us": step_device_ps / per_step
-        if step_count and launched
-        else unknown,
+        "step_us": step_ps / per_step if steps else unknown,
+        "step_device_us": step_device_ps / per_step if steps and launched else unknown,
     }
     return shown.select_columns(columns, ANNOTATION_ROWS, settings.select, _SELECTABLE)
 
@@ -202,7 +198,7 @@ def annotation_missing(
 
     Args:
         hosts: The hosts with annotations, at least one.
-        no_steps: Why the hosts have no steps, if they have none.
+        no_steps: Why the hosts have no steps; None if they have steps.
     """
     unknown = {
         host.host: host.work for host in hosts if isinstance(host.work, Unavailable)
@@ -250,7 +246,7 @@ def _node_of_place(nodes: Nodes, host: AnnotatedHost) -> Int32s:
 
 
 def _busy_ps(host: AnnotatedHost, node_of_call: Int32s, parent: Int32s) -> Int64s:
-    """Return by node the device time with work of the node or its descendants running.
+    """Return by node the device time with work of the node or of its descendants.
 
     Overlapping work counts once per device; devices are added up.
 
@@ -287,7 +283,7 @@ def _busy_ps(host: AnnotatedHost, node_of_call: Int32s, parent: Int32s) -> Int64
 
 
 class TopAnnotation(msgspec.Struct, frozen=True, kw_only=True):
-    """A range that the program named, over all its places in the tree.
+    """A range that the program named, over all its positions in the tree.
 
     Attributes:
         name: Name of the range.
@@ -316,7 +312,7 @@ def top_annotations(profile: ProfileData, max_count: int) -> tuple[TopAnnotation
     if not hosts:
         return ()
     rows = annotation_rows(hosts, Settings(), busy=False)
-    # A range inside a range of the same name is part of the outer range's time.
+    # If a range is inside a range of the same name, its time counts only once.
     path: dict[int | None, frozenset[str]] = {None: frozenset()}
     inner = []
     for number, parent, name in rows[["id", "parent", "name"]].iter_rows():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = package_reasons("model_views")
 
-#: Column that can be unknown in a whole tree → metric that counts its known values.
+#: Column that can be unknown in the whole tree → metric that counts its known values.
 _DECIDED_BY: Final = {
     "flops": "has_flops",
     "self_flops": "has_flops",
@@ -48,7 +48,7 @@ def why_nothing(
     *,
     everything: bool,
 ) -> Unavailable:
-    """Return why no work is known, on hosts or on devices, in the chosen steps."""
+    """Return why no work in the chosen steps is known, on hosts or on devices."""
     if not ran:
         return why_no_ops(profile, profile.hosts[0])
     first = works[next(iter(ran))]
@@ -105,7 +105,7 @@ def missing_of_trees(
             if column not in frame.columns:
                 continue
             metric = _DECIDED_BY.get(column)
-            # A threshold on an unknown metric can remove all nodes, and so all nulls.
+            # A threshold on an unknown metric can remove all nodes, and thus all nulls.
             unknown = (
                 metric and not trees[view].metric_values(metric, total=False).any()
             )

@@ -33,11 +33,11 @@ SELECTABLE: Final = {
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """`ModelViewsOptions` with presets and defaults applied; same names of fields.
+    """`ModelViewsOptions` with presets and defaults applied; with the same field names.
 
     Attributes:
-        trainable_only: Whether, of the variables that the recording describes, only
-            trained ones count; set by `show_trainable_variables` and by one preset.
+        trainable_only: Whether only trained variables count among the recorded ones;
+            set by `show_trainable_variables` and by one preset.
     """
 
     max_depth: int = 10_000
@@ -87,7 +87,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
 
 
 def decide_settings(options: ModelViewsOptions) -> Settings:
-    """Decide every option: the given value, else the preset's, else the default.
+    """Decide every option: the given value, else the preset's value, else the default.
 
     Raises:
         BadUsage: A regular expression is invalid, or a column is unknown.
@@ -99,7 +99,7 @@ def decide_settings(options: ModelViewsOptions) -> Settings:
             chosen[name] = given
     if chosen.get("show_trainable_variables"):
         chosen["trainable_only"] = True
-        # Columns keep their declared order, so naming a group twice does no harm.
+        # Columns keep their declared order, so naming a group twice has no effect.
         chosen["select"] = (*chosen.get("select", tuple(SELECTABLE)), "params")
     settings = Settings(**chosen)
     for column in settings.select:

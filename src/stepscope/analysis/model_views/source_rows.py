@@ -41,7 +41,7 @@ class SourceView(NamedTuple):
     Attributes:
         host: Whether host time is known.
         device: Whether device time is known, including that of functions.
-        some: Whether the line is known for any time.
+        some: Whether any time has a known line.
     """
 
     rows: pl.DataFrame
@@ -87,7 +87,7 @@ def source_view(
         .agg(
             pl.col("library", "event").drop_nulls().first(),
             pl.col("op").sort_by("host_ps", "device_ps").drop_nulls().last(),
-            # A time that is unknown on one host is unknown in the sum.
+            # A time that is unknown on any host is unknown in the sum.
             *(
                 pl.when(pl.col(f"{time}_ps").is_not_null().all() & known)
                 .then(pl.col(f"{time}_ps").sum() / PS_PER_US)

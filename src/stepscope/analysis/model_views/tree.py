@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from stepscope.derive.model.work import PlacedCharges
     from stepscope.trace.schema import TableSchema
 
-#: Columns of `Tree.own` and `Tree.total`. A `has_…` column counts the charges with a
-#: known value of that metric; 0 means that the metric is unknown.
+#: Columns of `Tree.own` and `Tree.total`. A `has_…` column counts the charges for which
+#: the metric is known; 0 means that the metric is unknown.
 METRICS: Final = (
     *("occurrences", "host_ps", "device_ps", "flops", "has_flops", "known_ps"),
     *("allocated_bytes", "has_allocated_bytes", "parameters", "has_parameters"),
@@ -36,7 +36,7 @@ _MAX_LEVELS: Final = 100
 _VARIABLES: Final = [METRICS.index("parameters"), METRICS.index("has_parameters")]
 _TREE_COLUMNS: Final = ("id", "parent", "depth", "name")
 _ALL_NAMES: Final = (".*",)
-#: Threshold → metric that has to reach it, and the threshold's unit.
+#: Option with a threshold → metric that has to reach it, and the threshold's unit.
 _THRESHOLDS: Final = {
     "min_micros": ("spent_ps", PS_PER_US),
     "min_accelerator_micros": ("device_ps", PS_PER_US),
@@ -67,7 +67,7 @@ class Tree(Frozen, frozen=True):
         type: By node: the type of its op; None for a scope and for several types.
         own: int64 (nodes, METRICS); without descendants.
         total: int64 (nodes, METRICS); with descendants.
-        by_clock: Whether host time is elapsed time, to which device time is not added.
+        by_clock: Whether host time is elapsed time; device time is then not added.
     """
 
     parent: list[int]
@@ -100,14 +100,14 @@ class Tree(Frozen, frozen=True):
             unknown: Metrics without any known value.
         """
         columns = {}
-        for column, (metric, total) in declared.items():
+        for name, (metric, total) in declared.items():
             values = pl.Series(self.metric_values(metric, total=total))
             known = np.full(len(values), metric not in unknown)
             if f"has_{metric}" in METRICS:
                 known = self.metric_values(f"has_{metric}", total=total) > 0
-            if column.endswith("_us"):
+            if name.endswith("_us"):
                 values = values / PS_PER_US
-            columns[column] = pl.select(
+            columns[name] = pl.select(
                 pl.when(pl.Series(known)).then(values)
             ).to_series()
         return columns
@@ -121,7 +121,7 @@ class Tree(Frozen, frozen=True):
 
 
 class Nodes:
-    """Nodes by parent and label, numbered in the order in which they are added."""
+    """Nodes by parent and label, numbered in the order in which they were added."""
 
     def __init__(self, *, paths: bool) -> None:
         self.parent: list[int] = []
@@ -141,7 +141,7 @@ class Nodes:
     def add_place(
         self, place: int, charges: PlacedCharges, known: dict[int, int]
     ) -> int:
-        """Return the node of a place; create it and its ancestors if they are new.
+        """Return the node of a call-tree place; create it and its ancestors if new.
 
         Args:
             place: Index of a place of the charges; -1 for none.
@@ -164,8 +164,8 @@ def grow_tree(
 ) -> Tree:
     """Combine the charges of all hosts in one tree.
 
-    Every host that trains the model has its variables, so a node has as many variables
-    as the host with the most; other metrics are added up.
+    Every host that trains the model has the model's variables, so a node has the
+    maximum number of variables over the hosts; other metrics are added up.
 
     Args:
         hosts: The charges of one tree, host by host.
@@ -216,7 +216,7 @@ def sum_up(parent: Sequence[int], own: Int64s) -> Int64s:
 def _path_of_charge(
     group_by: View, name: str, type_: str | None, source: str | None, place: int
 ) -> tuple[int, list[str]]:
-    """Return the place above a charge, and the labels from that place to the charge."""
+    """Return the parent place of a charge, and the labels from the place to it."""
     if group_by == "op":
         return -1, [type_ or _NO_TYPE]
     if group_by == "code":
@@ -227,18 +227,18 @@ def _path_of_charge(
         return place, [] if place >= 0 else [name]
     segments = [segment for segment in name.split("/") if segment] or [name]
     if len(segments) > _MAX_LEVELS:
-        # The limit keeps names short: the name of a node contains its whole path.
+        # The maximum keeps names short: the name of a node contains its whole path.
         last = _MAX_LEVELS - 1
         segments = [*segments[:last], "/".join(segments[last:])]
     return place, segments
 
 
 def _metrics_of_charges(rows: pl.DataFrame) -> Int64s:
-    """Return the values of `METRICS` by charge."""
+    """Return the metrics `METRICS` of each charge."""
     numbers = rows.select(pl.exclude("name", "type", "source", "place")).fill_null(0)
     knows_flops = rows["flops"].is_not_null()
     runs = pl.col("occurrences")
-    # A charge without executions counts fully if its FLOPs are known, else not at all.
+    # FLOPs of a charge without executions are known in full or not at all.
     known = (
         pl.when(runs > 0)
         .then(pl.col("known") / runs)
@@ -333,7 +333,7 @@ def show_nodes(tree: Tree, settings: Settings) -> ShownNodes:
         return reached & wanted
 
     if settings.account_displayed_op_only:
-        # A node that is hidden only for its depth counts for its ancestors.
+        # A node that is hidden only because of its depth counts for its ancestors.
         own = np.where(reaches_thresholds(tree)[:, None], tree.own, 0)
         tree = msgspec.structs.replace(tree, total=sum_up(tree.parent, own))
     # With `account_displayed_op_only`, thresholds apply to the displayed totals.
@@ -370,7 +370,7 @@ def _ordered_nodes(
         values = tree.metric_values(_ORDERS[order_by], total=True).tolist()
 
     def shown_below(nodes: list[int], parent: int) -> list[tuple[int, int]]:
-        """Return shown nodes, and shown nodes below hidden ones; in reverse order."""
+        """Return shown nodes, and shown nodes below hidden nodes; in reverse order."""
         waiting, visible = list(nodes), []
         while waiting:
             node = waiting.pop()

@@ -76,11 +76,11 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
         code: Costs by line of the program, below the function that called the line.
         source: Time by line of the program, as a flat list. Self times add up to the
             time of threads in ops or functions, and to the time of all device work.
-        annotation: Time in the ranges that the program named, and in device work
-            launched there; the parent of a range is the range around it on its thread.
+        annotation: Time in the ranges that the program named, and of device work
+            launched in them; the parent of a range is the range around it.
         unannotated_device_us: Time of device work launched outside all named ranges, in
             the whole recording; null if launches are unknown.
-        total_us: Time of all accounted work, on hosts and devices.
+        total_us: Time of all work in the view, on hosts and devices.
         flops_known_percent: Share of the total time in ops with a known number of
             operations; null if no time was recorded.
         settings: The options, with presets and defaults applied.
@@ -136,7 +136,7 @@ _COLUMNS: Final = {
 def analyse(
     profile: ProfileData, options: ModelViewsOptions
 ) -> ModelViewsResult | Unavailable:
-    """Build the trees from what ran.
+    """Build the trees of costs from recorded work.
 
     Definition: docs/tools/model_views.md#the-views.
 
@@ -273,9 +273,7 @@ def _add_annotations(
     if not hosts:
         calls = profile.derived(profile.hosts[0], annotation_calls)
         why = calls if isinstance(calls, Unavailable) else NO_OPS
-        fields = [
-            why.missing_field(name) for name in (ANNOTATION, "unannotated_device_us")
-        ]
+        fields = list(map(why.missing_field, (ANNOTATION, "unannotated_device_us")))
         return msgspec.structs.replace(views, missing=(*views.missing, *fields))
     known = [name for host in hosts for name in host.calls.names]
     meant = select_ops(options.op, None, known, what="annotation")

@@ -32,10 +32,10 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         cores: Number of cores that a process of the run may use, as recorded by its
             input pipeline; null if not recorded.
-        peak_percent: Operations of the kernels, in percent of what the units that they
-            use could compute in the same time; null if unknown.
+        peak_percent: FLOPs of the kernels, in percent of what their compute units could
+            do in the same time; null if unknown.
         peak_covered_percent: Share of the devices' time for which `peak_percent` is
-            known; null if no share is known.
+            known; null if unknown.
         missing: Null fields with their reasons.
     """
 
@@ -94,12 +94,10 @@ def _peak_share(profile: ProfileData) -> tuple[float, float] | Unavailable:
             on=["device", "module", "name"],
             nulls_equal=True,
         )
-        counted = rows.filter(
-            (pl.col("flops") > 0) & pl.col("peak_flops").is_not_null()
-        )
-        performed += float(counted["flops"].sum())
-        possible += float(counted["peak_flops"].sum())
-        known_ps += int(counted["total_ps"].sum())
+        known = rows.filter((pl.col("flops") > 0) & pl.col("peak_flops").is_not_null())
+        performed += float(known["flops"].sum())
+        possible += float(known["peak_flops"].sum())
+        known_ps += int(known["total_ps"].sum())
         whole_ps += int(ops.rows["total_ps"].sum())
     if not possible or not whole_ps:
         return why

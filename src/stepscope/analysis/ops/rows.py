@@ -76,7 +76,7 @@ COSTS: Final[dict[str, pl.DataType]] = {
     "peak_bytes": pl.Float64(),
 }
 _GIGA: Final = 1e9
-#: If an op uses less than this share of all peaks, latency limits the op.
+#: Maximum use of all peaks, as a fraction, at which latency limits an op.
 _IN_USE: Final = 0.01
 
 
@@ -84,7 +84,7 @@ NO_COSTS: Final = _WHY["no_costs"]
 
 
 def why_no_rates(rows: pl.DataFrame) -> dict[str, Unavailable]:
-    """Return why each of the columns `RATES` can be null in all of these rows."""
+    """Return why columns of `RATES` can be null in all of these rows."""
     any_known = rows["operational_intensity"].count()
     return dict.fromkeys(RATES, NO_COSTS) | (
         {"bound_by": _WHY["no_peaks"]} if any_known else {}
@@ -97,7 +97,7 @@ def device_costs(profile: ProfileData) -> pl.DataFrame:
 
 
 def host_costs(profile: ProfileData) -> pl.DataFrame:
-    """Return `COSTS` by host op, for hosts that do the work themselves."""
+    """Return `COSTS` by host op, for hosts that do the model's work themselves."""
     return profile.kept(_merged_costs, host_op_costs, host_ops)
 
 
@@ -155,7 +155,7 @@ def work_rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
     joined = rows[[*_KEY, "total_ps"]].join(
         costs, on=_KEY, how="left", nulls_equal=True, maintain_order="left"
     )
-    # An op without operations uses no compute unit, whatever the unit's peak.
+    # If an op has no FLOPs, it uses no compute unit, whatever the unit's peak is.
     idle = pl.col("flops") == 0
     ran = pl.col("total_ps") > 0
     per_s = PS_PER_S / pl.col("total_ps")
@@ -217,13 +217,11 @@ def device_side(profile: ProfileData) -> Side:
 def _merged_side(
     profile: ProfileData, ops: Callable[..., DeviceOps | HostOps | Unavailable]
 ) -> Side:
-    category_names = {int(category): category.name.lower() for category in OpCategory}
+    names = {int(category): category.name.lower() for category in OpCategory}
     on_device = ops is device_ops
     added = [pl.col("total_ps").alias("self_ps")]
     if not on_device:
-        category = pl.col("category").replace_strict(
-            category_names, return_dtype=pl.String
-        )
+        category = pl.col("category").replace_strict(names, return_dtype=pl.String)
         added = [category, pl.col("step_self_ps").alias("step_ps")]
     frames: list[pl.DataFrame] = []
     absent: dict[str, Unavailable] = {}
@@ -243,13 +241,13 @@ def _merged_side(
     return Side(_merge_ops(frames), idle_ps, sum(known) if known else None, absent)
 
 
-#: Reason for a listed device without activity, which shows nothing of the program.
+#: Reason for a listed device without activity: nothing is known of its work.
 NO_ACTIVITY: Final = _WHY["no_activity"]
 NO_OPS: Final = _WHY["no_ops"]
 
 
 def without_steps(profile: ProfileData) -> Unavailable:
-    """Return why times per step are unknown, if all of them are unknown."""
+    """Return why times per step are unknown, for a run in which all are unknown."""
     for host in profile.hosts:
         for derived in (profile.derived(host, steps), profile.derived(host, windows)):
             if isinstance(derived, Unavailable):

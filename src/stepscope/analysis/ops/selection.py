@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-#: Separators of scopes in a name: paths in most frameworks, namespaces in others.
+#: Separators of scopes in a name: `/` in most frameworks, `::` for C++ namespaces.
 _SEPARATORS: Final = ("/", "::")
-#: Replaces the middle of a name on narrow pages; users may paste a name with it.
+#: Replaces the middle of a name on narrow pages; users may paste such a short name.
 _ELLIPSIS: Final = "…"
 _MAX_NAMES: Final = 5
 #: Maximum number of scope levels considered, counted from the end of a name.
@@ -71,10 +71,10 @@ def select_ops(
 ) -> OpSelection | None:
     """Select ops among the known names; None if neither op nor scope is given.
 
-    A name with `…` selects the one known name that it can be short for.
+    A name with `…` selects the one known name of which it is a short form.
 
     Args:
-        what: What the names are names of, for the message.
+        what: Kind of the names (ops, …), for the message.
 
     Raises:
         BadUsage: Both op and scope are given, or no name matches.

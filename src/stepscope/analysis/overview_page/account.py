@@ -1,4 +1,4 @@
-"""The account of the mean step: time by owner on every device, with named parts."""
+"""The breakdown of the mean step: time by owner on every device, with named parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
-#: Maximum number of named parts per owner; the other parts are listed as one.
+#: Maximum number of named parts per owner; all further parts are listed as one.
 _MAX_PARTS = 20
 
 
@@ -28,7 +28,7 @@ class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
     """A named part of an owner's time.
 
     Attributes:
-        name: Op, call or function that took the time; null for all other parts.
+        name: Op, call or function that took the time; null for all further parts.
         detail: What took most of this time, shown next to `name`; null for none.
         place: `inside` a step, or `between` two steps.
         function: Python function; null if `name` is not a function.
@@ -52,7 +52,7 @@ class AccountEntry(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         host: Name of the host.
         device: Ordinal of the device; null for the threads of a host without devices.
-        owner: Name of the owner, as in the account.
+        owner: What the time is attributed to.
         category: Category of step time that the owner belongs to.
         ms: Mean time per step; the owners of a device add up to the step.
         percent: Share of the step time.
@@ -115,7 +115,7 @@ def _host_entries(
                 )
             )
         parts = run.derived(host.host, account_parts)
-        # Parts cover all closed windows, so they fit only if all of these are counted.
+        # Parts cover all complete windows, so they are shown only if all windows count.
         if not isinstance(parts, Unavailable) and parts.windows == len(rows):
             of_owner = parts.rows.filter(of_device).partition_by("owner", as_dict=True)
             entries = [

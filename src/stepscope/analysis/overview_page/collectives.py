@@ -1,4 +1,4 @@
-"""The part of the overview about collectives between devices."""
+"""Collectives between devices, as the overview shows them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Collective(msgspec.Struct, frozen=True, kw_only=True):
         count: Number of collectives of the kind.
         count_per_step: Number per step on each device; null without steps.
         mean_us: Mean duration.
-        min_over_devices_us: Mean duration on the device with the shortest one, which
-            waits least for other devices.
+        min_over_devices_us: Mean duration on the device whose mean is shortest, because
+            it waits least for other devices.
         exposed_us: Total time in which the device ran nothing else.
-        bytes: Total bytes of the collectives with a known size; for each, the larger of
-            what a member sends and receives. Null if no size is known.
+        bytes: Total bytes of the collectives with a known size. The size is the larger
+            of the bytes that a member sends and receives. Null if no size is known.
         gib_per_s: `bytes` divided by the time of these collectives, in GiB/s; the time
             includes waiting for other members. Null if no size is known.
         bus_gib_per_s: Rate of a member's link, in GiB/s, from the part of the bytes
@@ -83,7 +83,7 @@ def collective_kinds(
     parameters: int | None,
     gib_per_s: float | None,
 ) -> tuple[Collective, ...] | Unavailable:
-    """Measure collectives by kind; an empty tuple if the devices ran no collectives.
+    """Measure collectives by kind; empty if the devices ran no collectives.
 
     Args:
         step_count: Number of steps with the collectives; None without steps.

@@ -87,10 +87,10 @@ class PrecisionShares(msgspec.Struct, frozen=True, kw_only=True):
         compute_32bit_percent: Share of kernel time computing in 32 bits or more,
             including TF32 and 64 bits; null if `compute_16bit_percent` is null.
         compute_tf32_percent: Part of `compute_32bit_percent` in which Tensor Cores
-            shorten 32-bit operands (TF32); null if none is known and the precision of
-            many kernels is unknown.
+            shorten 32-bit operands (TF32); null if no such kernel is known and the
+            precision of many kernels is unknown.
         compute_64bit_percent: Part of `compute_32bit_percent` that computes in 64 bits;
-            null if none is known and the precision of many kernels is unknown.
+            null if no such kernel is known and the precision of many is unknown.
         default_evidence_percent: Share of kernel time counted as 32 bits by default.
         kernels_16bit_count: Number of kernels that compute in 16 bits or fewer; null if
             `compute_16bit_percent` is null.
@@ -112,14 +112,14 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         host_op_percent: Share of op executions without device work; null if unknown.
         device_op_percent: Share of op executions with device work; null if unknown.
-        host_self_time_percent: Self time of ops on hosts, as a share of that on hosts
-            and devices; null if unknown.
-        device_self_time_percent: Self time of ops on devices, as a share of that on
-            hosts and devices; null if unknown.
+        host_self_time_percent: Self time of ops on hosts, as a share of the self time
+            of all ops; null if unknown.
+        device_self_time_percent: Self time of ops on devices, as a share of the self
+            time of all ops; null if unknown.
         host_executions: Number of op executions without device work; null if unknown.
         device_executions: Number of op executions with device work; null if unknown.
-        dataset_executions: Number of executions of input pipeline ops, which are in
-            neither share; null if unknown.
+        dataset_executions: Number of executions of input pipeline ops, which the shares
+            exclude; null if unknown.
     """
 
     host_op_percent: float | None
@@ -132,7 +132,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Eager(msgspec.Struct, frozen=True, kw_only=True):
-    """Percentage of ops' self time in ops that ran eagerly, outside any function."""
+    """Percentage of ops' self time in ops that ran eagerly, outside graph functions."""
 
     host_percent: float | None
     device_percent: float | None

@@ -144,7 +144,7 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
     `StepSummary` defines the fields that come from the summary.
 
     Attributes:
-        window: `steps`; without steps `profile`: numbers of the whole recording.
+        window: `steps`, or `profile` for numbers of the whole recording (no steps).
         compat: Producer whose rules the step times and categories follow; empty for
             stepscope's own rules.
         steps: Every step of every host.
@@ -212,8 +212,8 @@ def analyse(
 ) -> OverviewPageResult | Unavailable:
     """Compute the overview of all hosts of a run, or of one host.
 
-    A host without known data is left out with its reason. The page is unavailable only
-    if no host has known data.
+    A host that could not be measured is left out with its reason. The page is
+    unavailable only if no host could be measured.
     """
     measured = measured_run(profile, host=options.host, marker=options.marker)
     if isinstance(measured, Unavailable):
@@ -296,7 +296,7 @@ def compose_page(
         eager=placed.eager,
         collectives=note.value_or_note("collectives", collectives),
         tf_function=note.value_or_note("tf_function", graph_functions(run)),
-        # Op names show training; where names are instructions, phases show it.
+        # Op names show training; if ops are named after instructions, phases show it.
         is_training=any(host_phases.seen & _TRAINING for host_phases in phased.values())
         or placed.is_training,
         hosts_matched_by=matching.by,
@@ -333,7 +333,7 @@ def _every_missing(
     return with_every_null(parts, known, repeats=("by_host.summary", "by_host"))
 
 
-#: Fields that the page shares with the summary.
+#: Fields that the page has in common with the summary.
 _OF_SUMMARY: Final = tuple(
     name
     for name in StepSummary.__struct_fields__
@@ -438,7 +438,7 @@ def _step_detection(run: ProfileData, host: HostSteps) -> StepDetection:
 def _phase_times(
     run: ProfileData, hosts: Sequence[HostSteps], note: _Notes, matching: StepMatching
 ) -> dict[str, float | None] | None:
-    """Return each phase's mean time per row; None if no op shows the phase."""
+    """Return each phase's mean time per step; None if no op shows the phase."""
     if not matching.in_lock_step:
         return note.value_or_note("phases_ms", _not_averaged(matching))
     frames = []

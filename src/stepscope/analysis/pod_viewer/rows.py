@@ -324,12 +324,8 @@ def _add_waits(
     else:
         parts = []
         for device in sets.devices:
-            device_spans = waiting_spans(
-                calls.filter(pl.col("device") == device.device)
-            )
-            exposed = [
-                device.idle_until(_BEFORE_COLLECTIVES, spans) for spans in device_spans
-            ]
+            waits = waiting_spans(calls.filter(pl.col("device") == device.device))
+            exposed = [device.idle_until(_BEFORE_COLLECTIVES, spans) for spans in waits]
             parts.append(_parts_by_window(exposed, device.device, starts, ends))
         split = pl.concat(parts)
     explained = pl.col("wait_ps") + pl.col("transfer_ps")

@@ -46,9 +46,7 @@ def package_reasons(package: str) -> dict[str, Unavailable]:
 
 @cache
 def _shared_columns() -> dict[str, Column]:
-    return read_columns(
-        (_RESULTS_FOLDER / "columns.md").read_text(encoding="utf-8"), {}
-    )
+    return read_columns((_RESULTS_FOLDER / "columns.md").read_text("utf-8"), {})
 
 
 def null_paths(value: object, path: str = "") -> Iterator[str]:
@@ -202,10 +200,8 @@ def largest_slices(
     schema = {"name": pl.String(), value: frame.schema[value]}
     largest = pl.DataFrame(ordered[:slices], schema=schema, orient="row")
     if len(ordered) > slices:
-        other_slice = "other", sum(part for _, part in ordered[slices:])
-        largest = pl.concat(
-            [largest, pl.DataFrame([other_slice], schema, orient="row")]
-        )
+        other = "other", sum(part for _, part in ordered[slices:])
+        largest = pl.concat([largest, pl.DataFrame([other], schema, orient="row")])
     return largest.with_columns(
         share_percent(pl.col(value), sums.total()).alias("percent")
     )

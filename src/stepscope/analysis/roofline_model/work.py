@@ -76,8 +76,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
             pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
             for name in _WORK
         ),
-        # "shapes" > "measured": the maximum is `measured` only if all shapes were
-        # measured.
+        # "shapes" > "measured": the maximum is `measured` only if all shapes are.
         pl.col("evidence").max(),
     )
     counted = pl.any_horizontal(

@@ -111,13 +111,13 @@ def _add_parts(
 
 
 def share_of_rows(
-    rows: pl.DataFrame, missing: Mapping[str, Unavailable], *, unknown_ps: int
+    rows: pl.DataFrame, why: Mapping[str, Unavailable], *, unknown_ps: int
 ) -> InputShare:
     """Return the share of input in some rows (host, device, step).
 
     Args:
         rows: Rows with the columns of the owners, and `starved_ps`.
-        missing: Owner → why it could not be measured.
+        why: Owner → why it could not be measured.
         unknown_ps: Time that may also be input, as far as device activity shows.
     """
     window_ps = int(rows["window_ps"].sum())
@@ -126,13 +126,11 @@ def share_of_rows(
     known_ps = int(waits.sum()) + starved_ps
     no_wait: Unavailable | None = None
     if waits.null_count():
-        no_wait = missing.get("input", _WHY["not_seen"])
+        no_wait = why.get("input", _WHY["not_seen"])
     elif not known_ps:
-        no_wait = missing.get("input")
+        no_wait = why.get("input")
     wait_ps = None if no_wait is not None else known_ps
-    no_transfer = (
-        missing.get("copy_in", _WHY["not_seen"]) if copies.null_count() else None
-    )
+    no_transfer = why.get("copy_in", _WHY["not_seen"]) if copies.null_count() else None
     transfer_ps = None if copies.null_count() else int(copies.sum())
     known = (wait_ps or 0) + (transfer_ps or 0)
     if no_transfer is not None and no_transfer.code != _NO_DEVICE:

@@ -238,10 +238,10 @@ def input_share(
 
 
 def _step_summary(
-    run: ProfileData, hosts: tuple[HostSteps, ...], excluded_flags: tuple[str, ...]
+    run: ProfileData, hosts: tuple[HostSteps, ...], excluded: tuple[str, ...]
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
-    rows = pl.concat([measured_rows(host, excluded_flags) for host in hosts])
-    united = pl.concat([measured_any_device(host, excluded_flags) for host in hosts])
+    rows = pl.concat([measured_rows(host, excluded) for host in hosts])
+    united = pl.concat([measured_any_device(host, excluded) for host in hosts])
     walls = rows.group_by("host", "window", maintain_order=True).agg(
         pl.col("window_ps", "host_period_ps", "batches").first(),
         pl.col("device_step_time_ps").max(),
@@ -274,16 +274,12 @@ def _step_summary(
         for name, value in sums.items()
     }
     busy = rows["device_busy_ps"]
-    busy_percent = (
-        None if busy.null_count() else _percent_or_none(int(busy.sum()), total)
-    )
+    percent = None if busy.null_count() else _percent_or_none(int(busy.sum()), total)
     if rows.height < 2:
         missing.append(SINGLE_SAMPLE.missing_field("breakdown_std_ms"))
     if not total:
         missing.append(_WHY["no_time_of_summary"].missing_field("breakdown_percent"))
-    shared = InputShare.sum_shares(
-        [input_share(run, host, excluded_flags) for host in hosts]
-    )
+    shared = InputShare.sum_shares([input_share(run, host, excluded) for host in hosts])
     input_percent = shared.percent_of_windows(shared.input_ps)
     if input_percent is None and shared.why_no_input is not None:
         missing.append(shared.why_no_input.missing_field("input_percent"))
@@ -302,19 +298,19 @@ def _step_summary(
             rows.select(f"{name}_ps" for name in present_categories(rows, why)[1])
         ),
         overlapped_ms=_overlapped_ms(hosts, rows),
-        device_execution_percent=busy_percent,
+        device_execution_percent=percent,
         kernel_launch_percent=shares.get("kernel_launch"),
         input_percent=input_percent,
-        idle_percent=None if busy_percent is None else 100.0 - busy_percent,
+        idle_percent=None if percent is None else 100.0 - percent,
         any_device=AnyDevice(
             breakdown_ms=_mean_ms(category_columns(united, why)),
             device_execution_percent=_percent_or_none(
                 int(united["device_busy_ps"].sum()), int(united["window_ps"].sum())
             ),
         )
-        if busy_percent is not None
+        if percent is not None
         else None,
-        bottleneck=bottleneck_side(judged_input(run, hosts, excluded_flags).word),
+        bottleneck=bottleneck_side(judged_input(run, hosts, excluded).word),
     ), tuple(missing)
 
 

@@ -56,12 +56,10 @@ def best_spot(
         track: Name of the range's track; None if unknown.
         names: Names of spans that the range is about.
     """
-    no_span = BestSpan(
-        track=None, item=None, start_ps=start_ps, dur_ps=end_ps - start_ps
-    )
+    empty = BestSpan(track=None, item=None, start_ps=start_ps, dur_ps=end_ps - start_ps)
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
-        return no_span
+        return empty
     candidates = _candidate_tracks(shown, device, track)
     best = _best_span(shown, candidates, (start_ps, end_ps), names, must_match=False)
     if best is None and names:
@@ -70,8 +68,8 @@ def best_spot(
         best = _best_span(shown, threads, (start_ps, end_ps), names, must_match=True)
     if best is None:
         only = candidates[0] if len(candidates) == 1 else None
-        return msgspec.structs.replace(no_span, track=only)
-    return msgspec.structs.replace(no_span, track=best[0], item=best[1])
+        return msgspec.structs.replace(empty, track=only)
+    return msgspec.structs.replace(empty, track=best[0], item=best[1])
 
 
 def _candidate_tracks(

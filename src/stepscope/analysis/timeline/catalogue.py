@@ -92,11 +92,9 @@ def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavail
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    extents = [
-        extent for index in shown.lanes if (extent := index.extent()) is not None
-    ]
-    begin = min((extent[0] for extent in extents), default=None)
-    end = max((extent[1] for extent in extents), default=None)
+    spans = [span for index in shown.lanes if (span := index.extent()) is not None]
+    begin = min((span[0] for span in spans), default=None)
+    end = max((span[1] for span in spans), default=None)
     duration = 0 if begin is None or end is None else end - begin
     recorded = shown.timeline.tracks
     drawn = [

@@ -294,15 +294,11 @@ def _flow_partners(
     if isinstance(matched, Unavailable):
         return dict.fromkeys(("launched_by", "launched", "launched_count"), matched)
     flows = shown.timeline.flows
-    flow_row = int(np.searchsorted(flows.device_event, event))
-    is_device = (
-        flow_row < len(flows.device_event) and flows.device_event[flow_row] == event
-    )
+    row = int(np.searchsorted(flows.device_event, event))
+    is_device = row < len(flows.device_event) and flows.device_event[row] == event
     launched = np.flatnonzero(flows.launch_event == event)
     shown_here = launched[:MAX_PARTNERS]
-    launched_by = (
-        _flow_partner(shown, flows.launch_event, flow_row) if is_device else None
-    )
+    launched_by = _flow_partner(shown, flows.launch_event, row) if is_device else None
     return {
         "launched_by": launched_by,
         "launched": tuple(

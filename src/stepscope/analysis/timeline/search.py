@@ -306,7 +306,7 @@ def _kernel_events(profile: ProfileData, host: str, sought: SoughtKernel) -> Int
     meant = described.rows.with_columns(
         launch_dimensions("grid"), launch_dimensions("block")
     ).filter(
-        pl.col(column) == value for column, value in wanted.items() if value is not None
+        pl.col(name) == value for name, value in wanted.items() if value is not None
     )
     is_meant = np.zeros(len(classes.rows), np.bool_)
     is_meant[meant["class"].to_numpy()] = True

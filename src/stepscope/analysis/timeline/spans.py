@@ -169,17 +169,15 @@ class HostTimeline(Frozen, frozen=True):
 
     def track_of_events(self, event: Int64s) -> Int64s:
         """Return the track that shows each row of events; -1 for none."""
-        recorded = np.flatnonzero(
-            self.timeline.tracks["source"].is_not_null().to_numpy()
-        )
-        begins = ints(self.timeline.tracks, "begin")[recorded]
-        ends = ints(self.timeline.tracks, "end")[recorded]
+        tracks = np.flatnonzero(self.timeline.tracks["source"].is_not_null().to_numpy())
+        begins = ints(self.timeline.tracks, "begin")[tracks]
+        ends = ints(self.timeline.tracks, "end")[tracks]
         with_events = np.flatnonzero(begins < ends)
         order = with_events[np.argsort(begins[with_events], kind="stable")]
         if not len(order):
             return np.full(len(event), -1, np.int64)
         index = np.searchsorted(begins[order], event, side="right") - 1
-        track = recorded[order[np.maximum(index, 0)]]
+        track = tracks[order[np.maximum(index, 0)]]
         return np.where((index >= 0) & (event < ends[order[index]]), track, -1)
 
 

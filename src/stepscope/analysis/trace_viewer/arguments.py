@@ -140,9 +140,7 @@ class ArgumentSource(Frozen, frozen=True):
                 narrow, narrow, np.empty(0, np.uint8), np.empty(0, np.int64), narrow
             )
         else:
-            rows = StatRows(
-                *(np.concatenate(each) for each in zip(*parts, strict=True))
-            )
+            rows = StatRows(*map(np.concatenate, zip(*parts, strict=True)))
         left_out = self.left_out[rows.key]
         left_out |= (rows.key == self.of_devices) & on_host[rows.owner]
         return gather_arguments(self.trace, rows.only(~left_out), derived_values)

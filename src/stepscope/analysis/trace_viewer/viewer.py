@@ -66,11 +66,9 @@ class HostTrace(Frozen, frozen=True):
 
     def threads_of_spans(self, track: Int32s, row: Int32s) -> tuple[Int32s, Int32s]:
         """Return process and thread of spans, from their track and row inside it."""
-        row_range = np.int64(2**32)
-        lanes = ints(self.threads, "track") * row_range + ints(
-            self.threads, "first_row"
-        )
-        wanted = track.astype(np.int64) * row_range + row
+        stride = np.int64(2**32)
+        lanes = ints(self.threads, "track") * stride + ints(self.threads, "first_row")
+        wanted = track.astype(np.int64) * stride + row
         lane_rows = np.searchsorted(lanes, wanted, side="right") - 1
         process = self.threads["process"].to_numpy()
         thread = self.threads["thread"].to_numpy()
