@@ -69,7 +69,7 @@ class Malformed(BadInput):
 
 
 class UnknownFormat(BadInput):
-    """Bytes of a format without a reader."""
+    """Bytes of a format that stepscope does not know."""
 
 
 class BadUsage(StepscopeError):
@@ -89,7 +89,7 @@ class AlreadyRecording(StepscopeError):
 
     @classmethod
     def of(cls, owner: object, since: str, logdir: object) -> AlreadyRecording:
-        """Build an error that names the starter, start and folder of the recording."""
+        """Build an error that names who started the recording, when, and where to."""
         return cls(
             f"already recording since {since} into {logdir}, started by {owner}. "
             "Stop that recording first (ss.stop()), or leave its `with` block."

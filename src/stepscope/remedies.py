@@ -244,7 +244,7 @@ def fit_remedy(
         remedy: Remedy for a recording of which nothing is known.
         tracers: Tracers that are known to have been active.
         frameworks: Frameworks of the program; "Python" if it uses none. A program of
-            one framework gets no text about another one.
+            one framework gets no text about another framework.
     """
     row = _TABLE.remedies[remedy.name]
     wanted = [_TABLE.tracers[name] for name in row.tracers]

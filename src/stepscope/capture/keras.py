@@ -44,7 +44,7 @@ class ProfilerCallback:
     an execution with a batch of the range is recorded as a whole, and its step marker
     contains the number of its batches.
 
-    Steps are also marked for another recording, such as one around `fit`.
+    Steps are also marked if another recording runs, such as one around `fit`.
 
     Attributes:
         run: Recording of the last `fit`; None before, and if nothing was recorded.
@@ -135,8 +135,8 @@ class ProfilerCallback:
         """End the last step of the epoch."""
         self._end_step()
         if (self.params or {}).get("steps") is None:
-            # If Keras does not know the number of batches, these back ends start one
-            # more execution after the last batch, which gets no batch.
+            # If Keras does not know the number of batches, its TensorFlow and JAX loops
+            # start one more execution at the end, which gets no batch.
             fetches_inside = _imported_keras().config.backend() in {"tensorflow", "jax"}
             stopped = getattr(self._trained_model, "stop_training", False)
             if fetches_inside and not stopped:

@@ -59,7 +59,7 @@ def _remove_left_behind(folder: str) -> None:
     except OSError:
         return
     for path in left:
-        # `rmtree` follows no links where the system supports it, even new ones.
+        # `rmtree` follows no symbolic links, if the system supports that.
         shutil.rmtree(path, ignore_errors=True)
 
 

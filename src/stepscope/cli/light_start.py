@@ -45,9 +45,9 @@ _KEPT: Final = {
     "M_ARENA_MAX": (-8, 1),
 }
 
-#: Seconds after which a thread in Python lets another one run, such as a thread that
-#: waits to call its next compiled function. Python's default of 5 ms is as long as many
-#: of these functions take, so one core was idle; shorter times gain nothing.
+#: Seconds after which a thread in Python lets another thread run, for example to call
+#: its next compiled function. Python's default of 5 ms is as long as many of these
+#: functions take, so one core was idle; shorter times gain nothing.
 _TURN_S: Final = 0.0005
 
 #: Number of new objects after which Python searches for garbage. Its default of 700

@@ -16,7 +16,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         group: Group of the check: Python, frameworks, machine, NVIDIA, CUPTI, tools,
             here and now; for a recording, its host.
         name: Subject of the check.
-        state: "ok"; "warn" if something cannot be recorded; "fail" if nothing of its
+        state: "ok"; "warn" if something cannot be recorded; "fail" if no data of its
             kind can be recorded; "skip" if the check does not apply here.
         fact: Result of the check, in one line.
         remedy: What to do; null if nothing has to be done.

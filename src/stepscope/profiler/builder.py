@@ -10,8 +10,7 @@ class ProfileOptionBuilder:
         options["max_depth"] = 5
         profiler.profile_name_scope(options=options)
 
-    Keys and values are those of the older API. By default (`output`), a view is
-    printed.
+    Keys and values are those of the older API. By default, `output` prints a view.
     """
 
     @staticmethod

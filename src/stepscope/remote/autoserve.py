@@ -81,7 +81,7 @@ class ServePlan(NamedTuple):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> ServePlan | None:
-        """Return the plan in the environment of this process; None without one."""
+        """Return the plan in the environment of this process; None without a plan."""
         text = environment.get(VARIABLE)
         if text is None:
             return None

@@ -443,7 +443,7 @@ class _Recording:
     def end_recording(self) -> bytes:
         """Stop the recording and return its bytes.
 
-        Only PyTorch's profiler must be stopped by the main thread. The other work runs
+        Only PyTorch's profiler must be stopped by the main thread. All other work runs
         in this thread, so that the program continues meanwhile.
         """
         self._halt_session()

@@ -93,7 +93,7 @@ def trace(  # noqa: PLR0917 - the signature of TensorFlow's function
             of which gRPC holds three copies in memory.
 
     Raises:
-        CaptureFailed: No host was recorded, or one was not and `allow_partial` is
+        CaptureFailed: No host was recorded, or not all hosts and `allow_partial` is
             false. The recordings of other hosts are stored nevertheless.
         BadUsage: An address, the token or the certificate is invalid, or gRPC is not
             installed.

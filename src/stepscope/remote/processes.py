@@ -60,7 +60,7 @@ def begins_to_listen(process: int) -> bool:
 
 
 def user_name(user: int) -> str:
-    """Return the name of a user, or the number of one without a name."""
+    """Return the name of a user, or the user id if there is no name."""
     import pwd  # noqa: PLC0415 - missing on some systems, and needed only for a message
 
     try:

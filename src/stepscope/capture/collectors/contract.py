@@ -73,7 +73,7 @@ class Halting(Protocol):
 
 @runtime_checkable
 class Counting(Protocol):
-    """A collector whose events are stored one by one, for which the program waits."""
+    """A collector whose events are stored one by one while the program waits."""
 
     def count_events(self) -> int | None:
         """Return the number of events recorded until now; None if unknown.

@@ -1,7 +1,7 @@
 """Times when threads were on a core or ready to run, from Linux's clocks per thread.
 
 A thread that computes needs a core. A thread that sleeps, reads from a slow source or
-waits for a lock does not need one, whatever function it is in. On a busy machine a
+waits for a lock does not need a core, whatever function it is in. On a busy machine a
 thread that is ready waits for a core; Linux counts this delay separately from sleep.
 """
 
@@ -34,7 +34,7 @@ class Reading(NamedTuple):
 
     Attributes:
         thread: System thread id; `OTHER_THREADS` for the sum of all other threads.
-        wanted_ns: Time on a core or ready for one, in ns since a fixed moment.
+        wanted_ns: Time on a core or ready for a core, in ns since a fixed moment.
         in_system: Whether the thread waits for the system and not for another thread;
             read only for the main thread.
     """
@@ -169,8 +169,8 @@ class CoreClocks:
     def _waits_in_system(self) -> bool:
         """Return whether the main thread waits for the system, not for another thread.
 
-        A wait for another thread is a futex. For no wait or an unknown one, Linux
-        returns 0.
+        A wait for another thread is a futex. If there is no wait, or an unknown one,
+        Linux returns 0.
         """
         place = b"" if self._place is None else self._read_text(self._place)
         return place not in {b"", b"0"} and b"futex" not in place
@@ -323,7 +323,7 @@ class _Switching:
             for thread in threads
             if thread is threading.main_thread() or thread.name.startswith(OWN_THREADS)
         }
-        # Threads not started by Python have frames too, but no clock known here.
+        # Threads that Python did not start have frames too, but an unknown clock.
         other_idents = sys._current_frames().keys() - own_idents  # noqa: SLF001 - no public function
         known = {thread.ident: native_id(thread) for thread in threads}
         before, self._ran_ns = self._ran_ns, {}

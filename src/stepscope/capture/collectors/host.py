@@ -51,7 +51,7 @@ class HostCollector(Collector):
         """Begin to keep annotations and garbage collections."""
         del options
         self._clock = clock
-        # In a forked child the recorder already keeps its first annotation.
+        # In a forked child the recorder already keeps the child's first annotation.
         if not recorder.is_recording():
             recorder.start_recording(self._ring_events)
         forget_annotating()

@@ -1,4 +1,4 @@
-"""Tracer levels: the requested ones, and those in effect according to a recording.
+"""Requested tracer levels, and the levels in effect according to a recording.
 
 Frameworks write the options that they used into the plane `Task Environment`. The plane
 is read back, because some versions accept options and ignore them.

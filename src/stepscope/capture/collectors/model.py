@@ -60,7 +60,7 @@ class ModelCollector:
         """Do nothing: the model was not searched for yet."""
 
     def hand_over(self) -> Collected:
-        """Describe the announced models, or else the models found."""
+        """Describe the announced models; if there are none, search for models."""
         try:
             parameters = announced_parameters() or tuple(
                 dict.fromkeys(

@@ -99,8 +99,7 @@ class PythonCallsCollector(Collector):
             space.dropped(lost, "Python calls came faster than they were stored")
         if rows.names:
             plane = space.plane(HOST_PLANE)
-            zero = self._clock.monotonic_ns
-            add_rows(plane, rows, zero_ns=zero, names=self._names)
+            add_rows(plane, rows, zero_ns=self._clock.monotonic_ns, names=self._names)
         begin_ns = min(rows.begin_ns, default=None)
         return Fragment(space.to_bytes(), len(rows.names), begin_ns)
 

@@ -63,7 +63,7 @@ _NS_PER_S: Final = 1_000_000_000
 _CRASHES: Final = 0x030C_0000
 #: Lateness of a sample, in ns, above which it has waited for the interpreter's lock.
 _HELD_NS: Final = 300_000
-#: Maximum frames per sample; deeper frames count as part of the last one kept.
+#: Maximum frames per sample; deeper frames count as part of the deepest frame kept.
 _MAX_FRAMES: Final = 128
 #: Maximum number of sampled threads that neither annotate nor are the main thread.
 _MAX_OTHER_THREADS: Final = 8

@@ -96,8 +96,7 @@ class RecentEvents:
         ]
         if not spans:
             return None
-        times = _summed_times(loop_steps, spans)
-        return sum(ns for name, ns in times.items() if name)
+        return sum(ns for name, ns in _summed_times(loop_steps, spans).items() if name)
 
     def usual_parts(self, step: Step) -> dict[str, int]:
         """Return each annotation's median self time over the previous steps, in ns."""

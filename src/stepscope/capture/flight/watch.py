@@ -11,7 +11,7 @@ _NS_PER_S: Final = 1_000_000_000
 _MEDIAN_STEPS: Final = 64
 #: Number of first steps that are not judged: they compile and warm up.
 _EXEMPT_STEPS: Final = 20
-#: Number of steps after a slow one that are not judged: its cause often continues.
+#: Number of steps after a slow step that are not judged: its cause often continues.
 _COOLDOWN_STEPS: Final = 50
 #: Unjudged steps count as slow above this multiple of the last slow step's duration.
 _MIN_UNJUDGED_RATIO: Final = 2

@@ -42,7 +42,7 @@ class Parameter(NamedTuple):
 
 
 def announce(model: object) -> None:
-    """Register the model that is trained, if it cannot be found, such as a JAX pytree.
+    """Register a trained model that a search cannot find, such as a JAX pytree.
 
     A model is described when the recording stops. A pytree is described at once,
     because its arrays may be freed by then.

@@ -28,8 +28,7 @@ def function_name(file: str, first_line: int, name: str) -> str:
     """
     if file.startswith(_STEPSCOPE_FOLDER):
         return ""
-    base = file.rpartition("/")[2]
-    return f"${base}:{first_line} {name}"
+    return f"${file.rpartition('/')[2]}:{first_line} {name}"
 
 
 def replace_function(

@@ -41,7 +41,7 @@ class ProfilerOptions:
         python_sampling_hz: Stack samples a second of the main thread and of threads
             with annotations, unless calls are recorded; 0 means never.
         collectors: "auto" uses all collectors that can record here. A tuple of names
-            uses exactly those named; one that cannot record is an error.
+            uses exactly these collectors; if one cannot record, that is an error.
         record_shapes: Record the shapes of ops' inputs, if the framework can.
         profile_memory: Record allocations, if the framework can.
         max_bytes: Maximum bytes of the process's own events; events beyond the limit

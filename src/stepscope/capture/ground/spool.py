@@ -156,8 +156,7 @@ class Spool:
         """Return all fragments joined, beginning with the head."""
         parts = [self._head]
         if self._file is not None:
-            stored = _read_bytes(self._file, self._begin, self._stored_bytes)
-            parts.append(stored)
+            parts.append(_read_bytes(self._file, self._begin, self._stored_bytes))
         parts += [fragment.xspace for fragment in self._kept]
         return b"".join(parts)
 

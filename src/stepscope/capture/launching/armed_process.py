@@ -118,7 +118,7 @@ class Armed:
             self._window.watch_unless_busy()
 
     def _end_first(self) -> None:
-        """Register the exit handler again, to run before those of frameworks."""
+        """Register the exit handler again, to run before frameworks' exit handlers."""
         atexit.unregister(self._end_at_exit)
         atexit.register(self._end_at_exit)
 
@@ -162,7 +162,7 @@ class Armed:
         self._ends.wait(lasts_s - (0 if began_again else cost_after_s))
 
     def _call_in_main(self, call: Callable[[], object]) -> None:
-        """Run a call in the main thread, or in this thread if that one is busy."""
+        """Run a call in the main thread; if that is busy, in this thread."""
         from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - keeps process startup fast
             MAIN_THREAD_S,
             at_safe_point,

@@ -24,15 +24,15 @@ class RepeatedCalls:
     """Counts calls per function, and picks the function that is the step: the leader.
 
     A function that receives its own last result (parameters in, parameters out) takes
-    precedence: a training step does so, input preparation and evaluation do not. Among
-    equals the function with more calls leads. With equal counts the first one leads: an
-    initialisation is called once, and functions called within a step are called after
-    the step's function.
+    precedence: a training step does so, input preparation and evaluation do not.
+    Otherwise the function with more calls leads. With equal counts the function called
+    first leads: an initialisation is called once, and functions called within a step
+    are called after the step's function.
 
-    The leader may be part of a longer step, such as a cell that a Python loop calls for
-    each element, or gradient accumulation. Such a leader starts again from other
-    arguments than its last result whenever another function has advanced its own state;
-    that other function then becomes the leader.
+    The leader may be part of a longer step, such as an RNN cell that a Python loop
+    calls for each element, or a gradient accumulation. Such a leader starts again from
+    other arguments than its last result whenever another function has advanced its own
+    state; that other function then becomes the leader.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class RepeatedCalls:
         self._before_anew: set[Hashable] = set()
 
     def count_call(self, called: Hashable, *, carries: bool = False) -> int | None:
-        """Count a call; return how often the leader was called, None for others."""
+        """Count a call; return the number of the leader's calls, None for others."""
         calls = self._calls
         calls[called] += 1
         if called == self._leader:
@@ -145,7 +145,7 @@ _Hearer_co = TypeVar("_Hearer_co", bound=StepListener, covariant=True)
 
 
 class StepCounter(Generic[_Hearer_co]):
-    """Receives steps from several sources, and reports one source to the window."""
+    """Receives steps of several sources; reports those of one source to the window."""
 
     def __init__(self, window: _Hearer_co) -> None:
         self.window = window

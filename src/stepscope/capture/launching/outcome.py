@@ -108,8 +108,7 @@ def describe_outcome(
     if stepless:
         yield f"left out (no training steps): {_list_programs(stepless)}"
     if waited:
-        listed = _list_programs(waited)
-        yield f"not recorded (only started other processes): {listed}"
+        yield f"not recorded (only started other processes): {_list_programs(waited)}"
     if not anything:
         yield _NOT_REACHED if not kept else "nothing was recorded"
     elif not kept:

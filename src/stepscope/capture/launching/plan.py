@@ -109,7 +109,7 @@ class RunPlan(NamedTuple):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> RunPlan | None:
-        """Return the plan in the environment of this process; None without one."""
+        """Return the plan in the environment of this process; None without a plan."""
         text = environment.get(VARIABLE)
         if text is None:
             return None

@@ -57,7 +57,7 @@ class StepMark:
     def hold(self) -> None:
         """Cancel the step in progress: it did not run.
 
-        Its annotation object is kept, because a framework records one that is released.
+        Its annotation object is kept: a framework would record it when it is released.
         """
         self._held, self._open = self._open, None
 

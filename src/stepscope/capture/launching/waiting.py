@@ -52,7 +52,7 @@ def notify_ancestors(folder: str) -> None:
 
 
 def only_waits(folder: str, *, ours_s: float, ends: bool) -> bool:
-    """Return whether this process started others and has since done no other work.
+    """Return whether this process started other processes and only waits for them.
 
     Args:
         folder: Folder in which processes report to their ancestors.

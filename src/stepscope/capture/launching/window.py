@@ -528,7 +528,7 @@ class Window:
         """Stop recording annotations; return how many of the program's are open.
 
         A step in progress is not recorded. Its annotation object is kept until the
-        recording has stopped, because frameworks record one that is released.
+        recording has stopped, because frameworks would record it when it is released.
         """
         from stepscope._core import recorder  # noqa: PLC0415 - keeps process startup fast
 

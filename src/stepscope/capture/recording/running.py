@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.spool import Spool
     from stepscope.capture.recording.saving import Place
 
-#: A full garbage collection is due if at most this number of middle-generation ones
-#: comes before it: a recording's threads cause one of those every few seconds.
+#: A full garbage collection is due if at most this number of middle-generation
+#: collections come before it: a recording's threads cause one every few seconds.
 _NEAR: Final = 2
 #: Maximum number of collections of the youngest generation to trigger, which is more
 #: than enough to reach a full collection.

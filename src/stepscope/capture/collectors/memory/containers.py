@@ -1,4 +1,4 @@
-"""The program's lists, dictionaries and queues, with the names that lead to them.
+"""The program's lists, dictionaries and queues, and the names that refer to them.
 
 The search covers variables of running functions, members of containers, and attributes
 of objects whose class belongs to the program. It runs no code of the program: it asks

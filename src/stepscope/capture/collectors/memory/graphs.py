@@ -75,7 +75,7 @@ class Graphs:
 
 
 def _saved_sizes(node: Any, name: str) -> dict[int, int]:
-    """Return the bytes of a node's saved tensors of one name, by start address.
+    """Return the bytes of saved tensors in a node's attribute, by start address.
 
     Tensors are measured in their packed form. Unpacking would run the program's hooks;
     with checkpointing, it would compute the layer again. Tensors packed in another form

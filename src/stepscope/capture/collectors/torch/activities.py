@@ -1,7 +1,8 @@
 """Activities that PyTorch's tracer (Kineto) recorded, as columns.
 
 A live result returns each activity with its arguments, as in an exported trace. For
-versions whose result does not (such as 2.11), the exported trace is read.
+PyTorch versions whose result lacks arguments (such as 2.11), the exported trace is
+read.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Activities:
         gradient: Id that an op shares with the op of its gradient; 0 for none, int64.
         arguments: One JSON object per activity.
         thread_names: (process, thread) → thread name, if known.
-        left_out: Number of activities not stored: the latest ones, Python calls first.
+        left_out: Number of activities not stored: Python calls first, always the
+            latest.
         complete_until_ns: Start of the first activity that was not stored, in ns since
             1970; None if all were stored.
     """
@@ -212,7 +214,7 @@ class _Document(msgspec.Struct):
 
 
 class _External(msgspec.Struct, gc=False):
-    """The id of an op, in both spellings."""
+    """The id of an op, under both argument names that PyTorch uses."""
 
     id: int | str | None = msgspec.field(default=None, name="External id")
     older: int | str | None = msgspec.field(default=None, name="external id")

@@ -87,7 +87,7 @@ def _decoded_objects(arguments: Sequence[bytes]) -> list[dict[str, Raw]]:
 
 
 def _decode_values(raws: Sequence[Raw | None]) -> list[Any]:
-    """Return the values of one name; each distinct text is decoded once."""
+    """Return the values of one argument; each distinct text is decoded once."""
     known: dict[bytes | None, Any] = {None: None}
     values = []
     for raw in raws:

@@ -85,7 +85,7 @@ def _count_passes(counter: StepCounter[StepListener]) -> Callable[[], None]:
 
     @functools.wraps(run)
     def run_and_hear(*args: Any, **kwargs: Any) -> Any:
-        # A backward pass may run another one, to recompute activations.
+        # A backward pass may run another backward pass, to recompute activations.
         if getattr(within, "a_pass", False):
             with NO_FRAME:
                 return run(*args, **kwargs)
