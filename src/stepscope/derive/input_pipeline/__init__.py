@@ -1,1 +1,1 @@
-"""The input pipeline: graph of stages, calls, and handovers between threads."""
+"""The input pipeline: stages, their calls, and handovers between threads."""

@@ -1,8 +1,8 @@
 """`pipeline_calls`: how the time of each call of an input pipeline is divided by stage.
 
 A call is one execution of a pipeline's outermost stage with all executions that it
-caused. Per call and stage: the total time of the executions, their self time, and the
-part of the call's wall time that is charged to them.
+caused. For each call and stage, the result has the total time of the executions, their
+self time, and the part of the call's wall time that is charged to them.
 
 Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 """
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int64s
     from stepscope.derive.input_pipeline.graph import PipelineGraph
 
-#: Largest depth of executions that cause each other; deeper ones are left out.
+#: Maximum depth of executions that cause each other; deeper ones are left out.
 #: Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 _MAX_DEPTH: Final = 100
 
-#: Columns of `PipelineCalls.calls`, by start; the row number identifies the call.
+#: Columns of `PipelineCalls.calls`, sorted by start; the row number is the call's id.
 CALLS: Final[dict[str, pl.DataType]] = {
     "pipeline": pl.Int32(),  # row of pipelines
     "start_ps": pl.Int64(),
     "latency_ps": pl.Int64(),
-    "rank": pl.Int64(),  # among the calls of its pipeline, 0 for the slowest
-    "bottleneck": pl.Int32(),  # row of stages; null if only transparent stages
+    "rank": pl.Int64(),  # position among the calls of its pipeline, 0 for the slowest
+    "bottleneck": pl.Int32(),  # row of stages; null if all are transparent
 }
-#: Columns of `PipelineCalls.stages`, by call and stage.
+#: Columns of `PipelineCalls.stages`, sorted by call and stage.
 CALL_STAGES: Final[dict[str, pl.DataType]] = {
     "call": pl.Int32(),
     "stage": pl.Int32(),
-    "start_ps": pl.Int64(),  # of the stage's first execution
+    "start_ps": pl.Int64(),  # start of the stage's first execution
     "total_ps": pl.Int64(),
     "self_ps": pl.Int64(),
     "critical_ps": pl.Int64(),
@@ -51,7 +51,7 @@ class PipelineCalls(Frozen, frozen=True):
 
     Attributes:
         calls: Columns `CALLS`.
-        stages: Columns `CALL_STAGES`; `critical_ps` of a call adds up to its latency.
+        stages: Columns `CALL_STAGES`; a call's `critical_ps` add up to its latency.
         call: int64, ascending; rows of `calls`, one entry per execution of a call.
         execution: int64; the execution of each entry of `call`, an index into the
             arrays of `PipelineGraph`.
@@ -102,7 +102,7 @@ def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
         f"than {_MAX_DEPTH} levels deep; their time is charged to the stages that "
         "waited for them.",
     )
-    # Latency, rank and bottleneck of each call.
+    # Find latency, rank and bottleneck of each call.
     named = pipeline_graph.stages.with_row_index("stage").select(
         pl.col("stage").cast(pl.Int32), "transparent", "long_name"
     )
@@ -153,8 +153,8 @@ class _Edges(Frozen, frozen=True, eq=True):
     """Chosen edges of a graph, grouped by parent.
 
     Attributes:
-        first: int64 by execution, and one more; index of its first edge in `child`.
-        child: int64; executions, in the order of the graph's edges.
+        first: int64 by execution, and one more; index in `child` of its first edge.
+        child: int64; child executions, in the order of the graph's edges.
     """
 
     first: Int64s
@@ -167,7 +167,7 @@ class _Edges(Frozen, frozen=True, eq=True):
         return cls(np.concatenate(([0], np.cumsum(count))), graph.child[chosen])
 
     def follow_edges(self, rows: Int64s) -> tuple[Int64s, Int64s]:
-        """Return ascending indices into `rows`, and the executions' children."""
+        """Return the indices in `rows` of the parents of children, and the children."""
         count = self.first[rows + 1] - self.first[rows]
         ends = np.cumsum(count)
         above = np.repeat(np.arange(len(rows)), count)
@@ -192,9 +192,9 @@ class _Walk:
     def walk_blocking(self) -> _Reached:
         """Return the executions that calls waited for, with their wall time.
 
-        Each execution is charged with one interval of the call's wall time. The parts
-        that its children overlap are charged to the children, the earlier child first,
-        so that each child also gets one interval. The execution keeps the rest.
+        Each execution is charged with one interval of the call's wall time. When its
+        children run, the time is charged to the earliest of them, so that each child
+        also gets one interval. The execution keeps all other time.
         """
         graph, edges = self.graph, _Edges.choose_edges(self.graph, self.overlaps)
         call, execution = np.arange(len(graph.root)), graph.root
@@ -214,7 +214,7 @@ class _Walk:
         return _stack_reached(levels)
 
     def walk_unwaited(self, reached: _Reached) -> _Reached:
-        """Return the calls' other executions, which ran before or after the wait."""
+        """Return other executions of the calls, which ran before or after the wait."""
         call, execution, _ = reached
         edges = _Edges.choose_edges(self.graph, ~self.overlaps)
         every = _Edges.choose_edges(self.graph, np.ones(len(self.overlaps), np.bool_))
@@ -259,15 +259,15 @@ def _stack_reached(levels: list[_Reached]) -> _Reached:
 
 
 def _begins_after_earlier(group: Int64s, starts: Int64s, ends: Int64s) -> Int64s:
-    """Return starts of intervals, moved past what earlier intervals of the group cover.
+    """Return the starts of intervals, moved after all earlier intervals of their group.
 
-    Groups are ascending, and starts are ascending in a group. A start may pass its end.
+    Groups are ascending, and so are starts in a group. A start may then exceed its end.
     """
     follows = group[1:] == group[:-1]
     if not (follows & (starts[1:] < ends[:-1])).any():
         return starts
-    # The greatest end so far in each group: ends are compared by rank, and each group's
-    # ranks are shifted above those of the group before.
+    # Find the greatest end so far in each group. Ends are compared by rank, and the
+    # ranks of each group are shifted above those of the previous group.
     order = np.argsort(ends, kind="stable")
     rank = np.empty(len(ends), np.int64)
     rank[order] = np.arange(len(ends))
@@ -292,7 +292,7 @@ def _sum_by_stage(
     critical_ps: Int64s,
     blocking: Bools,
 ) -> pl.DataFrame:
-    # Each execution's time without the parts that its direct children overlap.
+    # Find each execution's time without the time during which its direct children run.
     low = graph.start_ps[graph.parent]
     high = low + graph.dur_ps[graph.parent]
     end_ps = graph.start_ps + graph.dur_ps

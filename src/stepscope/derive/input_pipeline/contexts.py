@@ -1,6 +1,6 @@
 """Work handed to other threads: the call that it runs for, and who takes an element.
 
-An event with a producer's type and id is a parent of events that consume them.
+An event that produces a type and id is the parent of the events that consume them.
 
 Definition: docs/definitions/names-and-events.md#work-handed-to-other-threads.
 """
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
 
-#: A context with at least this number of producers and of consumers is ignored.
+#: A context is ignored if it has at least this many producers, and as many consumers.
 _MIN_CROWD_EVENTS: Final = 64
-#: Largest number of contexts to follow from work back to the call that it runs for.
+#: Maximum number of contexts to follow from work back to the call for which it runs.
 _MAX_HOPS: Final = 64
 _NO_PROCESS: Final = -1
 _NAMES: Final = (
@@ -39,12 +39,12 @@ _NAMES: Final = (
     *(StatKey.CONSUMER, StatKey.CONSUMER_PROCESS),
 )
 
-#: Type, id and process (-1 if unknown).
+#: Type, id and process (-1 if unknown) that producers and consumers have in common.
 Context: TypeAlias = "tuple[int, int, int]"
 
 
 class _Side(NamedTuple):
-    """Producers, or consumers, by ascending id."""
+    """All producers, or all consumers, by ascending id."""
 
     row: Int64s
     type: Int64s
@@ -56,7 +56,7 @@ class Contexts(Frozen, frozen=True, dict=True):
     """All contexts of a host.
 
     Attributes:
-        consumers: Events that mark work from another thread, where the work runs.
+        consumers: Events inside which work that another thread handed over runs.
         pool_begins: int64, ascending; rows of events with which a pool's thread begins
             a task. These events have no duration: the task ends at the entry of
             `pool_ends_ps` with the same index.
@@ -76,8 +76,8 @@ class Contexts(Frozen, frozen=True, dict=True):
     def producers_behind(self, rows: Int64s) -> tuple[Int64s, Int64s, set[Context]]:
         """Return indices into `rows`, the rows of their producers, and the crowds.
 
-        Crowds are contexts that are ignored because too many events are part of them.
-        `rows` are rows of consumers.
+        `rows` are rows of consumers. Crowds are contexts that are ignored because too
+        many events belong to them.
         """
         order = np.argsort(self.consumers.row, kind="stable")
         indices = order[np.searchsorted(self.consumers.row[order], rows)]
@@ -102,7 +102,7 @@ class Contexts(Frozen, frozen=True, dict=True):
 
 
 class Elements(Frozen, frozen=True, eq=True):
-    """Elements that are produced, or taken.
+    """Elements that a stage produces, or that its consumer takes.
 
     Attributes:
         stage: int32; row of stages of the stage that takes the element.
@@ -116,10 +116,10 @@ class Elements(Frozen, frozen=True, eq=True):
 
 
 def match_handovers(produced: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
-    """Join the production of elements with their taking.
+    """Join the production of each element with the taking of the element.
 
     An element belongs to the first taking that ends after its production began. Numbers
-    repeat when an iterator is created again; each element is handed over once.
+    repeat if an iterator is created again; each element is handed over once.
 
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 
@@ -135,7 +135,7 @@ def match_handovers(produced: Elements, taken: Elements) -> tuple[Int64s, Int64s
     code = number_rows((stage, number_values(number).code)).code
     is_taking = np.arange(len(code)) >= count
     order = np.lexsort((is_taking, time_ps, code))
-    # The next taking after each position in this order; one past the end for none.
+    # Find the next taking after each position in this order; one past the end for none.
     last = len(order)
     positions = np.where(is_taking[order], np.arange(last), last)
     following = np.minimum.accumulate(positions[::-1])[::-1]
@@ -154,7 +154,7 @@ def read_contexts(
 ) -> Contexts:
     """Read the contexts of all events in one pass over `stats`.
 
-    A value without its type is ignored. A consumer may be in another process.
+    An id without a type is ignored. A consumer may be in another process.
     """
     values = host_stats(strings, tracks, stats, _NAMES)
     track = handles(events, "track")
@@ -186,20 +186,20 @@ def find_callers(
     events: pl.DataFrame,
     contexts: Contexts,
 ) -> tuple[Int64s, Int64s, set[Context]]:
-    """Find the calls on other threads on whose behalf the given events run.
+    """Find the calls on other threads for which the given events run.
 
     Args:
-        rows: Rows of events that no call on their own thread encloses.
+        rows: Rows of events that are not inside a call on their own thread.
         is_call: bool by row of events; the calls, at which the search ends.
 
     Returns:
-        Indices into `rows`, the rows of the calls that these events run for, and the
+        Indices into `rows`, the rows of the calls for which these events run, and the
         contexts that were ignored as crowds.
     """
     stops = is_call.copy()
     stops[contexts.consumer_rows] = True
     origin, current = np.arange(len(rows)), rows.astype(np.int64)
-    # A call may itself be work of another thread; that context is followed first.
+    # A call may itself be work of another thread; then follow that context first.
     consuming = _is_among(current, contexts.consumer_rows)
     pending = (origin[consuming], current[consuming])
     stop = _outer_stops(parent, current, stops, events=events, contexts=contexts)
@@ -239,10 +239,10 @@ def _outer_stops(
     events: pl.DataFrame,
     contexts: Contexts,
 ) -> Int64s:
-    """Return the nearest event of `stops` around each row, else its pool task."""
+    """Return the nearest event of `stops` around each row, else the row's pool task."""
     nearest = nearest_above(parent, rows, stops)
     unenclosed = nearest < 0
-    # The begin of the pool task in which each row runs, -1 for none.
+    # Find the begin of the pool task in which each row runs, -1 for none.
     outside = rows[unenclosed]
     around = np.full(len(outside), -1, np.int64)
     index = np.searchsorted(contexts.pool_begins, outside, side="right") - 1
@@ -262,7 +262,7 @@ def nearest_above(parent: Int32s, rows: Int64s, stops: Bools) -> Int64s:
     """Return the nearest ancestor of each row that is in `stops`, -1 for none."""
     nearest = np.full(len(rows), -1, np.int64)
     ancestor, index = parent[rows], np.arange(len(rows))
-    # One iteration per level of nesting, over the rows that still have an ancestor.
+    # Each iteration handles one level of nesting for the rows that have an ancestor.
     while len(index):
         inside = ancestor >= 0
         ancestor, index = ancestor[inside], index[inside]
@@ -285,7 +285,7 @@ def _sort_by_id(side: _Side) -> _Side:
 
 
 def _match_sides(wanted: _Side, among: _Side) -> tuple[Int64s, Int64s]:
-    """Return indices of equal contexts in `wanted` and in `among`, whose ids ascend."""
+    """Return indices of equal contexts in `wanted` and in `among` (sorted by id)."""
     begin = np.searchsorted(among.id, wanted.id, side="left")
     count = np.searchsorted(among.id, wanted.id, side="right") - begin
     ends = np.cumsum(count)

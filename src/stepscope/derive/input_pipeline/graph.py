@@ -1,9 +1,9 @@
-"""`pipeline_graph`: which call of an input pipeline's stage caused which other calls.
+"""`pipeline_graph`: which executions of an input pipeline's stages caused which others.
 
 An *execution* is one event of a stage; a stage is an iterator of the pipeline. The
-executions of a host form a graph. An execution causes: executions nested in it,
-executions on a thread of the pipeline that produced an element it took, and executions
-that ran on its behalf.
+executions of a host form a graph. An execution causes the executions nested in it, the
+executions on other threads that produced an element it took, and executions that ran on
+its behalf.
 
 Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 """
@@ -55,7 +55,7 @@ class PipelineGraph(Frozen, frozen=True):
         event: int64; row of events with the values of the execution.
         parent: int64 by edge, ascending; the execution that caused another one. Edges
             of one parent are ordered by the start of the child.
-        child: int64 by edge; the execution that was caused. No edge occurs twice.
+        child: int64 by edge; the execution that was caused. Each edge occurs once.
         root: int64; executions with which a call of a pipeline begins, by start.
         pipeline: int32 by root; row of pipelines.
     """
@@ -95,8 +95,8 @@ def pipeline_graph(
     """Reconstruct the input pipelines of a host from the events of their stages.
 
     Args:
-        iterators: The table; calls whose names are not stages are ignored.
-        stats: The table, for the numbers of elements and for contexts.
+        iterators: The table `iterators`; calls of anything but stages are ignored.
+        stats: The table `stats`, for the numbers of elements and for contexts.
     """
     listed = iterators.filter(pl.col("long_name").str.starts_with(BEGINNING))
     if not len(listed):
@@ -160,7 +160,7 @@ def pipeline_graph(
 
 
 class _Executions:
-    """Executions by their rows of events."""
+    """Executions, found by the rows of their events."""
 
     def __init__(
         self, place: Int64s, parent: Int32s, stage: Int32s, start_ps: Int64s
@@ -172,7 +172,7 @@ class _Executions:
         self.is_call = np.zeros(len(parent), np.bool_)
         self.is_call[place] = True
         above = nearest_above(parent, place, self.is_call)
-        #: The execution on the same thread around each execution, -1 for none.
+        #: The execution around each execution on the same thread, -1 for none.
         self.enclosing = np.where(above < 0, -1, self.find_executions(above))
 
     def find_executions(self, rows: Int64s) -> Int64s:
@@ -191,12 +191,12 @@ def _handed_over(
     """Pair executions that took an element with the executions that produced it.
 
     Args:
-        elements: Rows of events with the number of an element, and the numbers.
-        marks: By row of event_types: whether it marks making, or taking, an element.
+        elements: Rows of events that have the number of an element, and the numbers.
+        marks: By row of event_types: whether it marks production, or taking.
     """
     types = handles(events, "type")
     produced_rows, taken_rows = (wanted_rows(types, mark) for mark in marks)
-    # The first execution directly inside each production.
+    # Find the first execution directly inside each event that produces an element.
     stops = runs.is_call.copy()
     stops[produced_rows] = True
     around = nearest_above(runs.parent, runs.place, stops)
@@ -231,7 +231,7 @@ def _distinct_edges(
 
 
 def _call_roots(runs: _Executions, stages: pl.DataFrame) -> tuple[Int64s, Int32s]:
-    """Return executions that begin a call, by start, and each call's stage.
+    """Return executions that begin a call, by start, and each call's last stage.
 
     A chain of transparent stages begins one call. If the recording lacks the beginning
     of the chain, the call still counts as a call of the whole pipeline.

@@ -1,7 +1,7 @@
 """`input_ops`: what the host does to produce, read and send input, and for how long.
 
-The times are work, not delay: the times of all threads are added, and most of the
-threads work ahead of the consumer.
+The times measure work, not delay of the step: the times of all threads are added, and
+most of the threads work ahead of the consumer.
 
 Definition: docs/tools/input_pipeline_analyzer.md#host-side.
 """
@@ -52,23 +52,23 @@ WAITING_FOR_WORKERS: Final = "waiting_for_workers"
 #: Columns of `InputOps.rows`.
 INPUT_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),
-    # One of `INPUT_CATEGORIES`, or `WAITING_FOR_WORKERS`.
+    # one of `INPUT_CATEGORIES`, or `WAITING_FOR_WORKERS`
     "category": pl.String(),
-    "source": pl.String(),  # origin: iterator, loader, stage, copy, infeed
+    "source": pl.String(),  # iterator, loader, stage, copy or infeed
     "count": pl.Int64(),
-    "total_ps": pl.Int64(),  # of recursive calls only the outermost
+    "total_ps": pl.Int64(),  # of recursive calls, only the outermost
     "self_ps": pl.Int64(),  # without nested input ops
     "threads": pl.Int64(),
 }
 
-#: Transformations that read elements from files.
+#: tf.data transformations that read elements from files.
 _READERS: Final = frozenset(
     {
         *("TFRecord", "TextLine", "FixedLengthRecord", "SSTable", "RecordIO"),
         *("ArrayRecord", "CSV", "LMDB", "Parquet"),
     }
 )
-#: Transformations whose upstream readers read before an element is requested.
+#: Transformations that let the readers upstream read before an element is requested.
 _AHEAD: Final = frozenset(
     {
         *("Prefetch", "Interleave", "ParallelInterleave", "LegacyParallelInterleave"),
@@ -76,20 +76,20 @@ _AHEAD: Final = frozenset(
         "MemoryWriter",
     }
 )
-#: Categories with which a program marks its own input stages → category of input time.
+#: Category with which a program marks an input stage → category of input time.
 _STAGES: Final = {
     "enqueue": "enqueue",
     "read": "demanded_file_read",
     "preprocessing": "preprocessing",
 }
-#: Driver calls whose name shows that they copy to a device.
+#: Pattern of driver calls whose name shows that they copy to a device.
 _COPY_CALL: Final = r"^(?:cu|cuda|hip)MemcpyHtoD"
 _INFEED: Final = r"^InfeedEnqueue"
-#: A loop over a loader that fetches the next batch.
+#: Pattern of loops over a loader, which fetch the next batch.
 _LOADER: Final = r"^enumerate\(\w+\)#.*__next__"
-#: A loop over a loader whose worker processes produce the batches.
+#: Pattern of loops over a loader whose worker processes produce the batches.
 _WAITS: Final = Pattern(r"MultiProcessing\w*\.__next__")
-#: Ranges of input libraries, which do more than fetch.
+#: Pattern of ranges of input libraries; such ranges contain more than the fetch.
 _LIBRARY: Final = r"(?i)^(?:py)?grain(?:$|[ ._:])"
 
 
@@ -99,9 +99,9 @@ class InputOps(Frozen, frozen=True):
     Attributes:
         rows: One row per op, by self time descending, then name; `INPUT_OP_ROWS`.
         calls: Number of all calls of input ops.
-        pipeline_calls: Number of calls that produce or fetch input, without copies to a
-            device; 0 if the recording does not show how the program gets its data.
-        doubts: Category → why some of its ops may be missing.
+        pipeline_calls: Number of calls that produce or fetch input (copies to a device
+            do not); 0 if the recording does not show how the program gets its data.
+        doubts: Category → why some of the category's ops may be missing.
     """
 
     rows: pl.DataFrame
@@ -121,7 +121,7 @@ def input_ops(
     iterators: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> InputOps | Unavailable:
-    """Find the input ops on host threads and sum them.
+    """Sum the input ops on host threads.
 
     Input ops are iterators, loaders, ranges that the program named as fetching input,
     input stages, and the calls that copy to a device or feed it.
@@ -150,7 +150,7 @@ def input_ops(
     if isinstance(correlation, Unavailable):
         doubts["enqueue"] = correlation
     else:
-        # The calls of the host that only launched copies to a device.
+        # Find the calls of the host that launched copies to a device and nothing else.
         launch = correlation.launch_of_activity
         sent = (codes(correlation.activity, "kind") == ACTIVITY_CODES["h2d"]) & (
             launch >= 0
@@ -191,7 +191,7 @@ def pipeline_category(long_name: str) -> str:
 
 
 class _InputEvents:
-    """Events with their op names; a later rule overrides an earlier one."""
+    """Events with their op names; a later `add_ops` overrides an earlier one."""
 
     def __init__(self) -> None:
         self._ops: list[pl.DataFrame] = []
@@ -207,7 +207,7 @@ class _InputEvents:
         *,
         source: str,
     ) -> None:
-        """Assign to each event (`rows`) a row `op` of `named` (name, category)."""
+        """Assign to each event in `rows` a row of `named` (name, category): `op`."""
         if len(rows):
             self._rows.append(rows.astype(np.int64))
             self._op.append(op.astype(np.int64) + self._count)
@@ -217,7 +217,7 @@ class _InputEvents:
     def sum_ops(
         self, events: pl.DataFrame, doubts: dict[str, Unavailable]
     ) -> InputOps | Unavailable:
-        """Return the sums by op; of several names of one event the last one counts."""
+        """Return the sums by op; if an event has several names, the last one counts."""
         if not self._rows:
             # Copies alone do not show how the program gets its data.
             return doubts.get("preprocessing", WHY["no_input_ops"])
@@ -226,7 +226,7 @@ class _InputEvents:
         rows, op = rows[order], op[order]
         last = np.append(rows[1:] != rows[:-1], True)
         rows, op = rows[last], op[last]
-        # Drop ops without calls, unite ops with equal name and category, renumber.
+        # Drop ops without calls, unite ops with equal name and category, number them.
         used, code = np.unique(op, return_inverse=True)
         listed = pl.concat(self._ops)[used]
         key = ["name", "category"]
@@ -250,7 +250,7 @@ class _InputEvents:
             doubts = (
                 dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_workers"]) | doubts
             )
-        # The recorded ops may include work of these categories without showing it.
+        # The recorded ops may include work of a category without naming it.
         if not ops["name"].str.starts_with(BEGINNING).any():
             why = WHY["input_in_one_call"]
             doubts = dict.fromkeys(INPUT_CATEGORIES[:3], why) | doubts

@@ -1,7 +1,7 @@
 """Stages of input pipelines: their names and parameters, and the pipelines they form.
 
-A stage is named `Iterator::<outermost>::…::<this one>`; the parts before the last one
-are downstream, towards the consumer.
+A stage is named `Iterator::<outermost>::…::<this stage>`. All names before the last one
+are stages downstream, nearer to the consumer.
 
 Definition: docs/tools/tf_data_bottleneck_analysis.md#how-to-read-a-long-name.
 """
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
     from stepscope.trace.model import TraceData
 
-#: A recorded value; texts that mean true or false are converted to bool.
+#: A recorded parameter value; texts that mean true or false are converted to bool.
 Parameter = bool | int | float | str
 
-#: Number of elements in a buffer; it differs between executions.
+#: Key of the number of elements in a buffer, which differs between executions.
 FILL: Final = StatKey.BUFFERED_ELEMENTS
-#: Values that identify an event or a stage and are not parameters.
+#: Keys of values that identify an event or a stage, and so are not parameters.
 _IDENTITY: Final = frozenset(
     {"id", "parent_id", "group_id", "element_id", "flow", "step_name", "process_id"}
 )
 _TRUTH: Final = {"true": True, "false": False}
-#: Texts that stand for a value that was unknown when it was recorded.
+#: Texts that were recorded in place of an unknown value.
 _UNKNOWN: Final = frozenset({"unavailable", "<unknown>", ""})
 
 #: Prefix of the name of every stage.
 BEGINNING: Final = "Iterator::"
 _BETWEEN: Final = "::"
 
-#: Stages that pass every element on: they are part of names, but transform nothing.
+#: Stages that pass every element on unchanged; they occur only in names.
 _TRANSPARENT: Final = frozenset(
     {"Root", "Model", "MaxIntraOpParallelism", "PrivateThreadPool", "Options"}
 )
@@ -64,7 +64,7 @@ _ASYNCHRONOUS: Final = frozenset(
         "ParallelBatch",
     }
 )
-#: Prefixes of the names of events that mark the production and taking of an element.
+#: Prefixes of the names of events that mark the production or taking of an element.
 _HANDING_OVER: Final = (
     *("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch"),
     *("ParseExample", "ParallelBatch"),
@@ -90,7 +90,7 @@ class StageName(Frozen, frozen=True, eq=True):
         depth: Number of parts.
         transparent: The stage passes every element on unchanged.
         asynchronous: The stage fetches its elements on separate threads.
-        outermost: May begin a pipeline: all stages downstream are transparent.
+        outermost: A pipeline may begin here: all stages downstream are transparent.
         feeds_device: The stage is the generator of the pipeline of a device.
         consumer: Long name of the stage that takes its elements; None for the last.
     """
@@ -109,12 +109,12 @@ STAGES: Final[dict[str, pl.DataType]] = {
     "id": pl.Int64(),  # as recorded; null if 0 or absent
     "long_name": pl.String(),
     "type": pl.String(),  # the transformation, without index and version
-    "depth": pl.Int32(),  # parts of the long name
+    "depth": pl.Int32(),  # number of parts of the long name
     "transparent": pl.Boolean(),
     "asynchronous": pl.Boolean(),
-    "consumer": pl.Int32(),  # row of stages; null for the last one
+    "consumer": pl.Int32(),  # row of stages; null for the last stage
 }
-#: Columns of `PipelineGraph.pipelines`, by first appearance.
+#: Columns of `PipelineGraph.pipelines`, sorted by first call.
 PIPELINES: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),  # `Host:<n>` or `Device:<n>`
     "device": pl.Boolean(),
@@ -123,13 +123,13 @@ PIPELINES: Final[dict[str, pl.DataType]] = {
 
 
 def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
-    """Combine calls into one stage per id; per long name if the id is 0 or absent.
+    """Combine calls into one stage per id; if an id is 0 or absent, per long name.
 
     Args:
         listed: Rows of `iterators` whose long names are stages; at least one.
 
     Returns:
-        Columns `STAGES` and those of `read_name`; the stage of each row of `listed`.
+        Stages (columns: `STAGES`, fields of `read_name`), and each listed row's stage.
     """
     names = listed["long_name"].unique(maintain_order=True)
     name_code = listed["long_name"].cast(pl.Enum(names)).to_physical().to_numpy()
@@ -142,7 +142,7 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
     known = first.with_columns(pl.col("id").replace({0: None})).hstack(
         facts[name_code[numbered.first]].rename({"consumer": "consumer_name"})
     )
-    # The consumer of each stage: by id, else by a unique name.
+    # Find the consumer of each stage: by its id, else by its name if that is unique.
     stage_of_id: dict[int, int] = {}
     stage_of_name: dict[str, int | None] = {}
     for stage, (number, name) in enumerate(known.select("id", "long_name").rows()):
@@ -161,7 +161,7 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
 
 
 def last_stages(stages: pl.DataFrame) -> Int32s:
-    """Return the last stage of each stage's chain of transparent consumers."""
+    """Return for each stage the last one of its chain of transparent consumers."""
     outer = (stages["outermost"] & stages["transparent"]).to_numpy()
     consumer = handles(stages, "consumer")
     last = np.where((consumer >= 0) & outer[consumer], consumer, np.arange(len(outer)))
@@ -172,7 +172,7 @@ def last_stages(stages: pl.DataFrame) -> Int32s:
 
 
 def list_pipelines(stages: pl.DataFrame, root: Int32s) -> tuple[pl.DataFrame, Int32s]:
-    """Return the pipelines by first call, and the pipeline of each call."""
+    """Return the pipelines, sorted by first call, and the pipeline of each call."""
     distinct, first, inverse = np.unique(root, return_index=True, return_inverse=True)
     order = np.argsort(first)
     fed = handles(stages.filter(pl.col("feeds_device")), "consumer")
@@ -221,7 +221,7 @@ def recorded_parameters(
     """Read the stage parameters of events: row of events → name → value.
 
     Args:
-        events: Rows of events, in any order; a few only, as each is decoded separately.
+        events: A few rows of events, in any order; each is decoded separately.
     """
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
     parameters: dict[int, dict[str, Parameter]] = defaultdict(dict)
@@ -239,7 +239,7 @@ def recorded_parameters(
 def mean_fill(
     trace: TraceData, stats: pl.DataFrame, events: Int64s
 ) -> tuple[Int64s, NDArray[np.float64]]:
-    """Return the events with a recorded buffer size, and these sizes in elements."""
+    """Return the events with a recorded buffer size, and the sizes in elements."""
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
     plain = rows.only(rows.key == find_handle(trace.strings, FILL))
     fill = plain.only((plain.kind == INT) | (plain.kind == UINT))

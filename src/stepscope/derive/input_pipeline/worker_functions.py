@@ -1,7 +1,7 @@
 """`worker_functions`: what the program's worker processes do while steps run.
 
-Workers are sampled from outside of their process, one thread each. Their time is not
-part of a step: shares are of the time in which workers were sampled within steps.
+Workers are sampled from outside their processes, one thread each. Their time is not
+part of a step, so shares are of the time in which workers were sampled during steps.
 
 Definition: docs/definitions/host-time.md#worker-processes.
 """
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.derive.step_windows.windows import Windows
 
-#: Counter in recordings of programs with worker processes.
+#: Name of the counter of worker processes in recordings of programs that have them.
 _COUNTED: Final = "worker processes"
-#: Queues between processes: Python's, and those of joblib and PyTorch.
+#: Files of queues between processes: Python's, and those of joblib and PyTorch.
 _QUEUES: Final = Pattern(
     r"/(?:multiprocessing|loky/backend|torch/multiprocessing)/queues?\.py\Z"
 )
 _CONNECTIONS: Final = Pattern(r"/multiprocessing/connection\.py\Z")
-#: Calling an object in another process is waiting for that process, not for work.
+#: File of calls of objects in other processes. Such a call waits; it is not work.
 _OBJECTS: Final = Pattern(r"/multiprocessing/managers\.py\Z")
 _TAKES: Final = Pattern(r"(?:^|\.)get\Z")
 _PUTS: Final = Pattern(r"(?:^|\.)put\Z")
 _RECEIVES: Final = Pattern(r"(?:^|\.)(?:recv|recv_bytes|recv_bytes_into|poll)\Z")
 _SENDS: Final = Pattern(r"(?:^|\.)(?:send|send_bytes)\Z")
 _NOTHING: Final = np.empty(0, np.int64)
-#: Least share of the workers' working time for a function to be named as most of it.
+#: Minimum share of the workers' working time that counts as most of it.
 _MIN_MAIN_SHARE: Final = 0.5
-#: Least share of the workers' sampled time from which a function is worth naming.
+#: A function is worth naming from this share of the workers' sampled time on.
 _MIN_NAMED_SHARE: Final = 0.2
 
 
@@ -61,8 +61,8 @@ class WorkerFunction(Frozen, frozen=True, eq=True):
         file: The file that contains it; None if unknown.
         line: Its first line; None if unknown.
         hot_line: Its line with most of the time; None if unknown.
-        inside: Callee with most of the time; None if the function itself has most.
-        time_ps: Its time in all workers, with the callees that have no separate entry.
+        inside: Callee with most of the time; None if most is self time.
+        time_ps: Its time in all workers, including callees without a separate entry.
     """
 
     function: str
@@ -77,15 +77,15 @@ class WorkerFunctions(Frozen, frozen=True):
     """What the worker processes of one host do while its measured steps run.
 
     Attributes:
-        workers: Number of workers that were sampled within the steps.
+        workers: Number of workers that were sampled during the steps.
         looked_ps: Sampled time of all workers: waiting, handing over and working.
-        waits_ps: Time of waiting for work.
-        gives_ps: Time of handing over results.
+        waits_ps: Time in which workers wait for work.
+        gives_ps: Time in which workers hand over results.
         functions: Working time by function, most time first.
-        most: The program's deepest function that takes most of the working time (total
-            time); None if there is none, or none is known to belong to the program.
+        most: The program's deepest function whose total time is most of the working
+            time; None if there is none, or if no function is known to be the program's.
         looks: Approximate number of samples.
-        awaited_ps: Time of steps waiting for a batch while workers were sampled.
+        awaited_ps: Time in which steps wait for a batch while workers were sampled.
         idle_ps: Part of `awaited_ps` in which no worker produced a batch or handed one
             over: more workers would not have made the wait shorter.
     """
@@ -102,15 +102,15 @@ class WorkerFunctions(Frozen, frozen=True):
 
     @property
     def works_ps(self) -> int:
-        """The time in which the workers work."""
+        """The time in which workers produce results."""
         return self.looked_ps - self.waits_ps - self.gives_ps
 
     @property
     def worth_naming(self) -> WorkerFunction | None:
-        """The function that takes most of the workers' working time (total time).
+        """The function whose total time is most of the workers' working time.
 
-        It is the program's, else a library's. None if no function takes most, if it
-        takes little of the sampled time, or if there are too few samples.
+        It is a function of the program, else of a library. None if no function takes
+        most, if it takes little of the sampled time, or if there are too few samples.
         """
         main = self.most
         if main is None and self.functions:
@@ -146,7 +146,7 @@ def worker_functions(
     works = row.looked - waits - sends
     lines = None if isinstance(worker_lines, Unavailable) else worker_lines
     rate = worker_frames.hz or 0.0
-    # Time in which a step on any device waits for its batch.
+    # Find the time in which a step on any device waits for its batch.
     if isinstance(account, Unavailable):
         input_waits = Spans.empty()
     else:
@@ -184,15 +184,15 @@ def worker_functions(
 
 
 class _JoinedWorkers(NamedTuple):
-    """The workers' frames shifted one after the other, as if one worker had run all.
+    """The frames of all workers, shifted in time so that they follow one another.
 
     Attributes:
         frames: The frames, with times shifted by `width` per earlier worker.
         looked: Sampled time within the steps, shifted in the same way.
         workers: Number of workers with sampled time within the steps.
-        first: Clock time, in ps, of time 0 of the row.
-        width: Shift between a worker and the next one, in ps.
-        places: Number of workers in the row.
+        first: Clock time, in ps, that corresponds to the shifted time 0.
+        width: Shift between a worker and the next worker, in ps.
+        places: Number of workers, with or without samples within the steps.
     """
 
     frames: FunctionFrames
@@ -226,7 +226,7 @@ class _JoinedWorkers(NamedTuple):
         return cls(moved, sampled, with_time, first, width, len(tracks))
 
     def clock_times(self, spans: Spans) -> Spans:
-        """Return the clock times at which any worker is in a set of shifted times."""
+        """Return the clock times of shifted times, united over all workers."""
         parts = []
         for number in range(self.places):
             begin = number * self.width
@@ -236,7 +236,7 @@ class _JoinedWorkers(NamedTuple):
         return Spans.union_of(parts)
 
     def queue_spans(self, what: Literal["waits", "gives"]) -> Spans:
-        """Return where workers wait for work, or hand over their results."""
+        """Return when workers wait for work, or hand over results (shifted times)."""
         on_queue, on_pipe = (_TAKES, _RECEIVES) if what == "waits" else (_PUTS, _SENDS)
         frames = self.frames
         queued = self._kinds_named(_QUEUES, on_queue)

@@ -1,6 +1,6 @@
 """Nesting of the events of a track: parents, depths, self times, and flat classes.
 
-Compiled functions do the work, one track at a time and the largest first, on all cores.
+Compiled functions do the work, one track at a time, largest first, on all cores.
 
 Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
 """
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 #: Kinds of track whose events nest; on all other tracks events are siblings.
 NESTED_KINDS: Final = ("thread", "core", "derived", "samples")
 
-#: Depth of the first stack buffer, enough for nearly every track. A deeper track is
-#: nested again with a buffer for all its rows.
+#: Depth of the first stack buffer, enough for nearly every track. Deeper tracks are
+#: nested again with a buffer for all their rows.
 _USUAL_DEPTH: Final = 1024
-#: Least number of rows for several threads, whose start costs time.
+#: Minimum number of rows for several threads, because starting threads takes time.
 _MIN_ROWS_FOR_THREADS: Final = 100_000
 
 
@@ -40,9 +40,9 @@ class Nesting(Frozen, frozen=True):
     """How rows nest: arrays over the rows, in their order, and counts over tracks.
 
     Attributes:
-        parent: int32; the row that contains this one, -1 for none.
+        parent: int32; the row that contains this row, -1 for none.
         depth: int32; 0 without a parent, else one more than the parent's.
-        self_ps: int64, at least 0. An instant belongs to the most recently started row
+        self_ps: int64, at least 0. Any time belongs to the most recently started row
             that still runs, so that the self times of a nested track add up to its busy
             time. On a flat track the self time is the duration.
         overhangs: int64 by row of `tracks`; number of rows that end after their parent.
@@ -60,13 +60,13 @@ def nest_events(
     """Nest the events of every track whose kind is one of `NESTED_KINDS`.
 
     Args:
-        events: The table of that name; its rows are those of the result.
-        flat_rows: Rows of events without parents and children on any track: events with
-            a mark of asynchronous work.
+        events: The table `events`; its rows are those of the result.
+        flat_rows: Rows of events that get no parents and children on any track, because
+            they are marked as asynchronous work.
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    # A row without a track would have uninitialised results.
+    # Check that each row has a track; else its results would be uninitialised.
     order = np.lexsort((ends, begins))
     edges = np.concatenate(([0], ends[order]))
     if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != len(start_ps):
@@ -93,11 +93,11 @@ def nest_events(
 
 
 def nest_subset(start_ps: Int64s, dur_ps: Int64s, *, track: Int32s) -> Nesting:
-    """Nest chosen rows as if the others did not exist.
+    """Nest chosen rows as if all other rows did not exist.
 
     Args:
         start_ps: Starts of the chosen rows, in the order of the table of events.
-        track: Their tracks, ascending.
+        track: Tracks of the chosen rows, ascending.
 
     Returns:
         Arrays over the chosen rows; a parent is an index into them. All tracks nest.
@@ -128,14 +128,14 @@ def flatten_tracks(
     sticky: Collection[int] = (),
     alike: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[int, dict[int, Spans]]:
-    """Assign to each instant of each track the code of its innermost coded event.
+    """Divide the time of each track by the code of the innermost event with a code.
 
     Definition: docs/definitions/host-time.md#classes.
 
     Args:
-        code: A class per row of events; 0 leaves an instant to the next outer event.
-        sticky: Codes that also apply to everything nested in them; the outermost wins.
-        alike: Code → code that replaces it in the result: codes that alternate often
+        code: Code by row of events; for 0 the code of the next outer event applies.
+        sticky: Codes that also apply to all nested events; the outermost wins.
+        alike: Code → code that replaces it in the result. Codes that alternate often
             form fewer intervals if they are merged.
 
     Returns:
@@ -154,7 +154,7 @@ def flatten_tracks(
         coded = np.flatnonzero(code[rows])
         if not len(coded):
             return
-        # Rows with code 0 are skipped; often most rows have code 0.
+        # Skip rows with code 0, which often are most rows.
         starts, durs = start_ps[rows][coded], dur_ps[rows][coded]
         sets = _flatten_codes(starts, durs, shown[code[rows][coded]], is_sticky)
         if sets:
@@ -165,7 +165,7 @@ def flatten_tracks(
 
 
 class _Work(Frozen, frozen=True):
-    """Inputs and outputs that the tracks share; each track writes its own rows."""
+    """Inputs and outputs that all tracks share; each track writes its own rows."""
 
     start_ps: Int64s
     dur_ps: Int64s
@@ -213,12 +213,12 @@ def _nest_range(
 def flatten_rows(
     start_ps: Int64s, dur_ps: Int64s, code: UInt8s, *, sticky: Collection[int] = ()
 ) -> dict[int, Spans]:
-    """Assign to each instant of the rows of one track the code of its innermost row.
+    """Divide the time of one track's rows by the code of the innermost row.
 
     Args:
         start_ps: Starts of the rows, in the order of the table of events.
-        code: Their codes, none of them 0.
-        sticky: Codes that also apply to everything nested in them; the outermost wins.
+        code: Codes of the rows, none of them 0.
+        sticky: Codes that also apply to all rows nested in theirs; the outermost wins.
 
     Returns:
         Code → spans with that code; codes without spans are left out.
@@ -279,7 +279,7 @@ def innermost_rows(
     Args:
         times_ps: The times, in any order.
         parent: The row that contains each row, -1 for none.
-        rows: The first row of the track, and the one after its last.
+        rows: The first row of the track, and the one after the track's last row.
     """
     begin, end = rows
     order = np.argsort(times_ps, kind="stable")

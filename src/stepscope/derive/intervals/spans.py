@@ -1,4 +1,4 @@
-"""`Spans`: a set of instants as disjoint half-open intervals, with set operations."""
+"""`Spans`: a set of times as disjoint half-open intervals, with set operations."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class TrackRows(Frozen, frozen=True):
         return slice(int(self.begins[track]), int(self.ends[track]))
 
     def covered_spans(self, rows: slice, chosen: Bools | None = None) -> Spans:
-        """Return the union of rows of a track: all of `rows`, or the chosen ones."""
+        """Return the union of the events in `rows`, or of the chosen ones of them."""
         starts, durs = self.start_ps[rows], self.dur_ps[rows]
         if chosen is not None:
             starts, durs = starts[chosen], durs[chosen]
         return Spans.from_events(starts, durs)
 
     def tracks_having(self, types: Int32s, wanted: Bools) -> Bools:
-        """Return by row of tracks whether it has an event of a wanted type."""
+        """Return for each row of tracks whether it has an event of a wanted type."""
         has_event = np.zeros(len(self.begins), np.bool_)
         if wanted.any():
             for track in range(len(has_event)):
@@ -70,7 +70,7 @@ class TrackRows(Frozen, frozen=True):
         wanted: Iterable[int],
         outermost: bool = False,
     ) -> Int64s:
-        """Return the rows of a track's events with a duration that meet a set.
+        """Return the rows of a track's events that overlap a set and are longer than 0.
 
         Args:
             wanted: Codes of the events to return.
@@ -78,7 +78,7 @@ class TrackRows(Frozen, frozen=True):
         """
         begin, end = int(self.begins[track]), int(self.ends[track])
         if len(spans):
-            # Events that begin after the end of the set cannot meet it.
+            # Events that begin after the end of the set cannot overlap it.
             end = begin + int(self.start_ps[begin:end].searchsorted(spans.end_ps[-1]))
         rows = slice(begin, end)
         marked = np.zeros(256, np.uint8)
@@ -96,14 +96,14 @@ class TrackRows(Frozen, frozen=True):
         )
         if count < 0:
             raise ValueError(f"the rows of track {track} were rejected ({count})")
-        # A copy, so that the buffer for all rows is freed.
+        # Copy the rows, so that the buffer for all rows is freed.
         return out[:count] + rows.start
 
 
-#: Largest absolute time in ps (53 days): differences of times then fit into int64.
+#: Maximum absolute time in ps (53 days), so that differences of times fit into int64.
 LIMIT_PS: Final = 2**62 - 1
 
-#: Least average length of sorted runs of intervals; otherwise all are sorted together.
+#: Minimum average length of sorted runs of intervals; shorter runs are sorted together.
 _MIN_RUN_LENGTH: Final = 64
 
 
@@ -143,7 +143,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
     @classmethod
     def from_events(cls, start_ps: ArrayLike, dur_ps: ArrayLike) -> Spans:
-        """Return the union of events in any order, without those shorter than 1 ps.
+        """Return the union of events in any order, without events shorter than 1 ps.
 
         Sorted runs of intervals (for example the tracks of a table) are united one by
         one and then with each other; short runs are sorted. Times are cut at ±LIMIT_PS.
@@ -172,9 +172,9 @@ class Spans(Frozen, frozen=True, dict=True):
     ) -> Spans:
         """Return the times between chosen events that start shortly after each other.
 
-        Each event with a code of `begins` adds the time until the next such event if it
-        is at most `most_ps`, else its own duration if at most `most_ps`. The event also
-        adds the time since the end of all earlier events if at most `most_ps`.
+        Each event with a code of `begins` adds the time until the next such event, or
+        else its own duration. It also adds the time since the end of all earlier
+        events. Each of these times is added only if it is at most `most_ps`.
 
         Args:
             start_ps: Starts of events, ascending.
@@ -189,7 +189,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
     @classmethod
     def union_of(cls, sets: Iterable[Spans]) -> Spans:
-        """Return the union of any number of sets, the smallest first."""
+        """Return the union of any number of sets, uniting the smallest first."""
         waiting = [(len(spans), turn, spans) for turn, spans in enumerate(sets)]
         heapq.heapify(waiting)
         turn = len(waiting)
@@ -247,7 +247,7 @@ class Spans(Frozen, frozen=True, dict=True):
             index = int(outer.end_ps.searchsorted(inner.end_ps[-1], side="left"))
             if index < len(outer) and bool(outer.start_ps[index] <= inner.start_ps[0]):
                 return inner
-        # Only nearby intervals are visited: one window may meet few of millions.
+        # Visit only intervals near the other set, perhaps a few of millions.
         left, right = self._near_part(other), other._near_part(self)
         return _merge_sets(kernels.intersect_sets, left, right)
 
@@ -269,7 +269,7 @@ class Spans(Frozen, frozen=True, dict=True):
         return int(self.start_ps[0]), int(self.end_ps[-1])
 
     def clip(self, start_ps: int, end_ps: int) -> Spans:
-        """Return the part within one window, by binary search; it may share arrays."""
+        """Return the part within one window; the result may share this set's arrays."""
         if end_ps <= start_ps:
             return Spans.empty()
         first = int(self.end_ps.searchsorted(start_ps, side="right"))
@@ -284,26 +284,26 @@ class Spans(Frozen, frozen=True, dict=True):
         return Spans(starts, ends)
 
     def gaps(self, start_ps: int, end_ps: int) -> Spans:
-        """Return the part of one window that is not covered."""
+        """Return the times of one window that the set does not cover."""
         if end_ps <= start_ps:
             return Spans.empty()
         inside = self.clip(start_ps, end_ps)
         starts = np.concatenate(([start_ps], inside.end_ps))
         ends = np.concatenate((inside.start_ps, [end_ps]))
-        # There is always a gap between neighbours. Before the first interval and after
-        # the last there is a gap only if they do not reach the window's edges.
+        # There is always a gap between two intervals. There is one before the first or
+        # after the last interval unless that interval reaches the window's edge.
         first = int(starts[0] >= ends[0])
         last = len(ends) - int(len(ends) > first and starts[-1] >= ends[-1])
         return Spans(starts[first:last], ends[first:last])
 
     def meeting(self, other: Spans) -> Spans:
-        """Return the whole intervals that share an instant with another set."""
+        """Return the whole intervals that overlap another set."""
         if not len(self) or not len(other):
             return Spans.empty()
         return self._ranges_as_spans(*self._ranges_meeting(other))
 
     def holding(self, times_ps: Int64s) -> NDArray[np.intp]:
-        """Return by time the interval that contains it, -1 for none."""
+        """Return for each time the interval that contains it, -1 for none."""
         index = self.start_ps.searchsorted(times_ps, side="right") - 1
         inside = times_ps < np.append(self.end_ps, 0)[index]
         return np.where((index >= 0) & inside, index, -1)
@@ -330,7 +330,7 @@ class Spans(Frozen, frozen=True, dict=True):
             raise ValueError("a window ends before it starts")
         if 2 * _MIN_LENGTH_RATIO * len(starts) >= len(self):
             return self.covered_before(ends) - self.covered_before(starts)
-        # All intervals are read only once, for starts and ends together.
+        # Read all intervals only once, for starts and ends together.
         before = self._covered_before_times(np.concatenate((starts, ends)))
         return before[len(starts) :] - before[: len(starts)]
 
@@ -347,7 +347,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _lengths_before(self) -> Int64s:
-        """For each interval, and for the end, the length of all earlier intervals."""
+        """By interval, and for the end, the total length of all earlier intervals."""
         lengths = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.end_ps - self.start_ps, out=lengths[1:])
         return lengths
@@ -364,9 +364,9 @@ class Spans(Frozen, frozen=True, dict=True):
         return Spans(self.start_ps[begin:end], self.end_ps[begin:end])
 
     def _ranges_meeting(self, other: Spans) -> tuple[Int64s, Int64s]:
-        """Return the first interval that meets each interval of `other`, and the count.
+        """Return by interval of `other` the first overlapping interval and the number.
 
-        An interval that meets two intervals of `other` counts for the first only.
+        An interval that overlaps two intervals of `other` counts for the first only.
         """
         first = self.end_ps.searchsorted(other.start_ps, side="right")
         last = self.start_ps.searchsorted(other.end_ps, side="left")
@@ -379,7 +379,7 @@ class Spans(Frozen, frozen=True, dict=True):
         return Spans(self.start_ps[row], self.end_ps[row])
 
 
-#: Least ratio of the lengths of two sets from which binary search is faster than
+#: Minimum ratio of the lengths of two sets at which binary search is faster than
 #: reading the longer set.
 _MIN_LENGTH_RATIO: Final = 16
 
@@ -406,8 +406,8 @@ def _merge_sets(kernel: Callable[..., int], a: Spans, b: Spans) -> Spans:
 
 def _trim_output(out: Int64s, count: int) -> Spans:
     used = out[:, : _checked(count)]
-    # A view of a nearly full array is free; a view of a nearly empty one would keep all
-    # of its memory allocated.
+    # A view of a nearly full array wastes little memory; a view of a nearly empty one
+    # would keep all of its memory allocated.
     if 2 * count < out.shape[1]:
         used = used.copy()
     return Spans(used[0], used[1])
