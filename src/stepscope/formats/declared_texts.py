@@ -39,8 +39,7 @@ def why_absent(key: str, **values: object) -> Unavailable:
     return Unavailable(
         code=declared.code,
         reason=declared.reason.format_map(values),
-        # A remedy id is not formatted here: the text of the remedy depends on the
-        # recording.
+        # A remedy id is not formatted here: its text depends on the recording.
         remedy=remedy if isinstance(remedy, Remedy) else remedy.format_map(values),
     )
 

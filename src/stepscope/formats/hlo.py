@@ -2,8 +2,7 @@
 
 Field numbers are those of XLA's `hlo.proto` and `xla_data.proto` (HloProto,
 HloModuleProto, HloComputationProto, HloInstructionProto, OpMetadata, ShapeProto,
-HloScheduleProto, StackFrameIndexProto). Every length is checked against the end of its
-message.
+HloScheduleProto, StackFrameIndexProto). Every length is checked.
 """
 
 from __future__ import annotations
@@ -192,8 +191,7 @@ class _Resolver:
     ) -> tuple[_Raw, ...]:
         if computation in self._products or depth > _MAX_DEPTH:
             return self._products.get(computation, ())
-        # Set before the recursion, so that the recursion ends if a damaged module calls
-        # itself.
+        # Set before the recursion, so that it ends if a damaged module calls itself.
         self._products[computation] = ()
         products: list[_Raw] = []
         for raw in self._computations.get(computation, []):

@@ -60,8 +60,7 @@ def number_shapes(
             "shared memory": pl.all_horizontal(
                 pl.col(shared).is_between(0, MAX_SHARED_BYTES)
             ),
-            # Each size is checked first, because the product of three sizes could
-            # overflow.
+            # Each size is checked first, because the product of all could overflow.
             "block": pl.all_horizontal(pl.col(block).is_between(1, MAX_THREADS))
             & (threads <= MAX_THREADS),
             "grid": pl.all_horizontal(pl.col(grid).is_between(1, MAX_GRID)),

@@ -69,8 +69,7 @@ def detect_format(path: Path) -> str:
         UnknownFormat: The content matches no known format.
     """
     head = read_head(path)
-    # The name is checked first: the bytes of these files could look like another
-    # format.
+    # The name is checked first: the bytes could look like another format.
     if _RESULT_NAME.search(path.name):
         return "capture_results"
     if path.name.endswith(".riegeli"):
@@ -110,8 +109,7 @@ def read_head(path: Path) -> bytes:
                 with gzip.open(file) as packed:
                     return packed.read(_HEAD_BYTES)
             except (gzip.BadGzipFile, EOFError, zlib.error):
-                # If the file is cut or damaged further on, its intact start shows the
-                # format.
+                # If the file is cut or damaged further on, its start shows the format.
                 with suppress(zlib.error):
                     return zlib.decompressobj(wbits=31).decompress(head, _HEAD_BYTES)
                 return head
@@ -160,8 +158,7 @@ def _format_by_text(head: bytes) -> str | None:
     return None
 
 
-#: Matches the header of an Nsight Compute table, or a line that `ncu` prints if it
-#: wrote no table.
+#: Matches the header of an Nsight Compute table, or of `ncu`'s output without a table.
 _NSIGHT_COMPUTE: Final = Pattern(
     rb'^(?:"ID"[,;]"Process ID"|ID[,;]Process ID|==(?:PROF|ERROR)==)', re.MULTILINE
 )

@@ -58,8 +58,7 @@ def with_worker_runs(
     """Return the given runs and the runs of workers' files, newest first.
 
     The name of a run of workers is the path of its directory below `top`, or `top_name`
-    for files in `top` itself. If another run has the same name, `./` and the path are
-    used.
+    for files in `top` itself. A name that another run has becomes `./` and the path.
 
     Args:
         runs: Runs that were found otherwise. Files in their directories are ignored; if

@@ -43,8 +43,7 @@ class TraceData:
         data: np.ndarray,
         recorder: str | None = None,
     ) -> None:
-        # Readers need not pass builders of tables that only a separate file can
-        # provide.
+        # Readers need not pass builders of tables that need a separate file.
         file_builders = {name: _constant_builder(why) for name, why in SEPARATE.items()}
         builders = file_builders | dict(builders)
         unknown = set(builders) ^ set(TABLES)

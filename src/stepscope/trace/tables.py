@@ -30,8 +30,7 @@ ENVIRONMENT: Final = TABLES["environment"]
 QUALITY: Final = TABLES["quality"]
 
 TRACK_KINDS: Final = TRACKS.categories("kind")
-#: Kinds of derived tracks. They repeat the time of other tracks: never add it to
-#: totals.
+#: Kinds of derived tracks, which repeat time of other tracks: never add it to totals.
 DERIVED_LINES: Final = TRACKS.categories("derived")
 #: Kinds of device activity. During `transfer_wait` the device computes nothing; it
 #: waits for a transfer that began earlier.

@@ -25,10 +25,9 @@ _LINES_BASE: Final = 2**28
 #: Also added for worker processes. The id of their first thread is their process id;
 #: this distinguishes them from threads of the program with an equal name.
 _WORKERS_BASE: Final = 2**27
-#: Content of a line, in this order: functions of a thread that drives steps; functions
-#: of another thread of the program; source lines in the functions of a thread; times in
-#: which a thread needed a core; functions of a worker process's first thread, and their
-#: source lines.
+#: Content of a line: functions of a thread that drives steps; functions of another
+#: thread of the program; source lines in the functions of a thread; times in which a
+#: thread needed a core; functions of a worker's first thread, and their source lines.
 SamplesKind = Literal[
     "functions",
     "functions_beside",

@@ -1,9 +1,8 @@
 """Fields of small serialized protobuf messages, with every length checked.
 
-The compiled functions (`_core/_fields.py`) use the same rules. A message is malformed
-if it has a number of more than ten bytes, a length beyond the message, a field number
-of 0 or more than 29 bits, a group or an undefined wire type. Bits beyond the 64th are
-dropped.
+`_core/_fields.py` has the same rules. A message is malformed if it has a number of more
+than ten bytes, a length beyond the message, a field number of 0 or more than 29 bits, a
+group or an undefined wire type. Bits beyond the 64th are dropped.
 """
 
 from __future__ import annotations

@@ -147,11 +147,7 @@ def _numbers_and_words(name: str) -> tuple[tuple[int, str], ...]:
 
 
 def read(source: HostFiles) -> TraceData:
-    """Read the trace of one process.
-
-    Raises:
-        BadInput: Nothing can be read; the message names the problem and a remedy.
-    """
+    """Read the trace of one process; raise `BadInput` if nothing can be read."""
     path = only_file(source)
     document = open_document(path, limit_bytes=source.limit_bytes, mapped=source.mapped)
     recording = Recording(path, document)

@@ -67,11 +67,7 @@ class _Profile(NamedTuple):
 
 
 def read(source: HostFiles) -> TraceData:
-    """Read one device memory profile.
-
-    Raises:
-        BadInput: Nothing can be read; the message names the problem and a remedy.
-    """
+    """Read one device memory profile; raise `BadInput` if nothing can be read."""
     path = only_file(source)
     content, damage = open_bytes(
         path, limit_bytes=source.limit_bytes, mapped=source.mapped

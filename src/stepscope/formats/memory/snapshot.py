@@ -200,11 +200,7 @@ def _number_below(raw: object, end: int) -> int | None:
 
 
 def read(source: HostFiles) -> TraceData:
-    """Read one memory snapshot.
-
-    Raises:
-        BadInput: Nothing can be read; the message names the problem and a remedy.
-    """
+    """Read one memory snapshot; raise `BadInput` if nothing can be read."""
     path = only_file(source)
     content, _ = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)
     try:

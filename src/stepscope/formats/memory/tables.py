@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from stepscope.trace.quality import QualityNote
     from stepscope.unavailable import Unavailable
 
-#: Matches paths of installed packages, Python's library, PyTorch's sources and
-#: generated code.
+#: Matches paths of packages, Python's library, PyTorch's sources, generated code.
 _LIBRARY: Final = re.compile(
     r"(?:^|[\\/])(?:site-packages|dist-packages|torch|torchinductor_[^\\/]*"
     r"|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*|Python\d+[\\/]Lib)[\\/]"

@@ -111,11 +111,7 @@ def quality_table(file: TableFile, measured: Measured) -> pl.DataFrame:
 
 
 def read(source: HostFiles) -> TraceData:
-    """Read one table.
-
-    Raises:
-        BadInput: Nothing can be read; the message names the problem and a remedy.
-    """
+    """Read one table; raise `BadInput` if nothing can be read."""
     path = only_file(source, "table")
     return _trace_of_table(
         source.host, path, open_tables(path, limit_bytes=source.limit_bytes)
@@ -123,11 +119,7 @@ def read(source: HostFiles) -> TraceData:
 
 
 def read_report(source: HostFiles) -> TraceData:
-    """Read one report through the local `ncu`.
-
-    Raises:
-        BadInput: Nothing can be read; the message names the problem and a remedy.
-    """
+    """Read one report with the local `ncu`; raise `BadInput` if that is impossible."""
     path = only_file(source, "table")
     return _trace_of_table(source.host, path, import_report(path))
 

@@ -118,11 +118,7 @@ def _session_ns(file: Path) -> tuple[int, int] | None:
 
 
 def read(source: HostFiles) -> TraceData:
-    """Read the database of one report.
-
-    Raises:
-        BadInput: Nothing can be read; the message names the problem and a remedy.
-    """
+    """Read the database of one report; raise `BadInput` if nothing can be read."""
     return _read_database(source, read_export)
 
 

@@ -64,11 +64,7 @@ def read(source: HostFiles) -> TraceData:
 
 
 def read_timeline(source: HostFiles) -> TraceData:
-    """Read a JSON timeline that was made from the profile of one host.
-
-    Raises:
-        BadInput: Nothing can be read; the message names the problem and a remedy.
-    """
+    """Read a host's JSON timeline; raise `BadInput` if nothing can be read."""
     # Imported only for JSON timelines, because it imports the profile writer.
     from stepscope.formats.xplane.trace_json import profile_message  # noqa: PLC0415
 

@@ -131,8 +131,7 @@ def copy_kind(source: str | None, destination: str | None) -> str | None:
     """Return the kind of a copy, given the kinds of its source and destination memory.
 
     Returns:
-        A kind of activity; `NOT_ACTIVITY` for a copy within the host; None if a memory
-        kind is unknown.
+        A kind of activity; `NOT_ACTIVITY` for a copy within the host; None if unknown.
     """
     sides = [_memory_side(source), _memory_side(destination)]
     return {

@@ -40,8 +40,7 @@ class Move(NamedTuple):
 
     Attributes:
         shift_ns: Added to times that count from the start of the recording.
-        start_ns: Start of the merged recording since 1970; subtracted from times that
-            count from 1970.
+        start_ns: Start of the merged recording; subtracted from times since 1970.
     """
 
     shift_ns: int
@@ -73,8 +72,7 @@ def read_heads(data: UInt8s, begin: Int64s, end: Int64s) -> list[Head]:
     """Return the fields that the lines [begin, end) have before their first event."""
     heads = []
     for start, last in zip(begin.tolist(), end.tolist(), strict=True):
-        # Writers put id, name and time first, so the first 256 bytes are usually
-        # enough.
+        # Writers put id, name and time first, so 256 bytes are usually enough.
         size = 256
         while True:
             stop = min(start + size, last)

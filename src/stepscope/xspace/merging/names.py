@@ -97,8 +97,7 @@ class Names:
                     known = self._ids[body] = self.free_id()
                     self._bodies[known] = body
                 ids[key] = known
-        # Types that refer to other types are added last, when the other types have
-        # their ids.
+        # Types that refer to other types are added last, when those have their ids.
         for key, _ in later:
             ids[key] = self.free_id()
             self._bodies[ids[key]] = b""
@@ -183,8 +182,7 @@ def _rewrite_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
     out = []
     for tag, raw, value in _read_fields(body):
         if tag == _CHILD:
-            # Drop a child id without a name: it could be the id of another plane's
-            # name.
+            # Drop a child id without a name: another plane may use the id.
             if value in type_ids:
                 out.append(encode_varint(tag) + encode_varint(type_ids[value]))
         elif tag == _CHILD | _SIZED:

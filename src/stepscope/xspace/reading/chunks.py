@@ -2,8 +2,7 @@
 
 Lines are independent of each other, and so are pieces of a line that are cut between
 two fields. Both passes therefore work on chunks, each with its own rows of the columns.
-A small line is one chunk, a huge line is split. The result does not depend on the
-split.
+Only huge lines are divided into several chunks. This does not change the result.
 """
 
 from __future__ import annotations
@@ -37,10 +36,9 @@ class Scanned(Frozen, frozen=True, eq=True):
     """Result of the first pass.
 
     Attributes:
-        head: One row per line, with the columns of `wire.scan_chunks`, int64[lines, 8].
+        head: Row per line with the columns of `wire.scan_chunks`, int64[lines, 8].
         line: Line of each chunk, ascending, int64.
-        rows: One row per chunk, with the columns of `wire.scan_chunks`, int64[chunks,
-            6].
+        rows: Row per chunk with the columns of `wire.scan_chunks`, int64[chunks, 6].
         step: Target size of a task, in bytes.
     """
 
@@ -82,8 +80,7 @@ def scan_lines(
     is_unsplit = np.ones(len(begin), bool)
     is_unsplit[huge] = False
     head[is_unsplit] = heads[is_unsplit[line]]
-    # Empty the chunks after the first malformed byte of a line, as if it were not
-    # split.
+    # Empty the chunks after a line's malformed byte, as if it were not split.
     for chunk in np.flatnonzero(rows[:, 5] >= 0).tolist():
         later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
         rows[later, 1] = rows[later, 0]

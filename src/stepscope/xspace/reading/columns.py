@@ -89,8 +89,7 @@ class Events(Frozen, frozen=True, eq=True):
     Attributes:
         type: Row of `event_types`, int32.
         offset_ps: Start relative to the line's timestamp, as recorded, int64.
-        dur_ps: Duration as recorded, int64; a negative duration is an error of the
-            file.
+        dur_ps: Duration as recorded, int64; an error of the file if negative.
         aggregated: Ascending rows of events that have a number of occurrences instead
             of a start, int64.
         occurrences: Number of occurrences of each row in `aggregated`, int64.

@@ -99,8 +99,7 @@ class LineBuilder:
             event_type: Id from `PlaneBuilder.event_type`, or a name.
             offset_ps: Start relative to the line's timestamp.
             stats: Values of the event by name.
-            occurrences: Number of occurrences, for an aggregated event, which has no
-                start.
+            occurrences: Number of occurrences, if the event is aggregated.
         """
         plane = self._plane
         if isinstance(event_type, str):

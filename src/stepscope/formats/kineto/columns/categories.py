@@ -81,8 +81,7 @@ _FOREIGN: Final = Pattern(
 _TO_FOREIGN: Final = frozenset({"async_npu"})
 _LINKS: Final = frozenset({"fwdbwd", "forward_backward"})
 
-#: Matches names of the framework's own ranges, which have the category of operators in
-#: older files.
+#: Matches names of the framework's own ranges, operators in older files.
 _ANNOTATION: Final = Pattern(
     r"ProfilerStep#\d+|Optimizer\.\w+#|enumerate\(DataLoader\)#|(?:nccl|gloo|hccl):"
 )

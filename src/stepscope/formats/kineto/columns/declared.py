@@ -159,9 +159,9 @@ class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         place: int64; index in `EventColumns`, ascending.
-        frame: `device`, `stream`, `correlation`, `external` (Int64); for device events
-            also `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`; null if
-            not recorded.
+        frame: `device`, `stream`, `correlation`, `external` (Int64); for devices also
+            `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`; null if
+            absent.
     """
 
     place: Int64s

@@ -65,8 +65,7 @@ class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
         of_memory: int32 per allocation; position of its operator in `OpColumns`, or -1.
         call_of_activity: int64 per activity; position in the calls' columns of the call
             with its correlation id, or -1.
-        repeated: Number of calls and activities whose `External id` repeats the
-            correlation id.
+        repeated: Number of rows whose `External id` repeats the correlation id.
     """
 
     of_activity: Int32s
@@ -142,8 +141,7 @@ def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
         used = np.unique(columns.events.name[columns.ops.place])
         name[used] = handles.numbers([names[number] for number in used.tolist()])
         for number, written in enumerate(columns.shapes):
-            # For each operand, its list of sizes (nested for a list of tensors) and its
-            # type.
+            # For each operand, its sizes (nested for a list of tensors) and its type.
             sizes, types = (json_value(part) for part in written)
             lists = isinstance(sizes, list) and isinstance(types, list)
             text = operands_text(sizes, types) if lists else None

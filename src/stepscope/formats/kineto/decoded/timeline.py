@@ -39,8 +39,7 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
         of_event: int32 by index in `EventColumns`; the type of each event.
         name: int32 per type; number of its name.
         op: Whether events of the type are operators; None if not recorded.
-        annotation: Whether events of the type are ranges of the program; None if
-            unknown.
+        annotation: Whether they are ranges of the program; None if unknown.
     """
 
     of_event: Int32s
@@ -78,8 +77,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     Attributes:
         row: int32; index in `EventColumns` → row in `events`, -1 if refused.
         base_ns: Time 0 on the clock of the file, in ns.
-        far: Indices of events that are refused because they are weeks away from the
-            rest.
+        far: Indices of events refused because they are weeks away from the rest.
     """
 
     kind: UInt8s

@@ -44,13 +44,11 @@ _SHRINK: Final = 8
 _SINGLE_BYTES: Final = 8 * 2**10
 #: Maximum size of an event in bytes; larger ones need far more memory when decoded.
 MAX_EVENT_BYTES: Final = 4 * 2**20
-#: Number of bytes after the start of an event that are searched for its closing
-#: bracket.
+#: Bytes after the start of an event that are searched for its closing bracket.
 _MAX_SCAN: Final = 2**20
 
-#: Maximum number of broken events whose end is searched up to `_MAX_SCAN`, and maximum
-#: number of broken events in a file. A file with more was crafted, so its rest is left
-#: out.
+#: Maximum number of broken events whose end is searched up to `_MAX_SCAN`, and of all
+#: broken events in a file. A file with more was crafted: its rest is left out.
 _MAX_FAR_SEARCHES: Final = 256
 _MAX_BROKEN: Final = 100_000
 
@@ -285,8 +283,7 @@ def _end_of_event(view: memoryview, offset: int, end: int, patience: _Patience) 
         if last == end:
             break
         patience.far -= window == _MAX_SCAN
-    # All brackets may match although the JSON is invalid, for example by an extra
-    # comma.
+    # JSON with matching brackets may be invalid, for example by an extra comma.
     closing = _ENDS.search(view, offset, min(end, offset + _SINGLE_BYTES))
     return offset if closing is None else closing.end()
 

@@ -1,8 +1,7 @@
 """The messages of a trace as typed structs, with only the fields that tables need.
 
 The decoder skips all other fields. A field that files write in several types is a
-union. Arguments stay undecoded until needed, and are then decoded for many events at
-once.
+union. Arguments stay undecoded until needed, then are decoded for many events at once.
 
 Producers write `NaN`, extra commas and bytes that are not UTF-8, and full disks cut
 files inside an event. The strict decoder refuses such input. A lenient decoder then

@@ -95,8 +95,7 @@ class Microseconds(Frozen, frozen=True):
             )
         possible = np.abs(self.numbers) < float(_LAST_US)
         sane = np.where(possible, self.numbers, 0.0)
-        # The fraction of a double is exact; multiplying the whole number would round
-        # again.
+        # The fraction of a double is exact; multiplying the whole would round again.
         whole_us = np.floor(sane)
         fraction = np.rint((sane - whole_us) * _NS_PER_US).astype(np.int64)
         converted: Int64s = whole_us.astype(np.int64) * _NS_PER_US + fraction

@@ -81,7 +81,7 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     PyTorch lists every device of the machine, even if the program does not use it. To
     state that the program ran on the host, one of these facts is needed: runtime calls
     were recorded, but none launches work; tensors were allocated, but none on a device;
-    or some ops are of a CPU library, and none needs a device. Otherwise, the result is
+    or ops of a CPU library were recorded, but none of a device. Else the result is
     `IN_DOUBT`.
     """
     line = recording.timeline

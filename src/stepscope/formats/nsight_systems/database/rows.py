@@ -57,8 +57,7 @@ class Columns(NamedTuple):
         required: Columns of integers; if one is missing, the table is not read.
         optional: Columns of integers that may be absent.
         texts: Columns of texts that may be absent.
-        numbers: Columns of integers or floats; if one is missing, the table is not
-            read.
+        numbers: Columns of numbers; if one is missing, the table is not read.
     """
 
     required: tuple[str, ...]
@@ -323,8 +322,7 @@ def _read_batches(
     )
     # An index may be damaged, or may run expressions of the file's author.
     cursor = connection.execute(f'SELECT {listed} FROM "{table}" NOT INDEXED')  # noqa: S608 - only declared names, none from the file
-    # No more rows than this fit into the file; a damaged file may list a page many
-    # times.
+    # No more rows than this fit into the file; a damaged file may repeat pages.
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     rows_left = int(pages * size // LEAST_ROW_BYTES)
@@ -367,8 +365,7 @@ def _read_strings(
         if table == "ThreadNames":
             used = frame.filter(pl.col("globalTid").is_in(list(threads)))
         elif "unresolved" in frame.columns:
-            # The text of an unresolved symbol is its address, and there are very many
-            # of them.
+            # Unresolved symbols are very many, and their texts are addresses.
             named = (pl.col("unresolved") == 0).fill_null(value=True)
             used = frame.with_columns(pl.when(named).then("symbol").alias("symbol"))
         for column in _NAMES:

@@ -83,8 +83,7 @@ _COLUMNS: Final = {
     "bytes": pl.Int64(),
     "launched": pl.Int32(),
 }
-#: Upper bound of device ordinals; machines have fewer devices, so a larger ordinal
-#: comes from a damaged file.
+#: Upper bound of device ordinals; a larger ordinal comes from a damaged file.
 _MAX_DEVICES: Final = 2**16
 
 

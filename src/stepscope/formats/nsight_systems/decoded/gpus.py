@@ -35,8 +35,7 @@ _MAX_VALUES: Final = 2**12
 _WITH_UNIT: Final = re.compile(r"(?P<name>.+?) \[(?P<unit>[^\[\]]+)\]\Z")
 _PERCENT: Final = re.compile(r"(?:Throughput )?%\Z")
 _LOST: Final = "of metrics without a time, a value or a name"
-#: Upper bound of device ordinals; machines have fewer devices, so a larger ordinal
-#: comes from a damaged file.
+#: Upper bound of device ordinals; a larger ordinal comes from a damaged file.
 _MAX_DEVICES: Final = 2**16
 #: Maximum clock offset that is not corrected, in ns; most are some microseconds.
 MAX_CLOCK_OFFSET_NS: Final = 1_000_000
@@ -86,8 +85,7 @@ def gpu_metrics(
     return (
         named.group_by("name", (pl.col("timestamp") - first) // period)
         .agg(start=pl.col("timestamp").max(), value=pl.col("value").mean())
-        # A value is the mean of the time before it, so a period gets its last
-        # timestamp.
+        # A value is the mean up to its time, so a period gets its last timestamp.
         .sort("start", "name")
         .select(
             "start",
@@ -162,8 +160,7 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         )
         if number is None or not 0 <= number < _MAX_DEVICES:
             continue
-        # If each process sees one GPU, every GPU is number 0: keep only values that
-        # agree.
+        # If each process sees one GPU, every GPU is number 0: keep only equal values.
         before = listed.get(number, row)
         listed[number] = {
             column: row[column] if row[column] == before[column] else None
@@ -222,8 +219,7 @@ def device_clocks(
     end = (pl.col("start") + pl.col("dur")).alias("done")
     known = join_calls(work.select(*_KEY, "correlation", "start", end), called)
     waits = waits.with_columns(correlation=pl.col("correlationId"))
-    # Some releases record `StreamWaitEvent` calls as waits, although they return at
-    # once.
+    # Some releases record `StreamWaitEvent` calls as waits, but they return at once.
     no_wait = [number for number, name in enumerate(names.texts()) if _NO_WAIT in name]
     waits = waits.join(
         called.filter(pl.col("call").is_in(no_wait)),

@@ -20,8 +20,7 @@ _PERIOD_NS: Final = 10_000_000
 #: Maximum number of periods; in longer recordings the periods are longer.
 _MAX_PERIODS: Final = 2**16
 _CPU: Final = "process CPU (percent)"
-#: Upper bound of core numbers; machines have fewer cores, so a larger number comes from
-#: a damaged file.
+#: Upper bound of core numbers; a larger number comes from a damaged file.
 _MAX_CORES: Final = 2**16
 
 

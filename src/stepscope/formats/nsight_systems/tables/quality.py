@@ -104,8 +104,7 @@ def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
         yield quality_note("nsight.recorder_messages", messages.height, shown=shown)
     if recording.graphs:
         yield quality_note("nsight.graphs_as_a_whole", recording.graphs)
-    # Count launch calls without a kernel; a graph launch may have any number of
-    # kernels.
+    # Count launch calls without a kernel; graphs may have any number of kernels.
     names_of_calls = recording.names.texts()
     launching = [row for row, text in enumerate(names_of_calls) if _LAUNCH.match(text)]
     correlated = pl.col("correlation").is_not_null()

@@ -218,8 +218,7 @@ class Recording:
         handle = self.handle(key)
         stats = []
         for bounds in self.ranges(self.host_tracks):
-            # Both bounds have the column's type; otherwise the whole column would be
-            # copied.
+            # Both bounds have the column's type; else the column would be copied.
             needles = np.array(bounds, dtype=np.int32)
             low, high = np.searchsorted(self.stats.event, needles).tolist()
             stats.append(self.stats.part(low, high))

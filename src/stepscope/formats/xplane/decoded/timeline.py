@@ -110,8 +110,7 @@ def time_base(lines: Lines) -> TimeBase:
     """Find time 0 of a file, and the time shift of each line.
 
     Times are usually relative to the start of the recording. If a file has absolute
-    times, time 0 is the start of the first line with one; lines with relative times
-    count from 0.
+    times, time 0 is the start of the first line with one; relative times count from 0.
     """
     stamps = lines.timestamp_ns
     absolute = stamps > _EPOCH_NS

@@ -168,8 +168,7 @@ def _op_handles(recording: Recording, rows: ActivityRows) -> Int32s:
     """Return the handle of the framework op of each event, or -1.
 
     The outermost annotation of a stack is the op. Older producers record each level of
-    the stack in a separate stat. In other files the stack is one text, cut after its
-    first level.
+    the stack in a separate stat. Other files store the stack as one text.
     """
     ops: Int32s | None = None
     for key in ("tf_op", "level 0", ANNOTATION):
