@@ -144,8 +144,7 @@ def analyse(
     try:
         chosen = msgspec.convert(own, tool.options)
     except msgspec.ValidationError as error:
-        message = f"{tool.name}: {error}"
-        raise BadUsage(message) from error
+        raise BadUsage(f"{tool.name}: {error}") from error
     profile.prepare(tool.needs)
     run = tool.analyse_as(producer) if producer else tool.analyse
     return with_fitting_remedies(profile, run(profile, chosen))

@@ -287,8 +287,7 @@ class _Sweep(Frozen, frozen=True):
             active = self.on_host.spans_of_class(
                 group, number
             ) | self.on_device.spans_of_class(group, number)
-            category = CLASS_CATEGORIES.get(number, "other")
-            charged[category] += (left & active).length_ps
+            charged[CLASS_CATEGORIES.get(number, "other")] += (left & active).length_ps
             left = left - active
         charged["other"] += left.length_ps
         return CompatStep(self.host, group, name, start_ps, end_ps - start_ps, charged)

@@ -273,8 +273,7 @@ def copy_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
     frames = []
     for work in works:
         activity = require_available(profile.table(work.host, "device_activity"))
-        kind = codes(activity, "kind")[work.activity]
-        rows = work.activity[~np.isin(kind, _KERNELS)]
+        rows = work.activity[~np.isin(codes(activity, "kind")[work.activity], _KERNELS)]
         ops = require_available(profile.derived(work.host, activity_ops))
         types = require_available(profile.table(work.host, "event_types"))
         chosen = activity[rows]

@@ -222,8 +222,7 @@ def device_time_parts(
         begins = ints(work.calls, "start_ps")[calls]
         waits = Spans.from_events(begins, np.maximum(last[calls] - begins, 0))
         waiting_ps += (waits - busy).length_ps
-    with_work = np.unique(work.call)
-    with_starts = work.calls["launched"].to_numpy()[with_work]
+    with_starts = work.calls["launched"].to_numpy()[np.unique(work.call)]
     needed = LIMITS["known_starts_percent"].value
     return Parts(
         part_ps,
@@ -260,8 +259,7 @@ def dominant_cause(
     """
     if not parts:
         nothing = dict.fromkeys(Cause.__struct_fields__)
-        why = absent or _WHY["no_work"]
-        return Cause(**nothing), [why.missing_field("cause")]
+        return Cause(**nothing), [(absent or _WHY["no_work"]).missing_field("cause")]
     ps = {name: sum(host_parts.ps[name] for host_parts in parts) for name in _PARTS}
     untested = sum(host_parts.untested_ps for host_parts in parts)
     waits = [

@@ -162,9 +162,8 @@ def op_detail(
     cause, missing = dominant_cause(parts, None if with_device else no_device)
     share, of_share = _step_share(profile, works, with_device)
     shaped = shape_rows(profile, works, shapes)
-    known = msgspec.structs.asdict(stats)
     detail = OpDetailResult(
-        **known,
+        **msgspec.structs.asdict(stats),
         selected=selection.words,
         # The selected ops ran; if no call is known, calls were not recorded.
         call_count=sum(len(work.calls) for work in works) or None,

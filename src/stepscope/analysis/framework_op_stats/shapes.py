@@ -205,9 +205,8 @@ def _shapes_of_events(profile: ProfileData, work: OpWork) -> _CallShapes:
     code = frame.join(
         distinct.with_row_index("code"), on="sizes", how="left", maintain_order="left"
     )
-    call = np.searchsorted(events, frame["event"].to_numpy())
     return (
-        call.astype(np.int64),
+        np.searchsorted(events, frame["event"].to_numpy()).astype(np.int64),
         code["code"].to_numpy().astype(np.int64),
         distinct["sizes"].to_list(),
     )

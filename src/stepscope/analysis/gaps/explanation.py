@@ -209,8 +209,7 @@ def _device_activities(
         or isinstance(types, Unavailable)
         or isinstance(kernel_precision, Unavailable)
     ):
-        unnamed = [(UNNAMED, spans.length_ps)]
-        return interval_parts(spans, most=_MAX_INTERVALS), unnamed
+        return interval_parts(spans, most=_MAX_INTERVALS), [(UNNAMED, spans.length_ps)]
     start = ints(activity, "start_ps")
     end = start + ints(activity, "dur_ps")
     in_range = handles(activity, "device") == time_range.owned.device.device

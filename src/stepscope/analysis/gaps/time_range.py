@@ -89,10 +89,9 @@ def on_host(
     works_of_host: list[HostWork] = []
     for track in naming.naming_threads(device):
         name = tracks["name"][track]
-        works = _thread_work(time_range, naming, track, where)
         works_of_host += [
             HostWork(thread=name, launching=track in launching, **work)
-            for work in works
+            for work in _thread_work(time_range, naming, track, where)
         ]
     works_of_host.sort(key=lambda host_work: (not host_work.launching, -host_work.ps))
     return tuple(works_of_host[:_MAX_NAMES])
@@ -115,8 +114,7 @@ def _thread_work(
     nested = nest_subset(
         first, after - first, track=np.zeros(len(overlapping), np.int32)
     )
-    types = naming.types[rows][overlapping]
-    kinds, place = np.unique(types, return_inverse=True)
+    kinds, place = np.unique(naming.types[rows][overlapping], return_inverse=True)
     total = np.zeros(len(kinds), np.int64)
     np.add.at(total, place, nested.self_ps)
     # Step markers are not work, so they are not listed.

@@ -224,8 +224,7 @@ def describe_latency(durations: Int64s, *, scale: float) -> Latency:
     ordered = np.sort(durations)
     std = None
     if len(ordered) > 1:
-        equal = ordered[0] == ordered[-1]
-        std = 0.0 if equal else float(ordered.std(ddof=1)) / scale
+        std = 0.0 if ordered[0] == ordered[-1] else float(ordered.std(ddof=1)) / scale
     ranks = {name: nearest_rank(ordered, rank) for name, rank in _RANKS.items()}
     return Latency(
         mean=float(ordered.mean()) / scale,

@@ -101,8 +101,7 @@ def launch_rows(profile: ProfileData) -> pl.DataFrame:
 
 def nvidia_rows(profile: ProfileData) -> pl.DataFrame | Unavailable:
     """Return the results of NVIDIA's rules, or why they are unknown."""
-    host = profile.hosts[0]
-    rule_results = profile.table(host, "kernel_rule_results")
+    rule_results = profile.table(profile.hosts[0], "kernel_rule_results")
     members = _measured_launches(profile)
     if isinstance(rule_results, Unavailable) or members is None:
         return rule_results if isinstance(rule_results, Unavailable) else NOT_MEASURED

@@ -88,8 +88,7 @@ class MemoryView(Frozen, frozen=True, dict=True):
     @cached_property
     def older_known(self) -> bool:
         """Whether the rows include blocks older than the recording."""
-        kinds = self.allocations["kind"].gather(self.memory.rows)
-        return bool((kinds == "held").any())
+        return bool((self.allocations["kind"].gather(self.memory.rows) == "held").any())
 
     def use_after(self, place: int) -> tuple[int | None, int]:
         """Return heap and stack after the event at an index; at -1, before all events.

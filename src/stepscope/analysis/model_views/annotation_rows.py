@@ -110,8 +110,7 @@ def annotated_host(
     elif isinstance(calls.of_launch, Unavailable):
         work = calls.of_launch
     else:
-        activity = require_available(profile.table(host, "device_activity"))
-        work = activity.select(
+        work = require_available(profile.table(host, "device_activity")).select(
             "start_ps", "dur_ps", "device", call=pl.Series(calls.of_activity)
         )
         device_ps = _sum_by_row(calls.of_activity, work["dur_ps"], count)

@@ -85,9 +85,8 @@ NO_COSTS: Final = _WHY["no_costs"]
 
 def why_no_rates(rows: pl.DataFrame) -> dict[str, Unavailable]:
     """Return why columns of `RATES` can be null in all of these rows."""
-    any_known = rows["operational_intensity"].count()
     return dict.fromkeys(RATES, NO_COSTS) | (
-        {"bound_by": _WHY["no_peaks"]} if any_known else {}
+        {"bound_by": _WHY["no_peaks"]} if rows["operational_intensity"].count() else {}
     )
 
 

@@ -371,10 +371,9 @@ def _placement_missing(
         for name in placement.__struct_fields__
         if getattr(placement, name) is None
     ]
-    sides = {"host_percent": no_host, "device_percent": no_device}
     missing += [
         (why or _WHY["not_told"]).missing_field(f"eager.{name}")
-        for name, why in sides.items()
+        for name, why in {"host_percent": no_host, "device_percent": no_device}.items()
         if getattr(eager, name) is None
     ]
     return tuple(missing)

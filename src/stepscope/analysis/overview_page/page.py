@@ -244,11 +244,7 @@ def compose_page(
     by_host = _each_host(run, hosts, options)
     detection = min(
         (host.step_detection for host in by_host),
-        key=lambda detection_of_host: (
-            -1.0
-            if detection_of_host.confidence is None
-            else detection_of_host.confidence
-        ),
+        key=lambda detected: -1 if detected.confidence is None else detected.confidence,
     )
     environment, unknown = run_environment(run)
     top_ops, no_ops = top_ops_of(run)

@@ -21,9 +21,9 @@ _WHY: Final = package_reasons("pod_viewer")
 
 #: Evidence for the slowest worker, strongest first.
 BASES: Final = ("collectives", "device_work", "step_time")
-#: A cause that is not a category: the worker began the step later than the others.
+#: A cause that is not a category: the worker began the step later than other workers.
 LATE_START: Final = "late_start"
-#: Sources of a clock with which times inside a step cannot be compared.
+#: Clock alignments too weak to compare times inside a step.
 _NO_SKEW: Final = ("none", "steps")
 
 
@@ -43,9 +43,9 @@ class StepComparison(msgspec.Struct, frozen=True, kw_only=True):
         start_skew_doubt_ms: Possible error of `start_skew_ms`, because each host has
             its own clock; 0 on one host, null if unknown.
         imbalance: Largest / median device work - 1, as a fraction; null if unknown.
-        concurrency: Host → busy time summed over its devices / time in which any of
-            them was busy: the number of devices if they run in parallel, 1 if they run
-            one at a time. Only hosts with several devices.
+        concurrency: Host → busy time summed over its devices / time in which any device
+            was busy: the number of devices if they run in parallel, 1 if they run one
+            at a time. Only hosts with several devices.
         slowest: The worker that delayed the other workers; null if workers differ by
             less than 0.5 % of the step.
         slowest_by: Evidence for the slowest worker: `collectives` (the other workers
@@ -123,7 +123,7 @@ def compare_steps(
     measured = (pl.len() > 1) & (work.null_count() == 0) & (work.median() > 0)
     begun = pl.col("begin_ps").is_not_null()
     begin = pl.col("begin_ps").filter(begun)
-    # Starts cannot be compared if the offset of a clock is unknown.
+    # If the offset of a clock is unknown, starts cannot be compared.
     one_host = pl.col("host").n_unique() == 1
     doubt = pl.col("doubt_ps").filter(begun)
     both = doubt.get(begin.arg_min()) + doubt.get(begin.arg_max())
@@ -159,10 +159,10 @@ def compare_steps(
 
 
 def _scale_ends() -> list[pl.Expr]:
-    """Return the rows at both ends of each scale, and whether the two ends differ."""
+    """Return the slowest and fastest row by each evidence, and whether they differ."""
     alike = THRESHOLDS.worker_difference.value
     min_difference = pl.max_horizontal(alike * pl.col("window_ps").median(), 1.0)
-    # Mean time per other worker that was spent waiting for the most awaited worker.
+    # Time that the other workers waited for the most awaited worker, mean per worker.
     per_other = pl.col("waited_for_ps").max().fill_null(0) / (pl.len() - 1)
     work, window = pl.col("work_ps"), pl.col("window_ps")
     return [
@@ -194,7 +194,7 @@ def _step_comparison(
 ) -> StepComparison:
     basis = None
     if row["count"] > 1:
-        # Without devices, device work is null and the step time is used instead.
+        # If there are no devices, device work is null, so step time is used.
         scales = BASES[:2] if row["device_work"] is not None else BASES[::2]
         basis = next((scale for scale in scales if row[scale]), None)
     skew, doubt = row["skew_ps"], row["skew_doubt_ps"]

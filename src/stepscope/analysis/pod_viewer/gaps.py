@@ -42,8 +42,8 @@ def pod_gaps(
     """Return the reasons for fields of a result that are null or left out.
 
     Args:
-        absent: Host → why it could not be analysed.
-        slowest: The slowest worker, or why none is named.
+        absent: Host → why the host could not be analysed.
+        slowest: The slowest worker, or why no worker is named.
         why: The collectives, with a reason for each host without collectives.
     """
     missing = [
@@ -148,7 +148,7 @@ def _step_reasons(
 
 
 def result_parts(result: PodViewerResult) -> list[tuple[str, object]]:
-    """Return a result's fields, with all steps combined: null if any step has a null.
+    """Return a result's fields, with all steps merged: null if any step has a null.
 
     There may be many thousands of steps and workers, with few fields each.
     """

@@ -265,13 +265,13 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         host: Name of the host.
-        source: How the host's clock is aligned: `reference` (others are aligned to it),
-            `collectives` (all members leave them together), `recorded` (absolute times
-            of both hosts, which nothing checks), `steps` (shared steps) or `none`.
-        shift_us: Time to add to a time of this host to get the reference host's, in µs;
-            null if the two clocks cannot be aligned.
-        offset_us: How far the host's recorded clock is ahead of the reference host's,
-            in µs; null if unknown.
+        source: How the host's clock is aligned: `reference` (other hosts are aligned to
+            it), `collectives` (all members leave them together), `recorded` (unchecked
+            absolute times of both hosts), `steps` (shared steps) or `none`.
+        shift_us: What to add to a time of this host to get the time on the reference
+            host's clock, in µs; null if the two clocks cannot be aligned.
+        offset_us: How far the host's recorded clock is ahead of the reference host's
+            clock, in µs; null if unknown.
         doubt_us: Error of the alignment if the members of a collective leave it
             together, in µs; null if unknown.
         bound_us: Largest possible error of the alignment, even if members leave a
@@ -315,8 +315,8 @@ class PodViewerResult(msgspec.Struct, frozen=True, kw_only=True):
         workers: Each worker, with means over its steps.
         steps: Every step of the run, in order.
         slowest: The worker that delays the other workers; null if none does.
-        imbalance: Median over the steps of largest device work / median device work -
-            1; null if unknown.
+        imbalance: Median, over the steps, of (largest device work / median device work
+            - 1); null if unknown.
         start_skew_ms: Median over the steps of the time between the first and the last
             worker that begins to compute; null if unknown.
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
@@ -326,7 +326,7 @@ class PodViewerResult(msgspec.Struct, frozen=True, kw_only=True):
         clocks: How well the times of each host can be compared with other hosts'.
         collectives_matched: Number of collective calls matched with other workers.
         collectives_unmatched: Number of collective calls without a match on other
-            workers, so that the waiting in them is unknown.
+            workers; the waiting time in these calls is unknown.
         unused_devices: Host → devices that its recording lists without any activity.
             They do not count as idle workers, because other processes may use them.
         categories: Names of the categories, and numbers in TensorBoard's pod viewer.

@@ -47,20 +47,20 @@ WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
     "shared": pl.Boolean(),  # whether other hosts can have the same step
     "counted": pl.Boolean(),  # whether statistics include the window
     "aligned_start_ps": pl.Int64(),  # on the clock of the reference host
-    # Start of compute (without a device: of the window), on the reference clock or,
-    # if the host's clock is not aligned, on the host's.
+    # Start of compute (of the window if there is no device), on the reference clock or,
+    # if the host's clock is not aligned, on the host's clock.
     "begin_ps": pl.Int64(),
     "work_ps": pl.Int64(),  # device work without collectives
-    "wait_ps": pl.Int64(),  # part of charged collectives: waiting for workers
-    "transfer_ps": pl.Int64(),  # part of charged collectives: transferring data
-    "untold_ps": pl.Int64(),  # part of charged collectives: wait or transfer
+    "wait_ps": pl.Int64(),  # time of charged collectives in which the worker waits
+    "transfer_ps": pl.Int64(),  # time of charged collectives in which data is moved
+    "untold_ps": pl.Int64(),  # time of charged collectives: either of the two
     "waited_for_ps": pl.Int64(),  # summed time that others waited for the worker
 }
-#: Owners of work that a device does without other devices.
+#: Owners of device work other than collectives.
 _OWN_WORK: Final = tuple(
     name for name in BUSY_OWNERS if name not in ("collective", "transfer_wait")
 )
-#: Last owner, in the order of charging, that is charged before collectives.
+#: Last owner that is charged before collectives (owners are charged in a fixed order).
 _BEFORE_COLLECTIVES: Final = "memset"
 _SPLIT: Final = ("wait_ps", "transfer_ps", "untold_ps")
 
@@ -81,7 +81,7 @@ _COMPARED: Final[dict[str, pl.DataType]] = {
     "start_ps": pl.Int64(),
     "dur_ps": pl.Int64(),
 }
-#: Sources of a clock with which times inside a step can be compared.
+#: Clock alignments precise enough to compare times inside a step.
 _TIED_BY_COLLECTIVES = ("reference", "collectives")
 
 
@@ -151,7 +151,7 @@ def worker_collectives(
 
 
 def _collective_calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unavailable:
-    """Return the collectives of a host's devices, or without devices of its threads.
+    """Return the collectives of a host's devices or, without devices, of its threads.
 
     Columns `_COMPARED`.
     """
@@ -181,9 +181,9 @@ def _collective_calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unava
 def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataFrame:
     """Number the steps of the run, and assign windows to them.
 
-    Hosts that do not run in lock step share no step, whatever the steps' numbers are.
-    Steps with numbers are joined by number, even if some hosts lack one. A number that
-    occurs twice on a host is two steps.
+    Hosts that do not run in lock step share no step, even if step numbers are equal.
+    Steps with numbers are joined by number, even if some hosts lack one of the steps. A
+    number that occurs twice on a host is two steps.
 
     Returns:
         Columns `SLOTS`, by slot and in the order of the hosts.
@@ -311,7 +311,7 @@ def _add_waits(
     rows: pl.DataFrame,
     calls: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Split the charged collectives of each row; null if the parts are unknown.
+    """Split the charged collectives of each row; null if the split is unknown.
 
     For a worker without a device, all collectives of its threads are split.
     """

@@ -73,7 +73,7 @@ _INTERCHANGE: Final = {
 }
 
 
-#: Clock sources that nothing checks: a late start may be an error of the clock.
+#: Unchecked clock alignments: a late start may be an error of the clock.
 _UNCHECKED: Final = frozenset({"recorded", "steps", "none"})
 
 
@@ -168,7 +168,6 @@ def _pod_steps(
     for slot, step, name, shared, counted, names in listed.rows():
         if wanted and not set(wanted) & set(names):
             continue
-        comparison = compared[slot]
         pod_steps.append(
             PodStep(
                 step=step,
@@ -182,7 +181,7 @@ def _pod_steps(
                     if not wanted or worker.host in wanted
                 ),
                 **{
-                    field: getattr(comparison, field)
+                    field: getattr(compared[slot], field)
                     for field in StepComparison.__struct_fields__
                 },
             )
@@ -284,7 +283,7 @@ def _unused_devices(
     for host in hosts:
         devices = run.table(host.host, "devices")
         if not isinstance(devices, Unavailable):
-            # A device that works only outside the steps has no row.
+            # A device that works only outside the steps has no row in `rows`.
             activity = run.table(host.host, "device_activity")
             worked: set[int] = set()
             if not isinstance(activity, Unavailable):

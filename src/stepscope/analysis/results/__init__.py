@@ -1,1 +1,1 @@
-"""What all results share: the interface of a tool, statistics, and reasons of nulls."""
+"""Code for all results: the interface of a tool, statistics, and reasons of nulls."""

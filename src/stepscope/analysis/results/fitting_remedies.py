@@ -49,7 +49,7 @@ def with_fitting_remedies(
 
 
 def remedy_to_do(profile: ProfileData, why: Unavailable) -> str | None:
-    """Return what to do, or None if the program cannot have the missing value."""
+    """Return how to get a missing value; None if the program cannot have the value."""
     if not isinstance(why.remedy, Remedy):
         return why.remedy
     fitting = _fitting_remedy(profile, why.remedy)
@@ -59,7 +59,7 @@ def remedy_to_do(profile: ProfileData, why: Unavailable) -> str | None:
 def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
     if remedy is Remedy.RECORD_WITH_STEPSCOPE:
         environments = [profile.table(host, "environment") for host in profile.hosts]
-        # Only stepscope's recordings name their collectors.
+        # Only recordings by stepscope name their collectors.
         if all(
             not isinstance(environment, Unavailable)
             and environment["collectors"].null_count() < len(environment)
@@ -89,7 +89,7 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
 def _tracers_in_force(profile: ProfileData) -> Tracers:
     recorder = recorder_without_levels(profile)
     if recorder is not None:
-        # The recorder has no levels: infer from the events which tracers were on.
+        # This recorder has no levels, so infer from the events which tracers were on.
         ops, work, frames = [], [], []
         for host in profile.hosts:
             kinds = profile.derived(host, event_kinds)

@@ -1,8 +1,8 @@
 """Regular expressions of users, matched in time linear in the length of the text.
 
 Python's own engine tries alternatives one after the other, so `(.*)*X` can block the
-interpreter without end. The engine of polars has neither look-around nor
-backreferences, and matches every pattern in linear time.
+interpreter forever. The engine of polars has neither look-around nor backreferences,
+and matches every pattern in linear time.
 """
 
 from __future__ import annotations

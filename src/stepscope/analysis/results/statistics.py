@@ -63,9 +63,8 @@ def sample_statistics(
     mean = float(sample.mean())
     std = None
     if len(sample) > 1:
-        # Equal values have a spread of 0, even if rounding changes their mean.
-        equal = sample[0] == sample[-1]
-        std = 0.0 if equal else float(sample.std(ddof=1)) / scale
+        # If all values are equal, the spread is 0, even if rounding changes the mean.
+        std = 0.0 if sample[0] == sample[-1] else float(sample.std(ddof=1)) / scale
     statistics = Statistics(
         mean=mean / scale,
         std=std,

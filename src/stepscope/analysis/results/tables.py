@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stepscope.trace.schema import Column, TableSchema
 
-#: Types of values without members; nearly all values have one of these types.
+#: Types of values without fields or members; nearly all values have one of these types.
 _WITHOUT_PARTS: Final = frozenset((type(None), float, int, str, bool))
 
 #: Reason of a null without a more specific reason.
@@ -50,16 +50,16 @@ def _shared_columns() -> dict[str, Column]:
 
 
 def null_paths(value: object, path: str = "") -> Iterator[str]:
-    """Yield dotted names of a result's null values; members of a list share one."""
+    """Yield dotted names of a result's null values; members of a list have one name."""
     return _null_paths((value,), path)
 
 
 def _null_paths(values: tuple[Any, ...], path: str) -> Iterator[str]:
     """Yield the names of null values among values with the same name, and inside them.
 
-    For a thousand steps, going field by field is far faster than step by step.
+    For a thousand steps, one pass per field is far faster than one pass per step.
     """
-    # In order of appearance, so that every process yields the same order.
+    # Types in order of appearance, so that every process yields the same order.
     kinds = dict.fromkeys(map(type, values))
     if type(None) in kinds:
         yield path
@@ -81,10 +81,9 @@ def _parts_by_name(
         columns = zip(*map(msgspec.structs.astuple, values), strict=True)
         return zip(kind.__struct_fields__, columns, strict=False)
     if issubclass(kind, dict):
-        names = dict.fromkeys(chain.from_iterable(values))
         return (
             (name, tuple(member[name] for member in values if name in member))
-            for name in names
+            for name in dict.fromkeys(chain.from_iterable(values))
         )
     if issubclass(kind, tuple | list):
         return (("", tuple(chain.from_iterable(values))),)
@@ -123,8 +122,7 @@ def with_every_null(
             for prefix in repeats:
                 why = _explaining_entry(path.removeprefix(f"{prefix}."), known)
                 if path.startswith(f"{prefix}.") and why is not None:
-                    field = f"{prefix}.{why.field}"
-                    entry = msgspec.structs.replace(why, field=field)
+                    entry = msgspec.structs.replace(why, field=f"{prefix}.{why.field}")
                     break
             known[entry.field] = entry
             entries.append(entry)
@@ -143,7 +141,7 @@ def _explaining_entry(path: str, known: dict[str, Missing]) -> Missing | None:
 def declared_reasons(
     table: TableSchema, causes: Mapping[str, tuple[str, str]]
 ) -> dict[str, Unavailable]:
-    """Return reasons for columns without any value, in the words of the declaration.
+    """Return reasons for columns without any value, in the words of the table.
 
     Args:
         table: Table that declares the meaning of null in each column.
@@ -172,7 +170,7 @@ def missing_columns(
     Args:
         reasons: Column → why the whole column can be null.
         prefix: Text before the column's name in the entry.
-        where: Rows that could hold a value; None means all rows.
+        where: Rows that can have a value; None means all rows.
     """
     rows = frame if where is None else frame.filter(where)
     if not len(rows):
@@ -192,7 +190,7 @@ def largest_slices(
     Returns:
         Columns `name`, `value`'s, and `percent`, which is null if the whole is zero.
     """
-    # In Python: a result has few rows, and three polars queries take longer to start.
+    # Python loops suffice: a result has few rows, and polars queries start slowly.
     sums: Counter[str] = Counter()
     for name, part in zip(frame[label], frame[value], strict=True):
         sums["(unknown)" if name is None else name] += part or 0
@@ -213,7 +211,7 @@ def share_percent(part: pl.Expr, total: float) -> pl.Expr:
 
 
 def shared_value(column: str) -> pl.Expr:
-    """Return the value of all rows; `mixed` for several values, null for none."""
+    """Return the value that all rows have; `mixed` for several, null for none."""
     values = pl.col(column).drop_nulls().unique()
     shared = pl.when(values.len() > 1).then(pl.lit("mixed")).otherwise(values.first())
     return shared.alias(column)

@@ -1,4 +1,4 @@
-"""The interface of a tool, the counts of rows read, and definitions of fields."""
+"""The interface of a tool, counts of the rows read, and definitions of fields."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _Analyse: TypeAlias = "Callable[[ProfileData, Any], msgspec.Struct | Unavailable]"
 
-#: Default of `Tool.compat`: a tool without answers by another producer's rules.
+#: Default of `Tool.compat`: the tool cannot follow another producer's rules.
 _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Tool(Frozen, frozen=True, eq=True):
     """One tool of the program.
 
-    The package with the tool's name contains the tool, and is imported at first use,
+    The package with the tool's name contains the tool. It is imported at first use,
     because a report uses only half of the tools.
 
     Attributes:
@@ -36,7 +36,7 @@ class Tool(Frozen, frozen=True, eq=True):
         aliases: Short names accepted in addition to `name`.
         title: Name of the tool in the guides.
         compat: Producer of profiles → package with a function of the tool's name that
-            returns the producer's own numbers.
+            returns the numbers by the producer's rules.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Tool(Frozen, frozen=True, eq=True):
         return needs
 
     def analyse_as(self, producer: str) -> _Analyse:
-        """Return the `analyse` that gives the own numbers of a producer in `compat`."""
+        """Return the `analyse` that follows the rules of a producer in `compat`."""
         analyse: _Analyse = _package_attribute(self.compat[producer], self.name)
         return analyse
 
@@ -82,7 +82,7 @@ def derived_by_host(
     wanted: Callable[..., _Value | Unavailable],
     hosts: Iterable[str] | None = None,
 ) -> tuple[dict[str, _Value], dict[str, Unavailable]]:
-    """Return a derivation's value by host, and the reason by host without a value.
+    """Return a derivation's value by host, and the reason for each host without it.
 
     Args:
         hosts: Hosts to ask; None means all hosts.

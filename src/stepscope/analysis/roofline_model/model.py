@@ -1,4 +1,4 @@
-"""`roofline_model`: ops and kernels by intensity and rate, under the device's roofs."""
+"""`roofline_model`: FLOPs per byte and per second of ops and kernels, and peaks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _REASONS: Final = declared_reasons(
         "lacks": ("NO_SAMPLES", "Nothing to do."),
     },
 )
-#: Columns of points that have no values if the peaks are unknown.
+#: Columns of points that have no values if the peak rates are unknown.
 _OF_PEAKS: Final = (
     *("roof_gflops_per_s", "of_compute_percent", "of_memory_percent"),
     *("of_roof_percent", "bound_by"),
@@ -87,15 +87,15 @@ class RooflineModelResult(msgspec.Struct, frozen=True, kw_only=True):
     """Ops and kernels of all selected hosts.
 
     Attributes:
-        ops: One row per op: the device ops or, without any, the host ops.
+        ops: One row per op: the device ops, or the host ops if there are no device ops.
         kernels: One row per kernel and op.
-        roofs: Peak rates of the units and memories of the devices in use.
+        roofs: Peak rates of the compute units and memories of the devices in use.
         ops_on: Where the ops ran: `device` or `host`; null without ops.
         unknown_ops_percent: Share of the ops' time in ops that are not in the chart,
-            because their operations or bytes are unknown; null without ops.
+            because their FLOPs or bytes are unknown; null without ops.
         unknown_kernels_percent: Share of the kernels' time in kernels that are not in
             the chart; null without kernels.
-        measured_kernels: Number of kernels whose work Nsight Compute counted.
+        measured_kernels: Number of kernels with work counted by Nsight Compute.
         missing: Values that could not be determined, with their reasons.
     """
 
@@ -112,7 +112,7 @@ class RooflineModelResult(msgspec.Struct, frozen=True, kw_only=True):
 def analyse(
     profile: ProfileData, options: RooflineModelOptions
 ) -> RooflineModelResult | Unavailable:
-    """Place ops and kernels by operations per byte and operations per second.
+    """Place ops and kernels in the chart by FLOPs per byte and FLOPs per second.
 
     Definition: docs/tools/roofline_model.md.
     """
@@ -170,9 +170,9 @@ def analyse(
 
 
 def roof_rows(profile: ProfileData, options: RooflineModelOptions) -> pl.DataFrame:
-    """Return the peaks of the devices in use, columns `ROOF_ROWS`.
+    """Return the peak rates of the devices in use, columns `ROOF_ROWS`.
 
-    Devices with equal peaks share their rows. Options replace known peaks.
+    Devices with equal peak rates share their rows. Options replace known peak rates.
     """
     rows = [row for host in profile.hosts for row in _roofs_of_host(profile, host)]
     if options.peak_tflops is not None:
@@ -234,8 +234,8 @@ def roofline_points(
     Args:
         work: Columns of names, `occurrences`, `total_ps`, `share_ps` (time that counts
             in shares), `flops`, `accessed_bytes`, `peak_flops` and `peak_bytes` (what
-            units and memory could do in that time), and `evidence`; null means unknown.
-        options: Peaks that replace known peaks.
+            units and memory could do in that time), and `evidence`; null: unknown.
+        options: Peak rates that replace known peak rates.
     """
     names = [
         column
@@ -293,7 +293,7 @@ def _operational_intensity() -> pl.Expr:
 
 
 def _against_peaks() -> list[pl.Expr]:
-    # An op without operations uses no compute unit, whatever the unit's peak.
+    # If an op has no FLOPs, it uses no compute unit, whatever the unit's peak is.
     compute = (
         pl.when(pl.col("flops") == 0)
         .then(0.0)

@@ -1,4 +1,4 @@
-"""Operations and bytes of ops and kernels, from Nsight Compute or from shapes."""
+"""FLOPs and bytes of ops and kernels, from Nsight Compute or from operand shapes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MEASURED: Final = "measured"
 SHAPES: Final = "shapes"
 _KEY: Final = ("kernel_name", "op_name")
-#: Columns of work, for all executions together.
+#: Columns of FLOPs, bytes and peaks, for all executions together.
 _WORK: Final = ("flops", "accessed_bytes", "peak_flops", "peak_bytes")
 #: Precision of a kernel → Tensor Core unit of that precision.
 _MATRIX: Final = {"16": "matrix_fp16", "tf32": "matrix_tf32"}
@@ -43,7 +43,7 @@ _SCHEMA: Final[dict[str, pl.DataType]] = {
 
 
 def op_work(profile: ProfileData) -> tuple[pl.DataFrame, Side]:
-    """Return ops with their work: device ops or, without any, host ops."""
+    """Return ops with FLOPs and bytes: device ops or, if there are none, host ops."""
     side, costs = device_side(profile), device_costs(profile)
     if not len(side.rows):
         side, costs = host_side(profile), host_costs(profile)
@@ -60,18 +60,18 @@ def op_work(profile: ProfileData) -> tuple[pl.DataFrame, Side]:
 
 
 def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
-    """Return kernels with their work.
+    """Return kernels with their FLOPs and bytes.
 
-    The work is, in order of preference: the work counted for a kernel's launches, times
-    the number of executions; the work of op executions that launch only this kernel;
-    the work of the kernel's op, if the op runs no other kernel.
+    The numbers come, in order of preference, from: the counters of a kernel's launches,
+    times the number of executions; the op executions that launch only this kernel; the
+    kernel's op, if the op runs no other kernel.
     """
     frames = [_kernels_of_host(profile, host) for host in profile.hosts]
     rows = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames])
     merged = rows.group_by(_KEY).agg(
         pl.col("occurrences").sum(),
         pl.col("total_ps").sum(),
-        # Without the work of every launch shape, the sum would be too small.
+        # If a launch shape has no known numbers, the sum would be too small.
         *(
             pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
             for name in _WORK
@@ -91,7 +91,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     joined = merged.with_columns(counted.alias("counted")).join(
         single_kernels.select(*_KEY, "total_ps")
         .join(of_op, on="op_name")
-        # An op that took longer than the kernel has copies or other launches.
+        # An op that took longer than its kernel has copies or other launches.
         .filter(pl.col("total_ps") == pl.col("of_op_ps"))
         .select(*_KEY, *(pl.col(name).cast(pl.Float64) for name in _WORK)),
         on=_KEY,
@@ -112,7 +112,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
-    """Return ops, with the measured work of their kernels if all of it was measured."""
+    """Return ops, with numbers of their kernels if all kernels were measured."""
     known = (pl.col("evidence") == MEASURED) & pl.col("flops").is_not_null()
     known &= pl.col("accessed_bytes").is_not_null()
     of_op = (
@@ -129,7 +129,7 @@ def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
         .filter("whole")
     )
     joined = ops.join(of_op, on="name", how="left", maintain_order="left")
-    # Exclude names in several modules, which share kernels, and ops with copies.
+    # Exclude ops with copies, and names in several modules, which share kernels.
     is_measured = (pl.len().over("name") == 1) & (
         pl.col("measured_ps") == pl.col("total_ps")
     )
@@ -203,8 +203,8 @@ _COUNTERS: Final = (
 
 
 def _counted_operations() -> pl.Expr:
-    """Return the operations of an execution; null unless counted on every unit."""
-    # Tensor Cores did no operations if their pipe was idle.
+    """Return the FLOPs of an execution; null unless every unit was counted."""
+    # Idle Tensor Cores did no FLOPs.
     idle = (pl.col("tensor_instructions") == 0) | (pl.col("tensor_pipe_percent") == 0)
     of_matrices = pl.coalesce(pl.col("flops_tensor"), pl.when(idle).then(0.0))
     parts = [*(pl.col(name) for name in _VECTOR), of_matrices]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = package_reasons("steps")
 
-#: Code of a reason that does not count as lost time: the run has no device.
+#: Code of a reason that does not mean lost data: the run has no device.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 
 
@@ -60,7 +60,7 @@ class InputShare(Frozen, frozen=True, eq=True):
     def sum_shares(cls, shares: Collection[InputShare]) -> InputShare:
         """Add up several shares; a sum of partly unknown values is a lower bound.
 
-        A part that is unknown in some shares and zero in the other shares is unknown.
+        A time that is unknown in some shares and zero in the other shares is unknown.
         """
         wait, no_wait = _add_parts(
             [(share.wait_ps, share.why_no_wait) for share in shares]
@@ -80,7 +80,7 @@ class InputShare(Frozen, frozen=True, eq=True):
 
     @property
     def input_ps(self) -> int | None:
-        """Waiting and transfers together; a lower bound if a part is unknown."""
+        """Waiting and transfers together; a lower bound if one of them is unknown."""
         known = [part for part in (self.wait_ps, self.transfer_ps) if part is not None]
         lost = self.why_no_wait is not None or (
             self.why_no_transfer is not None and self.why_no_transfer.code != _NO_DEVICE
@@ -96,7 +96,7 @@ class InputShare(Frozen, frozen=True, eq=True):
 
     @property
     def why_no_input(self) -> Unavailable | None:
-        """Why the share of input is unknown, in whole or in part."""
+        """Why the share of input is fully or partly unknown; None if it is known."""
         if not self.window_ps:
             return _WHY["no_time"]
         return self.why_no_wait or self.why_no_transfer
@@ -118,7 +118,7 @@ def share_of_rows(
     Args:
         rows: Rows with the columns of the owners, and `starved_ps`.
         why: Owner → why it could not be measured.
-        unknown_ps: Time that may also be input, as far as device activity shows.
+        unknown_ps: Time that may also be input, judging by device activity alone.
     """
     window_ps = int(rows["window_ps"].sum())
     waits, copies = rows["input_ps"], rows["copy_in_ps"]
@@ -134,7 +134,7 @@ def share_of_rows(
     transfer_ps = None if copies.null_count() else int(copies.sum())
     known = (wait_ps or 0) + (transfer_ps or 0)
     if no_transfer is not None and no_transfer.code != _NO_DEVICE:
-        # Any host activity can hide a copy, but known device activity cannot.
+        # Any host activity can hide a copy, but known device activity cannot hide one.
         busy = rows["device_busy_ps"]
         unknown_ps = window_ps - known - (0 if busy.null_count() else int(busy.sum()))
     return InputShare(

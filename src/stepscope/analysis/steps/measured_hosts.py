@@ -1,4 +1,4 @@
-"""The hosts and windows that step numbers refer to, and which windows are one step."""
+"""The hosts and windows used for step numbers, and which windows are the same step."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 _WHY: Final = package_reasons("steps")
 
 
-#: Maximum distance between the step starts of two hosts in lock step, in steps.
+#: Maximum distance between the step starts of two hosts in lock step, in step lengths.
 _APART: Final = 0.5
-#: Minimum share of common steps of two hosts in lock step, of the fewer steps.
+#: Minimum share of common steps of two hosts in lock step, in the fewer steps of both.
 _SHARED: Final = 0.5
 
 
 class StepMatching(Frozen, frozen=True):
-    """Which windows of a run's hosts are the same step.
+    """The windows of a run's hosts that are the same step.
 
     Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
 
     Attributes:
         by: `step_num`, `time` or `none`; `one_host` for a single host.
         key: Host → a number per counted window. Equal numbers mean one step; -1 is a
-            window without a partner on every other host. Empty if `by` is `none`.
+            window without a match on every other host. Empty if `by` is `none`.
         in_lock_step: Whether the hosts may be averaged.
         notes: Why the hosts may not be averaged.
     """
@@ -54,7 +54,7 @@ class StepMatching(Frozen, frozen=True):
 def match_steps(
     hosts: Sequence[HostSteps], starts_unix_ns: Sequence[int | None]
 ) -> StepMatching:
-    """Match steps by number, else by absolute time, else not at all.
+    """Match steps by number or, failing that, by absolute time; else match no steps.
 
     Args:
         starts_unix_ns: Each host's time 0, in ns since 1970; None if not recorded.
@@ -93,7 +93,7 @@ def match_steps(
 def _match_times(
     hosts: Sequence[HostSteps], clocks: Sequence[int]
 ) -> dict[str, Int64s]:
-    """Shift steps to overlap most with those of the host with the shortest span."""
+    """Match steps by largest overlap with the steps of the shortest host profile."""
     origin = min(clocks)
     begins, ends = [], []
     for host, clock in zip(hosts, clocks, strict=True):
@@ -124,7 +124,7 @@ def _match_times(
 def _best_offset(
     begin: Int64s, end: Int64s, other_begin: Int64s, other_end: Int64s
 ) -> int:
-    """Return the step offset, other host minus this one, with the largest overlap."""
+    """Return the offset of steps, other host - this host, with the largest overlap."""
     first = np.searchsorted(other_end, begin, side="right")
     last = np.searchsorted(other_begin, end, side="left")
     count = np.maximum(last - first, 0)
@@ -145,7 +145,7 @@ def _best_offset(
 def _check_lock_step(
     hosts: Sequence[HostSteps], by: str, key: dict[str, Int64s]
 ) -> StepMatching:
-    """Compare the starts of matched steps after the best constant shift."""
+    """Compare the starts of matched steps after the best constant clock shift."""
     notes = []
     reference = hosts[0]
     at_reference = _starts_by_key(reference, key)
@@ -192,7 +192,7 @@ def _lock_step_note(host: HostSteps, reference: HostSteps, text: str) -> Quality
 
 
 class MeasuredRun(Frozen, frozen=True):
-    """A run, and its hosts whose windows count in numbers of steps.
+    """A run, and its hosts whose windows are used for step numbers.
 
     Attributes:
         hosts: The hosts whose windows count; at least one.
@@ -213,10 +213,10 @@ class MeasuredRun(Frozen, frozen=True):
 def measured_run(
     profile: ProfileData, *, host: str = "", marker: str = ""
 ) -> MeasuredRun | Unavailable:
-    """Choose the hosts that count; unavailable if none does.
+    """Choose the hosts that count; unavailable if no host does.
 
-    In a run with devices, a host without a device only coordinates the others. A host
-    without steps shows nothing about steps.
+    In a run with devices, a host without a device only coordinates the other hosts. A
+    host without steps shows nothing about steps.
 
     Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
 
@@ -256,9 +256,9 @@ def measured_run(
 
 
 def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
-    """Return the rows that statistics use: closed windows of the main kind.
+    """Return the rows that statistics use: complete windows of the main kind.
 
-    Without any such window: all closed windows. Without closed windows: all windows.
+    If there are none: all complete windows. If no window is complete: all windows.
     """
     if not excluded_flags:
         return host.measured

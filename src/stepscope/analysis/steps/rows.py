@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 _WHY: Final = package_reasons("steps")
 
 OWNER_COLUMNS: Final = tuple(f"{owner.name}_ps" for owner in OWNERS)
-#: Category of the time that no cause explains; it is always known.
+#: Category of the unexplained time; it is always known.
 _OTHER_CATEGORY: Final = OWNERS[-1].category
-#: Code of a reason that does not count as lost time: the run has no device.
+#: Code of a reason that does not mean lost data: the run has no device.
 NO_DEVICE: Final = "NO_DEVICE_PLANE"
-#: Categories of device work; without a device, only host events can show them.
+#: Categories of device work; on a host without devices, only host events show them.
 _OF_DEVICES: Final = frozenset({"output", "device_collectives"})
 _BETWEEN_DEVICES: Final = "device_collectives"
 _BUSY: Final = frozenset(BUSY_OWNERS)
-#: Measures of a row in addition to its owners; they are averaged like owners.
+#: Measured columns in addition to the owners; they are averaged like owners.
 _MEASURES: Final = ("device_busy_ps", "device_working_ps", "idle_input_ps")
 
 NO_BATCH_REQUESTS: Final = _WHY["unasked"]
-#: Owners whose time may contain batch production, if no batch request was recorded.
+#: Owners whose time may contain waits for batches, if no batch request was recorded.
 UNKNOWN_CAUSE_COLUMNS: Final = ("between_ps", "unexplained_ps")
 
 
 class HostSteps(Frozen, frozen=True, dict=True):
-    """The windows of one host with their account.
+    """The windows of one host with the time of each owner.
 
     Attributes:
         steps: The steps, or why there are none and the profile is the only window.
@@ -154,7 +154,7 @@ def _host_steps(
 def _join_charges(
     charged: pl.DataFrame, named: pl.DataFrame, spans: pl.DataFrame
 ) -> pl.DataFrame:
-    """Add names and device step times to the charged rows.
+    """Add names and device step times to the rows with owners.
 
     A row without a device has the longest device step time of its step.
     """
@@ -184,9 +184,9 @@ def present_categories(
     """Return categories and owners that can be shown, in their order.
 
     An owner is shown if every row measured it; if it is in `why`, its time must also be
-    positive. A category is shown if one of its owners is. If a part of a category was
-    lost (for other reasons than a missing device), the category is shown only if the
-    rest has time, as a lower bound: a zero would mean that the category took no time.
+    positive. A category is shown if one of its owners is. If time of a category was not
+    recorded (for other reasons than a missing device), the category is shown only if
+    its remaining time is positive, as a lower bound: a zero would mean no time at all.
     """
     nulls = {column.name: column.null_count() for column in rows.get_columns()}
     full = {
@@ -206,7 +206,7 @@ def present_categories(
         ]
         has_time = any(rows[f"{name}_ps"].sum() for name in known)
         if category == _BETWEEN_DEVICES and not _BUSY & set(known):
-            # Without devices, waiting for other workers is in the rest category.
+            # Without devices, waits for other workers are in the category `other`.
             continue
         if known and (not lost or category == _OTHER_CATEGORY or has_time):
             shown.add(category)
@@ -252,7 +252,7 @@ def category_columns(
 
 
 def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
-    """Average over devices per (host, window); the means still add up exactly.
+    """Average over devices per (host, window); the rounded means still add up exactly.
 
     Columns `busy_least_ps` and `busy_most_ps` are the range of `device_busy_ps`.
     """
@@ -300,7 +300,7 @@ def _complete_sum(name: str) -> pl.Expr:
 def why_no_category(
     category: str, why: Mapping[str, Unavailable]
 ) -> Unavailable | None:
-    """Return why a category is left out; None if no owner of it is missing.
+    """Return why a category is left out; None if none of its owners is missing.
 
     Other reasons take precedence over a missing device.
     """
@@ -314,7 +314,7 @@ def why_no_category(
 
 
 def why_no_owner(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
-    """Return owner → why some host could not measure it."""
+    """Return why owners could not be measured on some host, by owner."""
     by_owner: dict[str, Unavailable] = {}
     for host in hosts:
         by_owner = {**host.missing, **by_owner}

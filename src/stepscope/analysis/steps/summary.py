@@ -1,4 +1,4 @@
-"""Numbers of a page from rows of steps: means, shares, and each step."""
+"""Means, shares and a list of steps for a page, from rows of steps."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         device_working_ms: Time of device work except input transfers; null if unknown.
         idle_input_ms: Time of waiting for input and transferring it; null if unknown.
             Includes idle time before a batch is copied, if no fetch was recorded.
-        gap_ms: Time after the step's marker and its last device activity, until the
-            window ends; null if unknown.
+        gap_ms: Time from the end of the step's marker and last device activity to the
+            end of the window; null if unknown.
         device_busy_ms: Time of any device work, mean over devices; null if unknown.
         device_busy_least_ms: Time of work on the least busy device; null if unknown.
         device_busy_most_ms: Time of any work on the busiest device; null if unknown.
@@ -92,7 +92,7 @@ class AnyDevice(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         breakdown_ms: Category → mean time, with the devices of each host taken as one.
-        device_execution_percent: Share of the time in which any device of the host
+        device_execution_percent: Share of the step time in which any device of the host
             worked; null if unknown.
     """
 
@@ -104,10 +104,10 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Means over rows (host, device, step); shares are ratios of sums.
 
     Attributes:
-        step_count: Number of counted windows; 0 without steps, when the whole recording
-            is the only window.
+        step_count: Number of counted windows; 0 if there are no steps, so that the
+            whole recording is the only window.
         row_count: Number of counted rows (host, device, step).
-        left_out: Flag → number of closed windows that it excludes from all means:
+        left_out: Flag → number of complete windows that it excludes from all means:
             `unrecorded` (work in them was not recorded), `other_kind` (they do
             different work), `warm_up` (they used data buffered while the recording
             started, or are a first window that took far longer than any other).
@@ -131,9 +131,9 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
         input_percent: Share of the step time spent waiting for input and transferring
             it. If no batch fetch was recorded, idle time before the copy of a batch is
             included (which is `other` in `breakdown_percent`). Null if unknown.
-        idle_percent: Share of the time in which a device was idle; null if unknown.
+        idle_percent: Share of step time in which a device was idle; null if unknown.
         any_device: Means with each host's devices taken as one; null without devices.
-        bottleneck: Side to work on: `host` (the input), `device`, `both` or `unknown`.
+        bottleneck: What to work on: `host` (the input), `device`, `both` or `unknown`.
     """
 
     step_count: int = 0
@@ -165,7 +165,7 @@ class StepTimes(NamedTuple):
 
 
 def step_list(run: ProfileData, host: HostSteps) -> tuple[Step, ...]:
-    """Return every window of a host of a run, including the open one.
+    """Return every window of a host of a run, including an incomplete last one.
 
     The list is computed once for all tools that show steps.
     """
@@ -209,7 +209,7 @@ def _to_ms(ps: int | None) -> float | None:
 def step_summary(
     run: ProfileData, hosts: Iterable[HostSteps], *, excluded_flags: Iterable[str] = ()
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
-    """Summarise the closed windows of the hosts, or the open one if it is the only one.
+    """Summarise the complete windows of the hosts, or all windows if none is complete.
 
     The summary is computed once for all tools that show it.
     """
@@ -317,7 +317,7 @@ def _step_summary(
 def _step_time(
     walls: pl.Series, no_steps: Sequence[Steps | Unavailable]
 ) -> tuple[Statistics, tuple[Missing, ...]]:
-    """Return statistics of step times; the window of a whole recording has none."""
+    """Return statistics of step times; none for a recording without steps."""
     for why in no_steps:
         if isinstance(why, Unavailable):
             return Statistics(), (why.missing_field("step_time_ms"),)
@@ -336,7 +336,7 @@ def _known_statistics(
 
 
 def _flag_counts(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int]:
-    """Return flag → number of its closed windows that are not in the counted rows."""
+    """Return flag → number of complete windows with the flag that do not count."""
     windows = pl.concat([host.rows for host in hosts]).filter(~pl.col("open_end"))
     left = windows.join(counted, on=["host", "window"], how="anti").unique(
         ["host", "window"]
@@ -346,12 +346,12 @@ def _flag_counts(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str,
     return {flag: counts[flag] for flag in LEFT_OUT if counts[flag]}
 
 
-#: Verdict on the input → which side to work on.
+#: Verdict on the input → what to work on (host input, device or both).
 _SIDES: Final = {HIGHLY: "host", MODERATELY: "both", NOT: "device", UNKNOWN: "unknown"}
 
 
 def bottleneck_side(verdict: str) -> str:
-    """Return the side to work on, from the verdict on the input.
+    """Return what to work on, from the verdict on the input.
 
     Definition: docs/tools/overview_page.md#other-fields.
     """

@@ -323,8 +323,7 @@ def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
         missing = [
             _WHY["only_devices"].missing_field(f"summary.{name}") for name in fields
         ]
-        unknown = Summary(verdict="unknown", text=_TEXTS["unknown"], **fields)
-        return unknown, missing
+        return Summary(verdict="unknown", text=_TEXTS["unknown"], **fields), missing
     wait, latency_ps = worst.host.wait, _slowest_ps(worst)
     missing = []
     if isinstance(wait, Unavailable):

@@ -312,12 +312,11 @@ def _flow_partners(
 def _flow_partner(shown: HostTimeline, end: Int32s, flow: int) -> Partner:
     item = np.array([end[flow]], np.int64)
     track = int(shown.track_of_events(item)[0])
-    name = shown.events["type"][int(item[0])]
     return Partner(
         track=track,
         item=int(item[0]),
         row=int(shown.timeline.row[item[0]]),
-        name=shown.timeline.names[name],
+        name=shown.timeline.names[shown.events["type"][int(item[0])]],
         start_ps=shown.events["start_ps"][int(item[0])],
         dur_ps=shown.events["dur_ps"][int(item[0])],
         correlation=int(shown.timeline.flows.correlation[flow]),

@@ -79,8 +79,7 @@ def count_spans(
         chosen = wanted[spans.name]
         count = int(np.count_nonzero(chosen))
         if count:
-            total = int(spans.dur_ps[chosen].sum())
-            by_track.append((spans.track, count, total))
+            by_track.append((spans.track, count, int(spans.dur_ps[chosen].sum())))
             by_name += np.bincount(spans.name[chosen], minlength=len(wanted))
     matching = np.flatnonzero(by_name)
     names = pl.DataFrame(

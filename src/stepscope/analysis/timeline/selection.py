@@ -359,8 +359,7 @@ def _owner_totals(
             (device.device, owner.name, owner.category, times[f"{owner.name}_ps"])
             for owner in OWNERS
         ]
-    covered = int(ends[0] - starts[0])
-    return covered, pl.DataFrame(rows, OWNER_TOTALS, orient="row")
+    return int(ends[0] - starts[0]), pl.DataFrame(rows, OWNER_TOTALS, orient="row")
 
 
 def _device_ops(profile: ProfileData, host: str, inside: Int64s) -> pl.DataFrame:
@@ -414,8 +413,7 @@ def _sum_by_code(code: Int32s, time_ps: Int64s, names: pl.Series) -> pl.DataFram
         .group_by("code", maintain_order=True)
         .agg(pl.len().alias("count"), pl.col("time_ps").sum())
     )
-    name = names.gather(sums["code"]).alias("name")
-    return sums.select(name, "count", "time_ps")
+    return sums.select(names.gather(sums["code"]).alias("name"), "count", "time_ps")
 
 
 def _largest_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:

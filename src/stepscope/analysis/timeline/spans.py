@@ -105,8 +105,7 @@ class HostTimeline(Frozen, frozen=True):
         line = self.timeline.line(track)
         if line is None:
             return items
-        positions = items - self.lanes[track].first_item
-        return line.spans.event[positions].astype(np.int64)
+        return line.spans.event[items - self.lanes[track].first_item].astype(np.int64)
 
     def name_codes(self, track: int, items: Int64s) -> Int32s:
         """Return each item's name, as an index in `timeline.names`."""
