@@ -1,1 +1,1 @@
-"""The account of step time: every instant of every window has one owner."""
+"""Breakdown of step time: every instant of every window has one owner, its cause."""

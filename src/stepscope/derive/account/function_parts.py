@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
 
-#: Share of a caller's time from which one callee is reported in place of the caller.
+#: A callee replaces its caller in reports from this share of the caller's time.
 _MIN_DOMINANT_SHARE: Final = 0.9
 #: A caller is divided among its callees if each takes at least `_MIN_CALLEE_SHARE` of
 #: the caller's time, and all of them together at least `_MIN_JOINT_SHARE`.
 _MIN_JOINT_SHARE: Final = 0.8
 _MIN_CALLEE_SHARE: Final = 0.1
-#: Least share of a part's time that a callee must take to be named as its detail.
+#: A callee is named as the detail of a part from this share of the part's time.
 _MIN_DETAIL_SHARE: Final = 0.5
-#: Least share of the whole time for a separate part; smaller times go to the caller.
+#: Minimum share of all time for a separate part; smaller times go to the caller.
 _MIN_PART_SHARE: Final = 0.02
-#: A loop encloses at least this share of the steps that it overlaps.
+#: A function is a loop if it encloses at least this share of the steps it overlaps.
 _MIN_ENCLOSED_SHARE: Final = 0.9
-#: Share of a single window, at each end, that a function around it may leave uncovered.
+#: A function around the only window may miss this share of the window at each end.
 _MAX_UNCOVERED_SHARE: Final = 0.02
 _NONE: Final = -1
 #: Suffix of the qualified name of a lambda that is created inside a function.
@@ -59,8 +59,8 @@ class FunctionPart(Frozen, frozen=True, eq=True):
     Attributes:
         type: Function, as in `FunctionFrames.type`; -1 where no function ran.
         detail: Callee in which most of the time is spent; -1 for none.
-        is_loop: Whether the function runs around steps and is not part of their work.
-        line: Line of a loop that takes most of the time; -1 for none or if unknown.
+        is_loop: Whether the function is the loop that executes the steps.
+        line: Line of the loop that takes most of the time; -1 for none or if unknown.
     """
 
     type: int
@@ -92,7 +92,7 @@ def function_parts(
 
     Args:
         windows: Starts and ends of the steps, in order; both empty for a thread that
-            runs no steps. A call around several steps is the call of their loop.
+            runs no steps. A call around several steps is that of their loop.
 
     Returns:
         Parts that add up to the length of `spans`, most time first.
@@ -146,18 +146,18 @@ def calling_function(
 ) -> FunctionPart | None:
     """Return the program's deepest function from which most of the spans is called.
 
-    A function around steps is returned only if nearly all of its time within steps lies
-    in the spans, because everything in a step is called from the loop. The program's
-    module is never returned. With `beside`, the threads run in parallel with the steps:
-    functions on threads that a framework started are then not loops, because two short
-    calls with no sample between them look like one long call.
+    The loop around steps is returned only if nearly all of its time within steps is in
+    the spans, because it calls everything in a step. The program's module is never
+    returned. With `beside`, the threads run in parallel with the steps. Then a function
+    on a framework's thread is not a loop, because two short calls with no sample
+    between them look like one long call.
 
     Args:
         tracks: Rows of tracks of the threads to search.
 
     Returns:
-        The function with the time inside it; None where no such function ran, or none
-        is known to belong to the program.
+        The function with the time inside it; None if no such function ran, or if no
+        function is known to belong to the program.
     """
     rows = np.flatnonzero(np.isin(frames.track, tracks))
     if not len(rows) or not len(spans):
@@ -171,7 +171,7 @@ def calling_function(
         if node.time_ps < min_ps:
             continue
         waiting += node.calls
-        # Only functions with an absolute path are known not to belong to a library.
+        # A file without an absolute path may belong to a library.
         if not node.is_own or not (
             frames.names[node.type].library is False
             and PurePath(frames.names[node.type].file or "").is_absolute()
@@ -184,7 +184,7 @@ def calling_function(
     if deepest is None:
         return None
     if deepest.is_loop:
-        # Recursive functions are rare, so one path has most of a function's time.
+        # Recursion is rare, so one path has most of a function's time.
         own_rows = rows[frames.type[rows] == deepest.type]
         start, end = frames.start_ps[own_rows], frames.end_ps[own_rows]
         runs = Spans.from_events(start, end - start)
@@ -219,12 +219,13 @@ class _Tree(Frozen, frozen=True, eq=True):
         total = np.bincount(path, weights=time, minlength=count).astype(np.int64)
         is_loop = _paths_around_steps(path, count, (start[kept], end[kept]), windows)
         if in_parallel:
-            # Paths whose outermost function is one with which Python starts a thread.
+            # Whether the outermost function of each path is one with which Python
+            # starts threads.
             on_threads = np.array(
                 [frames.function(int(kind)).endswith(BEGINNINGS) for kind in types],
                 np.bool_,
             )
-            # A path has a larger number than the path that calls it.
+            # The number of a path is larger than that of the path that calls it.
             for child, above in enumerate(parent_path.tolist()):
                 if above >= 0:
                     on_threads[child] = on_threads[above]
@@ -233,7 +234,8 @@ class _Tree(Frozen, frozen=True, eq=True):
         roots: list[int] = []
         named = [frames.names[kind] for kind in types.tolist()]
         for number, above in enumerate(parent_path.tolist()):
-            # `queue.get` waits in functions of `threading`, which do not show what for.
+            # `queue.get` waits in `threading`, whose functions do not show what it
+            # waits for.
             if above < 0 or not (is_wait(named[above]) and is_wait(named[number])):
                 (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(
@@ -300,7 +302,8 @@ class _Tree(Frozen, frozen=True, eq=True):
         """Return the calls among which a function's time is divided; empty for none.
 
         Args:
-            min_share: Share of the function's time from which one call is separated.
+            min_share: A single call is separated from this share of the function's
+                time.
         """
         total_ps = self.nodes[path].time_ps
         shares = {call: self.nodes[call].time_ps / total_ps for call in calls}
@@ -314,7 +317,7 @@ class _Tree(Frozen, frozen=True, eq=True):
     def _deepest_function(
         self, path: int, separate: list[int], left: int, min_ps: float
     ) -> int:
-        """Return the deepest function with most of the time that a path keeps."""
+        """Return the deepest function with most of the path's undivided time."""
         min_kept_ps = max(_MIN_DETAIL_SHARE * left, min_ps)
         without = set(separate)
         while True:
@@ -329,7 +332,7 @@ class _Tree(Frozen, frozen=True, eq=True):
             path = inner
 
     def _kept_time(self, path: int, separate: set[int]) -> int:
-        """Return the total time of a path without the calls in `separate`."""
+        """Return the total time of a path, minus that of the calls in `separate`."""
         time, waiting = self.nodes[path].time_ps, [path]
         while separate and waiting:
             for call in self.nodes[waiting.pop()].calls:
@@ -343,7 +346,7 @@ class _Tree(Frozen, frozen=True, eq=True):
 def _is_own(name: FunctionName) -> bool:
     """Return whether a function may belong to the program: its file is not a library's.
 
-    A comprehension is part of the function that contains it.
+    A comprehension belongs to the function that contains it.
     """
     if name.function.endswith(COMPREHENSIONS):
         return False
@@ -355,8 +358,8 @@ def _is_part_of_caller(
 ) -> bool:
     """Return whether a path's function is a lambda that runs inside its creator.
 
-    Such a lambda, for example the key of a sort, is part of the function that contains
-    it. A lambda that is called outside of its creator is not part of any function.
+    Such a lambda, for example the key of a sort, is part of the function that creates
+    it. A lambda that is called outside of its creator is not.
     """
     name = named[path]
     if not name.function.endswith(_LAMBDA):
@@ -374,18 +377,18 @@ def _paths_around_steps(
     path: Int64s,
     count: int,
     runs: tuple[Int64s, Int64s],
-    windows: tuple[Int64s, Int64s],
+    steps: tuple[Int64s, Int64s],
 ) -> Bools:
-    """Return which paths have calls around two whole steps, or around the only step.
+    """Return for each path if it has calls around two whole steps or the only step.
 
-    The length of a call does not identify a loop: a function that runs only in long
-    steps is longer than a typical step. Calls in successive steps are also joined into
-    one as long as no sample between them shows another function. Such a joined call
-    ends sooner or later, but a loop encloses nearly all steps that it overlaps. A call
-    around a single window may begin and end slightly inside it, because the recorder's
-    own first events come before the first sample.
+    A long call alone does not identify a loop: a function that runs only in long steps
+    is longer than a typical step. Samples also join calls in successive steps if no
+    sample between them shows another function. Such a joined call ends sooner or later,
+    but a loop encloses nearly all steps that it overlaps. A call around a single window
+    may begin and end slightly inside it, because the profiler's own first events come
+    before the first sample.
     """
-    starts, ends = windows
+    starts, ends = steps
     if not len(starts):
         return np.zeros(count, np.bool_)
     if len(starts) == 1:
@@ -410,8 +413,8 @@ def _number_call_paths(
     """Number the call paths.
 
     Returns:
-        The path of each row; for each path, the path that calls it (-1 for none); and
-        for each path, its function.
+        The path of each row; for each path, its calling path (-1 for none); and for
+        each path, its innermost function.
     """
     position = np.full(len(frames.type), _NONE, np.int64)
     position[rows] = np.arange(len(rows))

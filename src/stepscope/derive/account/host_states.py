@@ -1,4 +1,4 @@
-"""What the host was doing, as candidates for the owner of an idle instant.
+"""What the host was doing: possible causes (owners) of idle instants.
 
 The launching thread is considered first. Where it has no event, or only waits for other
 threads, the other threads that drive the step are considered together.
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
 
-    #: Instants at which a thread, or any step thread, has a host code.
+    #: Function from a host code to the instants at which threads have this code.
     _State = Callable[[HostCode], Spans]
 
-#: (Owner, instants) in order of precedence; one owner may have several claims.
+#: Pairs (cause, instants), first match wins; one cause may occur several times.
 Claims = tuple[tuple[str, Spans], ...]
 
-#: An interval in which no op or launch begins is work of the program if it is longer
-#: than 1 ms and than this number of launch latencies.
+#: A gap between launches or ops counts as computing in the program if it is longer than
+#: 1 ms and than this number of launch latencies.
 _MIN_WORK_GAP_PS: Final = 1 * PS_PER_MS
 _MIN_WORK_GAP_LATENCIES: Final = 20
 
@@ -64,7 +64,7 @@ _WRAPPERS: Final = (
     | EventFlag.CONTROL_FLOW
     | EventFlag.END_THUNK
 )
-#: The only codes on a line that has notes about a thread with a separate track.
+#: The only codes on a line that contains just notes about a thread of another track.
 _NOTED: Final = frozenset({HostCode.COMPILE, HostCode.GARBAGE})
 _INPUT: Final = (
     HostCode.INPUT_WAIT,
@@ -73,10 +73,10 @@ _INPUT: Final = (
     HostCode.COPY_IN,
     HostCode.FILE_READ,
 )
-#: Producing a batch, on a thread that another thread may wait for.
+#: Codes of producing a batch, on a thread that another thread may wait for.
 _PRODUCING_CODES: Final = (HostCode.OWN_INPUT, HostCode.ITERATOR)
 _OUTPUT: Final = (HostCode.OUTPUT, HostCode.READ_BACK, HostCode.COPY_OUT)
-#: Codes whose start shows that the thread goes from one op to the next.
+#: Codes that begin when a thread goes from one op to the next.
 _BEGINS: Final = (
     HostCode.LAUNCH,
     HostCode.DISPATCH,
@@ -93,36 +93,36 @@ _WAITING: Final = (
     *(HostCode.COPY_IN, HostCode.COPY_OUT),
     HostCode.SYSTEM_WAIT,
 )
-#: Codes of recorded events, which take precedence over sampled functions.
+#: Codes of recorded events; they have priority over sampled functions.
 _RECORDED_CODES: Final = (HostCode.HOST_COMPUTE, HostCode.GARBAGE)
-#: Codes of work: a thread in one of them does not wait for the input of another thread.
+#: Codes of computing; such a thread does not wait for the input of another thread.
 _WORKING: Final = (
     *(HostCode.LAUNCHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE),
     *(HostCode.COPY_IN, HostCode.COPY_OUT),
     *(HostCode.COMPILE, HostCode.TRACING),
     HostCode.SYSTEM_CALL,
 )
-#: Codes in which a thread is blocked, on a host without devices.
+#: Codes of a blocked thread, on a host without devices.
 _BLOCKED: Final = (HostCode.SYNC, HostCode.READ_BACK, HostCode.SYSTEM_WAIT)
-#: Codes of waiting for other threads, whose work explains the wait.
-_THREAD_WAIT_CODES: Final = (HostCode.BLOCKED, HostCode.SYSTEM_WAIT)
+#: Codes of waiting for another thread, whose activity explains the wait.
+_THREAD_WAITS: Final = (HostCode.BLOCKED, HostCode.SYSTEM_WAIT)
 
 
 def min_work_gap_ps(latency_ps: int) -> int:
-    """Return the time without a new op, in ps, beyond which the program works."""
+    """Return the minimum gap between ops, in ps, that counts as computing."""
     return max(_MIN_WORK_GAP_PS, _MIN_WORK_GAP_LATENCIES * latency_ps)
 
 
 class _FunctionSpans(Frozen, frozen=True, eq=True):
-    """Where the functions of a thread fetch, write, wait or call.
+    """When the functions of a thread fetch, write, wait or call a runtime.
 
     Attributes:
-        named: Where functions ran that neither wait for a device nor call its runtime;
-            in `HostStates` also where annotated ranges show what the thread does.
-        fetching: Where a function fetches or produces a batch.
-        writing: Where a function writes a checkpoint or a model.
-        waiting: Where a function waits for a device.
-        calling: Where a function calls a device's runtime.
+        named: When functions ran that neither wait for a device nor call its runtime;
+            in `HostStates` also when annotated ranges show what the thread does.
+        fetching: When a function fetches or produces a batch.
+        writing: When a function writes a checkpoint or a model.
+        waiting: When a function waits for a device.
+        calling: When a function calls a device's runtime.
     """
 
     named: Spans
@@ -132,7 +132,7 @@ class _FunctionSpans(Frozen, frozen=True, eq=True):
     calling: Spans
 
     def limit_to(self, within: Spans) -> _FunctionSpans:
-        """Return every field restricted to a set of spans."""
+        """Return all fields restricted to a set of spans."""
         return _FunctionSpans(*(within & getattr(self, key) for key in _SPAN_FIELDS))
 
 
@@ -140,7 +140,7 @@ _SPAN_FIELDS: Final = _FunctionSpans.__struct_fields__
 _NO_SPANS: Final = _FunctionSpans(*(Spans.empty() for _ in _SPAN_FIELDS))
 
 #: Common names of a program's functions that produce or fetch a batch, or write a
-#: checkpoint. Functions of known libraries have a purpose instead.
+#: checkpoint. Functions of known libraries have recorded purposes instead.
 _FETCHES: Final = Pattern(
     r"(?:^|\.)(?:(?:get_)?next_?(?:batch|element)"
     r"|(?:load|get|fetch|read|make|prepare)_?(?:next_?)?(?:batch|inputs?)(?:es)?)$"
@@ -182,17 +182,17 @@ def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
 class HostStates(Frozen, frozen=True):
     """The times at which the threads of a host were in each state.
 
-    Claims are computed only within a set, such as the idle time of a device. In a long
-    recording that set is small.
+    Causes are computed only within a set, such as the idle time of a device. In a long
+    recording this set is small.
 
     Attributes:
         threads: Rows of tracks of the threads whose state is considered.
-        notes: The threads of `threads` that hold only notes about a thread of the
-            program which has a separate track.
-        chores: Ranges named as callbacks, metrics, evaluations or logs.
-        dense: Where ops or launches begin in quick succession on the step threads.
+        notes: Those of `threads` whose events are only notes about a thread of the
+            program with a separate track.
+        chores: When ranges named as callbacks, metrics, evaluations or logs ran.
+        dense: When ops or launches begin in quick succession on the step threads.
         function_spans: Row of tracks → what functions and annotated ranges show.
-        awaiting: Where a function waits for another thread and no thread works.
+        awaiting: When a function waits for another thread and no thread works.
     """
 
     classes: HostClasses
@@ -207,11 +207,11 @@ class HostStates(Frozen, frozen=True):
     off_core: dict[int, Spans]
 
     def program_threads(self) -> tuple[int, ...]:
-        """Return the threads of `threads` with recorded functions or program events."""
+        """Return those of `threads` that have functions or events of the program."""
         return tuple(track for track in self.threads if track in self.function_spans)
 
     def thread_claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
-        """Return the owners of a set according to one launching thread, in order.
+        """Return the causes of the time in `within`, judged by one launching thread.
 
         Args:
             of_any_thread: Result of `claims_of_any_thread` for the same set.
@@ -227,8 +227,8 @@ class HostStates(Frozen, frozen=True):
             active=active,
             away=away,
         )
-        # Both lists have the same owners in the same order: the thread's claim for an
-        # owner comes before that of the other threads.
+        # Both lists have the same causes in the same order. For each cause, the
+        # launching thread comes before the other threads.
         return tuple(
             claim
             for (owner, spans), (_, other) in zip(own, of_any_thread, strict=True)
@@ -236,7 +236,7 @@ class HostStates(Frozen, frozen=True):
         )
 
     def claims_of_any_thread(self, within: Spans) -> Claims:
-        """Return the owners of a set according to all step threads together."""
+        """Return the causes of the time in `within`, judged by all step threads."""
         return self._ordered_claims(
             self._state_of_threads(within),
             self._states_within(within),
@@ -246,12 +246,13 @@ class HostStates(Frozen, frozen=True):
         )
 
     def claims_without_device(self, within: Spans) -> Claims:
-        """Return the owners of a set on a host without a device, by step threads."""
+        """Return the causes of time on a host without a device, from step threads."""
         functions = self._states_within(within)
         state = self._state_of_threads(within)
         work = self.classes.host_compute
-        # The library communicates on a separate thread, so a thread that computes then
-        # is not waiting for peers. In one process, a worker may wait for another.
+        # The library communicates on a separate thread, so a thread that computes
+        # meanwhile is not waiting for peers. In one process, a worker may wait for
+        # another.
         peers = _code_on_any_thread(self.classes, HostCode.PEER, within)
         peers = peers - state(HostCode.HOST_COMPUTE)
         waits = self.classes.input_wait
@@ -259,8 +260,9 @@ class HostStates(Frozen, frozen=True):
             ("profiler", self.profiler),
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
             ("peer", (state(HostCode.PEER) - self.classes.computing) | peers),
-            # Ops and collections are recorded as events. Stack samples are late on a
-            # busy machine and while a garbage collection holds the interpreter's lock.
+            # Ops and garbage collections are recorded as events. Stack samples are late
+            # on a busy machine and while a garbage collection holds the interpreter's
+            # lock.
             (
                 "input",
                 waits
@@ -287,9 +289,9 @@ class HostStates(Frozen, frozen=True):
         active: Spans | None,
         away: Spans,
     ) -> Claims:
-        # A long time without ops is the program's work if a function or range is
-        # recorded for it. The rest of a long op that launches at its end is the op's
-        # own work. Few intervals are long, so they are found first.
+        # A long time without ops is computing in the program if a function or range is
+        # recorded for it. If a long op launches only at its end, the time before is its
+        # own computing. Few intervals are long, so they are found first.
         dense = within & self.dense
         long = functions.named - dense - self.awaiting
         silent = _subtract_codes(long, state, (*_LAUNCHES, *_WAITING))
@@ -317,7 +319,7 @@ class HostStates(Frozen, frozen=True):
                 | state(HostCode.SYSTEM_CALL)
                 | (state(HostCode.DISPATCH) - dense),
             ),
-            # All other codes are part of earlier claims.
+            # All other codes are part of the causes above.
             (
                 "launch",
                 _union_codes(state, _LAUNCHING)
@@ -362,13 +364,11 @@ class HostStates(Frozen, frozen=True):
         )
 
     def doing_spans(self, track: int, within: Spans) -> Spans:
-        """Return where a recorded event or function shows what a thread itself does."""
+        """Return when a recorded event or function shows what a thread itself does."""
         if track not in self.threads:
             return Spans.empty()
         sets = self.classes.by_thread.get(track, {})
-        recorded = [
-            spans for code, spans in sets.items() if code not in _THREAD_WAIT_CODES
-        ]
+        recorded = [spans for code, spans in sets.items() if code not in _THREAD_WAITS]
         functions = self.function_spans.get(track, _NO_SPANS)
         return _union_within((*recorded, functions.named, functions.calling), within)
 
@@ -422,7 +422,7 @@ def host_states(
         rows = rows_of.track_rows(track)
         own_types = types[rows]
         sets = host_classes.by_thread.get(track, {})
-        # The silence of a pool's thread does not show what the program does.
+        # Time without events on a pool's thread does not show what the program does.
         if program[track]:
             plain = host_classes.code[rows] == HostCode.NOTHING
             ran = functions.get(track, _NO_SPANS)
@@ -454,7 +454,7 @@ def host_states(
 def _recorder_spans(
     tracks: pl.DataFrame, rows_of: TrackRows, host_class: UInt8s, types: Int32s
 ) -> Spans:
-    """Return when the recorder worked, on the program's threads or separate lines."""
+    """Return when the profiler worked, on the program's threads or separate lines."""
     own = host_class == HostClass.PROFILER
     if not own.any():
         return Spans.empty()
@@ -471,7 +471,7 @@ def _considered_threads(
     classes: HostClasses,
     functions: Mapping[int, _FunctionSpans],
 ) -> tuple[list[int], Bools]:
-    """Return the threads whose state is considered, and which threads run the program.
+    """Return the threads whose state is considered, and if each runs the program.
 
     Args:
         calling: By row of tracks: whether it has calls or frames of the program.
@@ -481,22 +481,20 @@ def _considered_threads(
     program = on_host & calling
     program[list(functions)] = True
     if not program[considered].any():
-        # The framework's threads launch the work, and the program's threads feed them.
+        # A framework's threads launch kernels, and the program's threads feed them.
         considered += np.flatnonzero(program).tolist()
-    # Samples without a recorded thread count as the program's.
+    # Samples of an unknown thread count as the program's.
     sampled = tracks["kind"].to_numpy() == "samples"
     considered += [row for row in functions if sampled[row] and row not in considered]
     marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     return considered, program | marked
 
 
-def _note_lines(
-    tracks: pl.DataFrame, calling: Bools, classes: HostClasses
-) -> list[int]:
+def _note_lines(tracks: pl.DataFrame, calls: Bools, classes: HostClasses) -> list[int]:
     """Return the lines that only have notes about the program's first thread.
 
-    A recorder's notes (functions from samples, compilations, collections) are on a
-    separate line where the profiler numbers threads in its own way. Python calls the
+    A profiler's notes (functions from samples, compilations, garbage collections) are
+    on a separate line if the profiler numbers threads in its own way. Python calls the
     first thread `MainThread`, and on Linux its id is that of its process.
     """
     first = (pl.col("id") == pl.col("process")) | (pl.col("name") == "MainThread")
@@ -505,7 +503,7 @@ def _note_lines(
     return [
         track
         for track in np.flatnonzero(chosen.to_numpy()).tolist()
-        if not calling[track]
+        if not calls[track]
         and _NOTED.issuperset(classes.by_thread.get(track, {}))
         and track not in classes.threads.driving_tracks()
     ]
@@ -539,7 +537,7 @@ def _union_within(sets: Iterable[Spans], within: Spans) -> Spans:
 def _busy_with_ops(
     rows_of: TrackRows, threads: Iterable[int], code: UInt8s, *, max_gap_ps: int
 ) -> Spans:
-    """Return where a thread runs ops, or where a launch or op begins soon."""
+    """Return when a thread runs ops, or when a launch or op begins soon."""
     begins = np.zeros(256, np.uint8)
     begins[list(_BEGINS)] = 1
     return Spans.union_of(

@@ -1,7 +1,7 @@
 """`host_waits`: where the program's thread sleeps in a step, and what runs meanwhile.
 
-A recorded function shows where a thread is, not whether the thread works there. A
-thread that needs no core waits: for a lock, a queue, a slow source, a process, or time.
+A recorded function shows where a thread is, not whether it computes. A thread that
+needs no core waits: for a lock, a queue, a slow source, a process, or time to pass.
 
 Definition: docs/definitions/host-time.md#waiting-and-working.
 """
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.step_windows.windows import Windows
 
-#: Least share of the time in question in which the thread's CPU clock was read.
+#: The thread's CPU clock must have been read in at least this share of host computing.
 _MIN_READ_SHARE: Final = 0.5
-#: Largest share of a wait in which threads outside of Python may compute for the
-#: waiting thread. On a busy machine such threads rarely get a core.
+#: Maximum share of the sleep in which threads outside of Python may compute for the
+#: sleeping thread. On a busy machine such threads rarely get a core.
 _MAX_UNKNOWN_SHARE: Final = 0.1
-#: Least share of a wait that another thread must work (or sleep) to be its cause.
+#: Another thread causes a wait if it works (or sleeps) for at least this share of it.
 _MIN_CAUSE_SHARE: Final = 0.5
-#: Names of pool threads and of threads that the program did not name end in a number.
+#: Suffix of the names of pool threads and of threads that the program did not name.
 _NUMBERED: Final = Pattern(r"[-_]\d+(?= \(|\Z)")
 #: Files of Python's standard library in which one thread waits for another.
 _FOR_THREADS: Final = Pattern(
@@ -53,12 +53,13 @@ class HostWaits(Frozen, frozen=True):
     """The time in steps in which the program's own thread sleeps in a function.
 
     Attributes:
-        spans: The instants, within the judged steps.
-        function: Function in which the thread sleeps most of that time.
+        spans: When the thread sleeps, within the judged steps.
+        function: Function in which the thread sleeps most of this time.
         busy_ps: Part of `spans` in which another thread of the program works, in ps.
-        thread: Thread that the wait is for: it works, or alone sleeps in a function,
-            most of that time. One name for a pool; None for none.
-        running: Function that `thread` is in most of that time; None for none.
+        thread: Name of the thread or thread pool that the sleeping thread waits for;
+            None if unknown. It works most, or if none works, is the only one in a
+            function.
+        running: Function that `thread` is in for most of this time; None for none.
         works: Whether `thread` works; else no thread of the process does.
         of_library: Whether a library started `thread` and runs nothing of the program
             on it, for example to manage a pool of processes.
@@ -96,7 +97,7 @@ def host_waits(
     function_purposes: FunctionPurposes | Unavailable,
     frames_beside: FunctionFrames | Unavailable,
 ) -> HostWaits | Unavailable:
-    """Find where the program's thread sleeps, on a host without devices.
+    """Find when the program's thread sleeps, on a host without devices.
 
     Time of ops is excluded: a framework's pool computes ops while the program waits.
     """
@@ -126,7 +127,7 @@ def host_waits(
     other_clocks = core_time.rest.get(thread_id[:2])
     awaits = function_purposes.purpose == FunctionPurpose.AWAIT
     waits = function_frames.spans(awaits & (function_frames.track == main))
-    # No thread computes for one that waits in a system call or in a wait of Python.
+    # While a thread is in a system call or a wait of Python, no thread computes for it.
     surely = asleep & (own.system | waits)
     pooled = asleep - surely
     unknown = pooled if other_clocks is None else pooled & other_clocks.awake
@@ -175,7 +176,7 @@ def _other_threads(
 def _awaited_thread(
     naming: Naming, other_threads: list[_OtherThread], asleep: Spans, *, works: bool
 ) -> tuple[str | None, Name | None, bool]:
-    """Return the thread that a wait is for, its function, and if it is a library's.
+    """Return the awaited thread, its function, and whether a library started it.
 
     If threads work, it is the one that works most. If none works, it is the only thread
     or pool that sleeps in a function other than a wait for threads.
@@ -209,17 +210,17 @@ def _awaited_thread(
 def _functions_of_thread(
     naming: Naming, thread: _OtherThread, spans: Spans, *, idle: bool
 ) -> list[tuple[Name, int, bool]]:
-    """Return a thread's functions during a set; if `idle`, without waits for threads.
+    """Return a thread's functions in some spans; if `idle`, without waits for threads.
 
-    Each function comes with its time and whether it belongs to a library.
+    Each function is returned with its time and whether it belongs to a library.
     """
     frames = thread.frames
     if frames is None:
         return []
     starts, ends = naming.windows
     if len(starts) == 1:
-        # A thread may start after the only window does: a function around all of the
-        # thread's time is its loop.
+        # A thread may start after the start of the only window: a function around all
+        # of the thread's time is its loop.
         own_rows = frames.track == thread.track
         starts = np.maximum(starts, frames.start_ps[own_rows].min(initial=ends[0]))
         ends = np.minimum(ends, frames.end_ps[own_rows].max(initial=starts[0]))

@@ -1,4 +1,4 @@
-"""`naming`: names for the time of each owner, from a host's events and functions.
+"""`naming`: names for the time of each cause, from a host's events and functions.
 
 Definition: docs/where-a-steps-time-goes.md#names.
 """
@@ -48,22 +48,22 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-#: Owners and topics whose time is divided by name.
+#: Owners (causes) and topics (kinds of host work) whose time is divided by name.
 NAMED_OWNERS: Final = frozenset(
     {
         *(name for it in HOST_TIMES for name in it.names),
-        # Topics without events: functions show where in the program the time is spent.
+        # Topics without events: functions show what the program does in their time.
         *("scaling", "read_back", "callback", "unfed", "unnamed"),
     }
 )
-#: Owners and topics whose time is named by functions where no op or call names it.
+#: Owners and topics whose time is named by functions if no op or call names it.
 OF_FUNCTIONS: Final = frozenset(
     {
         *("host_compute", "between", "input", "output", "sync"),
         *("writing", "debugging", "scaling", "read_back", "callback"),
     }
 )
-#: Topic that functions do not name → owners whose events name it.
+#: Topic that functions do not name → owners whose events name its time.
 _NAMED_AS: Final = {
     "callback": ("host_compute",),
     "scaling": ("sync", "launch"),
@@ -80,7 +80,7 @@ class Name(NamedTuple):
         function: The function that gives the name; None if no function does.
         file: The file that contains the function; None if unknown.
         line: First line of the function; None if unknown.
-        loop: Whether the function runs around steps and is not part of their work.
+        loop: Whether the function is the loop that executes the steps.
     """
 
     name: str | None
@@ -91,7 +91,7 @@ class Name(NamedTuple):
     loop: bool = False
 
 
-#: A launch call longer than this (1 ms) is named instead of counted as launch latency.
+#: A launch call longer than this gets a name instead of counting as launch latency.
 _LONG_CALL_PS: Final = PS_PER_MS
 
 UNNAMED: Final = Name(None)
@@ -103,14 +103,14 @@ _POOL_TASKS: Final = Name("tasks of thread pools")
 
 
 class _Named(NamedTuple):
-    """Named parts of a set, and the instants that they cover."""
+    """Named parts of some spans, and the time that they cover."""
 
     parts: list[tuple[Name, int]]
     spans: Spans
 
 
 class Naming(Frozen, frozen=True, dict=True):
-    """The events and functions that name the time of owners.
+    """The events and functions that name the time of owners (causes).
 
     Attributes:
         names: Name by row of event_types; an op has the same name wherever it occurs.
@@ -124,7 +124,7 @@ class Naming(Frozen, frozen=True, dict=True):
         function_tracks: Rows of tracks with functions, the program's own first.
         off_core: Row of tracks of a thread → row of its line of time without a core.
         lines: Row of tracks of each thread of the host → its name.
-        ran: The executed lines of functions; None where none were recorded.
+        ran: The executed lines of functions; None if no lines were recorded.
     """
 
     classes: HostClasses
@@ -160,7 +160,7 @@ class Naming(Frozen, frozen=True, dict=True):
         left = spans
         if owner == "launch":
             transit = left & device.latency
-            # A call that is far longer than a launch also does other work.
+            # A call that is far longer than a launch does more than launch.
             transit = transit - self._long_calls(device, transit)
             times += [(LAUNCH_LATENCY, transit.length_ps)] if len(transit) else []
             left = left - transit
@@ -174,7 +174,7 @@ class Naming(Frozen, frozen=True, dict=True):
         if len(tasks):
             times += self.remaining_parts(owner, tasks, on_device=False)
             left = left - tasks
-        # In a program without recorded ops, its own functions run between launches.
+        # If the program has no recorded ops, its own functions run between launches.
         by_functions = owner in OF_FUNCTIONS or (owner == "launch" and not self.has_ops)
         for track in self.function_tracks if by_functions else ():
             if not len(left):
@@ -200,7 +200,7 @@ class Naming(Frozen, frozen=True, dict=True):
         return spans & Spans.union_of(call_spans)
 
     def tasks_of_ops(self, device: DeviceAccount, owner: str, spans: Spans) -> Spans:
-        """Return where a thread pool runs tasks of ops while the caller waits for them.
+        """Return when a thread pool runs tasks of ops while the caller waits for them.
 
         The result is empty for a device and for owners other than `host_compute`.
         """
@@ -214,14 +214,14 @@ class Naming(Frozen, frozen=True, dict=True):
         return spans & work
 
     def naming_threads(self, device: DeviceAccount) -> tuple[int, ...]:
-        """Return the threads whose events name time, launching threads first."""
+        """Return the threads whose events name time; threads that launch come first."""
         first = [track for track in device.walked_by if track >= 0]
         return tuple(dict.fromkeys((*first, *self.threads)))
 
     def covering_rows(
         self, track: int, owner: str, spans: Spans
     ) -> tuple[Spans, Int64s, Int64s]:
-        """Return the part of a set covered by a thread's events with an owner's codes.
+        """Return the spans that a thread's events with an owner's codes cover.
 
         Returns:
             The covered spans, the rows of these events, and the time of each in ps.
@@ -242,16 +242,17 @@ class Naming(Frozen, frozen=True, dict=True):
         return covered, rows, time
 
     def _parts_by_events(self, track: int, owner: str, spans: Spans) -> _Named:
-        """Name the part of a set that a thread's events with an owner's codes cover."""
+        """Name the spans that a thread's events with an owner's codes cover."""
         covered, rows, time = self.covering_rows(track, owner, spans)
         if not len(covered):
             return _Named([], covered)
         if owner == "launch":
-            # Launching is named by the outermost op; launch calls are separate parts.
+            # The outermost op names the time of launching; launch calls are separate
+            # parts.
             calls = self.classes.code_spans(track, covered)(HostCode.LAUNCH)
             parts = []
             for detail, part in (("launch call", calls), ("dispatch", covered - calls)):
-                # A launch call outside of any op has its own name.
+                # A launch call outside of any op is named by itself.
                 parts += [
                     (Name(name.name, detail), spent)
                     for name, spent in self._parts_by_type(
@@ -270,7 +271,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _add_awaited(
         self, track: int, spans: Spans, parts: list[tuple[Name, int]]
     ) -> list[tuple[Name, int]]:
-        """Add to the name of a wait for other threads what one of them was doing."""
+        """Add to the name of a wait what the awaited thread was doing."""
         waits = self.classes.code_spans(track, spans)(HostCode.SYSTEM_WAIT)
         if not len(waits):
             return parts
@@ -308,7 +309,7 @@ class Naming(Frozen, frozen=True, dict=True):
         return spans.within(start, start + self.classes.rows.dur_ps[rows])
 
     def _self_time(self, rows: Int64s, spans: Spans) -> Int64s:
-        """Return the self time of each row within a set."""
+        """Return the self time of each row within some spans."""
         start, dur = self.classes.rows.start_ps[rows], self.classes.rows.dur_ps[rows]
         nested = nest_subset(start, dur, track=np.zeros(len(rows), np.int32))
         time = self._time_within(spans, rows)
@@ -348,10 +349,10 @@ class Naming(Frozen, frozen=True, dict=True):
         return _Named(parts, covered)
 
     def calling_functions(self, owner: str, spans: Spans) -> list[tuple[Name, int]]:
-        """Return the function of the program that calls most of a set, if there is one.
+        """Return the program's function that calls most of an owner's time, if any.
 
-        Threads other than the program's first one are considered only for `input`,
-        since they only produce batches.
+        Other threads than the program's first one are searched only for `input`, since
+        they only produce batches.
         """
         frames = self.frames
         if frames is None:
@@ -370,27 +371,25 @@ class Naming(Frozen, frozen=True, dict=True):
                 )
             )
         ]
-        # A loop is named only if no other function was found.
+        # A loop is named only if there is no other function.
         callers.sort(key=lambda called: called.is_loop)
         return [
             (self.function_name(frames, called.type), called.time_ps)
             for called in callers[:1]
         ]
 
-    def function_name(
-        self, frames: FunctionFrames, kind: int, detail: int = -1
-    ) -> Name:
+    def function_name(self, frames: FunctionFrames, row: int, detail: int = -1) -> Name:
         """Return the name of a function, by row of event_types; -1 for none."""
-        if kind < 0:
+        if row < 0:
             return UNNAMED
-        name = frames.names[kind]
+        name = frames.names[row]
         detail_name = None if detail < 0 else frames.names[detail].function
         return Name(name.function, detail_name, name.function, name.file, name.line)
 
     def remaining_parts(
         self, owner: str, spans: Spans, *, on_device: bool
     ) -> list[tuple[Name, int]]:
-        """Name the time that neither the owner's events nor functions name."""
+        """Name the time that neither events nor functions of the owner name."""
         if owner == "launch":
             between = _BETWEEN_OPS if self.has_ops else _BETWEEN_LAUNCHES
             return [(between, spans.length_ps)]
@@ -411,7 +410,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _parts_by_ranges(
         self, spans: Spans, last: Name, tracks: tuple[int, ...] | None = None
     ) -> list[tuple[Name, int]]:
-        """Name time by the innermost range around it, one thread after the other."""
+        """Name time by the innermost enclosing range, one thread after the other."""
         parts: list[tuple[Name, int]] = []
         for track in self.threads if tracks is None else tracks:
             if not len(spans):
@@ -429,7 +428,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _parts_by_ops(
         self, owners: tuple[str, ...], spans: Spans
     ) -> list[tuple[Name, int]]:
-        """Name time by the owners' events, thread by thread, then by ranges."""
+        """Name time by the owners' events on each thread, then by enclosing ranges."""
         parts: list[tuple[Name, int]] = []
         for owner in owners:
             for track in self.threads:
@@ -440,7 +439,7 @@ class Naming(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _surroundings(self) -> Surroundings | None:
-        """Events of the program's thread around unnamed time; None if unknown."""
+        """Events of the program's thread that name the time between them, or None."""
         if self.program is None:
             return None
         return Surroundings.observe_thread(
@@ -505,7 +504,7 @@ def naming(
     ranging = on_host & host_classes.rows.tracks_having(types, ranges)
     recorded_tracks = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
     threads = tuple(dict.fromkeys((*driving, *recorded_tracks)))
-    # The program's thread has the step marks, or else calls most.
+    # The program's thread has the step marks. Without marks, it has most calls.
     marked = host_classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pool = [track for track in threads if marked[track]] or list(threads)
     calls = values_by_row(of_program, types)
@@ -513,12 +512,12 @@ def naming(
         track: int(calls[host_classes.rows.track_rows(track)].sum()) for track in pool
     }
     program = max(pool, key=call_counts.__getitem__, default=None)
-    # Calls of a device's runtime do not show where in the program the thread was.
+    # Calls of a device's runtime do not show what the program was doing.
     passing = np.isin(
         event_kinds.host_class,
         (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
-    # TensorFlow numbers threads anew: a thread's samples and events differ in track.
+    # TensorFlow numbers threads itself, so samples and events of one are on two tracks.
     started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
 

@@ -1,6 +1,6 @@
-"""`account`: the one owner of every instant of every window, on every device.
+"""`account`: for every device, the one owner (cause) of every instant of every window.
 
-All shares of step time on a page, in a rule or in a finding are sums over this account.
+All shares of step time on a page, in a rule or in a finding are sums over these times.
 
 Definition: docs/where-a-steps-time-goes.md.
 """
@@ -54,7 +54,7 @@ class Launched(Frozen, frozen=True):
     """The activities of one device, and the launch calls of all devices.
 
     Attributes:
-        device: The activities of the device, in the order of their starts.
+        device: The activities of the device, by start.
     """
 
     device: DeviceRows
@@ -63,17 +63,18 @@ class Launched(Frozen, frozen=True):
 
 
 class _Endings(Frozen, frozen=True):
-    """The activity that ended each idle interval, and the work launched after it.
+    """The activity at the end of each idle interval, and its launch call.
 
     Attributes:
-        row: Row of device_activity of the first activity at the end; -1 for none.
-        called_ps: When its launch call began; the largest int64 where unknown.
-        returned_ps: When its launch call returned; the largest int64 where unknown.
-        track: Row of tracks of the thread that called; -1 where unknown.
+        row: Row of device_activity of the first activity after the interval; -1 for
+            none.
+        called_ps: Start of the activity's launch call; the largest int64 if unknown.
+        returned_ps: End of the activity's launch call; the largest int64 if unknown.
+        track: Row of tracks of the thread that launched; -1 if unknown.
         blocking: Whether the activity is a copy whose call lasted longer than the copy
-            plus the launch latency: the call waited for the copy.
+            plus the launch latency, so that the call waited for the copy.
         behind_ps: Earliest return among the launch calls of all later activities; the
-            largest int64 where there are none.
+            largest int64 without later activities.
     """
 
     row: Int64s
@@ -89,16 +90,18 @@ class Gaps(Frozen, frozen=True):
 
     Attributes:
         switch: Intervals too short to have a cause.
-        queued: Where launched work waited, for no recorded reason.
-        latency: Where the launch of the next activity was on its way to the device.
-        copy_call: Where the host was in the blocking call of the copy ending the gap.
-        copy_call_rows: Row of device_activity of that copy, by entry of `copy_call`.
+        queued: When a launched activity waited, for no recorded reason.
+        latency: When the launch of the next activity was on its way to the device.
+        copy_call: When the host was in the blocking call of the copy that ends the
+            interval.
+        copy_call_rows: Row of device_activity of this copy, by entry of `copy_call`.
         prepare_start_ps: Starts of the remaining intervals, in which the host had not
             yet launched the next activity.
-        prepare_end_ps: Ends of these intervals.
-        prepare_track: Row of tracks of the thread whose launch ended each of them; -1
-            where no launch or an unknown launch did.
-        activity: Row of device_activity that ended each of them; -1 for none.
+        prepare_end_ps: Ends of the remaining intervals.
+        prepare_track: Row of tracks of the thread whose launch ended each remaining
+            interval; -1 for no launch or an unknown one.
+        activity: Row of device_activity that ended each remaining interval; -1 for
+            none.
     """
 
     switch: Spans
@@ -113,10 +116,10 @@ class Gaps(Frozen, frozen=True):
 
 
 def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
-    """Divide each interval of idle time of one device by the launch that ended it.
+    """Divide each idle interval of one device by the launch that ended it.
 
-    Before the launch call begins, the host is on its way to it. From then on the launch
-    is on its way to the device. As soon as other launched work waits, the queue is not
+    Before the launch call begins, the host prepares it. From then on the launch is on
+    its way to the device. As soon as another launched activity waits, the queue is not
     empty and the host is not the cause.
 
     Definition: docs/where-a-steps-time-goes.md#idle-time.
@@ -128,8 +131,8 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     short = end - start <= facts.switch_ps
     switch = Spans(start[short], end[short])
     start, end = start[~short], end[~short]
-    # No activity begins within an interval, so work that waits in it begins at its end
-    # or later. The queue fills at the earliest return of the calls of that work.
+    # No activity begins within an interval, so waiting activities begin at its end or
+    # later. The queue is not empty from the earliest return of their launch calls.
     endings = _gap_endings(end, launched, facts.latency_ps)
     ended, called, returned = endings.row >= 0, endings.called_ps, endings.returned_ps
     queued_from = np.clip(endings.behind_ps, start, end)
@@ -210,11 +213,11 @@ def charged_rows(
     idle: Mapping[str, Spans],
     missing: Mapping[str, Unavailable],
 ) -> pl.DataFrame:
-    """Return the time of each owner in each window.
+    """Return the time of each owner (cause) in each window.
 
     Args:
         device: What the device did; None for a host without a recorded device.
-        missing: Owners of unknown time: null columns, unexplained time.
+        missing: Owners of unknown time: columns are null, time is unexplained.
     """
     left = ends - starts
     times: dict[str, Int64s] = {}
@@ -246,13 +249,13 @@ def charged_rows(
 def _window_rows(
     starts: Int64s,
     ends: Int64s,
-    ordinal: int | None,
+    device: int | None,
     times: Mapping[str, Int64s | None],
 ) -> pl.DataFrame:
     return pl.DataFrame(
         [
             pl.Series("window", np.arange(len(starts), dtype=np.int32)),
-            pl.Series("device", [ordinal] * len(starts), dtype=pl.Int32),
+            pl.Series("device", [device] * len(starts), dtype=pl.Int32),
             pl.Series("window_ps", ends - starts),
             *(_owner_column(name, time, starts) for name, time in times.items()),
         ]
@@ -267,12 +270,13 @@ def _owner_column(
 
 
 class DeviceAccount(Frozen, frozen=True):
-    """The idle time of one device, or all time of a host without devices, by owner.
+    """Idle time of one device, or all time of a host without devices, by cause (owner).
 
     Attributes:
-        device: Ordinal of the device; None for the step threads of the host.
-        idle: Each of `IDLE_OWNERS` → its instants. The sets are disjoint and, with the
-            busy time of the device, cover the time range of the windows.
+        device: Number of the device; None for the step threads of the host.
+        idle: Each of `IDLE_OWNERS` → when it is the cause. The sets are disjoint.
+            Together with the busy time of the device they cover the time range of the
+            windows.
         between: Time between steps.
         walked_by: Row of tracks → idle intervals that ended with a launch of that
             thread; -1 for no thread or an unknown one.
@@ -287,19 +291,19 @@ class DeviceAccount(Frozen, frozen=True):
 
 
 class Account(Frozen, frozen=True):
-    """Every instant of every (device, window) and its owner.
+    """Every instant of every (device, window) with its owner (cause).
 
     Attributes:
         rows: `window` (row of windows), `device` (null without a recorded device),
-            `window_ps`, and for each of `OWNERS` a column `<owner>_ps`, null where it
-            is unknown; the known ones add up to `window_ps` exactly. Also
-            `device_busy_ps`, `device_working_ps` (null without device),
+            `window_ps`, and for each of `OWNERS` a column `<owner>_ps`. It is null if
+            the owner's time is unknown; the known ones add up to `window_ps` exactly.
+            Also `device_busy_ps`, `device_working_ps` (null without device),
             `idle_input_ps`.
         between: As `rows`, for `IDLE_OWNERS` in the part of each window between steps.
         any_device: The columns of `rows`, all devices as one; `device` is null.
-        overlapped: Per (window, device) of `rows`: `<owner>_ps` of device work that
-            overlapped work of an earlier owner; None without a device.
-        devices: The instants of each owner, one entry per device.
+        overlapped: Per (window, device) of `rows`: `<owner>_ps` of device activity that
+            overlapped activity of an earlier owner; None without a device.
+        devices: Time of each owner, one entry per device.
         missing: Owner → why its time is unknown.
     """
 
@@ -332,7 +336,7 @@ def account(
     correlation: Correlation | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
 ) -> Account:
-    """Assign an owner to every instant of every window.
+    """Assign an owner (cause) to every instant of every window.
 
     Args:
         windows: The windows; one window over the whole profile if there are no steps.
@@ -368,7 +372,7 @@ def account(
             if isinstance(correlation, Unavailable)
             else WHY["launches_not_known"],
         )
-    # Devices that only work before the first step or after the last are left out.
+    # Devices that work only before the first or after the last step are left out.
     start, end = (ints(windows.rows, name) for name in ("start_ps", "end_ps"))
     within = tuple(
         device for device in device_sets.devices if device.busy.within(start, end).any()
@@ -381,9 +385,9 @@ def account(
     return _build_account(windows.rows, accounts, working, missing)
 
 
-#: Owners that need a recorded device.
+#: Owners of time that only a device can have.
 _OF_DEVICES: Final = (*BUSY_OWNERS, "switch", "queued", "launch")
-#: Owners that need recorded launches.
+#: Owners whose time is known only if launches were recorded.
 _OF_LAUNCHES: Final = ("switch", "queued", "launch")
 _OF_THREADS: Final = (
     *("profiler", "compile", "peer", "input", "output"),
@@ -392,7 +396,7 @@ _OF_THREADS: Final = (
 
 
 class _Launching(Frozen, frozen=True):
-    """The launches of all devices, for the division of their idle time."""
+    """The launches of all devices, with which their idle time is divided."""
 
     timeline: dict[int, DeviceRows]
     correlation: Correlation
@@ -482,7 +486,7 @@ def _account_device(
 
 
 def _apply_claims(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
-    """Assign to each claim, in order, its part of `left`; return the unclaimed rest."""
+    """Give each owner, in order, its part of `left`; return the remaining part."""
     for owner, spans in claims:
         if not len(left):
             break
@@ -531,7 +535,7 @@ def _build_account(
         }
         between.append(_window_rows(starts, ends, accounted.device, times))
         if device is not None:
-            # Time of device work in a window that was charged to an earlier owner.
+            # Time of device activity in a window that was assigned to an earlier owner.
             overlapped = (
                 _owner_column(
                     name,
@@ -557,7 +561,7 @@ def _build_account(
             ends,
             device=united,
             ordinal=None,
-            # Where no device works, the causes are those of the busiest device.
+            # When no device works, the causes are those of the busiest device.
             idle={name: spans & free for name, spans in busiest[1].idle.items()},
             missing=missing,
         )

@@ -1,4 +1,4 @@
-"""`account_parts`: the time of each owner by name, and the longest events of an owner.
+"""`account_parts`: time of each owner (cause) by name, and an owner's longest events.
 
 Definition: docs/where-a-steps-time-goes.md#names.
 """
@@ -40,10 +40,10 @@ PART_ROWS: Final[dict[str, pl.DataType]] = {
     "place": pl.String(),  # one of `PLACES`
     "name": pl.String(),  # null for time without a name
     "detail": pl.String(),  # what takes most of the time; null for nothing
-    "function": pl.String(),  # null where no function gives the name
+    "function": pl.String(),  # null if no function gives the name
     "file": pl.String(),
     "line": pl.Int64(),
-    "loop": pl.Boolean(),  # whether the function runs around steps
+    "loop": pl.Boolean(),  # whether the function is the loop around steps
     "time_ps": pl.Int64(),
 }
 #: Columns of `AccountParts.callers`.
@@ -52,19 +52,20 @@ CALLER_ROWS: Final[dict[str, pl.DataType]] = {
     for name, kind in PART_ROWS.items()
     if name not in ("name", "detail", "loop")
 }
-#: Least share of the windows' time for which the calling function is searched.
+#: The calling function is searched only from this share of the windows' time.
 _MIN_CALLED_SHARE: Final = 0.02
 
 
 class AccountParts(Frozen, frozen=True):
-    """The idle time of the measured windows, by owner, place and name.
+    """The idle time of the measured windows, by owner (cause), place and name.
 
     Attributes:
         rows: Columns `PART_ROWS`, most time first. The parts of one (device, owner,
             place) add up to the owner's time there.
-        topics: Columns `PART_ROWS` for the topics of idle time; `owner` is the topic.
+        topics: Columns `PART_ROWS` for kinds of host work in idle time; `owner` is the
+            topic.
         callers: Columns `CALLER_ROWS`: per (device, owner, place) the program's deepest
-            function from which most of that time is called, with the time inside it.
+            function from which most of this time is called, with the time inside it.
             Times below 2 % of the windows have no row.
     """
 
@@ -146,12 +147,12 @@ def _named_parts(
     return named.named_parts(device, owner, spans)
 
 
-#: Event row of time without an event.
-_NO_EVENT: Final = -1
+#: Event row for time without an event.
+_NONE: Final = -1
 
 
 class NamedEvent(NamedTuple):
-    """An event or interval that ran during the time of an owner.
+    """An event that ran, or an interval without events, during the time of an owner.
 
     Attributes:
         start_ps: Start of the event, or of the interval without an event.
@@ -169,7 +170,8 @@ class LargestEvents(NamedTuple):
     """The events that name most of an owner's time, and the number of all such events.
 
     Attributes:
-        ran: At most the requested number; all events' times add up to the owner's.
+        ran: At most the requested number; the times of all events add up to the
+            owner's.
     """
 
     ran: list[NamedEvent]
@@ -195,9 +197,7 @@ def owner_events(
         parts.append(_top_events(naming, rows, time, limit=most))
         unnamed_ps = covered.length_ps - int(time.sum())
         if unnamed_ps > 0:
-            unnamed = NamedEvent(
-                *(covered.hull or (0, 0)), _NO_EVENT, UNNAMED, unnamed_ps
-            )
+            unnamed = NamedEvent(*(covered.hull or (0, 0)), _NONE, UNNAMED, unnamed_ps)
             parts.append(LargestEvents([unnamed], 1))
         left = left - covered
     tasks = naming.tasks_of_ops(device, owner, left)
@@ -208,19 +208,17 @@ def owner_events(
         functions, covered = _largest_functions(naming, track, left, limit=most)
         parts.append(functions)
         left = left - covered
-    remaining = interval_parts(left | tasks, most=most)
+    rest = interval_parts(left | tasks, most=most)
     named = [
-        NamedEvent(event.start_ps, event.end_ps, _NO_EVENT, *name)
-        for event in remaining.ran
+        NamedEvent(event.start_ps, event.end_ps, _NONE, *name)
+        for event in rest.ran
         for name in naming.remaining_parts(
             owner,
             Spans.of([(event.start_ps, event.end_ps)]),
             on_device=device.device is not None,
         )
     ]
-    parts.append(
-        LargestEvents(named, remaining.number + len(named) - len(remaining.ran))
-    )
+    parts.append(LargestEvents(named, rest.number + len(named) - len(rest.ran)))
     ranked = sorted(
         (event for part in parts for event in part.ran), key=lambda ran: -ran.time_ps
     )
@@ -228,11 +226,11 @@ def owner_events(
 
 
 def interval_parts(spans: Spans, name: Name = UNNAMED, *, most: int) -> LargestEvents:
-    """Return the longest intervals of a set as parts without an event."""
+    """Return the longest intervals of some spans as parts without an event."""
     length = spans.end_ps - spans.start_ps
 
     def described_part(index: int) -> tuple[int, int, int, Name]:
-        return int(spans.start_ps[index]), int(spans.end_ps[index]), _NO_EVENT, name
+        return int(spans.start_ps[index]), int(spans.end_ps[index]), _NONE, name
 
     return largest_times(length, described_part, most=most)
 

@@ -1,4 +1,4 @@
-"""Whether an instant is inside a step, or between the work of two steps."""
+"""Whether an instant is inside a step, or between two steps."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-#: Least share of the launches that led to device work (without a device: of the host's
-#: work) that must be inside the program's calls for these to be the work of the steps.
+#: The program's calls count as the steps if at least this share of the launches with
+#: device activity (without a device: of host computing) is inside the calls.
 _MIN_INSIDE_SHARE: Final = 0.8
 
 
@@ -38,12 +38,12 @@ def between_steps(
     activity_steps: Int32s | Unavailable,
     requests: Requests | Unavailable,
 ) -> Spans:
-    """Return where no step's own work runs, within the time range of the windows.
+    """Return when no step is running, within the time range of the windows.
 
-    A step's work is what its mark encloses. Without marks it is the program's one call
-    per step that contains nearly all launches, or else the time from the step's first
-    launch to its last. Without a device it is the requests, or that one call, if they
-    contain nearly all of the host's work.
+    A step runs while its mark lasts. Without marks it runs during the program's one
+    call per step that contains nearly all launches. Without such a call, it runs from
+    its first launch to its last. On a host without a device it runs during the
+    requests, or during that one call, if they contain nearly all host computing.
 
     Definition: docs/where-a-steps-time-goes.md#inside-or-between.
 
@@ -70,12 +70,11 @@ def between_steps(
     once_per_step = 0 < len(calls) <= steps.rows.height
     if host_classes.no_device:
         calls = calls if once_per_step else nothing
-        return _between_host_work(bounds, host_classes.host_compute, requests, calls)
+        return _between_work(bounds, host_classes.host_compute, requests, calls)
     if isinstance(correlation, Unavailable) or isinstance(activity_steps, Unavailable):
         return nothing
     launches = correlation.launches
-    used = correlation.activity_count_of_launch > 0
-    called = ints(launches, "start_ps")[used]
+    called = ints(launches, "start_ps")[correlation.activity_count_of_launch > 0]
     if len(called) and once_per_step:
         held = calls.within(called, called + 1) > 0
         if held.mean() >= _MIN_INSIDE_SHARE:
@@ -92,13 +91,13 @@ def between_steps(
     return bounds - Spans.from_events(first[has_launches], (last - first)[has_launches])
 
 
-def _between_host_work(
+def _between_work(
     bounds: Spans,
     work: Spans | Unavailable,
     requests: Requests | Unavailable,
     calls: Spans,
 ) -> Spans:
-    """Return the time outside of the requests, or else calls, that contain the work."""
+    """Return the time outside of the requests or calls that contain host computing."""
     if isinstance(work, Unavailable):
         return Spans.empty()
     served = Spans.empty()
@@ -117,7 +116,7 @@ def _between_host_work(
 
 
 def marker_names(steps: Steps | Unavailable) -> set[str]:
-    """Return the names of the step marks, which do not show what the program does."""
+    """Return the names of step marks, which do not show what the program does."""
     if isinstance(steps, Unavailable):
         return set()
     names = (*steps.rows["marker"].to_list(), *steps.rows["name"].to_list())

@@ -1,6 +1,6 @@
 """When threads had no core, and what other threads did while one waited for them.
 
-Few recorders record when a thread has a core. Waits for threads are system calls.
+Few profilers record when a thread has a core. Waits for threads are system calls.
 
 Definition: docs/where-a-steps-time-goes.md#waits-for-other-threads.
 """
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.step_time.host_classes import HostClasses
 
-#: Codes of waiting: a thread in one of them is not what another thread waits for.
+#: Codes of a waiting thread; no other thread waits for such a thread.
 _WAITS: Final = (
     *(HostCode.SYSTEM_WAIT, HostCode.BLOCKED, HostCode.INPUT_WAIT),
     *(HostCode.SYNC, HostCode.READ_BACK, HostCode.PEER),
 )
 _WORK: Final = tuple(code for code in HostCode if code not in _WAITS)
-#: Least share of a wait that one type of event must take to be its cause.
+#: An event type is the cause of a wait if it runs for at least this share of the wait.
 _MIN_CAUSE_SHARE: Final = 0.5
 
 
@@ -47,7 +47,7 @@ def off_core(
     *,
     rows_of: TrackRows,
 ) -> dict[int, Spans]:
-    """Return when each thread had no core, by row of tracks of the thread."""
+    """Return when each thread had no core: row of tracks of the thread → spans."""
     return {
         thread: rows_of.covered_spans(rows_of.track_rows(line))
         for thread, line in lines_without_core(tracks, events, event_types).items()
@@ -55,12 +55,12 @@ def off_core(
 
 
 def common_spans(sets: Sequence[Spans]) -> Spans:
-    """Return the intersection of all sets; an empty set if there are none."""
+    """Return the intersection of all sets of spans; empty without sets."""
     return reduce(and_, sets) if sets else Spans.empty()
 
 
 def long_intervals(spans: Spans) -> Spans:
-    """Return the intervals of a set that last at least as long as a short op."""
+    """Return the intervals that are at least as long as a short op."""
     chosen = spans.end_ps - spans.start_ps >= SHORT_OP_PS
     return Spans(spans.start_ps[chosen], spans.end_ps[chosen])
 
@@ -68,7 +68,7 @@ def long_intervals(spans: Spans) -> Spans:
 def lines_without_core(
     tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> dict[int, int]:
-    """Return the line of each thread's time without a core; both rows of tracks."""
+    """Return row of tracks of a thread → row of its line of time without a core."""
     named: Bools
     named = event_types["name"].str.starts_with(OFF_CORE).to_numpy()
     if not named.any():
@@ -87,7 +87,7 @@ def lines_without_core(
 def host_threads(tracks: pl.DataFrame) -> dict[int, str]:
     """Return the name of each thread of a host by row of tracks.
 
-    A thread with only stack samples has the row of the samples' track.
+    For a thread with only stack samples it is the row of the samples' track.
     """
     named = tracks.with_row_index("row").filter(
         pl.col("device").is_null(), pl.col("kind").is_in(["thread", "samples"])
@@ -112,10 +112,10 @@ def awaited_thread(
     frames: FunctionFrames | None,
     by: int,
 ) -> tuple[str, int] | None:
-    """Return the thread and the type of event that ran during most of the waits.
+    """Return the thread and the event type that ran during most of the waits.
 
-    Where no event did, the innermost functions of the other threads are used: a call
-    such as `pthread_join` waits for a thread that may have only stack samples.
+    If there is no such event, the innermost functions of the other threads are used: a
+    call such as `pthread_join` waits for a thread that may have only stack samples.
 
     Args:
         threads: Row of tracks of each thread of the host → its name.
@@ -123,7 +123,8 @@ def awaited_thread(
         by: Row of tracks of the thread that waits.
 
     Returns:
-        Name of the thread and row of event_types; None if none ran half of that time.
+        Name of the thread and row of event_types; None if none ran for half of the
+        waits.
     """
     candidates: list[tuple[int, str, int]] = []
     rows = classes.rows

@@ -1,9 +1,9 @@
-"""`idle_topics`: what was done in idle time, across the owners of the account.
+"""`idle_topics`: what the host was doing in idle time, whatever the cause.
 
-An owner is the cause of idle time. A topic is the activity: collecting garbage, writing
-a checkpoint, printing from inside a step, checking whether gradients are finite,
-reading a result back, running callbacks, or the time before a batch is copied. Each
-topic is a part of the time of some owners, and topics do not overlap.
+An owner is the cause of idle time. A topic is the kind of host work: collecting
+garbage, writing a checkpoint, printing from inside a step, checking whether gradients
+are finite, reading a result back, running callbacks, or waiting before a batch is
+copied. Each topic is a part of the time of some owners. Topics do not overlap.
 
 Definition: docs/where-a-steps-time-goes.md#topics.
 """
@@ -39,22 +39,23 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-#: Names of kernels and ops that check for values that are not finite.
+#: Names of kernels and ops that check whether all values are finite.
 FINITE_CHECK: Final = (
     r"(?i)non_?finite_check|(?:^|[^a-z])(?:is|all)_?finite(?:[^a-z]|$)|multi_?tensor_?"
     r"(?:scale|l2norm_?scale)_?check"
 )
-#: Largest size of a finite check's result, in bytes.
+#: Maximum size of a finite check's result, in bytes.
 _MAX_CHECK_RESULT_BYTES: Final = 16
-#: Largest number of activities from a finite check to the copy of its result: the
+#: Maximum number of activities from a finite check to the copy of its result: the
 #: results for several tensors are combined first.
 _MAX_ACTIVITIES_TO_COPY: Final = 8
 
-#: Owners of time in which no event shows what the program did.
+#: Owners (causes) of time in which no event shows what the program did.
 UNFED_OWNERS: Final = ("between", "unexplained")
-#: A batch is a copy of more than 4,096 bytes; smaller copies are scalars or indices.
+#: Maximum size of a copy, in bytes, that is a scalar or an index; larger ones are
+#: batches.
 _MAX_SCALAR_BYTES: Final = 4096
-#: Least share of the closed windows in which a batch must be copied.
+#: Minimum share of the complete windows in which a batch must be copied.
 _MIN_WINDOWS_WITH_BATCH: Final = 0.8
 
 
@@ -62,7 +63,7 @@ class BatchCopies(Frozen, frozen=True):
     """The times of batch copies to devices, in a program without recorded fetches.
 
     Attributes:
-        soon_ps: Least length of a silence, and longest time from its end to the copy.
+        soon_ps: Minimum length of a silence, and maximum time from its end to the copy.
     """
 
     windows: Windows
@@ -74,25 +75,23 @@ class BatchCopies(Frozen, frozen=True):
         cls,
         windows: Windows,
         correlation: Correlation | Unavailable,
-        launch_latency: LaunchLatency | Unavailable,
+        latency: LaunchLatency | Unavailable,
     ) -> BatchCopies | None:
-        """Collect the copies; None if one of the tables is missing."""
-        if isinstance(correlation, Unavailable) or isinstance(
-            launch_latency, Unavailable
-        ):
+        """Collect the batch copies; None if one of the tables is missing."""
+        if isinstance(correlation, Unavailable) or isinstance(latency, Unavailable):
             return None
-        return cls(windows, correlation, min_work_gap_ps(launch_latency.latency_ps))
+        return cls(windows, correlation, min_work_gap_ps(latency.latency_ps))
 
     def waits_for_copy(
         self, device: DeviceAccount, doing: Spans, blocked: Spans
     ) -> Spans:
-        """Return the long silences of a device's program before it copies a batch.
+        """Return the long times without launches before the program copies a batch.
 
         Args:
             blocked: The part of the idle time in which the program was blocked by
                 something other than a device.
         """
-        # Starts of the calls that copy as many bytes as a batch, ascending.
+        # Starts of the calls that copy at least a batch's bytes, ascending.
         activity = self.correlation.activity
         launch = self.correlation.launch_of_activity
         is_copy = codes(activity, "kind") == ACTIVITY_CODES["h2d"]
@@ -110,8 +109,8 @@ class BatchCopies(Frozen, frozen=True):
         silent = Spans.union_of(
             (blocked, *(device.idle[owner] for owner in UNFED_OWNERS))
         )
-        # Intervals that end at a copy call or at most `soon_ps` before it: small work
-        # may be launched between the silence and the copy.
+        # Intervals that end at a copy call or at most `soon_ps` before it: small
+        # kernels may be launched between the silence and the copy.
         silences = Spans.union_of(device.walked_by.values())
         index = np.searchsorted(called, silences.end_ps)
         next_call = np.append(called, np.iinfo(np.int64).max)[index]
@@ -142,7 +141,7 @@ def scaling_gaps(
     )
     answers = codes(device_activity, "kind")[own_rows] == ACTIVITY_CODES["d2h"]
     copies = np.flatnonzero(answers & (size <= _MAX_CHECK_RESULT_BYTES))
-    # The last finite check before each copy; -1 where there is none.
+    # The last finite check before each copy; -1 for none.
     rows = np.flatnonzero(is_check_kernel)
     index = np.searchsorted(rows, copies) - 1
     check = np.where(index >= 0, np.append(rows, -1)[index], -1)
@@ -158,24 +157,24 @@ def scaling_gaps(
     return Spans.from_events(begin, np.maximum(start[following[near]] - begin, 0))
 
 
-#: Topics in order of precedence: an instant has the first that matches. `unfed` and
-#: `unnamed` are time with no recorded activity: before a batch is copied to the device,
-#: and elsewhere between steps.
+#: Topics in order of priority: an instant has the first topic that matches. `unfed` and
+#: `unnamed` are time without recorded host work: `unfed` before a batch is copied to
+#: the device, `unnamed` elsewhere between steps.
 TOPICS: Final = (
     *("garbage", "writing", "debugging", "scaling"),
     *("read_back", "callback", "unfed", "unnamed"),
 )
-#: Largest result, in bytes, that is read to inspect it, not to keep it.
+#: Maximum size in bytes of a result that counts as read for inspection.
 _MAX_INSPECTED_BYTES: Final = 4096
 #: Ops and callbacks for inspecting a program: prints, numeric checks, and the search
-#: for the op that made a gradient wrong.
+#: for the op that produced a wrong gradient.
 _DEBUGGING: Final = (
     r"(?:^|[:/ ])(?:PrintV2|Print|CheckNumerics(?:V2)?|DebugNumericSummary(?:V[23])?"
     r"|DebugNanCount|DebugIdentity(?:V[23])?)(?::|$)"
     r"|(?i:\bdebug_?(?:callback|print)\b)|anomaly_mode\.py\b"
 )
 #: TensorFlow's print first runs an op that formats the tensors as text. In a program
-#: without prints, that op may be wanted by the program.
+#: without prints, this op may have another purpose.
 _PRINTS: Final = r"(?:^|[:/ ])PrintV2(?::|$)"
 _FORMATS: Final = r"(?:^|[:/ ])StringFormat(?::|$)"
 #: Counter of stepscope's recorder, which also records garbage collections.
@@ -185,17 +184,17 @@ _COLLECTING: Final = ("between", "host_compute")
 #: Owners of the time from the end of a read-back to the next launch.
 _REFILLING: Final = ("launch", "sync", "output", "between")
 
-#: Owners of all time that can have a topic.
+#: Owners whose time can have a topic.
 _CHECK_OWNERS: Final = ("between", "host_compute", "launch", "output", "sync")
 _EVERY: Final = (*_CHECK_OWNERS, "unexplained")
 
 
 class DeviceTopics(Frozen, frozen=True):
-    """The topics of one device, or of a host without devices.
+    """The topics (kinds of host work) of one device, or of a host without devices.
 
     Attributes:
-        device: Ordinal of the device; None for the step threads of the host.
-        spans: Each of `TOPICS` → its instants, disjoint parts of the idle time.
+        device: Number of the device; None for the step threads of the host.
+        spans: Each of `TOPICS` → its disjoint parts of the idle time.
     """
 
     device: int | None
@@ -224,7 +223,7 @@ def idle_topics(
     correlation: Correlation | Unavailable,
     iterators: pl.DataFrame | Unavailable,
 ) -> IdleTopics:
-    """Find the topics of all idle time.
+    """Find the topics (kinds of host work) of all idle time.
 
     Args:
         steps: The steps; only step marks show where a step ends on the host.
@@ -232,19 +231,17 @@ def idle_topics(
     """
     if isinstance(host_states, Unavailable):
         return IdleTopics((), dict.fromkeys(TOPICS, host_states))
-    waiting = Spans.empty()
+    waits = Spans.empty()
     if not isinstance(function_frames, Unavailable) and not isinstance(
         function_purposes, Unavailable
     ):
-        waiting = function_frames.spans(
-            function_purposes.purpose == FunctionPurpose.SYNC
-        )
+        waits = function_frames.spans(function_purposes.purpose == FunctionPurpose.SYNC)
     host = _Host.observe_threads(
         host_states,
         events,
         event_types,
         marked=not isinstance(steps, Unavailable) and steps.source == "marker",
-        waits=waiting,
+        waits=waits,
         within=Spans.union_of(
             _union_owners(device.idle, _EVERY) for device in account.devices
         ),
@@ -279,7 +276,7 @@ def idle_topics(
 
 
 class _Host(Frozen, frozen=True):
-    """What the step threads did; some fields only cover the requested time."""
+    """What the step threads did; some fields cover only the requested time."""
 
     marked: bool
     garbage: Spans
@@ -350,7 +347,7 @@ class _Host(Frozen, frozen=True):
         )
 
     def launch_calls_around(self, times_ps: Int64s) -> Spans:
-        """Return the launch calls in progress at the given times, of all threads."""
+        """Return all threads' launch calls that are in progress at the given times."""
         classes, threads = self.states.classes, self.states.threads
         near = Spans.from_events(times_ps - 1, np.full(len(times_ps), 2))
         while True:
@@ -393,10 +390,10 @@ def _topics_of_device(
     idle = device.idle
     writing = idle["output"] & host.writing
     if device.device is None:
-        # A read-back while ops still run is a wait of the step itself.
+        # While ops still run, reading a result is a wait of the step itself.
         reading = idle["sync"] & host.for_device
         chores = idle["between"] | (idle["host_compute"] - host.work)
-        # The step continues where another thread computes.
+        # A step goes on while another thread computes.
         debugging = host.debugging - host.parallel_to_debugging
     else:
         debugging = host.debugging
@@ -433,7 +430,7 @@ def _types_named(event_types: pl.DataFrame, *names: str) -> Bools:
 
 
 class _ReadBacks(Frozen, frozen=True):
-    """Idle time that was caused by waiting for the device to finish."""
+    """Idle time after the host waited for the device to finish."""
 
     activity: pl.DataFrame
     soon_ps: int
@@ -441,12 +438,12 @@ class _ReadBacks(Frozen, frozen=True):
     def drained_spans(self, device: DeviceAccount, host: _Host) -> Spans:
         """Return the idle time from the end of a wait to the next activity.
 
-        The host stopped waiting because the device had finished all its work. Work that
-        the host launched only afterwards could have been queued before. The host waits
-        in a synchronising call, or in the call that copies a small result.
+        The host stopped waiting because the device had finished all activities.
+        Activities launched only afterwards could have been queued before. The host
+        waits in a synchronising call, or in the call that copies a small result.
         """
         free = Spans.union_of(device.idle.values())
-        # The ends of copies of small results.
+        # Ends of copies of small results.
         rows = np.flatnonzero(
             (codes(self.activity, "kind") == ACTIVITY_CODES["d2h"])
             & (handles(self.activity, "device") == device.device)
@@ -455,7 +452,7 @@ class _ReadBacks(Frozen, frozen=True):
         rows = rows[size <= _MAX_INSPECTED_BYTES]
         start_ps, dur_ps = (ints(self.activity, key) for key in ("start_ps", "dur_ps"))
         copied: Int64s = start_ps[rows] + dur_ps[rows]
-        # Keep idle time that begins when a wait ends, or when such a copy does.
+        # Keep idle time that begins when a wait or a copy of a small result ends.
         ends = host.waiting.end_ps
         near = Spans.from_events(
             np.concatenate((ends - self.soon_ps, copied)),
@@ -473,13 +470,13 @@ class _ReadBacks(Frozen, frozen=True):
         # Without the wait, the host would launch earlier by at most the wait's length.
         length = np.minimum(free.end_ps - begin, np.maximum(waited, called))
         after = Spans.from_events(begin[length > 0], length[length > 0])
-        # Recorded work between steps has another cause than the wait.
+        # Recorded host work between steps has another cause than the wait.
         named = device.idle["between"] & host.doing
         return (after & _union_owners(device.idle, _REFILLING)) - named
 
 
 def _wait_lengths_ps(spans: Spans, begin_ps: Int64s, soon_ps: Int64s) -> Int64s:
-    """Return how long a span had lasted at `begin_ps`; 0 if it does not end soon."""
+    """Return how long a span has lasted at `begin_ps`; 0 if it does not end soon."""
     if not len(spans):
         return np.zeros(len(begin_ps), np.int64)
     i = np.searchsorted(spans.start_ps, begin_ps, side="left") - 1
