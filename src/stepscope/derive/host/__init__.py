@@ -1,1 +1,1 @@
-"""Work of the host's threads: ops, functions, launches."""
+"""Activity of host threads: ops, functions, launches."""

@@ -1,4 +1,4 @@
-"""`core_time`: when threads were on a core or ready for one, if that was recorded.
+"""`core_time`: when threads were on a core or ready for one, if this was recorded.
 
 Definition: docs/definitions/host-time.md#waiting-and-working.
 """
@@ -37,7 +37,7 @@ class ThreadTime(Frozen, frozen=True):
     Attributes:
         seen: Spans from the first to the last of consecutive readings.
         awake: Part of `seen` in which the thread was on a core or waited for one.
-        system: Where the thread waited for the system (a file, a process, or time to
+        system: When the thread waited for the system (a file, a process, or time to
             pass), not for another thread. Known for the main thread only.
     """
 
@@ -48,7 +48,7 @@ class ThreadTime(Frozen, frozen=True):
 
     @property
     def asleep(self) -> Spans:
-        """Return where the thread needed no core: it slept, read, or waited."""
+        """Return when the thread needed no core: it slept, read, or waited."""
         return self.seen - self.awake
 
 
@@ -57,8 +57,8 @@ class CoreTime(Frozen, frozen=True):
 
     Attributes:
         threads: (Plane, process, thread id of the system) → times of the thread.
-        rest: (Plane, process) → times at which any other thread of the process was on a
-            core. How long these threads were ready for a core is not known.
+        rest: (Plane, process) → when any other thread of the process was on a core. It
+            is unknown when these threads were ready for a core.
     """
 
     threads: Mapping[tuple[str, int | None, int], ThreadTime]
@@ -93,7 +93,7 @@ def core_time(
 
 
 def thread_identities(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
-    """Return plane, process and thread id of the system by row of tracks.
+    """Return plane, process and the system's thread id, by row of tracks.
 
     These are the keys of `CoreTime.threads`.
     """

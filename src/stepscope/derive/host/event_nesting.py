@@ -1,4 +1,4 @@
-"""`event_nesting`: the event around each event; `launching_ops`: the op of a launch."""
+"""`event_nesting`: the enclosing event of each event. `launching_ops`: launches' ops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LaunchingOps(Frozen, frozen=True):
-    """The op execution that each launch call belongs to; -1 for none.
+    """The op execution to which each launch call belongs; -1 for none.
 
     Attributes:
         execution: int32 by row of launches; index into the arrays of `host_op_events`.
@@ -43,7 +43,7 @@ class LaunchingOps(Frozen, frozen=True):
 def launching_ops(
     *, launches: pl.DataFrame, event_nesting: Nesting, host_op_events: HostOpEvents
 ) -> LaunchingOps:
-    """Find the nearest op event around each launch call, on the thread of the call.
+    """Find the innermost op event around each launch call, on the thread of the call.
 
     Iterators of an input pipeline, function calls and control flow do not launch work
     themselves, so the search skips them.
@@ -73,7 +73,7 @@ def event_nesting(
 ) -> Nesting:
     """Nest all events except those whose value `_a` marks them as asynchronous.
 
-    Asynchronous events are on a thread's track but did not run on that thread.
+    An asynchronous event is on a thread's track but did not run on that thread.
 
     Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
     """

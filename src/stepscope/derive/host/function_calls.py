@@ -1,4 +1,4 @@
-"""`function_calls`: calls of graph functions, with their modes and times."""
+"""`function_calls`: calls of TensorFlow's graph functions, with modes and times."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ FUNCTION_ROWS: Final[dict[str, pl.DataType]] = {
     "mode": pl.String(),  # as recorded: eager, concrete, traced-xla, notTraced-xla, …
     "calls": pl.Int64(),
     "self_ps": pl.Int64(),  # without nested function calls
-    "tracing_count": pl.Int64(),  # the largest recorded; null if none was
+    "tracing_count": pl.Int64(),  # largest recorded count; null if none was recorded
 }
 
-#: Modes in which a call does work that a cached program avoids.
+#: Modes of a call that compile, trace or run ops one by one, which a cached program
+#: avoids.
 EXPENSIVE_MODES: Final = ("traced-xla", "traced-nonXla", "eager")
 
 

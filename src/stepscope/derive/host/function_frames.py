@@ -1,7 +1,7 @@
-"""`function_frames`: which functions ran when, on which thread.
+"""`function_frames`: when each function ran, on which thread.
 
-Frames are exact where Python's calls were traced, and otherwise come from stack
-samples. Threads that drive no step are in `frames_beside`.
+Frames are exact if Python's calls were traced. Otherwise they come from stack samples.
+Threads that drive no step are in `frames_beside`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.xspace.samples_line import SamplesKind
 
-#: Least number of stack samples in a recording for statements about its time.
+#: Minimum number of stack samples from which statements about a recording are made.
 MIN_RECORDING_SAMPLES: Final = 20
-#: Least number of stack samples in an interval for statements about its time.
+#: Minimum number of stack samples from which statements about an interval are made.
 MIN_INTERVAL_SAMPLES: Final = 3
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
@@ -45,28 +45,28 @@ _NO_FRAMES: Final = Unavailable(
     reason="No Python function was recorded.",
     remedy=Remedy.RECORD_CALLS,
 )
-#: Kind of samples of source lines → kind of the functions that contain the lines.
+#: Kind of samples of source lines → kind of samples of the functions around the lines.
 _LINES_OF: Final[dict[SamplesKind, SamplesKind]] = {
     "source_lines": "functions",
     "source_lines_of_worker": "functions_of_worker",
 }
 #: Python's name for the code of a whole file.
 _MODULE: Final = "<module>"
-#: Suffixes of the names of the functions with which Python starts programs and threads.
+#: Suffixes of the names of functions with which Python starts programs and threads.
 BEGINNINGS: Final = (_MODULE, "_bootstrap")
 
 
 class FunctionFrames(Frozen, frozen=True):
     """Calls of Python functions: arrays by row, by thread, then start, outer first.
 
-    On each thread the frames are exact if a tracer recorded its calls, and otherwise
+    On each thread the frames are exact if a tracer recorded its calls. Otherwise they
     come from stack samples. A sampled frame lasts from halfway before its first sample
     to halfway after its last; calls between two samples are missing.
 
     Definition: docs/definitions/host-time.md#functions.
 
     Attributes:
-        track: int32; row of `tracks` of the thread, or of its samples if nothing else.
+        track: int32; row of `tracks` of the thread, else of its samples.
         start_ps: int64.
         end_ps: int64.
         parent: int32; row of this table of the caller, -1 for none.
@@ -98,7 +98,7 @@ class FunctionFrames(Frozen, frozen=True):
         return frozenset(np.unique(self.track[np.isin(self.type, modules)]).tolist())
 
     def of_python(self) -> bool:
-        """Return whether any function is Python's, not compiled."""
+        """Return whether any function is a Python function, not compiled code."""
         return any(
             name.file is None or name.line is not None for name in self.names.values()
         )
@@ -109,17 +109,16 @@ class FunctionFrames(Frozen, frozen=True):
         return Spans.from_events(starts, self.end_ps[chosen] - starts)
 
     def looks(self) -> int | None:
-        """Return the number of samples of the most sampled thread; None if exact."""
+        """Return the sample count of the most sampled thread; None if exact."""
         if self.hz is None or not len(self.track):
             return None
         longest_ps = 0
         for track in np.unique(self.track).tolist():
-            on_track = self.track == track
-            longest_ps = max(longest_ps, self.spans(on_track).length_ps)
+            longest_ps = max(longest_ps, self.spans(self.track == track).length_ps)
         return round(longest_ps * self.hz / PS_PER_S)
 
     def rows_called_from(self, chosen: Bools) -> Bools:
-        """Return which frames the chosen frames called, directly or indirectly."""
+        """Return by frame if a chosen frame called it, directly or indirectly."""
         below = np.zeros(len(chosen), np.bool_)
         is_called = self.parent >= 0
         while True:
@@ -131,7 +130,8 @@ class FunctionFrames(Frozen, frozen=True):
     def outermost_called(self, callers: Sequence[int]) -> Int64s:
         """Return the rows of the program's outermost frames called from `callers`.
 
-        Callers identify a framework's threads, whose names are the framework's.
+        Threads of a framework are recognised by `callers`, because their outermost
+        names are the framework's.
         """
         own_types = [
             kind
@@ -143,13 +143,13 @@ class FunctionFrames(Frozen, frozen=True):
         return np.flatnonzero(own & ~self.rows_called_from(own))
 
     def longest_called(self, callers: Sequence[int]) -> FunctionName | None:
-        """Return the function called from `callers` that ran longest; None for none."""
+        """Return the function called from `callers` that ran longest, if any."""
         rows = self.outermost_called(callers)
         if not len(rows):
             return None
         kinds, index = np.unique(self.type[rows], return_inverse=True)
         times = np.bincount(index, weights=(self.end_ps - self.start_ps)[rows])
-        # Of functions with equal times, the last in the order of types is returned.
+        # If functions have equal times, the last by type is returned.
         return self.names[int(kinds[len(kinds) - 1 - np.argmax(times[::-1])])]
 
     def function(self, event_type: int) -> str:
@@ -180,7 +180,7 @@ def frames_beside(
     event_kinds: EventKinds,
     function_names: FunctionNames,
 ) -> FunctionFrames | Unavailable:
-    """Collect the frames of threads of the program that drive no step.
+    """Collect the frames of the program's threads that drive no step.
 
     These frames show what runs while a step waits, not what the step does.
 
@@ -251,7 +251,7 @@ def _collect_frames(
     types = function_names.canonical[handles(events, "type")[rows]]
     rates = [hz[track] for track in np.unique(recorded[by_samples]).tolist()]
     # Samples of a thread that Python started include the function that starts threads.
-    # A tracer starts during calls, so its threads may lack it; all count as Python's.
+    # Traced threads may lack it, but all of them count as started by Python.
     names = function_names.names
     starts = [row for row, name in names.items() if name.function.endswith(BEGINNINGS)]
     pythons = np.unique(track[~by_samples[order] | np.isin(types, starts)])
@@ -273,10 +273,10 @@ def _collect_frames(
 def sampled_threads(
     tracks: pl.DataFrame, wanted: SamplesKind
 ) -> tuple[Int32s, dict[int, float]]:
-    """Return the thread by track, and the sampling rate of each track of samples.
+    """Return the thread and the sampling rate of each track of samples.
 
-    A track of samples has the row of the sampled thread. Samples of source lines have
-    the same row as samples of their functions.
+    The row of the sampled thread replaces that of the samples' track. Samples of source
+    lines have the same row as samples of their functions.
 
     Args:
         tracks: The table.

@@ -1,8 +1,8 @@
-"""`function_lines`: which lines of which functions ran when, on which thread.
+"""`function_lines`: when each line of each function ran, on which thread.
 
-A stack sample may have the line as well as the function. If it does, the time of a
-function is split where another of its lines ran; otherwise it is as in
-`function_frames`. The time of each function is the same in both.
+A stack sample may contain the line as well as the function. If it does, the time of a
+function is divided among its lines; otherwise it is as in `function_frames`. The time
+of each function is the same in both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class FunctionLines(Frozen, frozen=True):
     """Executed lines of Python functions: by thread, then start, outer first.
 
     On a thread, the rows of a function's lines and of unknown lines cover the time of
-    the function's frames. Rows meet where the line or a caller's line changed.
+    the function's frames. A new row begins when the function's or a caller's line
+    changes.
 
     Definition: docs/definitions/host-time.md#functions.
 
@@ -53,7 +54,7 @@ class FunctionLines(Frozen, frozen=True):
         start_ps: int64.
         end_ps: int64.
         type: int32; row of `event_types`, the same for each row of a function.
-        line: int32; the executed line, -1 where only the function was recorded.
+        line: int32; the executed line, -1 if only the function was recorded.
         names: Function of each `type`.
     """
 
@@ -69,26 +70,26 @@ class FunctionLines(Frozen, frozen=True):
         return self if (self.line >= 0).any() else None
 
     def spans_of_rows(self, chosen: Bools) -> Spans:
-        """Return when at least one of the chosen rows lasts."""
+        """Return when the line of at least one of the chosen rows ran."""
         starts = self.start_ps[chosen]
         return Spans.from_events(starts, self.end_ps[chosen] - starts)
 
     def chosen_rows(self, rows: Bools | Int64s) -> FunctionLines:
-        """Return the given rows, chosen by index or by flag."""
+        """Return some of the rows, chosen by index or by flag."""
         return FunctionLines(
             *(self.track[rows], self.start_ps[rows], self.end_ps[rows]),
             *(self.type[rows], self.line[rows], self.names),
         )
 
     def depth_of_runs(self) -> Int32s:
-        """Return the number of rows around each row."""
+        """Return the nesting depth of each row."""
         length = self.end_ps - self.start_ps
         return nest_subset(self.start_ps, length, track=self.track).depth
 
     def own_spans(
         self, kinds: Sequence[int], *, tracks: Sequence[int]
     ) -> dict[int, Spans]:
-        """Return the time of each line of a function, without callees of the program.
+        """Return the time of each line of a function, without called program functions.
 
         Time in libraries and nameless functions (lambdas) counts as the line's.
 
@@ -125,7 +126,7 @@ def function_lines(
     function_frames: FunctionFrames | Unavailable,
     function_names: FunctionNames,
 ) -> FunctionLines | Unavailable:
-    """Split the frames of all threads where another line of the function ran.
+    """Split frames of threads of the program where the executed line changed.
 
     Definition: docs/definitions/host-time.md#functions.
     """
@@ -144,7 +145,7 @@ def worker_lines(
     worker_frames: FunctionFrames | Unavailable,
     function_names: FunctionNames,
 ) -> FunctionLines | Unavailable:
-    """Split the frames of worker processes where another line of the function ran.
+    """Split frames of worker processes where the executed line changed.
 
     Definition: docs/definitions/host-time.md#worker-processes.
     """
@@ -204,7 +205,7 @@ def _line_runs(
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     parts = [np.arange(begins[track], ends[track]) for track in sorted(hz)]
     rows = np.concatenate(parts).astype(np.int32)
-    # Lines without duration add no time and may start with the line around them.
+    # Lines with a duration of 0 add no time and may start with the line around them.
     rows = rows[ints(events, "dur_ps")[rows] > 0]
     values = rows_of_owners(stats, "event", rows)
     key = find_handle(trace.strings, StatKey.SOURCE_LINE)
@@ -235,7 +236,7 @@ def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
     around = frames.chosen_rows(np.maximum(frame_row, 0))
     fits = frame_row >= 0
     fits &= (around.type == lines.type) & (around.end_ps >= lines.end_ps)
-    # By frame, then start: a line begins with its frame or at the previous line's end.
+    # Sort by frame, then start: a line begins with its frame or when the last one ends.
     order = np.lexsort((lines.start_ps, frame_row))
     meets = np.zeros(len(order), np.bool_)
     meets[1:] = (frame_row[order][1:] == frame_row[order][:-1]) & (

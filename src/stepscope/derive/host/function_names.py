@@ -1,4 +1,4 @@
-"""`function_names`: the function, file and library of each frame's event type."""
+"""`function_names`: function, file and library that the type of each frame names."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
 #: Python's names for the code of comprehensions, which are part of a function.
 COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
-#: `path/train.py(12): load`; the first folders of the path may be missing.
+#: Names such as `path/train.py(12): load`, perhaps without the path's first folders.
 _CUT_OFF: Final = Pattern(
     r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL
 )
-#: The other form is `$train.py:12 load`.
+#: Names such as `$train.py:12 load`.
 _IN_FILE: Final = (
     Pattern(r"\$(?P<file>.*?):(?P<line>\d+) (?P<function>.*)\Z", re.DOTALL),
     _CUT_OFF,
 )
-#: `$solver!main(int, char**)`; the file of a library is in angle brackets.
+#: Names such as `$solver!main(int, char**)`; a library's file is in angle brackets.
 _IN_BINARY: Final = Pattern(r"\$(?P<file>[^!]*)!(?P<function>.*)\Z", re.DOTALL)
-#: `nn.Module: Linear_0`, `<built-in method run_backward of … object at 0x7f…>`.
+#: Names such as `nn.Module: Linear_0`, `<built-in method run_backward of … object at
+#: …>`.
 _IN_NO_FILE: Final = (
     Pattern(r"nn\.Module: (?P<function>.*)\Z", re.DOTALL),
     Pattern(r"<built-in (?:function|method) (?P<function>[^ >]+)"),
@@ -50,12 +51,12 @@ _LIBRARY: Final = Pattern(
     r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*"
     r"|Python\d+[\\/]Lib)[\\/]"
     r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"
-    # PyTorch's profiler omits the folder from which a file was imported, for packages
-    # and for the program alike. Programs do not use these names for their own folders.
+    # PyTorch's profiler omits the folder from which a file was imported, both for
+    # packages and for the program. Programs do not use these names for own folders.
     r"|^(?:torch(?:vision|audio)?|functorch|triton|numpy|scipy|pandas|sklearn|PIL|tqdm"
     r"|tensorflow|keras|jax|jaxlib|asyncio|collections|concurrent|ctypes|encodings|html"
     r"|importlib|json|logging|multiprocessing|unittest|urllib|xml)[\\/]"
-    # XLA's tracer only records the name of the file; these are modules of Python.
+    # XLA's tracer records only the name of the file; these are modules of Python.
     r"|^(?:queue|selectors|subprocess|threading)\.py\Z"
 )
 
@@ -66,7 +67,7 @@ def is_nameless(function: str) -> bool:
 
 
 def name_with_location(function: str, file: str | None, line: int | None) -> str:
-    """Return `load (train.py:12)`, as far as the place of a function is known."""
+    """Return `load (train.py:12)`, or less if file or line are unknown."""
     if not file:
         return function
     name = PurePath(file.replace("\\", "/")).name
@@ -78,10 +79,11 @@ class FunctionName(Frozen, frozen=True, eq=True):
     """A function, as named by its events.
 
     Attributes:
-        function: Its name, with its class if recorded.
-        file: The file that contains it: the whole path if recorded, else the part in
-            the event's name; None for a function without a file.
-        line: Its first line in that file; None for a function without a file.
+        function: Name of the function, with its class if recorded.
+        file: The file that contains the function: the whole path if recorded, else the
+            part in the event's name; None for a function without a file.
+        line: First line of the function in the file; None for a function without a
+            file.
         library: Whether the file belongs to an installed package or to Python; None if
             only the file's name was recorded.
     """
@@ -92,14 +94,14 @@ class FunctionName(Frozen, frozen=True, eq=True):
     library: bool | None
 
     def placed(self) -> str:
-        """Return `load (train.py:12)`, as far as the place is known."""
+        """Return `load (train.py:12)`, or less if file or line are unknown."""
         return name_with_location(self.function, self.file, self.line)
 
 
 class FunctionNames(Frozen, frozen=True):
-    """The functions that frames refer to.
+    """The functions of frames.
 
-    One function may have several event types, for example of several processes.
+    One function may have several event types, for example one per process.
 
     Attributes:
         names: Function of each canonical type.
@@ -117,7 +119,7 @@ def function_names(
     type_stats: pl.DataFrame | Unavailable,
     event_kinds: EventKinds,
 ) -> FunctionNames:
-    """Parse the functions from the names of events.
+    """Find the function, file and line in the names of events.
 
     Definition: docs/definitions/host-time.md#functions.
     """
@@ -145,13 +147,13 @@ def _parse_name(name: str, path: str | None) -> FunctionName:
         if match is None:
             continue
         file = path or match["file"]
-        # A file name without its folder does not show whether the file is a library's.
+        # A file name without its folder may be that of a library's file.
         is_library = False if "/" in file or "\\" in file else None
         if _LIBRARY.search(file):
             is_library = True
         elif is_library is None and form is _CUT_OFF:
-            # The file is next to the program, unless Python has a module of that name.
-            # Of a package, the name of its folder may be all that is recorded.
+            # The file is next to the program, unless Python has a module of this name.
+            # For a package, only the name of its folder may be recorded.
             stem = file.removesuffix(".py")
             may_be_pythons = stem == file or stem in sys.stdlib_module_names
             is_library = None if may_be_pythons else False

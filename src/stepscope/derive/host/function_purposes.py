@@ -1,8 +1,9 @@
-"""`function_purposes`: what functions of known libraries are called for, and do.
+"""`function_purposes`: why functions of known libraries are called, and what they do.
 
-`known_functions.json` lists them: regular expressions for the file's path and the
-function's name. Among rows with a purpose, and among rows with a kind of work, the
-first match decides. A purpose also applies to everything that the function calls.
+`known_functions.json` lists these functions: regular expressions for the file's path
+and the function's name. The first matching row with a purpose gives the purpose, and
+the first matching row with a kind of work gives the work. A purpose also applies to
+everything that the function calls.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class FunctionPurpose(IntEnum):
-    """What a function is called for.
+    """Purpose for which a function is called.
 
     Definition: docs/definitions/host-time.md#functions.
     """
@@ -44,7 +45,7 @@ class FunctionPurpose(IntEnum):
     AWAIT = 7
 
 
-#: What a function does, independent of the owner of its time.
+#: What a function does, whatever the cause (owner) of its time.
 KnownWork: TypeAlias = Literal[
     "copies",
     "compiles_patterns",
@@ -70,7 +71,7 @@ KnownWork: TypeAlias = Literal[
 
 
 class _KnownFunctions(msgspec.Struct, forbid_unknown_fields=True, dict=True):
-    """A row of the table; `PYTHON/` in `files` is Python's standard library."""
+    """A row of `known_functions.json`; `PYTHON/` means Python's standard library."""
 
     files: str
     functions: str = ""
@@ -79,7 +80,7 @@ class _KnownFunctions(msgspec.Struct, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        """Return the patterns for paths and for names of functions."""
+        """Return the patterns for the paths and the names of functions."""
         files = self.files.replace("PYTHON/", r"/(?:python|pypy)\d[.\d]*/")
         return re.compile(files), re.compile(self.functions)
 
@@ -91,12 +92,12 @@ def _known_functions() -> tuple[_KnownFunctions, ...]:
 
 
 def _first_row(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None:
-    """Return the first row with a purpose, or with work, that matches a function."""
+    """Return the first row that matches a function: with a purpose, or with work."""
     path = (name.file or "").replace("\\", "/")
     if not path or (not name.library and "/" in path):
-        # Without its folder, a file may belong to a library or to the program.
+        # A file name without its folder may be that of a library or of the program.
         return None
-    # The path may lack the folders before this one, so a separator is added.
+    # The path may begin with this folder, so a separator is added in front.
     path = f"/{path}" if "/" in path else path
     for row in _known_functions():
         if (row.work is not None) == with_work:
@@ -116,8 +117,8 @@ class FunctionPurposes(Frozen, frozen=True):
     """The purposes of functions, and the functions that do a known kind of work.
 
     Attributes:
-        purpose: uint8 by row of `function_frames`; `FunctionPurpose` codes. A called
-            function has its caller's purpose; the outermost purpose counts.
+        purpose: uint8 by row of `function_frames`; `FunctionPurpose` codes. Called
+            functions have the purpose of the outermost caller with a purpose.
         types_by_work: Kind of work → functions that do it, as in `FunctionFrames.type`.
     """
 
@@ -130,7 +131,7 @@ class FunctionPurposes(Frozen, frozen=True):
 
 
 def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
-    """Find purposes, from the outermost frames inwards.
+    """Find the purpose of each frame, from the outermost frames inwards.
 
     Definition: docs/definitions/host-time.md#functions.
     """
@@ -162,9 +163,9 @@ def is_wait(name: FunctionName) -> bool:
 
 
 def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
-    """Return where a thread waits for another one while no recorded thread works.
+    """Return when a thread waits for another one while no recorded thread works.
 
-    If only one thread's functions were recorded, what it waits for is unknown.
+    If only one thread's functions were recorded, the awaited thread is unknown.
     """
     if not len(frames.track) or frames.track.min() == frames.track.max():
         return Spans.empty()

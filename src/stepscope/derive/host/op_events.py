@@ -35,11 +35,11 @@ HOST_OPS: Final[dict[str, pl.DataType]] = {
     "type": pl.String(),  # of a compiled program: type of that op, else opcode
     "category": pl.UInt8(),  # an `OpCategory`
     **HLO_TEXTS,
-    "call": pl.Boolean(),  # function call or control flow; its work is in other ops
+    "call": pl.Boolean(),  # function call or control flow, which only runs other ops
 }
 
-#: Rank of the rule that identified an event as an op. Of two events for one execution,
-#: the one with the higher rank is kept.
+#: Ranks of the rules that recognise an event as an op. If two events are one execution,
+#: the event with the higher rank is kept.
 _WRAPPER: Final = 1
 _EAGER: Final = 2
 _NAMED: Final = 3
@@ -56,7 +56,7 @@ class HostOpEvents(Frozen, frozen=True):
         dur_ps: int64; duration of each execution.
         self_ps: int64; time in which no op inside the execution runs. The self times of
             a thread add up to the length of the union of its op events.
-        parent: int32; the execution around it on its thread, -1 for none.
+        parent: int32; the enclosing execution on the same thread, -1 for none.
         depth: int32; 0 without a parent, else one more than the parent's.
         outermost: False if an execution of the same op encloses this one, whose time is
             then part of the enclosing execution.
@@ -142,7 +142,7 @@ def host_op_events(
 
 
 class _NamedEvents:
-    """Events with their op names; a later rule overrides an earlier one."""
+    """Events with their op names; a later rule replaces the name by an earlier one."""
 
     def __init__(self, trace: TraceData, kinds: EventKinds, types: Int32s) -> None:
         self._trace, self._kinds, self._types = trace, kinds, types
@@ -151,7 +151,7 @@ class _NamedEvents:
         self._count = 0
 
     def name_by_type(self, tracks: pl.DataFrame, event_types: pl.DataFrame) -> None:
-        """Name events whose event name is the name of an op."""
+        """Name events whose event name is also the name of an op."""
         kinds = self._kinds
         eager = event_types["name"].str.starts_with("EagerLocalExecute: ").to_numpy()
         call = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)
@@ -179,7 +179,7 @@ class _NamedEvents:
         )
 
     def name_eager_calls(self, values: Mapping[str, StatRows]) -> None:
-        """Name `EagerExecute` events by the op's type; functions are skipped."""
+        """Name `EagerExecute` events by the type of the op; functions are skipped."""
         owner, code, texts = text_codes(self._trace, values[StatKey.EAGER_OP])
         if not len(owner):
             return
@@ -192,7 +192,7 @@ class _NamedEvents:
         self._name_rows(owner[plain], code[plain], _WRAPPER, named)
 
     def name_marked_stages(self, values: Mapping[str, StatRows]) -> None:
-        """Name input pipeline stages that the program itself marked."""
+        """Name input pipeline stages for which the program itself recorded events."""
         owner, code, texts = text_codes(self._trace, values[StatKey.STAGE_NAME])
         if not len(owner):
             return
@@ -203,7 +203,7 @@ class _NamedEvents:
         self._name_rows(owner[marked], code[marked], _NAMED, named)
 
     def name_annotated_calls(self, values: Mapping[str, StatRows]) -> None:
-        """Name calls, for example of the driver, by their op annotation."""
+        """Name calls (for example of the driver) by the op in their annotation."""
         owner, code, texts = text_codes(self._trace, values[StatKey.TF_OP])
         if not len(owner):
             return
@@ -216,7 +216,7 @@ class _NamedEvents:
     def name_instructions(
         self, values: Mapping[str, StatRows], hlo_ops: pl.DataFrame | Unavailable
     ) -> None:
-        """Name instructions of compiled programs on the host, without end marks."""
+        """Name instructions of compiled programs on the host, except end markers."""
         trace = self._trace
         owner, code, texts = text_codes(trace, values[StatKey.HLO_OP])
         is_end = self._kinds.has(EventFlag.END_THUNK)[self._types[owner]]
@@ -268,7 +268,6 @@ class _NamedEvents:
         # Instructions of one framework op are separate ops: each has its own cost.
         key = ["name", "type", "module", "program", "hlo_op"]
         numbers: dict[tuple[Any, ...], int] = {}
-        # There are far fewer distinct ops than events.
         number = np.array(
             [numbers.setdefault(row, len(numbers)) for row in rows.select(key).rows()],
             np.int32,
@@ -283,7 +282,7 @@ class _NamedEvents:
         rank: int | Int32s,
         named: pl.DataFrame,
     ) -> None:
-        """Name events by rows of `named`; event rows must ascend."""
+        """Name events by rows of `named`; rows of events must ascend."""
         if not len(rows):
             return
         columns = [
@@ -293,14 +292,14 @@ class _NamedEvents:
             for column, dtype in HOST_OPS.items()
         ]
         self._frames.append(named.select(columns))
-        # Rows are int64, so that look-ups need no conversion.
+        # Rows are int64, so that lookups need no conversion.
         ranks = np.full(len(rows), rank, np.int32)
         op = code + np.int32(self._count)
         self._rules.append((rows.astype(np.int64, copy=False), op, ranks))
         self._count += len(named)
 
     def _is_unnamed(self, rows: Int32s) -> Bools:
-        """Return True for events that no rule has named yet."""
+        """Return whether no rule has named each event yet."""
         free = np.ones(len(rows), np.bool_)
         for named, *_ in self._rules:
             index = np.minimum(np.searchsorted(named, rows), len(named) - 1)
@@ -317,10 +316,10 @@ def _one_per_run(
     ops: pl.DataFrame,
     eager: NDArray[np.int8],
 ) -> tuple[Bools, NDArray[np.int8]]:
-    """Choose which events are kept, so that nested names of one execution count once.
+    """Return whether each event is kept: nested events of one execution count once.
 
-    A wrapper is dropped in favour of the event inside it with the same op type, which
-    then counts as eager. An annotated call is dropped in favour of the op around it.
+    A wrapper is dropped if the event inside it has the same op type; this event then
+    counts as eager. An annotated call is dropped in favour of the op around it.
     """
     keep = np.ones(len(event), np.bool_)
     if not (rank != _NAMED).any():
@@ -347,11 +346,11 @@ def _one_per_run(
 
 
 def outermost_of_op(parent: Int32s, op: Int32s) -> Bools:
-    """Return False for each event that is inside an event of the same op."""
+    """Return False for each event that is inside another event of the same op."""
     outermost = np.ones(len(op), np.bool_)
     row = np.flatnonzero(parent >= 0)
     above = parent[row]
-    # One iteration per level of nesting, over the rows that still have an ancestor.
+    # Each iteration goes up one level of nesting, for rows that still have an ancestor.
     while len(row):
         recursive = op[above] == op[row]
         outermost[row[recursive]] = False

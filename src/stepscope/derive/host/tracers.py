@@ -23,10 +23,10 @@ def tracers(
     device_activity: pl.DataFrame | Unavailable,
     event_kinds: EventKinds,
 ) -> Tracers:
-    """Read the tracer levels from the recording, or else infer them from events.
+    """Read the tracer levels from the recording, or infer them from events.
 
-    Whatever level a file states, exact frames show that the Python tracer ran, and
-    device activities show that the device tracer ran. Sampled frames do not count.
+    Exact frames prove that the Python tracer ran, and device activities prove that the
+    device tracer ran, whatever level a file states. Sampled frames prove nothing.
     """
     host, device, python = None, None, None
     if not isinstance(environment, Unavailable) and len(environment):

@@ -1,4 +1,4 @@
-"""`host_values`: named values of host events that identify their ops."""
+"""`host_values`: named values of host events from which their ops are identified."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
 
 def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
-    """Return the rows of events on host threads, as ascending disjoint ranges."""
+    """Return the rows of events on host threads as ascending disjoint ranges."""
     on_host = absent_mask(tracks["device"])
     threads = np.flatnonzero(on_host & (codes(tracks, "kind") == _THREAD))
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
@@ -66,7 +66,7 @@ def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
 
 
 def host_rows(tracks: pl.DataFrame, types: Int32s, wanted: Bools) -> Int64s:
-    """Return the rows of events on host threads whose type is wanted, ascending."""
+    """Return, ascending, the rows of events on host threads that have a wanted type."""
     if not wanted.any():
         return np.empty(0, np.int64)
     rows = [wanted_rows(types, wanted, *bounds) for bounds in host_ranges(tracks)]
@@ -84,8 +84,8 @@ def host_values(
     """Collect the `HOST_VALUES` of events on host threads in one pass.
 
     Returns:
-        Name → its rows, owners ascending. A value of an event type is listed for each
-        event of the type that has no value itself.
+        Name of a value → its rows; owners (events) ascend. A value of an event type is
+        listed for each event of the type that has no value itself.
     """
     values = host_stats(trace.strings, tracks, stats, HOST_VALUES)
     add_shared_values(values, trace.strings, tracks, events, type_stats)
@@ -99,7 +99,7 @@ def add_shared_values(
     events: pl.DataFrame,
     type_stats: pl.DataFrame,
 ) -> None:
-    """Add the values of event types for events without a value themselves."""
+    """Add the values of event types to events that have no value themselves."""
     types = handles(events, "type")
     for name, own in values.items():
         shared = rows_with_key(type_stats, "type", find_handle(strings, name))
@@ -127,9 +127,9 @@ def host_stats(
     stats: pl.DataFrame,
     names: Iterable[StatKey],
 ) -> dict[StatKey, StatRows]:
-    """Return by name the stats of events on host threads; owners ascend.
+    """Return by name the stats of events on host threads; owners (events) ascend.
 
-    Stats of device events, half of a table of millions of rows, are not read.
+    Stats of device events, which are half of millions of rows, are not read.
     """
     found = {name: find_handle(strings, name) for name in names}
     wanted = np.zeros(len(strings) + 1, np.uint8)
@@ -137,7 +137,7 @@ def host_stats(
     owner, key = handles(stats, "event"), handles(stats, "key")
     chosen = [np.empty(0, np.int64)]
     for bounds in host_ranges(tracks):
-        # The bounds have the column's type, so that the search copies nothing.
+        # The bounds have the column's type, because the search then copies nothing.
         first, last = np.searchsorted(owner, np.array(bounds, owner.dtype))
         chosen.append(wanted_rows(key, wanted, int(first), int(last)))
     values = stats_in_rows(stats, "event", np.concatenate(chosen))
@@ -145,7 +145,7 @@ def host_stats(
 
 
 def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:
-    """Return owners and their integers; of several values the last one counts."""
+    """Return owners and their integers; an owner's last value counts."""
     real = rows.kind == DOUBLE
     numbers = rows.only((rows.kind == INT) | (rows.kind == UINT) | real)
     values = numbers.value
@@ -157,7 +157,7 @@ def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:
 
 
 def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[str]]:
-    """Return owners, codes and the texts of the codes; other kinds are skipped.
+    """Return owners, codes and the texts of the codes; other values are skipped.
 
     Equal texts may have several codes.
     """
@@ -182,7 +182,7 @@ def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[s
         numbers.append((code + len(texts)).astype(np.int32))
         texts += [trace.text(offset, length) for offset in offsets[first].tolist()]
     if not len(placed):
-        # Values from a single source are already ordered.
+        # Values from only one table are already ordered.
         return owners[0], numbers[0], texts
     owner, number = np.concatenate(owners), np.concatenate(numbers)
     order = np.argsort(owner, kind="stable")
