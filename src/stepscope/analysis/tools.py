@@ -66,8 +66,8 @@ TOOLS: Final[tuple[Tool, ...]] = (
 
 #: Name of the option that asks for the producer's own numbers.
 COMPAT: Final = "compat"
-#: What each tool reads in addition to its own needs: notes on data quality, and the
-#: tracers that were on, because a remedy does not ask for those.
+#: What each tool reads in addition to its own needs: notes on data quality and, for
+#: remedies, the tracers that were on.
 _DOUBTS: Final[tuple[Wanted, ...]] = ("quality", consistency, tracers)
 
 
@@ -97,7 +97,7 @@ def tool_answers(
     readers: Iterable[Reader] = (),
     begun: Callable[[Tool], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Run several tools with default options, in parallel if that is worth it.
+    """Run several tools with default options; in parallel if that is faster.
 
     The tables and derivations in `also` are prepared at the same time, and the
     functions in `readers` run at the same time. `begun` is called with each tool when
@@ -126,8 +126,8 @@ def analyse(
 ) -> msgspec.Struct | Unavailable:
     """Run a tool, with options by name.
 
-    For a tool with `compat` producers, the option `compat` names the producer whose own
-    numbers are returned.
+    If the tool has `compat` producers, the option `compat` selects the producer whose
+    rules the returned numbers follow.
 
     Raises:
         BadUsage: The tool, an option, or the value of an option is not valid.

@@ -119,14 +119,12 @@ class Events(Frozen, frozen=True):
 def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
     """Return the events of host threads that have a stored step group."""
     events, tracks = tables["events"], tables["tracks"]
-    group_values = rows_with_key(
+    grouped = rows_with_key(
         tables["stats"], "event", find_handle(trace.strings, StatKey.GROUP_ID)
     )
     on_host = tracks["device"].is_null().to_numpy() & (codes(tracks, "kind") == _THREAD)
-    kept = on_host[handles(events, "track")[group_values.owner]] & (
-        group_values.value >= 0
-    )
-    rows, groups = group_values.owner[kept], group_values.value[kept]
+    kept = on_host[handles(events, "track")[grouped.owner]] & (grouped.value >= 0)
+    rows, groups = grouped.owner[kept], grouped.value[kept]
     by_name = _numbers_by_name(
         tables["event_types"]["name"], _HOST_RULES, otherwise=HOST_COMPUTE
     )

@@ -217,17 +217,15 @@ def _requests_by_host(
     by_host: dict[str, pl.DataFrame] = {}
     absent: dict[str, Unavailable] = {}
     for host in run.hosts:
-        host_requests = run.derived(host, requests)
-        if isinstance(host_requests, Unavailable):
-            absent[host] = host_requests
+        of_host = run.derived(host, requests)
+        if isinstance(of_host, Unavailable):
+            absent[host] = of_host
             continue
         tracks = run.table(host, "tracks")
-        threads = pl.Series(
-            "thread", [None] * host_requests.rows.height, dtype=pl.String
-        )
+        threads = pl.Series("thread", [None] * of_host.rows.height, dtype=pl.String)
         if not isinstance(tracks, Unavailable):
-            threads = tracks["name"].gather(host_requests.rows["track"]).alias("thread")
-        rows = host_requests.rows.with_columns(
+            threads = tracks["name"].gather(of_host.rows["track"]).alias("thread")
+        rows = of_host.rows.with_columns(
             threads, host=pl.lit(host), at=pl.int_range(pl.len())
         )
         if name:
@@ -266,18 +264,16 @@ _OF_BUCKETS: Final = (
 
 
 def _by_batch_size(rows: pl.DataFrame) -> tuple[tuple[BatchSize, ...], list[Missing]]:
-    sized = rows.filter(pl.col("batch_size").is_not_null())
-    if not len(sized):
+    rows = rows.filter(pl.col("batch_size").is_not_null())
+    if not len(rows):
         return (), [_REASONS["batch_size"].missing_field("by_batch_size")]
     batch_sizes = []
-    for (size,), same_size in sorted(
-        sized.partition_by("batch_size", as_dict=True).items()
-    ):
-        latency = describe_latency(ints(same_size, "dur_ps"), scale=PS_PER_MS)
+    for (size,), group in sorted(rows.partition_by("batch_size", as_dict=True).items()):
+        latency = describe_latency(ints(group, "dur_ps"), scale=PS_PER_MS)
         batch_sizes.append(
             BatchSize(
                 batch_size=size,
-                requests=len(same_size),
+                requests=len(group),
                 latency_ms=latency,
                 per_item_ms=latency.mean / size if size else None,
             )

@@ -92,14 +92,12 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     shares = {host.host: input_share(run, host, excluded_flags) for host in hosts}
     decided = judged_input(run, hosts, excluded_flags)
     known = {
-        name: host_waits
-        for name, host_waits in waits.items()
-        if host_waits is not None and shares[name].wait_ps is not None
+        name: spans
+        for name, spans in waits.items()
+        if spans is not None and shares[name].wait_ps is not None
     }
     # A host whose requests for batches were not recorded may have waited for batches.
-    batches = {
-        name: host_waits for name, host_waits in known.items() if name in asking_hosts
-    }
+    batches = {name: spans for name, spans in known.items() if name in asking_hosts}
     steps = tuple(
         step
         for host in hosts
@@ -134,10 +132,8 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         why = decided.why or total.why_no_input or _WHY["unsaid"]
         missing.append(why.missing_field("verdict"))
     if waiting is None:
-        why_unknown = _WHY["unsaid"] if asking_hosts else NO_BATCH_REQUESTS
-        missing.append(
-            (total.why_no_wait or why_unknown).missing_field("consumer_wait")
-        )
+        no_wait = _WHY["unsaid"] if asking_hosts else NO_BATCH_REQUESTS
+        missing.append((total.why_no_wait or no_wait).missing_field("consumer_wait"))
     return DeviceSide(
         verdict=decided.word,
         **_shares_of_run(shares, matching, summary),

@@ -108,17 +108,13 @@ def _merged_costs(
     """Add up by op; a value unknown on any host or device is unknown in the sum."""
     frames = [pl.DataFrame(schema=COSTS)]
     of_host = {host: profile.derived(host, costs) for host in profile.hosts}
-    if all(
-        isinstance(costs_of_host, Unavailable) for costs_of_host in of_host.values()
-    ):
+    if all(isinstance(host_costs, Unavailable) for host_costs in of_host.values()):
         return frames[0]
-    for host, costs_of_host in of_host.items():
+    for host, host_costs in of_host.items():
         rows = profile.derived(host, ops)
         if isinstance(rows, Unavailable):
             continue
-        costs_or_ops = (
-            rows.rows if isinstance(costs_of_host, Unavailable) else costs_of_host
-        )
+        costs_or_ops = rows.rows if isinstance(host_costs, Unavailable) else host_costs
         frames.append(
             costs_or_ops.select(
                 (pl.col(name) if name in costs_or_ops.columns else pl.lit(None))

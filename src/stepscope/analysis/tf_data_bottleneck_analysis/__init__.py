@@ -1,4 +1,4 @@
-"""tf.data bottleneck analysis: which stage of a pipeline limits it."""
+"""tf.data bottleneck analysis: which stage of an input pipeline limits the pipeline."""
 
 from stepscope.analysis.options import TfDataBottleneckAnalysisOptions as Options
 from stepscope.analysis.tf_data_bottleneck_analysis.bottleneck import (

@@ -67,7 +67,7 @@ _TEXTS: Final = {
     "it.",
     "unknown": "No call of a host's input pipeline was recorded.",
 }
-#: Text for an input-bound run, by verdict and whether the steps wait for the pipeline.
+#: Text for an input-bound run, by verdict and whether the steps wait for this pipeline.
 _TEXTS_OF_BOUND: Final = {
     ("slow_but_hidden", False): "Some calls of the input pipeline are slow, but the "
     "steps hardly wait for the pipeline. They wait for other parts of the input, such "
@@ -80,7 +80,7 @@ _TEXTS_OF_BOUND: Final = {
     ): "No call of the input pipeline is slow. The steps wait for the "
     "other parts of the input, such as copies of the batch.",
 }
-#: Text of `not_slow` if it is unknown whether the run is input-bound.
+#: Text of verdict `not_slow` if it is unknown whether the run is input-bound.
 _NOT_SLOW_UNWEIGHED: Final = (
     "No call of the input pipeline is slow. The program may still be bound by input if "
     "not all of its workers were recorded."
@@ -117,13 +117,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         host: Host of the slowest call, the most input-bound host; null without a call.
         pipeline: Pipeline of the slowest call; null without a call.
         max_latency_us: Duration of the slowest call; null without a call.
-        bottleneck: Bottleneck of the slowest call; null if it has none.
+        bottleneck: Bottleneck of the slowest call; null if the call has none.
         suggestion_kind: Stable name of the suggestion; null without a suggestion.
         suggestion: What to do about the slowest call's bottleneck; null if none.
-        exposed_wait_ms_per_step: Mean time per step of this host that waits for input
+        exposed_wait_ms_per_step: Mean time per step in which this host waits for input
             while no other work keeps the step busy; null if unknown.
-        exposed_wait_percent: Share of the steps' time that waits for input while no
-            other work keeps the steps busy; null if unknown.
+        exposed_wait_percent: Share of step time in which this host waits for input
+            while no other work keeps the step busy; null if unknown.
         limits_steps: Whether the run is `input_bound` and `exposed_wait_percent` is at
             least 5 %; null if either is unknown.
     """
@@ -390,7 +390,7 @@ def _call_bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
 
 
 def _call_suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
-    """Return the advice on one call; None if the call is slow without a bottleneck."""
+    """Return the advice on one call; None if a slow call has no bottleneck."""
     call = pipeline.ranked_call(rank)
     stage = call["bottleneck"]
     limits_steps = pipeline.host.limits_steps

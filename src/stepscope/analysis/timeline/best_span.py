@@ -1,4 +1,4 @@
-"""Where the timeline shows a time range that a result names."""
+"""The timeline track and span that show a time range of a result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-#: Number of buckets in a range; of shorter spans, only the longest per bucket counts.
+#: Number of buckets in a range; only the longest short span of a bucket counts.
 _PARTS: Final = 512
 _OF_DEVICES: Final = ("stream", "core")
 _OF_HOSTS: Final = ("thread",)
@@ -28,7 +28,7 @@ class BestSpan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         track: Row of the timeline's tracks; null if no single track fits.
         item: Span of the track that fills most of the range; spans that the result
-            names take precedence. Null without a span.
+            names take precedence. Null if no span does.
         start_ps: Start of the range.
         dur_ps: Length of the range.
     """

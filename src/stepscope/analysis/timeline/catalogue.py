@@ -63,8 +63,8 @@ class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
         end_ps: End of the last span; null without spans.
         coarsest_level: Lowest level at which one tile covers the whole timeline.
         tile_buckets: Number of buckets in a tile.
-        sections: Sections of the timeline; `collapsed`: whether a page shows the
-            section closed until the user opens it.
+        sections: Sections of the timeline; `collapsed`: whether the page shows the
+            section collapsed until the user expands it.
         tracks: Tracks of the timeline; `spans`: number of spans on the track; `drawn`:
             number of spans that are drawn by default; `recorded`: whether the track was
             recorded, not derived.

@@ -55,7 +55,7 @@ class CounterTile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def counter_curves_of(profile: ProfileData, host: str) -> tuple[CounterCurve, ...]:
-    """Return the counters of a host; their track numbers follow its timeline's."""
+    """Return the counters of a host; their numbers follow those of its tracks."""
     curves = profile.derived(host, counter_curves)
     return () if isinstance(curves, Unavailable) else curves
 

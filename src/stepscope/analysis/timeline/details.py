@@ -99,8 +99,8 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
         step: Number of the step that the span belongs to; null for none.
         arguments: Values that the producer attached, by name; values that only connect
             events are left out. For a span of launch statistics, the statistics.
-        arguments_of: Event that the values belong to, with which a derived span begins;
-            null if the values are the span's own.
+        arguments_of: First event of a derived span, whose values these are; null if the
+            values belong to the span itself.
         activity: Device activity that the span shows; null for none.
         launched_by: Launch call that put the activity on the device; null for none.
         launched: First 100 device activities that this call launched.
@@ -165,7 +165,7 @@ def details_of_span(
     is_kernel = isinstance(activity, Activity) and activity.kind in KERNELS
     event = int(shown.first_events(track, items)[0])
     origin = Origin(None, None)
-    # A scope, module or step begins with a kernel, but has no single op.
+    # A scope, module or step begins with a kernel, but is not a single op.
     if event >= 0 and about["view"] in (None, *_VIEWS_OF_OPS):
         origin = event_origin(profile, host, event)
     return SpanDetails(
@@ -245,7 +245,7 @@ def _table_fields(
 def _arguments_of_derived(
     profile: ProfileData, host: str, shown: HostTimeline, *, track: int, item: int
 ) -> tuple[dict[str, Argument] | Unavailable, Place | None]:
-    """Return the values of a derived span, and the event that they belong to."""
+    """Return the values shown for a derived span, and the event that they belong to."""
     stats = shown.timeline.launch_stats.filter(pl.col("slice") == item)
     if len(stats):
         return launch_values(stats).row(0, named=True), None
@@ -326,7 +326,7 @@ def _flow_partner(shown: HostTimeline, end: Int32s, flow: int) -> Partner:
 def _step_of_event(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> int | Unavailable | None:
-    """Return the step of a device activity, or in which a host event began."""
+    """Return the step of a device activity, or the step in which a host event began."""
     host_steps = profile.derived(host, steps)
     if isinstance(host_steps, Unavailable):
         return host_steps

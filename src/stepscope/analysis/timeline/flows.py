@@ -42,7 +42,7 @@ class TrackFlows(msgspec.Struct, frozen=True, kw_only=True):
         begin_ps: Start of the window.
         end_ps: End of the window.
         count: Number of arrows that begin or end in the window; if a span was
-            requested, only its arrows.
+            requested, only arrows of that span.
         left_out: Number of these arrows that are not in `flows`.
         flows: Columns `FLOW_COLUMNS`, by row of the device event. If the window has
             more than `MAX_FLOWS` arrows, `flows` contains those with the longest wait

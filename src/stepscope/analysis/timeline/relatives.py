@@ -72,7 +72,7 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
         op: Op that the activity belongs to; null if unknown.
         op_type: Type of the op; null if unknown.
         op_evidence: Source of the op: hlo, hlo_name, annotation, copy, launch, none.
-        launch: Launch shape and resources; null if none of them was recorded.
+        launch: Launch shape and resources; null if nothing was recorded.
     """
 
     kind: str
@@ -232,9 +232,9 @@ class SameName(msgspec.Struct, frozen=True, kw_only=True):
     Equal names on host threads, on a device and on derived tracks count as different.
 
     Attributes:
-        count: Number of spans of this name, including this one.
+        count: Number of spans of this name, including this span.
         total_ps: Total duration of all spans of this name, including nested spans.
-        percentile: Percentage of the spans of this name that are not longer.
+        percentile: Percentage of the spans of this name that are at most as long.
         previous: The span of this name that starts before this one; null for the first.
         next: The span of this name that starts after this one; null for the last.
     """

@@ -1,4 +1,4 @@
-"""Search for spans on every track, by name or as those of an op or a kernel."""
+"""Search for spans on every track: by name, by op or by kernel."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def find_span(
     after: tuple[int, int] | None = None,
     direction: Direction = Direction.NEXT,
 ) -> Place | Unavailable | None:
-    """Find the next or previous span whose name contains a text; None for no more.
+    """Find the next or previous span whose name contains a text; None if there is none.
 
     Spans are ordered by start, then by track, then by item.
 
@@ -117,8 +117,8 @@ def find_span(
         text: As for `count_spans`.
         from_ps: Time at which the search begins. Default: the start of `after` or,
             without `after`, the start of the timeline (its end for `PREVIOUS`).
-        after: (track, item) of the previous result. Without it, a span that starts at
-            `from_ps` is found too.
+        after: (track, item) of the previous result. If it is not given, a span that
+            starts at `from_ps` is found too.
 
     Raises:
         BadUsage: As for `count_spans`, or the span `after` does not exist.
@@ -141,7 +141,7 @@ def find_span(
         if after is not None and spans.track == after[0]:
             edge = after[1] - spans.first + (1 if forward else 0)
         elif after is not None and (spans.track > after[0]) != forward:
-            # Spans of this track with the same start as `after` were already passed.
+            # This track's spans with the same start as `after` were already returned.
             edge = high if forward else low
         part = slice(max(edge, 0), None) if forward else slice(0, max(edge, 0))
         matches = np.flatnonzero(wanted[spans.name[part]])
@@ -231,8 +231,8 @@ def longest_of_op(
 ) -> Instance | None:
     """Find the longest execution of an op on one side.
 
-    Without a side: the longest device work of the op or, without device work, its
-    longest execution on a host.
+    If no side is given: the longest device work of the op or, if it has no device work,
+    its longest execution on a host.
     """
     longest = None
     if side != "Host":

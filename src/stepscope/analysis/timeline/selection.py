@@ -40,7 +40,7 @@ EVENT_COLUMNS: Final[dict[str, pl.DataType]] = {
     "category": pl.UInt8(),
 }
 
-#: Maximum number of names per list of sums; one nameless row has the sum of the rest.
+#: Maximum number of names per list of sums; further names share one row without a name.
 MAX_NAMES: Final = 100
 #: Columns of `WindowTotals.owners`.
 OWNER_TOTALS: Final[dict[str, pl.DataType]] = {
@@ -236,17 +236,16 @@ class WindowTotals(msgspec.Struct, frozen=True, kw_only=True):
         host: Host of the timeline.
         begin_ps: Start of the window.
         end_ps: End of the window.
-        account_ps: Length of the part of the window that the account covers, from the
-            start of the first step to the end of the last one; the owners of each
-            device add up to it.
-        owners: Columns `OWNER_TOTALS`: the account of the devices that the tracks
-            belong to; of all devices if no track belongs to one.
+        account_ps: Length of the part of the window from the start of the first step to
+            the end of the last one; the owners of each device add up to it.
+        owners: Columns `OWNER_TOTALS`: time by owner on the devices that the tracks
+            belong to; on all devices if no track belongs to a device.
         spans: Number of spans that begin in the window or extend into it.
         ops: Sums of device activity by op, columns `SUMS`. A span that extends beyond
             the window counts with its part inside.
         host_ops: Total times of ops on host threads, columns `SUMS`.
         kernels: Sums by kernel, columns `SUMS`.
-        names: Sums by displayed name over all spans, nested and derived ones too.
+        names: Sums by displayed name over all spans, including nested and derived ones.
         missing: Values that could not be determined, with their reasons.
     """
 
@@ -271,7 +270,7 @@ def window_totals(
     end_ps: int,
     tracks: Sequence[int] = (),
 ) -> WindowTotals | Unavailable:
-    """Add up the spans and the account in [begin_ps, end_ps).
+    """Add up the spans and the time by owner in [begin_ps, end_ps).
 
     Args:
         end_ps: End of the window; not before its start.
@@ -286,7 +285,7 @@ def window_totals(
     end_ps = max(begin_ps, end_ps)
     names, spans = [], 0
     inside = np.full(len(shown.events), -1, np.int64)
-    # Track by track, because all spans of a large run together need much memory.
+    # One track at a time, because all spans of a large run together need much memory.
     for chosen in chosen_spans(shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks):
         spans += len(chosen.items)
         names.append(_sum_by_code(chosen.name, chosen.inside_ps, shown.timeline.names))
@@ -325,7 +324,7 @@ def _owner_totals(
     *,
     devices: frozenset[int],
 ) -> tuple[int, pl.DataFrame] | Unavailable:
-    """Return the covered length of the window, and the time of each owner inside."""
+    """Return the covered length of the window, and each owner's time in it."""
     charged = profile.derived(host, account)
     placed = profile.derived(host, windows)
     if isinstance(charged, Unavailable):
@@ -379,7 +378,7 @@ def _host_ops(profile: ProfileData, host: str, inside: Int64s) -> pl.DataFrame:
     on_host = profile.derived(host, host_op_events)
     if isinstance(on_host, Unavailable):
         return _largest_sums(())
-    # Of recursive calls of an op, only the outermost counts.
+    # Of recursive calls of an op, only the outermost call counts.
     outer = np.where(on_host.outermost, on_host.event, np.int32(-1))
     return _largest_sums([_sum_events(outer, on_host.op, on_host.ops["name"], inside)])
 
@@ -400,14 +399,14 @@ def _kernel_sums(
 def _sum_events(
     event: Int32s, code: Int32s, names: pl.Series, inside: Int64s
 ) -> pl.DataFrame:
-    """Add up the events inside the window, by a code that has a name."""
+    """Add up the events inside the window, by a code that stands for a name."""
     rows = np.flatnonzero((event >= 0) & (code >= 0))
     rows = rows[inside[event[rows]] >= 0]
     return _sum_by_code(code[rows], inside[event[rows]], names)
 
 
 def _sum_by_code(code: Int32s, time_ps: Int64s, names: pl.Series) -> pl.DataFrame:
-    """Add up by code, and then name the sums: adding up by text would be slow."""
+    """Add up by code and then look up names, because adding up by text is slow."""
     sums = (
         pl.DataFrame({"code": code, "time_ps": time_ps})
         .group_by("code", maintain_order=True)
@@ -417,7 +416,7 @@ def _sum_by_code(code: Int32s, time_ps: Int64s, names: pl.Series) -> pl.DataFram
 
 
 def _largest_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Add up by name, longest time first; names beyond the limit share one row."""
+    """Add up by name, longest time first; names after the first 100 share a row."""
     if not parts:
         return pl.DataFrame(schema=SUMS)
     sums = (

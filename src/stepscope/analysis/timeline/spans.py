@@ -1,4 +1,4 @@
-"""What the trace viewer's answers have in common: a host's timeline and its spans.
+"""What all answers of the trace viewer use: a host's timeline and its spans.
 
 A span is identified by its track and an item. The item is a row of `events` on a
 recorded track, and a row of the timeline's `slices` on a derived track.
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
     from stepscope.derive.timeline.lanes import LaneIndex
 
-#: Category of launch statistics, whose first event may be a copy.
+#: Category of launch statistics; the first event of such a span may be a copy.
 _LAUNCHES: Final = CATEGORIES.index("kernel_launch")
-#: Largest possible distance, in ps, of a time of a trace from its start.
+#: Maximum distance, in ps, of a time of a trace from its start.
 FARTHEST_PS: Final = 1 << 62
 
 
@@ -101,7 +101,7 @@ class HostTimeline(Frozen, frozen=True):
         return rows
 
     def first_events(self, track: int, items: Int64s) -> Int64s:
-        """Return the row of events with which each item begins; -1 for none."""
+        """Return the row of events with which each item begins; -1 if there is none."""
         line = self.timeline.line(track)
         if line is None:
             return items
@@ -116,7 +116,7 @@ class HostTimeline(Frozen, frozen=True):
 
     def displayed_names(self, code: Int32s) -> pl.Series:
         """Return the displayed name of each code."""
-        # Gathering from the few used names is cheaper than from all names.
+        # Looking up only the few used names is cheaper than looking up all names.
         used, inverse = np.unique(code, return_inverse=True)
         return self.timeline.names.gather(used).gather(inverse)
 

@@ -3,7 +3,7 @@
 A tile is identified by host, track, level and index. At level `L` a bucket is `2**L`
 picoseconds wide, and a tile has `TILE_BUCKETS` buckets. Tile `k` begins at `k` times
 its width, so that every client asks for the same tiles. Level 0 folds only spans within
-one picosecond, which `unfold_slice` lists, too.
+one picosecond, which `unfold_slice` also lists.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class TrackSlices(msgspec.Struct, frozen=True, kw_only=True):
             `events` on a recorded track, a row of the timeline's `slices` on a derived
             track. `first` is an argument of `unfold_slice`. `name` and `category` (an
             index in `categories`) are those of the item. A slice that begins before the
-            window belongs to an earlier window, too.
+            window is also in an earlier window.
         categories: Names of the categories by number.
     """
 
@@ -301,7 +301,7 @@ def _lane_slices(
     bucket_ps: int,
     drawn: Sequence[int] | None,
 ) -> LaneSlices:
-    """Return the slices of a track; only of its drawn rows if these are given."""
+    """Return the slices of a track; if drawn rows are given, only of these rows."""
     index = shown.lane_index(track)
     lanes = range(len(index.edges) - 1)
     if drawn is not None:

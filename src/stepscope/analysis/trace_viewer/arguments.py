@@ -32,15 +32,14 @@ REAL: Final = 2
 TEXT: Final = 3
 
 _KIND_OF_STAT: Final = {INT: INTEGER, UINT: UNSIGNED, DOUBLE: REAL}
-#: Values by which the recorder connects its own events; an export leaves them out.
+#: Names of values by which the recorder connects its events; an export omits them.
 #: Definition: docs/tools/trace_viewer.md#the-json.
 _INTERNAL: Final = (
     *(StatKey.PRODUCER_TYPE, StatKey.PRODUCER, StatKey.CONSUMER_TYPE),
     *(StatKey.CONSUMER, StatKey.ROOT_LEVEL, StatKey.FLOW),
 )
-#: Values that are valid on device events only: some recorders leave uninitialised
-#: memory in these values of their launch calls
-#: (docs/formats/xplane.md#device-activity).
+#: Name of values that are valid on device events only: in launch calls, some recorders
+#: leave uninitialised memory in these values (docs/formats/xplane.md#device-activity).
 _OF_DEVICES: Final = StatKey.KERNEL_DETAILS
 _FIRST_KEY: Final = StatKey.GROUP_ID
 
@@ -83,7 +82,7 @@ class ArgumentSource(Frozen, frozen=True):
         owner: int32 by row of `stats`: the event that has the value.
         stats: The table of the events' values; None if absent.
         type_stats: The table of the event types' values; None if absent.
-        left_out: By handle of strings: whether an export leaves the name out.
+        left_out: By handle of strings: whether an export omits values of that name.
         of_devices: Handle of values that are valid on device events only, or -1.
     """
 
@@ -103,8 +102,7 @@ class ArgumentSource(Frozen, frozen=True):
     ) -> Arguments:
         """Return the values of consecutive events.
 
-        An event's own value takes precedence over its type's value, and both take
-        precedence over derived values.
+        An event's own value replaces its type's value, and both replace derived values.
 
         Args:
             begin: Row of the first event.
@@ -173,13 +171,13 @@ def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
 def gather_arguments(
     trace: TraceData, rows: StatRows | None, derived_values: Sequence[DerivedValues]
 ) -> Arguments:
-    """Sort values by span: the group first, then recorded values, then derived ones.
+    """Sort values by span; per span: group, recorded values, derived values.
 
     Args:
         trace: Trace with the texts that the rows refer to.
         rows: Recorded values; owners are indexes of spans. If a span has several values
             of one name, the last one counts.
-        derived_values: A recorded value of the same name takes precedence.
+        derived_values: Derived values; a recorded value of the same name replaces them.
     """
     texts: list[str] = []
     frames = [

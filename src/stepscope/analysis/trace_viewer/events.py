@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
-#: Number of spans per piece: a compromise between few calls and little memory.
+#: Number of spans per piece: a trade-off between the number of calls and memory.
 PIECE_SPANS: Final = 1 << 13
-#: Maximum number of values per piece, so that events with many values need no more.
+#: Maximum number of values per piece; events with many values then need no more memory.
 _PIECE_STATS: Final = 1 << 16
 
 #: Kinds of activity that move or fill memory.
@@ -301,7 +301,7 @@ class _Host:
 def _touch_window(
     start_ps: Int64s, dur_ps: Int64s, window: tuple[int, int] | None
 ) -> Bools | None:
-    """Return which spans begin in a window or extend into it; None without a window."""
+    """Return which spans begin in or extend into a window; None without a window."""
     if window is None:
         return None
     begin, end = window

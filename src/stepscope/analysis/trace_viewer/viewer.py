@@ -122,7 +122,7 @@ def host_traces(profile: ProfileData) -> tuple[list[HostTrace], dict[str, Unavai
 
 
 def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
-    """Return by host how long its time 0 is after the earliest host's, in ps.
+    """Return, by host, how much later its time 0 is than the earliest host's, in ps.
 
     Unavailable if one of several hosts recorded no start time.
     """
@@ -163,8 +163,8 @@ class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
         derived_spans: Number of spans on derived tracks, which are not events.
         flows: Number of arrows from launch calls to device activity; null if launch
             calls were not recorded.
-        without_time: Number of events that the recorder only counted, so that the
-            timeline does not show them.
+        without_time: Number of events that the recorder only counted: they are not on
+            the timeline.
         one_clock: Whether all hosts are shown on one clock; null if impossible.
         start_ms: Start of the first span; null without spans.
         end_ms: End of the last span; null without spans.
@@ -330,7 +330,7 @@ def _section_rows(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-#: Number of spans processed at a time, so that intermediate arrays stay in a cache and
+#: Number of spans processed at a time; intermediate arrays then stay in a cache and
 #: need no new memory pages.
 _SPANS_PER_PART: Final = 1 << 16
 
