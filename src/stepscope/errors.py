@@ -89,7 +89,7 @@ class AlreadyRecording(StepscopeError):
 
     @classmethod
     def of(cls, owner: object, since: str, logdir: object) -> AlreadyRecording:
-        """Build an error that names who started the recording, when, and where to."""
+        """Build an error that names who started the recording, when, and its folder."""
         return cls(
             f"already recording since {since} into {logdir}, started by {owner}. "
             "Stop that recording first (ss.stop()), or leave its `with` block."
@@ -135,8 +135,7 @@ def _handles_signal(frame: FrameType) -> bool:
     """Return whether the interpreter called the function as a signal handler.
 
     Only the interpreter passes a function the number of a signal and the frame that it
-    interrupts. If a handler has deleted these arguments, it is recognised while
-    installed.
+    interrupts. A handler that deletes these arguments is recognised while installed.
     """
     code, values = frame.f_code, frame.f_locals
     given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]

@@ -76,8 +76,7 @@ class Pattern(Generic[AnyStr]):
         return self.compiled.finditer
 
 
-#: Unnamed namespaces of C++, as compilers and tools write them, even if cut off at
-#: left.
+#: Unnamed namespaces of C++, as compilers and tools write them, even if shortened.
 UNNAMED_NAMESPACE: Final = Pattern(
     r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::|(?<!\w)unnamed>::"
 )

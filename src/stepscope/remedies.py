@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Recorder of a database of Nsight Systems.
 NSIGHT: Final = "nsight"
-#: Placeholder for the sentence for recordings in which all tracers were active.
+#: Placeholder; means the sentence for recordings in which all tracers were active.
 _AS_IN_FORCE: Final = "in_force"
 
 
@@ -120,7 +120,7 @@ def _words_of_unknown_recording(remedy_id: str) -> str:
 
 @unique
 class Remedy(StrEnum):
-    """Ids of all remedies; the value is the text for an unknown recording."""
+    """Ids of all remedies; a value is the text for a recording with unknown tracers."""
 
     @staticmethod
     def _generate_next_value_(

@@ -41,13 +41,13 @@ class ProfilerCallback:
 
     Batches are counted from 1 over all epochs of one `fit`, and the range includes its
     last batch. If the model runs several batches per execution (`steps_per_execution`),
-    an execution with a batch of the range is recorded as a whole, and its step marker
-    contains the number of its batches.
+    an execution that contains a batch of the range is recorded as a whole, and its step
+    marker contains the number of its batches.
 
     Steps are also marked if another recording runs, such as one around `fit`.
 
     Attributes:
-        run: Recording of the last `fit`; None before, and if nothing was recorded.
+        run: Recording of the last `fit`; None before, and without a recording.
     """
 
     # Only hooks that the main thread calls at a start are overridden: a hook at the end

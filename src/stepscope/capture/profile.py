@@ -199,8 +199,8 @@ class Schedule:
         return self
 
     def __exit__(self, *error: object) -> None:
-        # Cancel the marker of the step that the last `step()` began (the loop has no
-        # such step) or that an exception ended.
+        # Cancel the marker of a step that an exception ended or the last `step()`
+        # began.
         if self._open is not None:
             self._open.cancel()
             self._open = None

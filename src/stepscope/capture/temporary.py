@@ -52,7 +52,7 @@ def _remove_left_behind(folder: str) -> None:
         if status.st_mode & _WRITABLE_BY_OTHERS:
             is_safe = bool(status.st_mode & stat.S_ISVTX)
         if not is_safe:
-            # Another user could rename this user's folder in such a directory.
+            # In this directory, another user could rename this user's folder.
             return
         with os.scandir(folder) as entries:
             left = [entry.path for entry in entries if _is_left_behind(entry)]
@@ -81,7 +81,7 @@ def _is_left_behind(entry: os.DirEntry[str]) -> bool:
 
 @functools.cache
 def _processes_here() -> str:
-    """Return a code of the machine and process namespace that process ids belong to.
+    """Return a code that identifies the machine and the namespace of process ids.
 
     Containers and machines may share a temporary folder but not their processes.
     """

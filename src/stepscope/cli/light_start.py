@@ -78,7 +78,7 @@ _started: Final = threading.Event()
 
 @contextmanager
 def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
-    """Set the process up for a short-lived command, whose imports must be inside.
+    """Set the process up for a short-lived command; import its modules in the block.
 
     Nothing is changed in a process that has already imported numpy.
 
@@ -109,7 +109,7 @@ def check_threads(computing: int | None = None) -> None:
     Polars would print thousands of lines and end with a traceback.
 
     Args:
-        computing: Number of computing threads if the user sets none; None for one per
+        computing: Number of computing threads if the user sets none; None: one per
             core.
 
     Raises:

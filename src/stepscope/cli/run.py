@@ -77,7 +77,7 @@ def answer_request(request: RunRequest) -> int:
         raise BadUsage("--open admits clients to a server in the program: add --serve.")
     if request.certificate is not None or request.key is not None:
         raise BadUsage("--certificate and --key encrypt a server: add --serve.")
-    # A window without a given length records enough steps, within an event limit.
+    # If no window length is given, enough steps are recorded, within an event limit.
     fields = msgspec.structs.asdict(request)
     choices = {name: fields[name] for name in RunPlan._fields if name in fields}
     del choices["logdir"]

@@ -229,8 +229,8 @@ class Caller:
     ) -> Iterator[bytes | memoryview]:
         """Record the host, and yield its recording as it arrives.
 
-        Stepscope's servers send pieces. Servers of TensorFlow and JAX do not support
-        that and send one message, of which gRPC holds three copies in memory.
+        Stepscope's servers send pieces. Servers of TensorFlow and JAX send one message,
+        of which gRPC holds three copies in memory.
         """
         method = self._channel.unary_stream(f"/{CHUNK_SERVICE}/Profile")
         call = method(encode_message(request), timeout=limit_s, metadata=self._metadata)

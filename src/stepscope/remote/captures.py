@@ -1,7 +1,7 @@
 """Recordings of this process that clients of its server request.
 
-A request must never harm the program. It is checked before a recording starts, only one
-recording runs at a time, and a recording ends when its client disconnects.
+A request must never harm the program. The request is checked before a recording starts,
+only one recording runs at a time, and a recording ends when its client disconnects.
 """
 
 from __future__ import annotations
@@ -236,8 +236,8 @@ class Captures:
         written to a file and returned, if the program has a flight recorder.
 
         Raises:
-            RefusedCapture: No continuous recording is running, it belongs to another
-                client, or it is too large for a message.
+            RefusedCapture: No continuous recording is running, or the recording belongs
+                to another client or is too large for a message.
         """
         client = Client(peer, request.snapshot_session_id)
         try:

@@ -130,7 +130,7 @@ class Continuous:
         self.why_ended = ""
 
     def take_snapshot(self, client: Client) -> bytes | None:
-        """Return the events since the start or the last snapshot, and record on.
+        """Return the events since the start or the last snapshot, and keep recording.
 
         The events are returned even if recording cannot continue. Return None if
         nothing is recorded.

@@ -190,7 +190,7 @@ class _Part:
 
     def check_content(self, check: Callable[[memoryview], None]) -> None:
         with self.path.open("rb") as file:
-            # Not closed here: the traceback of an error may still refer to it.
+            # The map is not closed here: the traceback of an error may refer to it.
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         check(memoryview(content))
 
@@ -350,7 +350,7 @@ def _upload_file(system: Any, part: Path, path: PurePosixPath) -> None:
 
 
 def _make_folders(system: Any, folder: PurePosixPath) -> None:
-    """Create a folder and its parents, except the top one: that is a bucket."""
+    """Create a folder and its parents, except the top folder, which is a bucket."""
     above = [parent for parent in folder.parents if parent.name]
     for path in [*reversed(above[:-1]), folder]:
         if not system.exists(str(path)):

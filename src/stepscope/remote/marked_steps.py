@@ -83,7 +83,7 @@ class MarkedSteps:
             self._mark.leave()
 
     def step_was_none(self, batches: int) -> None:
-        """Cancel the step in progress: it did not run."""
+        """Cancel the step that was begun but did not run."""
         del batches
         with self._lock:
             self._mark.hold()

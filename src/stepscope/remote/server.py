@@ -127,8 +127,7 @@ def start(
             cannot send one), with a warning: "machine" for any user of this machine,
             "network" for every client that can connect.
         peers: Addresses that this server calls, next to its own, for a client that
-            records several programs through it (`worker_list`). Without `logdir` none
-            is called.
+            records several programs through it (`worker_list`). Without `logdir`: none.
 
     Raises:
         BadUsage: gRPC is missing, the port is invalid or in use, other users can access

@@ -132,7 +132,7 @@ class CoreClocks:
                 continue
             known = self._delays.get(thread)
             # The thread was on a core nearly all the time since the last reading of its
-            # delay. The rest is too short to show that the thread was ready or waited.
+            # delay. The remaining time is too short to show that it waited.
             computes = known is not None and (
                 (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _MAX_GAP_TO_MERGE_NS
             )
@@ -218,7 +218,7 @@ class _Thread:
         length = reading.at_ns - self.last.at_ns
         wanted = reading.wanted_ns - self.last.wanted_ns
         # Awake time has no known position between two readings. It is assumed to come
-        # first if the thread was awake at the first reading, and otherwise last.
+        # first if the thread was awake at the first reading, otherwise last.
         begin = reading.at_ns - wanted
         if self.was_awake and wanted < length:
             begin = self.last.at_ns
@@ -283,7 +283,7 @@ class CoreTime:
 
 
 #: Switch interval in seconds. A loop that calls NumPy releases the lock every few
-#: tenths of a millisecond, and timers add about 50 µs: a shorter interval gains little.
+#: tenths of a millisecond, and timers add about 50 µs: less would gain little.
 _PROMPT_S: Final = 0.00002
 #: A thread on a core for at most this share of the time counts as waiting.
 _MAX_BUSY: Final = 0.05

@@ -100,7 +100,7 @@ def environment_stats(xspace: bytes) -> dict[str, Value]:
     for field, plane in read_fields(xspace):
         if field != SpaceTag.PLANE >> 3 or isinstance(plane, int):
             continue
-        # A plane's name precedes its lines, so no lines are read for it.
+        # A plane's name precedes its lines, so the search reads no lines.
         names = (body for tag, body in read_fields(plane) if tag == PlaneTag.NAME >> 3)
         if field_text(next(names, memoryview(b""))) != ENVIRONMENT_PLANE:
             continue

@@ -260,8 +260,8 @@ def _profile_hook(frame: FrameType, event: str, _: object) -> None:
     """Pass a call on to the current note taker; this function is never freed.
 
     The interpreter of Python 3.11 holds no reference to a hook that it is about to
-    call. Before the call it may collect garbage and run code that removes the hook. A
-    separate hook object for each recording therefore crashed programs.
+    call. Before the call, the interpreter may collect garbage and run code that removes
+    the hook. A separate hook object for each recording therefore crashed programs.
     """
     if event == "call":
         note = _Noting.entered

@@ -70,8 +70,8 @@ class _Stack(Generic[Code]):
 class SampledFrames(Generic[Code]):
     """Frames built from the samples of each thread.
 
-    A frame ends when a frame further out ends, so that frames nest. A function called
-    from one line is therefore not part of a call from another line.
+    A frame ends when an outer frame ends, so that frames nest. A function called from
+    one line is therefore not part of a call from another line.
     """
 
     def __init__(self) -> None:

@@ -3,10 +3,11 @@
 The collector uses TensorFlow's profiler session in this process, which exports into a
 folder in memory. TensorFlow 2.21 ignores tracer levels given to the session. Levels
 other than the default are therefore requested from TensorFlow's own server, over the
-loopback interface. The server listens on all interfaces and cannot be stopped. It is
-started only if the program asks for other levels, never for a client, and never with
-``STEPSCOPE_TF_SERVER=0``. An asynchronous `Profile` call with a long duration records
-on the server. `Terminate` ends the call, which returns the recording in memory.
+loopback interface. The server listens on all interfaces and cannot be stopped. The
+server is started only if the program asks for other levels, never for a client, and
+never with ``STEPSCOPE_TF_SERVER=0``. An asynchronous `Profile` call with a long
+duration records on the server. `Terminate` ends the call, which returns the recording
+in memory.
 
 Definition: docs/capture.md#how-the-recorders-are-driven.
 """
@@ -164,7 +165,7 @@ def _refusal_text(refusal: Any) -> str:
 
 #: TensorFlow's default levels.
 _DEFAULTS: Final = TracerLevels(host=2, device=1, python=0)
-#: Levels that no version uses by default: if a recording has them, it used the request.
+#: Levels that no version uses by default, to test whether a session uses given levels.
 _PROBED: Final = TracerLevels(host=1, device=0, python=0)
 _OWN: Final = "the program's own TensorFlow profiler"
 _SERVER: Final = "the program's own TensorFlow profiler server"

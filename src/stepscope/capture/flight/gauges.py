@@ -60,9 +60,8 @@ class Gauges:
         """Add steps that ended.
 
         Args:
-            parts_ns: Self time of annotations in the last steps, in ns; "" is other
-                time.
-            input_ns: Time in annotations that fetch input, in ns; None if none does.
+            parts_ns: Self time of annotations in the last steps, in ns; "" is the rest.
+            input_ns: Time in annotations that fetch input, in ns; None without them.
         """
         if not steps:
             return

@@ -160,7 +160,7 @@ class RecentEvents:
 
 
 def self_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, int]:
-    """Return how long each span is the innermost in an interval; "" if no span is.
+    """Return how long each span is innermost in an interval; "" means no span.
 
     Spans nest, as calls do. The returned times in ns add up to the interval.
     """

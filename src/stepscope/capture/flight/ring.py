@@ -162,8 +162,7 @@ class Ring:
         with self._lock:
             compiled = b""
             if self._compilations is not None:
-                # Not stored: PyTorch's list of compilations covers the ring's whole
-                # time.
+                # Not stored: PyTorch's list of compilations covers the whole time.
                 collected = self._stop_collector(self._compilations)
                 compiled = b"" if collected is None else collected.xspace
                 self._compilations = None

@@ -19,7 +19,7 @@ _MIN_UNJUDGED_RATIO: Final = 2
 #: standard deviations, each 1.4826 median deviations of a normal distribution. A loop
 #: with varying steps thus has no slow step.
 _MIN_DEVIATIONS: Final = 6 * 1.4826
-#: Quantile of recent durations that a slow step exceeds: one step in ten does.
+#: Quantile of recent durations that a slow step must exceed; one step in ten does.
 _USUAL_QUANTILE: Final = 0.9
 #: Minimum excess of a slow step, in ns: about one time slice of the scheduler.
 _MIN_EXCESS_NS: Final = 5_000_000

@@ -1,4 +1,4 @@
-"""Wall clock and monotonic clock read together: for display and for event times."""
+"""Pairs of wall-clock time (for display) and monotonic time (for event times)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from stepscope.xspace.writing.builders import Value
 
-#: Functions that return an announced model, oldest first; None if it was freed.
+#: Functions that return an announced model or, if it was freed, None; oldest first.
 _ANNOUNCED: Final[list[Callable[[], object]]] = []
 
 
@@ -79,7 +79,7 @@ def describe_model(model: object) -> tuple[Parameter, ...]:
     if isinstance(model, tuple) and model and isinstance(model[0], Parameter):
         return model
     keras, torch, jax = (sys.modules.get(name) for name in ("keras", "torch", "jax"))
-    # A Keras model on PyTorch is also a module, but only Keras has its names.
+    # A Keras model on PyTorch is also a module, but only Keras has variable names.
     if keras is not None and isinstance(model, keras.Model):
         return tuple(
             # Keras 2 has no paths; its names end in `:` and the number of an output.
@@ -115,7 +115,7 @@ def described_space(hostname: str, parameters: Iterable[Parameter]) -> bytes:
     builder = XSpaceBuilder(hostname, start_ns=None)
     plane = builder.plane(MODEL_PLANE)
     for number, parameter in enumerate(parameters, start=1):
-        # The type id is a number, because several models may share a name.
+        # The type id is a number, because variables of several models may share a name.
         stats: dict[str, Value] = {ParameterStat.SCOPE: parameter.scope}
         if parameter.shape is not None:
             stats[ParameterStat.SHAPE] = msgspec.json.encode(parameter.shape).decode()

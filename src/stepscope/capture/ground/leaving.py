@@ -1,8 +1,8 @@
 """Exit, SIGTERM and forks of a process under recording.
 
 At SIGTERM the recording is stored. Then the program's own SIGTERM handler runs, if
-there is one. Otherwise the process dies by the signal, with the same exit status as
-without stepscope, and soon, even if the main thread is busy or storing takes long.
+there is one. Otherwise the signal ends the process with the same exit status as without
+stepscope. The process ends soon, even if the main thread is busy or storing takes long.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Leaving:
         self._stored = threading.Event()
         #: Id of the thread that stores the recording because of SIGTERM.
         self._storing: int | None = None
-        #: Per thread: the signals that it blocked before it began to fork.
+        #: Per thread: the signals that the thread blocked before it began to fork.
         self._forking = threading.local()
 
     @property
@@ -118,8 +118,8 @@ class Leaving:
     def _hold_signal(self) -> None:
         """Block SIGTERM while this thread forks.
 
-        A child that receives SIGTERM before it has dropped the alarm writes into the
-        pipe that it shares with its parent, which would handle the signal as its own.
+        A new child still shares the alarm's pipe with its parent. If the child received
+        SIGTERM, the parent would handle the signal as its own.
         """
         if self._took_signal:
             self._forking.blocked = signal.pthread_sigmask(
@@ -191,7 +191,7 @@ class Leaving:
         finally:
             if callable(before):
                 before(number, frame)
-            # Do not end the process if the program's later handler called this one.
+            # Do not end the process if a handler that the program set later calls this.
             elif is_ours:
                 die_by_signal(signal.SIGTERM)
 

@@ -24,11 +24,10 @@ _CREATING: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 class OwnDescriptor:
     """A file descriptor of the profiler, in a program that may close all descriptors.
 
-    The program may then open another file, which gets that number and must not be
-    touched.
+    The program may then open a file of its own, which gets the same number.
 
     Attributes:
-        unchecked: Number at the last check, only for reading at a given offset.
+        unchecked: Descriptor number at the last check, only to read at a given offset.
     """
 
     def __init__(self, number: int) -> None:

@@ -16,7 +16,7 @@ from stepscope.capture.launching.window import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-#: Minimum calls of a function per call of another whose step it is then part of.
+#: A function called this often or more per call of another one is part of its step.
 _MIN_PARTS: Final = 2
 
 
@@ -30,9 +30,9 @@ class RepeatedCalls:
     are called after the step's function.
 
     The leader may be part of a longer step, such as an RNN cell that a Python loop
-    calls for each element, or a gradient accumulation. Such a leader starts again from
-    other arguments than its last result whenever another function has advanced its own
-    state; that other function then becomes the leader.
+    calls for each element, or a gradient accumulation. Such a leader gets other
+    arguments than its last result whenever another function has advanced its own state.
+    That other function then becomes the leader.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class StepListener(Protocol):
 
     @property
     def phase(self) -> Phase:
-        """State of the recording; the source of steps cannot change in `STEPS`."""
+        """State of the recording; in `STEPS`, the source of steps cannot change."""
 
     def abandon(self, reason: str) -> None:
         """Stop receiving steps because of an error."""
@@ -138,7 +138,7 @@ class StepListener(Protocol):
         """End the current step; the next step begins at an unknown later time."""
 
     def step_was_none(self, batches: int) -> None:
-        """Cancel the step in progress, of N batches: it did not run."""
+        """Cancel the step of N batches that was begun but did not run."""
 
 
 _Hearer_co = TypeVar("_Hearer_co", bound=StepListener, covariant=True)
@@ -187,8 +187,8 @@ class StepCounter(Generic[_Hearer_co]):
     def pass_ended(self, title: str, called: Hashable) -> None:
         """Note that a call that is at least part of a step has ended.
 
-        A backward pass counts as a step if it repeats and no optimizer steps. Steps are
-        numbered from the call at which that is certain.
+        Each backward pass counts as a step if passes repeat and no optimizer steps.
+        Steps are numbered from the call at which that is certain.
         """
         with self._lock:
             if self._muted or not self._takes_source(CALLS):
@@ -225,7 +225,7 @@ class StepCounter(Generic[_Hearer_co]):
             return first
 
     def cancel_step(self, source: str, *, batches: int) -> None:
-        """Cancel the step in progress: it did not run."""
+        """Cancel the step that was begun but did not run."""
         with self._lock:
             if source == self._source:
                 self._batches -= batches

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _MAX_STEPS: Final = 1000
 #: Seconds of recording before events are counted: an event takes at least 1 µs.
 COUNTED_AFTER_S: Final = 0.1
-#: Minimum number of recorded steps, because fewer show no pattern. Fewer are recorded
-#: if they contain more than `_MAX_EXCESS` times the maximum number of events.
+#: Minimum number of recorded steps, because fewer show no pattern. Recording ends
+#: earlier at more than `_MAX_EXCESS` times the maximum number of events.
 _MIN_STEPS: Final = 3
 _MAX_EXCESS: Final = 2
 
@@ -29,7 +29,7 @@ class Extent:
 
     Attributes:
         first: First recorded step; None before the window opens.
-        shortened: Why less was recorded than planned, as a sentence; None if all was.
+        shortened: Why less was recorded than planned, as a sentence; otherwise None.
     """
 
     def __init__(self, plan: RunPlan) -> None:

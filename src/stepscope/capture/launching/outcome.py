@@ -23,8 +23,8 @@ BY_SIGNAL: Final = 128
 _MIN_STEPS: Final = 2
 #: A child that lasts at least this share of its launcher's time is the main program.
 _MIN_MAIN_SHARE: Final = 0.25
-#: Number of steps from the last skipped step to the first recorded one. It is 2 if a
-#: step is known only by its end, because the start of the first step is then unknown.
+#: Number of steps from the last skipped step to the first recorded one. The number is 2
+#: if a step is known only by its end, because the first step then has no known start.
 _FIRST_KNOWN: Final = 2
 _LISTED: Final = 3
 _NOT_REACHED: Final = (
@@ -37,8 +37,8 @@ def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, 
     """Keep the recordings of processes that trained, and remove the other files.
 
     A launcher, a data loader's worker or a helper is also a process of the run. If any
-    process counted steps, processes without steps are removed, else the profile would
-    show hosts without steps. If none did, recordings of a time window are kept.
+    process counted steps, files of processes without steps are removed, because the
+    profile would show hosts without steps. Otherwise files of time windows are kept.
 
     Returns:
         Notes whose files are kept, and notes whose files were removed.

@@ -31,7 +31,7 @@ class RunPlan(NamedTuple):
             the step in progress at that time.
         wait_s: Seconds before recording begins if the program has no steps.
         record_s: Seconds to record if the program has no steps.
-        max_slowdown: Maximum slowdown of recorded steps over earlier ones; 1 means
+        max_slowdown: Maximum slowdown of recorded steps over earlier steps; 1 means
             twice as long. Above it, less is recorded.
         max_events: Maximum number of framework events in a window, because the program
             waits while they are stored; 0 for no limit.

@@ -55,7 +55,7 @@ class StepMark:
             step.__exit__(None, None, None)
 
     def hold(self) -> None:
-        """Cancel the step in progress: it did not run.
+        """Cancel the step that was begun but did not run.
 
         Its annotation object is kept: a framework would record it when it is released.
         """

@@ -2,7 +2,7 @@
 
 At its start, each recorded process writes a file for each of its ancestors, with the
 processor time that the ancestor had used so far. An ancestor counts as waiting if it
-has used very little processor time since, has annotated nothing and uses no device.
+has since used very little processor time, has annotated nothing and uses no device.
 
 This module also waits for devices to finish, before a step is measured.
 """

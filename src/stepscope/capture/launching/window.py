@@ -126,7 +126,7 @@ class Window:
         with self._exclusive_access():
             if self.phase is Phase.IDLE and self.plan.watches:
                 # Stack samples explain a program that ends before its window opens.
-                # After a window they are left out: the program may run for days.
+                # After a window, samples are left out: the program may run for days.
                 self._begin_session(
                     self._watching_options(functions=self._by_time is None)
                 )
@@ -221,7 +221,7 @@ class Window:
                 self.close_window()
 
     def step_was_none(self, batches: int) -> None:
-        """Cancel the step in progress, of N batches: it did not run."""
+        """Cancel the step of N batches that was begun but did not run."""
         with self._lock:
             self.mark.hold()
             self._begun -= batches

@@ -2,8 +2,8 @@
 
 The search covers variables of running functions, members of containers, and attributes
 of objects whose class belongs to the program. It runs no code of the program: it asks
-only Python's built-in containers for their length. It does not extend the life of any
-object, and does not change a dictionary of variables that the program holds.
+only Python's built-in containers for their length. The search does not extend the life
+of any object, and does not change a dictionary of variables that the program holds.
 """
 
 from __future__ import annotations
@@ -123,11 +123,11 @@ def is_container(value: object) -> bool:
 def growth_since(container: Container, length: int) -> Added:
     """Return what was added to a container since it had `length` members.
 
-    New members are at the end. Of very many, only the last are measured, and the sizes
-    are scaled up. An array counts once, or not at all if it shares memory with an older
-    member, as a part of a data set or a reused buffer does. An autograd graph may
-    continue that of the member before, so each added graph is taken to be as large as
-    the increase at the last member.
+    New members are at the end. If there are very many, only the last are measured, and
+    the sizes are scaled up. An array counts once, or not at all if it shares memory
+    with an older member, as a part of a data set or a reused buffer does. The autograd
+    graph of a member may continue that of the member before, so each added member
+    counts with the bytes that the last member added.
     """
     values = container.value
     items = len(values) - length

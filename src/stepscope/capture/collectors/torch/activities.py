@@ -1,8 +1,7 @@
 """Activities that PyTorch's tracer (Kineto) recorded, as columns.
 
-A live result returns each activity with its arguments, as in an exported trace. For
-PyTorch versions whose result lacks arguments (such as 2.11), the exported trace is
-read.
+A live result returns each activity with its arguments, as in an exported trace. In
+versions whose result lacks arguments (such as 2.11), the exported trace is read.
 """
 
 from __future__ import annotations
@@ -66,8 +65,7 @@ class Activities:
         gradient: Id that an op shares with the op of its gradient; 0 for none, int64.
         arguments: One JSON object per activity.
         thread_names: (process, thread) → thread name, if known.
-        left_out: Number of activities not stored: Python calls first, always the
-            latest.
+        left_out: Number of activities not stored: the latest, Python calls first.
         complete_until_ns: Start of the first activity that was not stored, in ns since
             1970; None if all were stored.
     """

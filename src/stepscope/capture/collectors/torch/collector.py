@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _OPEN: Final = OpenRecordings()
 _OWN: Final = "the program's own PyTorch profiler"
-#: PyTorch functions that start a profiler, in the order in which it calls them.
+#: PyTorch functions that start a profiler, in the order in which PyTorch calls them.
 _ENTRANCES: Final = (
     "_prepare_profiler",
     "_run_on_profiler_start",
@@ -429,7 +429,7 @@ def _native_profiler() -> Any:
 def _every_thread(*, stacks: bool) -> Any:
     """Return the setting to record all threads; None if PyTorch has no such setting."""
     make = getattr(_native_profiler(), "_ExperimentalConfig", None)
-    # Stopping is much faster without an object per event, but Python calls need them.
+    # Stopping is much faster without event objects, but Python calls need them.
     quick = {} if stacks else {"trace_only": True}
     for settings in (quick, {}):
         try:

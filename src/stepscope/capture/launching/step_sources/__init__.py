@@ -1,1 +1,1 @@
-"""Hooks that count steps: one module per framework, used when that is imported."""
+"""Hooks that count steps: one module per framework, used if the program imports it."""

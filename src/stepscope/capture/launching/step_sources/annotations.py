@@ -89,7 +89,7 @@ class _StepAnnotation:
     """An annotation of the program with a step number.
 
     A recording that begins or ends inside an annotation lacks that annotation. So the
-    first and the last step of the window are annotated a second time, inside.
+    first and the last step of the window get a second annotation inside the first.
     """
 
     __slots__ = ("_steps", "again", "name", "stats")

@@ -37,8 +37,8 @@ def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
     """Count the calls of every jitted function; return a stop function.
 
     JAX has two call paths. The compiled path ends with the hook that JAX uses for its
-    NaN check, so listening there keeps the path compiled. The other path, for calls
-    that compile or have effects, ends in a Python function.
+    NaN check, so a listener on this hook keeps the path compiled. The other path, for
+    calls that compile or have effects, ends in a Python function.
     """
     import jax  # noqa: PLC0415 - the program's framework
 
@@ -132,7 +132,7 @@ class _Carried:
     def __init__(self, leaves_of: Callable[[Any], Iterable[Any]]) -> None:
         self._leaves_of = leaves_of
         self._examined: dict[object, int] = {}
-        #: Function → positions of the arrays in its result that it received again.
+        #: Function → positions of arrays in its result that became arguments again.
         self._came_back: dict[object, frozenset[int]] = {}
         self._returned: dict[object, dict[int, _Kept]] = {}
 

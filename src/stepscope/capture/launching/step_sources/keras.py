@@ -25,7 +25,7 @@ _UPDATES: Final = "updates of the optimizer (Keras)"
 
 
 def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
-    """Count batches of `fit`, and updates outside of it; return a stop function."""
+    """Count batches of `fit`, and updates outside of `fit`; return a stop function."""
     from keras.callbacks import CallbackList  # noqa: PLC0415 - the program's framework
     from keras.optimizers import Optimizer  # noqa: PLC0415 - the program's framework
 
@@ -119,7 +119,7 @@ def _wrap_method(
     after: Callable[..., object] | None = None,
     fit: _Fit | None = None,
 ) -> Callable[[], None]:
-    """Patch a method to call `before` and `after`; return what removes the patch.
+    """Patch a method to call `before` and `after`; return a function to unpatch it.
 
     Args:
         fit: Its `calling` is set during the call.
