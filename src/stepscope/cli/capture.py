@@ -59,8 +59,7 @@ def answer_request(request: CaptureRequest) -> int:
     grpc_module()
     certificate = None
     if request.certificate is not None:
-        path = Path(request.certificate)
-        with open_input(path, way_out="Give a PEM file.") as file:
+        with open_input(Path(request.certificate), way_out="Give a PEM file.") as file:
             certificate = file.read()
     options = ProfilerOptions(
         delay_ms=request.delay_ms or None,

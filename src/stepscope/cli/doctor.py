@@ -125,8 +125,7 @@ def _make_trial(note: Note, plan: RunPlan) -> Trial:
 
 def _print_checks(checks: Sequence[Check], *, form: str, err: bool) -> None:
     if form == "json":
-        document = {"schema": _SCHEMA, "checks": checks}
-        text = msgspec.json.encode(document).decode()
+        text = msgspec.json.encode({"schema": _SCHEMA, "checks": checks}).decode()
     elif checks:
         text = "\n".join(check_lines(checks))
     else:

@@ -278,5 +278,4 @@ def _print_error(message: str) -> None:
 def _print_defect(error: Exception) -> None:
     if os.environ.get("STEPSCOPE_DEBUG"):
         traceback.print_exception(error)
-    kind = type(error).__name__
-    _print_error(printable_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))
+    _print_error(printable_line(f"{type(error).__name__}: {error}; {_REPORT_DEFECTS}"))

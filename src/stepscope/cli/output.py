@@ -316,8 +316,7 @@ def recording_bar(expected_s: float | None) -> Iterator[None]:
 
         def move() -> None:
             while not over.wait(_UPDATE_PERIOD_S):
-                task = bar.tasks[0]
-                elapsed_s = task.elapsed or 0.0
+                elapsed_s = bar.tasks[0].elapsed or 0.0
                 if expected_s is not None and elapsed_s > expected_s:
                     bar.update(shown, description="collecting", total=None)
                     return

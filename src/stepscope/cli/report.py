@@ -87,21 +87,18 @@ def _check_options(request: ReportRequest) -> None:
 def _report_run(request: ReportRequest, kept_in: Path | None) -> None:
     with show_progress(1 + STAGES) as shown:
         shown.stage("Reading")
-        profile = open_profile(*request.paths, kernels=request.kernels)
-        document = compose_report(profile, shown)
+        run = open_profile(*request.paths, kernels=request.kernels)
+        document = compose_report(run, shown)
     answers = None
     if kept_in is not None:
-        answers = _keep_promises(
-            request, kept_in, _measure_run(profile, document.findings)
-        )
+        answers = _keep_promises(request, kept_in, _measure_run(run, document.findings))
     if request.form == "json":
         from stepscope.report import to_json  # noqa: PLC0415 - needed only for this format
 
         promises = _as_json(kept_in, answers)
         deliver_answer(to_json.render_document(document, promises), request.output)
         return
-    outline = (*report_outline(document), *_kept_outline(kept_in, answers))
-    show_outline(outline, request)
+    show_outline((*report_outline(document), *_kept_outline(kept_in, answers)), request)
 
 
 def _compare_runs(request: ReportRequest, kept_in: Path | None) -> None:

@@ -167,8 +167,7 @@ def _written_answer(
     if request.form == "pprof":
         return to_pprof.render(chosen, view=str(name), comments=(title,))
     if request.form in _EXPORTS:
-        is_csv = request.form == "csv"
-        return render_csv(chosen) if is_csv else render_parquet(chosen)
+        return render_csv(chosen) if request.form == "csv" else render_parquet(chosen)
     return _on_screen(request, profile, result, title, frames)
 
 

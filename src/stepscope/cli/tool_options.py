@@ -39,8 +39,7 @@ def _declared_fields() -> dict[str, dict[str, inspect.Field]]:
     """Return a mapping from option to the tools that have it, with their fields."""
     declared: dict[str, dict[str, inspect.Field]] = {}
     for tool, options in OPTIONS.items():
-        fields = cast("inspect.StructType", inspect.type_info(options)).fields
-        for field in fields:
+        for field in cast("inspect.StructType", inspect.type_info(options)).fields:
             if field.name not in _HOSTS:
                 declared.setdefault(field.name, {})[tool] = field
     return declared

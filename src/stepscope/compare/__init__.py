@@ -1,1 +1,1 @@
-"""Comparison of two runs: same work or not, changes, and gains that were promised."""
+"""Comparison of two runs: whether their work is the same, changes, and promised gains."""

@@ -60,7 +60,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
             equal, or the interval of the change contains 0.
         base_ms: Time per step of the base run; null if it does not occur there.
         new_ms: Time per step of the new run; null if it does not occur there.
-        change_ms: `new_ms` minus `base_ms`, with null as 0.
+        change_ms: `new_ms` minus `base_ms`; a null counts as 0.
         share_percent: `change_ms` as a share of the step's change; negative if the
             signs differ. Null if the step's change may be chance.
         low_ms: Lower end of the change's 95 % interval; null for ops and kernels, whose
@@ -86,7 +86,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def certain(self) -> bool | None:
-        """Whether the change is beyond chance; None if that was not estimated."""
+        """Whether the change is beyond chance; None if chance was not estimated."""
         if self.low_ms is None or self.high_ms is None:
             return None
         return self.low_ms > 0 or self.high_ms < 0
@@ -135,7 +135,7 @@ def owner_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
 def breakdown_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
     """Compare the categories of the step time, in their order.
 
-    A category is left out if the two runs did not measure the same owners of it.
+    A category is left out if the two runs measured different owners of it.
     """
     changes = []
     for category in CATEGORIES:
@@ -207,8 +207,9 @@ def kernel_changes(
 ) -> tuple[Change, ...] | Unavailable:
     """Compare the time of kernels per step, largest change first.
 
-    If both runs have a kernel under a common op, its times are distinguished by op.
-    Otherwise, for example if one run recorded no ops, they are summed over ops.
+    If both runs have a kernel under a common op, the kernel's times are compared op by
+    op. Otherwise, for example if one run recorded no ops, its times are summed over
+    ops.
 
     The times are divided by `batches`: batches per step of the base and the new run.
     """
@@ -249,7 +250,9 @@ def _sum_over_ops(times: KernelTimes, names: set[str]) -> KernelTimes:
 def changes_with_shares(
     changes: tuple[Change, ...] | Unavailable, step: StepTimeChange
 ) -> tuple[Change, ...] | Unavailable:
-    """Return the changes with their shares of the step's change, unless it is noise."""
+    """Return the changes with their shares of the step's change, unless that may be
+    chance.
+    """
     if isinstance(changes, Unavailable) or step.verdict == "noise":
         return changes
     return tuple(

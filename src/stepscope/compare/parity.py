@@ -32,7 +32,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         topic: Subject of the check.
-        status: "same"; "differs"; "unknown" if a run does not show it.
+        status: "same"; "differs"; "unknown" if a run does not show the subject.
         overlap: Share of the work of both runs that they have in common (Jaccard index
             of multisets), from 0 to 1; null if no work was counted.
         base: Value of the base run, as text; null if unknown.
@@ -55,8 +55,8 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         checks: All checks, most important first.
-        vouched: Whether the user stated that the work is the same, and the statement
-            counted because the recordings do not show it.
+        vouched: Whether only the user's statement shows that the work is the same, not
+            the recordings.
         unavailable: Why the runs are not comparable; null if they are.
     """
 
@@ -66,7 +66,7 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def comparable(self) -> bool:
-        """Whether the same work is proven, or stated by the user and not disproven."""
+        """Whether the work is proven to be the same, or stated to be and not disproven."""
         return self.unavailable is None
 
 
@@ -91,7 +91,7 @@ def check_parity(
     ran = checks[4:]
     if not any(check.status == "same" for check in ran):
         doubts += [check for check in ran if check.status == "differs"] or [ran[1]]
-    # Without steps no times can be compared, whatever the user states.
+    # If a run has no steps, no times can be compared, whatever the user states.
     stepless = [check for check in doubts if check.topic == "steps"]
     against = disproof or stepless or ([] if same_work else doubts)
     return Parity(
@@ -159,9 +159,7 @@ def _compare_steps(base: Work, new: Work, thresholds: Thresholds) -> Check:
 def _compare_batches(base: Work, new: Work, thresholds: Thresholds) -> Check:
     """Compare batch sizes by the best evidence that both runs contain."""
     sizes = base.batch_sizes, new.batch_sizes
-    shown, now = (
-        None if stated is None else ", ".join(map(str, stated)) for stated in sizes
-    )
+    shown, now = (None if size is None else ", ".join(map(str, size)) for size in sizes)
     from_stages = _check_same(
         "batch",
         f"The batch size of the input pipeline differs: {shown} before, {now} now.",
@@ -198,11 +196,11 @@ def _compare_batches(base: Work, new: Work, thresholds: Thresholds) -> Check:
 def _agreement_of_shapes(
     a: Mapping[str, Counts], b: Mapping[str, Counts]
 ) -> tuple[float, str | None] | None:
-    """Return how far shapes agree, over names that run equally often in both runs.
+    """Return the share of equal shapes among names that run equally often in both runs.
 
-    The second value is the name whose shapes differ most, if any differ. The result is
-    None if such names make up less than half of either run, because their agreement
-    would then prove nothing.
+    The second value is the name whose shapes differ most; null if all shapes agree. The
+    result is None if such names make up less than half of either run, because their
+    agreement would then prove nothing.
     """
     common = either = 0.0
     different, largest = None, 0.0
@@ -218,17 +216,15 @@ def _agreement_of_shapes(
         either += max(runs)
         if max(runs) - agreed > max(largest, 0.01 * max(runs)):
             different, largest = name, max(runs) - agreed
-    most_runs = max(
-        sum(sum(shape.values()) for shape in run.values()) for run in (a, b)
-    )
-    enough = either > 0 and either >= most_runs / 2
+    max_runs = max(sum(sum(shape.values()) for shape in run.values()) for run in (a, b))
+    enough = either > 0 and either >= max_runs / 2
     return (common / either, different) if enough else None
 
 
 def _compare_shapes(
     by: str, agreed: float, different: str | None, thresholds: Thresholds
 ) -> Check:
-    # A program is compiled for its sizes, so a single other size means another program.
+    # A program is compiled for fixed sizes, so any other size means another program.
     wanted = 1.0 if by == "programs" else thresholds.same_shapes.value
     what = {"operands": "operands", "programs": "inputs"}.get(by, "launches")
     return _check_same(

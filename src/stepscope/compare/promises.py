@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from stepscope.compare.changes import StepTimeChange
     from stepscope.thresholds import Thresholds
 
-#: Outcome of a promise. `untried`: its cause is still present. `joint`: several causes
-#: were changed at once, so that only their total gain is known.
+#: Outcome of a predicted saving. `untried`: the cause of the finding is still present.
+#: `joint`: several causes were removed at once, so only their total saving is known.
 Verdict = Literal["inside", "below", "above", "untried", "joint", "not_comparable"]
 
 _TOO_WIDE: Final = (
@@ -30,16 +30,16 @@ _Ms = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True):
-    """The gain that a finding promised.
+    """The saving that a finding predicted.
 
     Attributes:
         finding: Id of the finding.
         title: The problem in a few words.
-        low_ms: Minimum gain per step, in ms.
-        high_ms: Maximum gain per step, in ms.
+        low_ms: Minimum saving per step, in ms.
+        high_ms: Maximum saving per step, in ms.
         basis: "replay" or "bound", as in the finding's saving.
         effect_ms: Time per step that the finding is about; null if unknown.
-        open_above: Whether the gain can be larger than `high_ms`.
+        open_above: Whether the saving can be larger than `high_ms`.
     """
 
     finding: str
@@ -52,18 +52,18 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a promise, or of several promises together.
+    """The outcome of one predicted saving, or of several together.
 
     Attributes:
-        findings: Ids of the findings that made the promises.
+        findings: Ids of the findings that predicted the saving.
         titles: The findings' problems in a few words.
-        low_ms: Promised minimum gain.
-        high_ms: Promised maximum gain; for several promises, of all together.
+        low_ms: Predicted minimum saving.
+        high_ms: Predicted maximum saving; of several findings, of all together.
         verdict: The outcome.
-        measured_ms: Decrease of the step time; null if not due to this promise alone.
+        measured_ms: Decrease of the step time; null if it has other causes as well.
         measured_low_ms: Lower end of the decrease's 95 % interval; null without it.
         measured_high_ms: Upper end of the decrease's 95 % interval; null without it.
-        reason: Why the gain could not be judged, as a sentence; null if it could.
+        reason: Why the saving could not be judged, as a sentence; null if it could.
     """
 
     findings: tuple[str, ...]
@@ -80,9 +80,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 def promises_of_findings(
     findings: Sequence[Finding], batches: float = 1.0
 ) -> tuple[Promise, ...]:
-    """Return the promises of all failing findings, largest promise first.
+    """Return the predicted savings of all failing findings, largest first.
 
-    If a step has several batches, the gains are per batch.
+    If a step has several batches, the savings are per batch.
     """
     promises = [
         Promise(
@@ -97,7 +97,8 @@ def promises_of_findings(
             open_above=finding.saving_ms.open_above,
         )
         for finding in findings
-        # If a narrower finding explains this one, only the narrower promises a gain.
+        # If a narrower finding explains this finding, only the narrower one predicts a
+        # saving.
         if finding.status == "fail"
         and finding.saving_ms is not None
         and not finding.explained_by
@@ -115,11 +116,12 @@ def judge_promises(
     thresholds: Thresholds,
     batches: float = 1.0,
 ) -> tuple[Outcome, ...]:
-    """Judge, for each promise of an earlier run, whether the new run achieved it.
+    """Judge, for each predicted saving of an earlier run, whether the new run achieved
+    it.
 
-    If several causes were changed, only their total gain is known: it is compared with
-    their joint promise, and comes first. `findings` and `batches` (per step) are those
-    of the new run; `time` is unavailable if the runs are not comparable.
+    If several causes were removed, only their total saving is known: it is compared
+    with their joint prediction, and comes first. `findings` and `batches` (per step)
+    are those of the new run; `time` is unavailable if the runs are not comparable.
     """
     if isinstance(time, Unavailable):
         return tuple(
@@ -154,7 +156,7 @@ _CAUSE_UNKNOWN: Final = "The new run does not show whether the cause is gone."
 def _cause_is_gone(
     promise: Promise, now: Finding | None, thresholds: Thresholds, batches: float
 ) -> bool | None:
-    """Return whether the cause was changed: all or most of its effect is gone."""
+    """Return whether the cause was removed: all or most of its lost time is gone."""
     if now is None or now.status == "cannot_tell":
         return None
     effect = None if now.ms_per_step is None else now.ms_per_step / batches
@@ -164,11 +166,11 @@ def _cause_is_gone(
 
 
 def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
-    """Compare the total gain of some changes with their joint promise.
+    """Compare the total saving of some changes with their joint prediction.
 
-    The joint promise is at least the largest minimum, and at most the sum of the
-    maxima, limited by the step time. The joint promise has no upper limit if a promise
-    is open above.
+    The joint prediction is at least the largest minimum, and at most the sum of the
+    maxima, limited by the step time. It has no upper end if one of the predictions has
+    none.
     """
     low = max(promise.low_ms for promise in promises)
     high = max(
@@ -178,7 +180,7 @@ def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     gained, gain_low, gain_high = -time.change_ms, -time.high_ms, -time.low_ms
     verdict: Verdict = "inside"
     reason = None
-    # An interval that contains both zero gain and the whole promise confirms nothing.
+    # An interval that contains both zero and the whole prediction confirms nothing.
     if gain_low <= 0 and gain_high >= high:
         verdict = "not_comparable"
         reason = _TOO_WIDE
@@ -199,14 +201,12 @@ def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     )
 
 
-def _unjudged_outcome(
-    promise: Promise, verdict: Verdict, reason: str | None
-) -> Outcome:
+def _unjudged_outcome(promise: Promise, verdict: Verdict, why: str | None) -> Outcome:
     return Outcome(
         findings=(promise.finding,),
         titles=(promise.title,),
         low_ms=promise.low_ms,
         high_ms=promise.high_ms,
         verdict=verdict,
-        reason=reason,
+        reason=why,
     )

@@ -1,4 +1,4 @@
-"""Promises stored from run to run, in one JSON file next to the log directory.
+"""Predicted savings stored from run to run, in a JSON file next to the log directory.
 
 Definition: docs/compare.md#the-file-of-promises.
 """
@@ -40,15 +40,15 @@ _WAY_OUT: Final = "Move the file away; the next --store creates a new one."
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The data of a run that later runs need to judge its promises.
+    """The data of a run that later runs need to judge its predicted savings.
 
     Attributes:
         start_unix_ns: Start of the recording, in ns since 1970; null if unknown.
         work: Work of one step; names are digests.
         window_ps: Length of each measured step, or of each batch.
         hosts: Number of hosts whose steps are in `window_ps`.
-        promises: Gains that the run's findings promised.
-        answers: Later run → outcomes of the promises in that run.
+        promises: Savings that the run's findings predicted.
+        answers: Later run → outcomes of the predicted savings in that run.
     """
 
     start_unix_ns: int | None
@@ -64,11 +64,12 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class PromiseFile(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """The content of a file of promises.
+    """The content of a file of predicted savings.
 
     Attributes:
         schema: Version of the file's fields.
-        runs: Name of a run → its promises, in the order in which runs were added.
+        runs: Name of a run → its predicted savings, in the order in which runs were
+            added.
     """
 
     schema: Literal[1] = _SCHEMA
@@ -76,11 +77,12 @@ class PromiseFile(
 
 
 class RunOutcomes(msgspec.Struct, frozen=True, kw_only=True):
-    """Outcomes of an earlier run's promises, judged by a later run.
+    """Outcomes of an earlier run's predicted savings, judged by a later run.
 
     Attributes:
         run: Name of the earlier run.
-        outcomes: Outcomes of its promises; empty if the runs are not comparable.
+        outcomes: Outcomes of its predicted savings; empty if the runs are not
+            comparable.
         unavailable: Why the runs are not comparable; null if they are.
     """
 
@@ -173,10 +175,10 @@ def answer_promises(
     thresholds: Thresholds,
     same_work: bool = False,
 ) -> tuple[PromiseFile, tuple[RunOutcomes, ...]]:
-    """Judge the promises of earlier runs by a new run, and add the new run's promises.
+    """Judge the predicted savings of earlier runs by a new run, and add the new run's.
 
     A run is judged only by runs that were recorded later, as far as the times are
-    known. Runs without promises are skipped.
+    known. Runs without predicted savings are skipped.
     """
     name, start = run.run, run.start_unix_ns
     batches = run.work.batches or 1.0

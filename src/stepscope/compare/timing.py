@@ -65,7 +65,7 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
     def values_by_step(self, values: tuple[int, ...]) -> list[float]:
         """Return one value per step of the run: the mean over hosts in lock step.
 
-        Hosts wait for each other, so their steps are not independent samples.
+        Such hosts wait for each other, so their steps are not independent samples.
         """
         each = len(values) // self.hosts
         if self.hosts == 1 or each * self.hosts != len(values):
@@ -76,8 +76,8 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
 def run_times(profile: ProfileData) -> RunTimes | Unavailable:
     """Measure the steps that a report's statistics use, with their owners.
 
-    The cost of the recording is left out, because a program has it only while it is
-    recorded, and because it falls on a few steps by chance.
+    The cost of the recording is left out, because it exists only during a recording,
+    and because it falls on a few steps by chance.
     """
     measured = measured_run(profile)
     if isinstance(measured, Unavailable):

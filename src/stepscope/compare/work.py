@@ -45,10 +45,9 @@ _TYPE: Final = Pattern(r"[a-z]+\d*(?:e\dm\d\w*)?\[")
 
 
 def operand_shapes(profile: ProfileData, host: str, events: Int32s) -> pl.Series | None:
-    """Return the operand sizes of some host events; null if unknown.
+    """Return the operand sizes of some host events; None if no sizes were recorded.
 
     The series `sizes` has one text per event (`events` ascend), without element types.
-    None if no sizes were recorded.
     """
     stats = profile.table(host, "stats")
     if isinstance(stats, Unavailable) or not len(events):
@@ -112,12 +111,12 @@ Counts = dict[str, float]
 #: Categories of framework ops; stages of an input pipeline are not a step's work.
 _FRAMEWORKS: Final = (OpCategory.TENSORFLOW, OpCategory.JAX, OpCategory.TORCH)
 
-#: Part of the names of threads on which tf.data runs the functions of its stages.
+#: Substring in the names of threads on which tf.data runs the functions of its stages.
 _INPUT_THREADS: Final = "tf_data"
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """The work of a run in one step (for several batches per step: in one batch).
+    """The work of a run in one step (if a step has several batches: in one batch).
 
     Attributes:
         devices: Name of a used device → number of such devices; empty without devices.
@@ -134,9 +133,10 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
         program_inputs: Compiled program → sizes of an input → number of such inputs;
             null if no program was recorded.
         batch_sizes: Batch sizes that stages of the input pipeline recorded; null if no
-            stage recorded one.
+            stage recorded a batch size.
         copied_bytes: Bytes copied from the host to devices; null if not recorded.
-        variables: Size of a model's variable → number of them; null if not recorded.
+        variables: Size of a model's variable → number of such variables; null if not
+            recorded.
     """
 
     devices: dict[str, int]
@@ -207,7 +207,7 @@ def measure_work(profile: ProfileData) -> Work:
 
 
 def kernel_runs(profile: ProfileData) -> dict[tuple[str, str | None], float]:
-    """Return the executions of each kernel of each op per step; op None if unknown."""
+    """Return the executions per step of each (kernel, op); the op is None if unknown."""
     hosts = _windows_of_hosts(profile)
     count = max(sum(len(measured.rows) for measured in hosts), 1)
     launches = _kernel_launches(profile, hosts)
@@ -325,7 +325,9 @@ def _count_ops(
 
 
 def _produces_input(profile: ProfileData, host: str, executions: HostOpEvents) -> Bools:
-    """Return which executions belong to the input pipeline, by thread and by call."""
+    """Return which executions belong to the input pipeline, by thread and by calling
+    op.
+    """
     tracks = profile.table(host, "tracks")
     events = profile.table(host, "events")
     stages = profile.table(host, "iterators")

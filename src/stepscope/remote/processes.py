@@ -14,14 +14,14 @@ VARIABLE: Final = "STEPSCOPE_SERVE"
 _PARENT, _STARTED_TICKS = 1, 19
 
 
-def process_owner(process: int) -> int | None:
+def process_owner(pid: int) -> int | None:
     """Return the user id of a process; None if the process does not exist."""
     try:
-        return os.stat(f"/proc/{process}").st_uid  # noqa: PTH116 - avoids importing pathlib
+        return os.stat(f"/proc/{pid}").st_uid  # noqa: PTH116 - avoids importing pathlib
     except OSError:
         pass
     try:
-        os.kill(process, 0)
+        os.kill(pid, 0)
     except PermissionError:
         # Without /proc the owner is unknown, except that it is another user.
         return -1
@@ -30,32 +30,32 @@ def process_owner(process: int) -> int | None:
     return os.getuid()
 
 
-def started_ticks(process: int) -> int | None:
+def started_ticks(pid: int) -> int | None:
     """Return the start of a process in clock ticks since boot; None without /proc."""
-    return _stat_field(process, _STARTED_TICKS)
+    return _stat_field(pid, _STARTED_TICKS)
 
 
-def process_ancestors(process: int) -> tuple[int, ...]:
+def process_ancestors(pid: int) -> tuple[int, ...]:
     """Return the parent of a process, the parent's parent, and so on."""
     ancestors: list[int] = []
-    parent = _stat_field(process, _PARENT)
+    parent = _stat_field(pid, _PARENT)
     while parent is not None and parent > 0 and parent not in ancestors:
         ancestors.append(parent)
         parent = _stat_field(parent, _PARENT)
     return tuple(ancestors)
 
 
-def command_line(process: int) -> bytes:
+def command_line(pid: int) -> bytes:
     """Return the command line of a process; empty if unknown.
 
     A forked child that executes no other program has the parent's command line.
     """
-    return _read_process_file(process, "cmdline")
+    return _read_process_file(pid, "cmdline")
 
 
-def begins_to_listen(process: int) -> bool:
+def begins_to_listen(pid: int) -> bool:
     """Return whether `stepscope run --serve` started a process."""
-    entries = _read_process_file(process, "environ").split(b"\0")
+    entries = _read_process_file(pid, "environ").split(b"\0")
     return any(entry.startswith(f"{VARIABLE}=".encode()) for entry in entries)
 
 
@@ -69,18 +69,16 @@ def user_name(user: int) -> str:
         return str(user) if user >= 0 else "unknown"
 
 
-def _stat_field(process: int, field: int) -> int | None:
+def _stat_field(pid: int, field: int) -> int | None:
     try:
-        return int(
-            _read_process_file(process, "stat").rpartition(b")")[2].split()[field]
-        )
+        return int(_read_process_file(pid, "stat").rpartition(b")")[2].split()[field])
     except (ValueError, IndexError):
         return None
 
 
-def _read_process_file(process: int, name: str) -> bytes:
+def _read_process_file(pid: int, name: str) -> bytes:
     try:
-        with open(f"/proc/{process}/{name}", "rb") as file:  # noqa: PTH123 - avoids importing pathlib
+        with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - avoids importing pathlib
             return file.read()
     except OSError:
         return b""

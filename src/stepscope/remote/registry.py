@@ -114,7 +114,7 @@ def refused_folders() -> str:
     return f" Not read, for safety: {'; '.join(reasons)}." if reasons else ""
 
 
-def servers_of_process(process: int) -> tuple[Listening, ...]:
+def servers_of_process(pid: int) -> tuple[Listening, ...]:
     """Return the processes to record for a process id.
 
     The result is the process itself if it has a server. Otherwise it is the nearest
@@ -124,28 +124,24 @@ def servers_of_process(process: int) -> tuple[Listening, ...]:
         BadUsage: The process does not exist or belongs to another user, or neither it
             nor a descendant has a server.
     """
-    user = process_owner(process)
+    user = process_owner(pid)
     if user is None:
-        raise BadUsage(
-            f"there is no process {process}; give the id of a running process."
-        )
+        raise BadUsage(f"there is no process {pid}; give the id of a running process.")
     if user != os.getuid():
         raise BadUsage(
-            f"process {process} is another user's ({user_name(user)}): record it as "
+            f"process {pid} is another user's ({user_name(user)}): record it as "
             "that user, or by the address of its server."
         )
     by_number = {server.process: server for server in listening_processes()}
-    if process in by_number:
-        return (by_number[process],)
+    if pid in by_number:
+        return (by_number[pid],)
     servers = []
     for server in by_number.values():
         above = process_ancestors(server.process)
-        if process in above and by_number.keys().isdisjoint(
-            above[: above.index(process)]
-        ):
+        if pid in above and by_number.keys().isdisjoint(above[: above.index(pid)]):
             servers.append(server)
     if not servers:
-        raise BadUsage(_no_server_reason(process, by_number))
+        raise BadUsage(_no_server_reason(pid, by_number))
     return tuple(servers)
 
 

@@ -130,8 +130,7 @@ def explain_rule(profile: ProfileData, rule: str) -> Explanation:
 
     profile.prepare(OF_RULES)
     signals = signals_of(profile)
-    findings = _fitting_findings(profile, signals)
-    return explanation(profile, rule, findings, signals)
+    return explanation(profile, rule, _fitting_findings(profile, signals), signals)
 
 
 def judge_profile(profile: ProfileData) -> Judgement:

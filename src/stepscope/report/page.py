@@ -47,9 +47,7 @@ def more_line(command: str) -> Line:
 
 def plain_text(lines: Iterable[Line]) -> str:
     """Return the text of the lines, without roles and without trailing blanks."""
-    written = (
-        "".join(piece.text for piece in line_pieces).rstrip() for line_pieces in lines
-    )
+    written = ("".join(piece.text for piece in pieces).rstrip() for pieces in lines)
     return "\n".join(map(printable_text, written)) + "\n"
 
 

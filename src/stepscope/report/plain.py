@@ -45,15 +45,12 @@ def plain(value: object) -> Plain:
         return _plain_cells(tuple(value))
     if isinstance(value, list | tuple | dict | msgspec.Struct):
         return _plain_cells((value,))[0]
-    message = f"a result may not hold a {type(value).__name__}"
-    raise TypeError(message)
+    raise TypeError(f"a result may not hold a {type(value).__name__}")
 
 
 def plain_fields(value: msgspec.Struct | dict[str, object]) -> dict[str, Plain]:
     """Return the fields of a struct or an object, each in its plain form."""
-    return {
-        name: plain(member) for name, member in (struct_fields(value) or {}).items()
-    }
+    return {name: plain(field) for name, field in (struct_fields(value) or {}).items()}
 
 
 def _plain_cells(values: tuple[Any, ...]) -> list[Plain]:
@@ -71,15 +68,13 @@ def _plain_cells(values: tuple[Any, ...]) -> list[Plain]:
         objects = _row_objects(kind.__struct_fields__, map(_plain_cells, columns))
         return objects or [{} for _ in values]
     if issubclass(kind, dict):
-        members = iter(
+        cells = iter(
             _plain_cells(tuple(chain.from_iterable(d.values() for d in values)))
         )
-        return [
-            dict(zip(map(str, mapping), members, strict=False)) for mapping in values
-        ]
+        return [dict(zip(map(str, mapping), cells, strict=False)) for mapping in values]
     if issubclass(kind, list | tuple):
-        members = iter(_plain_cells(tuple(chain.from_iterable(values))))
-        return [list(islice(members, len(sequence))) for sequence in values]
+        cells = iter(_plain_cells(tuple(chain.from_iterable(values))))
+        return [list(islice(cells, len(sequence))) for sequence in values]
     return [plain(cell) for cell in values]
 
 
@@ -89,8 +84,7 @@ def _are_exact(values: tuple[Any, ...], kinds: set[type]) -> bool:
     if kinds <= _REALS:
         return all(map(math.isfinite, filter(None, values)))
     if kinds <= _INTEGERS:
-        largest = max(map(abs, filter(None, values)), default=0)
-        return largest <= EXACT_INTEGER
+        return max(map(abs, filter(None, values)), default=0) <= EXACT_INTEGER
     return False
 
 

@@ -108,10 +108,9 @@ def _with_rows_inside(name: str, rows: Sequence[Row]) -> dict[str, pl.DataFrame]
         {field: cell for field, cell in row.items() if f"{name}.{field}" not in inner}
         for row in outer
     ]
-    tables = {name: outer, **inner}
     return {
         key: pl.DataFrame(table, infer_schema_length=None)
-        for key, table in tables.items()
+        for key, table in {name: outer, **inner}.items()
     }
 
 
@@ -120,10 +119,8 @@ def _cell_text(value: Plain) -> str | None:
         return value
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else None
-    if isinstance(value, list) and all(
-        isinstance(element, str | int) for element in value
-    ):
-        return "; ".join(str(element) for element in value)
+    if isinstance(value, list) and all(isinstance(part, str | int) for part in value):
+        return "; ".join(str(part) for part in value)
     return msgspec.json.encode(value).decode()
 
 

@@ -55,8 +55,7 @@ def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> by
             selected.
     """
     if not set(_NEEDED) <= set(rows.columns):
-        message = "pprof needs times: also select micros"
-        raise BadUsage(message)
+        raise BadUsage("pprof needs times: also select micros")
     counted = "self_flops" in rows.columns and rows["self_flops"].count() > 0
     texts = _Texts()
     body = _value_type(texts, "time", "microseconds")

@@ -115,9 +115,7 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
     if piece.counter.any():
         numeric = pl.col("kind") != TEXT
         pairs = pairs.filter(numeric | ~pl.Series(piece.counter[piece.arguments.span]))
-    joined = pairs.group_by("span", maintain_order=True).agg(
-        pl.col("pair").str.join(",")
-    )
+    args = pairs.group_by("span", maintain_order=True).agg(pl.col("pair").str.join(","))
     frame = pl.DataFrame(
         {
             "process": piece.process,
@@ -129,14 +127,13 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
             "category": categories.gather(
                 pl.Series(piece.category).replace(-1, None).cast(pl.UInt32)
             ),
-            "args": spans.join(joined, on="span", how="left", maintain_order="left")[
+            "args": spans.join(args, on="span", how="left", maintain_order="left")[
                 "pair"
             ],
         }
     )
     wanted = frame if piece.kept is None else frame.filter(pl.Series(piece.kept))
-    lines = wanted.select(_event_line()).to_series()
-    text = lines.str.join(",\n").item()
+    text = wanted.select(_event_line()).to_series().str.join(",\n").item()
     flows = [
         _flow_lines(frame, *piece.leaves, start='{"ph":"s",'),
         _flow_lines(frame, *piece.arrives, start='{"ph":"f","bp":"e",'),

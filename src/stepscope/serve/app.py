@@ -109,9 +109,7 @@ def answer_runs(query: Query) -> Response:
             "schema": SCHEMA,
             "log_directory": store.source.name,
             "runs": [_run_record(entry) for entry in listing.entries],
-            "refused": [
-                {"name": name, "reason": reason} for name, reason in listing.refused
-            ],
+            "refused": [{"name": name, "reason": why} for name, why in listing.refused],
             "empty": empty,
         }
     )
@@ -176,13 +174,11 @@ def answer_frame(query: Query, name: str) -> Response:
 def answer_csv(query: Query, name: str) -> Response:
     """Answer with a table as a CSV file."""
     question = _table_question(query, name, is_paged=False)
-    response = _answer_table(
-        query, answers.write_csv, question, "text/csv; charset=utf-8"
-    )
+    reply = _answer_table(query, answers.write_csv, question, "text/csv; charset=utf-8")
     title = f"{question.of.tool.name}-{question.table or 'table'}"
     file = "".join(c if c.isascii() and c.isalnum() else "_" for c in title)
-    response.headers["Content-Disposition"] = f'attachment; filename="{file}.csv"'
-    return response
+    reply.headers["Content-Disposition"] = f'attachment; filename="{file}.csv"'
+    return reply
 
 
 def answer_comparison(query: Query) -> Response:

@@ -142,8 +142,7 @@ def _column_values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
         series = series.cast(pl.Int64)
     kind = _NUMBERS.get(series.dtype.base_type())
     if kind is None:
-        message = f"{series.name}: a frame has no column of type {series.dtype}"
-        raise TypeError(message)
+        raise TypeError(f"{series.name}: a frame has no column of type {series.dtype}")
     filling = float("nan") if series.dtype.is_float() else 0
     return kind, _little_endian_bytes(series, kind, filling=filling)
 

@@ -189,8 +189,7 @@ def _check_host(policy: Policy, request: Request) -> None:
 
 def _is_own(request: Request) -> bool:
     """Return whether the browser reports no page of another origin as the sender."""
-    site = request.headers.get("Sec-Fetch-Site")
-    return site in (None, "same-origin", "none")
+    return request.headers.get("Sec-Fetch-Site") in (None, "same-origin", "none")
 
 
 def _equal_secrets(received: str, known: str) -> bool:

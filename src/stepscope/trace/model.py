@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TraceData:
-    """Tables of one host's profile.
+    """Tables of the profile of one host.
 
     A reader passes one builder per table. A builder runs once, on the first access to
     its table, and its result does not depend on which builders ran before. If the
@@ -73,7 +73,7 @@ class TraceData:
     def text(self, place: int, length: int) -> str:
         """Return the text at a place in the file, with invalid UTF-8 replaced.
 
-        A text longer than the maximum length of names is cut.
+        A text longer than the maximum length of texts is cut.
         """
         content = bytes(self.data[place : place + length])
         return shorten_text(content.decode("utf-8", "replace"))
@@ -90,10 +90,9 @@ class TraceData:
             if name not in self._builders:
                 raise BadUsage.unknown_name("table", name, TABLES)
         replaced = {name: _constant_builder(table) for name, table in tables.items()}
-        builders = self._builders | replaced
         return TraceData(
             self.host,
-            builders,
+            self._builders | replaced,
             strings=self.strings,
             data=self.data,
             recorder=self.recorder,
@@ -115,10 +114,9 @@ class TraceData:
         def build() -> pl.DataFrame:
             return notes_frame((*self.quality_notes(), *notes))
 
-        builders = {**self._builders, "quality": build}
         return TraceData(
             self.host,
-            builders,
+            {**self._builders, "quality": build},
             strings=self.strings,
             data=self.data,
             recorder=self.recorder,

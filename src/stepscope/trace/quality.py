@@ -32,7 +32,7 @@ class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def notes_frame(notes: tuple[QualityNote, ...]) -> pl.DataFrame:
-    """Convert notes to the declared frame, most severe first."""
+    """Convert notes to the table `quality`, most severe first."""
     order = {severity: rank for rank, severity in enumerate(_SEVERITIES)}
     ranked = sorted(notes, key=lambda note: -order[note.severity])
     return pl.DataFrame(

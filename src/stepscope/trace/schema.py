@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-#: Null meaning of a column that is never null.
+#: Value of `Column.null` for a column that is never null.
 NEVER: Final = ""
 #: Text in a declaration for a column that is never null.
 _NEVER_NULL: Final = "never null"

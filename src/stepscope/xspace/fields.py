@@ -71,7 +71,7 @@ class LineTag:
 
 
 class EventTag:
-    """Tags of XEvent; an event has either an offset or occurrences."""
+    """Tags of XEvent; an event has either a start offset or a number of occurrences."""
 
     METADATA_ID: Final = _varint_tag(1)
     OFFSET_PS: Final = _varint_tag(2)

@@ -100,8 +100,7 @@ class SamplesLine(Frozen, frozen=True, eq=True):
     @property
     def name(self) -> str:
         """Name of the line."""
-        beginning = _BEGINNINGS[self.kind]
-        return f"{beginning} {self.thread_name}, {self.hz:g} a second"
+        return f"{_BEGINNINGS[self.kind]} {self.thread_name}, {self.hz:g} a second"
 
     @classmethod
     def of(cls, line: int, name: str) -> SamplesLine | None:

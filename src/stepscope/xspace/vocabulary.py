@@ -35,7 +35,7 @@ _NAME: Final = Pattern(
     r" of \$(?P<file>[^$]*):(?P<line>\d+) (?P<function>[^$]+)\Z"
 )
 _PYTHON: Final = "Run the program in CPython 3.11, 3.12 or 3.13."
-#: Stat of event types recorded by PyTorch: PyTorch's category of the event.
+#: Stat of an event type recorded by PyTorch: the category that PyTorch gave it.
 CATEGORY: Final = "stepscope_category"
 #: PyTorch's category of operators.
 OP_CATEGORY: Final = "cpu_op"
@@ -61,7 +61,7 @@ END_STAT: Final = "ended_with"
 
 
 class Forwarded(Frozen, frozen=True, eq=True):
-    """An annotation as the program created it.
+    """An annotation with the name and values that the program gave it.
 
     Attributes:
         name: Name of the annotation.
@@ -142,7 +142,7 @@ class Unsampled(NamedTuple):
 
     Attributes:
         code: Key in `UNSAMPLED`.
-        reason: The reason; continues a sentence after a colon.
+        reason: The reason, worded to follow a colon.
         remedy: What to do, as a sentence.
     """
 

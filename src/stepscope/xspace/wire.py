@@ -87,7 +87,7 @@ def read_fields(message: bytes | memoryview) -> Iterator[tuple[int, int | memory
 
 
 def number_fields(message: bytes | memoryview) -> dict[int, int]:
-    """Return the fields that are numbers; the last value of a field wins."""
+    """Return the fields that are numbers; of a repeated field, the last value."""
     return {
         field: value for field, value in read_fields(message) if isinstance(value, int)
     }

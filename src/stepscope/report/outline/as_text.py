@@ -134,9 +134,8 @@ def _bullet_lines(part: parts.Bullets, width: int) -> list[Line]:
 def _table_lines(part: parts.Table, width: int) -> list[Line]:
     for heading in part.expendable:
         if _min_table_width(part) > width:
-            names = enumerate(part.header)
             part = part.with_columns(
-                [column for column, name in names if name != heading]
+                [column for column, name in enumerate(part.header) if name != heading]
             )
     if part.words and _min_table_width(part) > width:
         # Cells with sentences must be wrapped, which a table does not support.

@@ -77,17 +77,15 @@ def verdict_sentence(comparison: Comparison) -> str:
             f"No change beyond chance: a {each} takes {ms(time.new_ms)}, and took "
             f"{ms(time.base_ms)} before ({interval})."
         )
-    difference = f"than the {ms(time.base_ms)} before"
+    change = f"than the {ms(time.base_ms)} before"
     if time.change_percent >= _MIN_PERCENT_FOR_RATIO:
-        difference = (
-            f"{time.new_ms / time.base_ms:.1f} times the {ms(time.base_ms)} before"
-        )
+        change = f"{time.new_ms / time.base_ms:.1f} times the {ms(time.base_ms)} before"
     elif time.verdict == "faster":
-        difference = f"{percent(-time.change_percent)} less {difference}"
+        change = f"{percent(-time.change_percent)} less {change}"
     else:
-        difference = f"{percent(time.change_percent)} more {difference}"
+        change = f"{percent(time.change_percent)} more {change}"
     return (
-        f"A {each} takes {ms(time.new_ms)}, {difference}: a change of "
+        f"A {each} takes {ms(time.new_ms)}, {change}: a change of "
         f"{change_text(time.change_ms)} ({interval})."
     )
 
@@ -123,8 +121,7 @@ def explaining_sentences(comparison: Comparison) -> tuple[str, ...]:
                 if change.kind == kind and abs(change.change_ms) >= min_ms
             ]
             if sizes_ms:
-                size = change_text(sum(sizes_ms))
-                kinds.append(f"{len(sizes_ms):,} {verb} ({size})")
+                kinds.append(f"{len(sizes_ms):,} {verb} ({change_text(sum(sizes_ms))})")
         if kinds:
             sentences.append(f"{what}, per {comparison.per}: {join_phrases(kinds)}.")
     if comparison.parity.vouched:
@@ -235,8 +232,7 @@ def _synthetic_parts(verdict: SyntheticInput | None) -> Iterator[Part]:
         f"synthetic data (threshold: {limit})."
     )
     if verdict.copies_ms:
-        left = ms(verdict.copies_ms)
-        text += f" Exposed copies of batches remain: {left} a step."
+        text += f" Exposed copies of batches remain: {ms(verdict.copies_ms)} a step."
     yield Paragraph(text)
 
 

@@ -208,25 +208,19 @@ def _critical_path_parts(explained: Explanation) -> Iterator[Part]:
 
 def _left_out_parts(explained: Explanation) -> Iterator[Part]:
     left_out = explained.left_out
-    sentences = [f"{left_out.judged} of {left_out.windows} windows were judged."]
+    texts = [f"{left_out.judged} of {left_out.windows} windows were judged."]
     if left_out.open_end:
-        sentences.append(
-            f"Windows that the end of the recording cut: {left_out.open_end}."
-        )
-    sentences += [
-        f"{_FLAGS.get(flag, flag)}: {n}." for flag, n in left_out.flags.items()
-    ]
+        texts.append(f"Windows that the end of the recording cut: {left_out.open_end}.")
+    texts += [f"{_FLAGS.get(flag, flag)}: {n}." for flag, n in left_out.flags.items()]
     if left_out.devices:
-        sentences.append(
+        texts.append(
             "The effect is measured on the busiest device. Other examined devices: "
             f"{', '.join(left_out.devices)}."
         )
-    sentences += [f"Limit of the gain: {text}" for text in explained.finding.floors]
-    sentences += [
-        entry.reason for entry in explained.missing if entry.field == GAIN_FIELD
-    ]
+    texts += [f"Limit of the gain: {text}" for text in explained.finding.floors]
+    texts += [entry.reason for entry in explained.missing if entry.field == GAIN_FIELD]
     yield Heading("What was left out")
-    yield Bullets(tuple(sentences))
+    yield Bullets(tuple(texts))
 
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]

@@ -88,8 +88,7 @@ def _lead_sentence(gap: GapExplanation) -> str:
     if first is None:
         return f"The interval of {long} is outside of the steps."
     if gap.kind == "busy":
-        owner_text = OWNER_TEXTS[first.owner]
-        return f"{device} is busy for {long}: {owner_text}."
+        return f"{device} is busy for {long}: {OWNER_TEXTS[first.owner]}."
     return f"Owner of {long} on the step threads: {_owner_text(first)}."
 
 

@@ -111,18 +111,17 @@ class Table(Frozen, frozen=True, eq=True):
             header=tuple(self.header[column] for column in shown),
             rows=tuple(tuple(row[column] for column in shown) for row in self.rows),
             words=frozenset(
-                place for place, column in positions if column in self.words
+                index for index, column in positions if column in self.words
             ),
-            left=frozenset(place for place, column in positions if column in self.left),
+            left=frozenset(index for index, column in positions if column in self.left),
             expendable=self.expendable,
         )
 
     def without_unknown(self) -> Table:
         """Return the table without columns in which every cell is a dash."""
-        columns = zip(*self.rows, strict=True)
         known = [
             column
-            for column, cells in enumerate(columns)
+            for column, cells in enumerate(zip(*self.rows, strict=True))
             if not column or {*cells} != {"–"}
         ]
         return self.with_columns(known) if self.rows else self

@@ -146,10 +146,8 @@ def _verdict_parts(document: Document) -> Iterator[Part]:
         first=document.headline.finding,
         frameworks=document.frameworks,
     )
-    for advised in valuable:
-        yield Paragraph(
-            f"{advised.label} ({advised.finding}): {advised.text}", indent=0
-        )
+    for advice in valuable:
+        yield Paragraph(f"{advice.label} ({advice.finding}): {advice.text}", indent=0)
     joint = joint_gain_text(document.together)
     if valuable and joint is not None:
         yield Paragraph(joint, indent=0)

@@ -80,30 +80,28 @@ def where_time_went(document: Document) -> Iterator[Part]:
     Hosts that do not run in lock step have no common mean, so each host is shown
     separately.
     """
-    overview = document.overview
-    if isinstance(overview, Unavailable):
-        yield Paragraph(f"{overview.reason} {overview.remedy}")
+    page = document.overview
+    if isinstance(page, Unavailable):
+        yield Paragraph(f"{page.reason} {page.remedy}")
         return
-    if overview.breakdown_ms:
-        yield _basis_paragraph(overview, overview.step_detection)
-        label = "time of a step" if overview.window == "steps" else "recorded time"
-        single_device = (
-            len({(entry.host, entry.device) for entry in overview.account}) == 1
-        )
+    if page.breakdown_ms:
+        yield _basis_paragraph(page, page.step_detection)
+        label = "time of a step" if page.window == "steps" else "recorded time"
+        single_device = len({(entry.host, entry.device) for entry in page.account}) == 1
         yield from _category_bars(
-            overview, label, account=overview.account if single_device else ()
+            page, label, account=page.account if single_device else ()
         )
-        yield from _categories_not_recorded(document, overview)
-        yield from _naming_advice(document, overview)
+        yield from _categories_not_recorded(document, page)
+        yield from _naming_advice(document, page)
         return
-    for host in overview.by_host[:_MAX_HOSTS]:
+    for host in page.by_host[:_MAX_HOSTS]:
         yield Paragraph(host.host, role="title")
         yield _basis_paragraph(host.summary, host.step_detection)
         yield from _category_bars(host.summary, "time of a step")
-    left = len(overview.by_host) - _MAX_HOSTS
+    left = len(page.by_host) - _MAX_HOSTS
     if left > 0:
         yield Paragraph(f"{left} more hosts are in the table of hosts", role="dim")
-    yield from _categories_not_recorded(document, overview)
+    yield from _categories_not_recorded(document, page)
 
 
 def _basis_paragraph(summary: Summary, detection: StepDetection) -> Paragraph:
@@ -219,15 +217,14 @@ def _part_words(part: AccountPart) -> str:
 
 
 def _categories_not_recorded(
-    document: Document, overview: OverviewPageResult
+    document: Document, page: OverviewPageResult
 ) -> Iterator[Paragraph]:
     why: dict[Missing, list[str]] = {}
-    absent = {entry.field: entry for entry in overview.missing}
+    absent = {entry.field: entry for entry in page.missing}
     for name in CATEGORY_NAMES:
         missing: Missing | None = absent.get(f"breakdown_ms.{name}")
-        if name not in overview.breakdown_ms and missing is not None:
-            key = msgspec.structs.replace(missing, field="")
-            why.setdefault(key, []).append(name)
+        if name not in page.breakdown_ms and missing is not None:
+            why.setdefault(msgspec.structs.replace(missing, field=""), []).append(name)
     for missing, names in why.items():
         titles = [CATEGORY_NAMES[category] for category in names]
         if set(names) >= _ONLY_OF_DEVICES:
@@ -252,9 +249,7 @@ def _categories_not_recorded(
         yield Paragraph(text, role="dim")
 
 
-def _naming_advice(
-    document: Document, overview: OverviewPageResult
-) -> Iterator[Paragraph]:
+def _naming_advice(document: Document, page: OverviewPageResult) -> Iterator[Paragraph]:
     """Write how to name unexplained time, unless a finding already says so."""
     has_advice = any(
         action.cause in _NAMING
@@ -262,14 +257,12 @@ def _naming_advice(
         if finding.status == "fail"
         for action in finding.actions
     )
-    total_ms = sum(overview.breakdown_ms.values())
-    unknown = overview.breakdown_detail_ms.get("unexplained") or 0.0
+    total_ms = sum(page.breakdown_ms.values())
+    unknown = page.breakdown_detail_ms.get("unexplained") or 0.0
     if has_advice or 100 * unknown < _MIN_NAMED_PERCENT * total_ms or not total_ms:
         return
     functions = any(
-        part.file is not None
-        for entry in overview.account
-        for part in entry.parts or ()
+        part.file is not None for entry in page.account for part in entry.parts or ()
     )
     remedy = _ANNOTATE if functions else _RECORD_FUNCTIONS
     if document.recorder == NSIGHT:
@@ -292,14 +285,12 @@ _RECORD_FUNCTIONS: Final = (
 
 def step_parts(document: Document) -> Iterator[Part]:
     """Write the number of steps, how long they take, and which steps are special."""
-    overview = document.overview
-    if isinstance(overview, Unavailable):
+    page = document.overview
+    if isinstance(page, Unavailable):
         return
-    detection = overview.step_detection
+    detection = page.step_detection
     if detection.source is None:
-        why = next(
-            (entry for entry in overview.missing if entry.code == "NO_STEPS"), None
-        )
+        why = next((entry for entry in page.missing if entry.code == "NO_STEPS"), None)
         yield Paragraph("No steps." if why is None else f"No steps. {why.reason}")
         if why is not None and document.recorder == NSIGHT:
             yield Paragraph(why.remedy)
@@ -310,23 +301,21 @@ def step_parts(document: Document) -> Iterator[Part]:
         return
     source = SOURCE_TEXTS.get(detection.source, detection.source)
     yield Paragraph(
-        f"{len(overview.steps)} steps, {source} (confidence {detection.confidence:.2f})"
+        f"{len(page.steps)} steps, {source} (confidence {detection.confidence:.2f})"
     )
-    yield from _statistics_paragraphs(overview)
+    yield from _statistics_paragraphs(page)
     several = len(document.profile.hosts) > 1
     for host in document.profile.hosts:
-        durations = tuple(
-            step.duration_ms for step in overview.steps if step.host == host
-        )
+        durations = tuple(step.duration_ms for step in page.steps if step.host == host)
         if len(durations) >= _MIN_DRAWN_STEPS:
             yield Series(f"{host}: " if several else "", durations)
-    if special := _special_steps(overview):
+    if special := _special_steps(page):
         yield Paragraph(" · ".join(special), role="dim")
 
 
-def _special_steps(overview: OverviewPageResult) -> list[str]:
+def _special_steps(page: OverviewPageResult) -> list[str]:
     numbers_by_flag: dict[str, dict[str, None]] = defaultdict(dict)
-    for step in overview.steps:
+    for step in page.steps:
         number = "?" if step.step is None else str(step.step)
         for flag in step.flags:
             if flag not in _USUAL_FLAGS:
@@ -340,8 +329,8 @@ def _special_steps(overview: OverviewPageResult) -> list[str]:
     return texts
 
 
-def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
-    wall = overview.step_time_ms
+def _statistics_paragraphs(page: OverviewPageResult) -> Iterator[Paragraph]:
+    wall = page.step_time_ms
     names = ("mean", "median", "p95", "min", "max")
     numbers = {name: getattr(wall, name) for name in names}
     if len(set(numbers.values())) == 1:
@@ -350,13 +339,13 @@ def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
     text = " · ".join(f"{name} {ms(value)}" for name, value in known.items())
     if text:
         yield Paragraph(text)
-    batches = sorted({step.batches for step in overview.steps if step.batches})
-    if overview.batch_time_ms is not None and batches[-1] > 1:
+    batches = sorted({step.batches for step in page.steps if step.batches})
+    if page.batch_time_ms is not None and batches[-1] > 1:
         fewest, highest = batches[0], batches[-1]
         each = f"{highest}" if fewest == highest else f"{fewest} to {highest}"
-        time = ms(overview.batch_time_ms)
+        time = ms(page.batch_time_ms)
         yield Paragraph(f"{each} batches per step, {time} per batch", role="dim")
-    device = overview.device_step_time_ms
+    device = page.device_step_time_ms
     if device is not None and device.mean is not None:
         mean = ms(device.mean)
         yield Paragraph(
@@ -366,11 +355,11 @@ def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
 
 def host_table(document: Document) -> Iterator[Table]:
     """Write one row per host if the run has several hosts."""
-    overview = document.overview
+    page = document.overview
     names = document.profile.hosts
-    if len(names) < 2 or isinstance(overview, Unavailable):
+    if len(names) < 2 or isinstance(page, Unavailable):
         return
-    measured = {host.host: host for host in overview.by_host}
+    measured = {host.host: host for host in page.by_host}
     rows = tuple(_host_row(name, measured.get(name)) for name in names)
     header = ("host", "steps", "mean step", "input", "largest")
     yield Table(header, rows, left=frozenset({0, 4}))

@@ -249,8 +249,7 @@ def annotation_outline(
     tree = result.annotation
     if not {"occurrences", "total_us", "total_device_us"} <= set(tree.columns):
         tree = tree.clear()
-    labels = pl.Series("name", _node_labels(tree, _RANGES), pl.String)
-    tree = tree.with_columns(labels)
+    tree = tree.with_columns(pl.Series("name", _node_labels(tree, _RANGES), pl.String))
     for heading, rows, columns in (
         ("In the tree of annotations", tree, _OF_TREE),
         ("Calls", detail.calls, _CALLS),

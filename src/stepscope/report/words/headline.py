@@ -139,8 +139,7 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
         return f"{peak}."
     largest = lines.row(0, named=True)
     share = largest["share_percent"]
-    unknown = held.filter(held["source"].is_null())
-    nameless = float(unknown["share_percent"].sum())
+    nameless = float(held.filter(held["source"].is_null())["share_percent"].sum())
     if share is not None and share < min(_MIN_LINE_PERCENT, nameless):
         return f"{peak}; {percent(nameless)} of it has no known program line."
     of_it = "" if share is None else f" ({percent(share)})"

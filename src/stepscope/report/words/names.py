@@ -214,14 +214,12 @@ def part_text(part: Part) -> str:
         place = part.file.replace("\\", "/").rpartition("/")[2]
         # The first line of a module says nothing about a variable in it.
         is_variable = part.function == MODULE != part.name
-        line_text = "" if part.line is None or is_variable else f":{part.line}"
+        lines = "" if part.line is None or is_variable else f":{part.line}"
         if part.lines is not None:
             first, last = part.lines
-            line_text = (
-                f", line {first}" if first == last else f", lines {first} to {last}"
-            )
-            line_text += "" if part.detail is None else f", mostly {part.detail}"
-        name += f" ({place}{line_text})"
+            lines = f", line {first}" if first == last else f", lines {first} to {last}"
+            lines += "" if part.detail is None else f", mostly {part.detail}"
+        name += f" ({place}{lines})"
     if part.function is not None and part.lines is None and part.detail is not None:
         is_line = part.detail.startswith("line ")
         name += f", most of it in {part.detail if is_line else f'`{part.detail}`'}"

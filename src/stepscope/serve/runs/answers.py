@@ -150,16 +150,14 @@ def write_csv(opened: Opened, query: TableQuestion) -> bytes:
     """
     known = query.of.tool.options.__struct_fields__
     options = {**dict.fromkeys(LIMITS.intersection(known)), **query.of.options}
-    result = _table_result(
-        opened, query._replace(of=query.of._replace(options=options))
-    )
-    if isinstance(result, Unavailable):
+    table = _table_result(opened, query._replace(of=query.of._replace(options=options)))
+    if isinstance(table, Unavailable):
         raise Refused(
             404,
             "unknown_table",
-            f"{query.of.tool.name} is not available: {result.reason} {result.remedy}",
+            f"{query.of.tool.name} is not available: {table.reason} {table.remedy}",
         )
-    chosen = _arranged_table(result, query)[3]
+    chosen = _arranged_table(table, query)[3]
     size = int(text_bytes(chosen).sum())
     if size > _MAX_CSV_BYTES:
         raise Refused(

@@ -308,22 +308,18 @@ def find_host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
         Refused: The profile has no host of this name.
     """
     profile = opened.view_of_hosts(()).profile
-    chosen = profile.hosts[0] if host is None else host
-    if chosen not in profile.hosts:
-        listed = ", ".join(profile.hosts)
-        raise Refused(
-            404, "unknown_host", f"there is no host {chosen!r}; known: {listed}"
-        )
-    return profile, chosen
+    name = profile.hosts[0] if host is None else host
+    if name not in profile.hosts:
+        known = ", ".join(profile.hosts)
+        raise Refused(404, "unknown_host", f"there is no host {name!r}; known: {known}")
+    return profile, name
 
 
 def _encode_members(answer: msgspec.Struct | dict[str, object] | Unavailable) -> bytes:
     absent = isinstance(answer, Unavailable)
-    members = {} if absent else plain_fields(answer)
+    fields = {} if absent else plain_fields(answer)
     unavailable = plain(answer) if absent else None
-    return msgspec.json.encode(
-        {"schema": SCHEMA, **members, "unavailable": unavailable}
-    )
+    return msgspec.json.encode({"schema": SCHEMA, **fields, "unavailable": unavailable})
 
 
 def _encode_frame(

@@ -162,7 +162,7 @@ def is_collective_category(category: str) -> bool:
 
 
 def kind_of_wait(instruction: str) -> str | None:
-    """Return the activity kind of an HLO category or instruction that waits for work.
+    """Return the activity kind of an HLO category or instruction that is a wait.
 
     `copy-start` begins a transfer and continues; `copy-done.3` waits for its end.
 

@@ -44,6 +44,5 @@ def values_by_row(
         gathered.view(width),
     )
     if status < 0:
-        message = f"a row is outside the {len(values)} values"
-        raise IndexError(message)
+        raise IndexError(f"a row is outside the {len(values)} values")
     return gathered

@@ -14,7 +14,7 @@ def name_of_wait(call: str) -> str:
 
 
 def core_runs(thread: str | None) -> str:
-    """Name an interval in which the core runs a thread, or another program (None)."""
+    """Name an interval in which the core runs a thread or (None) another program."""
     return f"{OFF_CORE}the core runs {thread or 'another program'}"
 
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from stepscope.xspace.merging.names import IdMap
     from stepscope.xspace.reading.messages import Fields
 
-#: If the start of a line in ns exceeds this value, it counts from 1970. If it counted
-#: from the start of the recording, the recording would last three years.
+#: If the start of a line in ns exceeds this value, the start counts from 1970. A
+#: recording would have to last three years to contain such a relative time.
 _EPOCH_NS: Final = 10**17
 
 
 class Head(NamedTuple):
-    """Fields of a line before and after its events; texts are None if missing."""
+    """Fields of a line other than its events; missing texts are None."""
 
     id: int
     name: bytes | None
@@ -58,7 +58,7 @@ class Line:
     """A line of one plane; its events are byte ranges of the plane.
 
     Attributes:
-        head: Fields of the line, with its time moved.
+        head: Fields of the line, with a time relative to the merged recording.
         begin: Offset of the body of each event of the line, int64.
         end: End of the body of each event of the line, int64.
     """
@@ -69,7 +69,7 @@ class Line:
 
 
 def read_heads(data: UInt8s, begin: Int64s, end: Int64s) -> list[Head]:
-    """Return the fields that the lines [begin, end) have before their first event."""
+    """Return the fields before the first event of the lines at bytes [begin, end)."""
     heads = []
     for start, last in zip(begin.tolist(), end.tolist(), strict=True):
         # Writers put id, name and time first, so 256 bytes are usually enough.
@@ -87,7 +87,7 @@ def read_heads(data: UInt8s, begin: Int64s, end: Int64s) -> list[Head]:
 
 
 def read_lines(data: UInt8s, begin: Int64s, end: Int64s, *, move: Move) -> list[Line]:
-    """Return the lines whose messages are [begin, end).
+    """Return the lines whose messages are at the bytes [begin, end).
 
     Raises:
         ValueError: A line is malformed.

@@ -74,7 +74,7 @@ class _Plane:
     fields: Fields = field(repr=False)
 
     def rows(self, tag: int) -> tuple[Int64s, Int64s]:
-        """Return begin and end of the sized fields of a tag."""
+        """Return the begin and end of each sized field with a tag."""
         fields = self.fields.of(tag)
         return fields.place, fields.place + fields.size
 
@@ -145,14 +145,12 @@ def merge_messages(
 
 def complete_length(data: bytes | memoryview | UInt8s) -> int:
     """Return the length without the partial last field that a killed writer leaves."""
-    array = np.frombuffer(data, np.uint8)
-    if not len(array):
+    raw = np.frombuffer(data, np.uint8)
+    if not len(raw):
         return 0
-    fields = index_messages(
-        array, np.zeros(1, np.int64), np.array([len(array)], np.int64)
-    )
+    fields = index_messages(raw, np.zeros(1, np.int64), np.array([len(raw)], np.int64))
     stop = int(fields.stop[0])
-    return len(array) if stop < 0 else stop
+    return len(raw) if stop < 0 else stop
 
 
 def _checked_fields(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
@@ -282,12 +280,10 @@ def _join_lines_of_planes(
     """Return the lines as fields; merge lines of equal id and time into one line."""
     groups: dict[tuple[int, int], tuple[Head, list[bytes]]] = {}
     for plane, (type_ids, stat_ids), rows in zip(planes, maps, bounds, strict=True):
-        move = Move(plane.shift_ns, start_ns)
-        for line in read_lines(plane.data, *rows, move=move):
+        for line in read_lines(plane.data, *rows, move=Move(plane.shift_ns, start_ns)):
             head = named_like(line.head, first)
             first.setdefault(head.id, head)
-            key = head.id, head.timestamp_ns
-            _, events = groups.setdefault(key, (head, []))
+            _, events = groups.setdefault((head.id, head.timestamp_ns), (head, []))
             events.append(
                 encode_events_of_line(
                     line,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WRAP: Final = 2**64
 _SIZED: Final = 2
 _FIXED_BYTES: Final = {1: 8, 5: 4}
-#: Field with the ids of a type's child types, either packed or not.
+#: Field with the ids of a type's child types, as packed or separate numbers.
 _CHILD: Final = 6 << 3
 
 
@@ -123,7 +123,7 @@ class Names:
 
 
 def read_entries(data: UInt8s, begin: Int64s, end: Int64s) -> list[NameEntry]:
-    """Return the entries of a map whose messages are [begin, end)."""
+    """Return the entries of a map whose messages are at the bytes [begin, end)."""
     fields = index_messages(data, begin, end)
     keys = fields.last(Entry.KEY).tolist()
     bodies = [b""] * len(keys)
@@ -200,7 +200,7 @@ def _rewrite_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
 def _read_fields(body: bytes) -> Iterator[tuple[int, bytes, int]]:
     """Yield tag, bytes with the tag, and number or length of every field.
 
-    The message ends before the first malformed field, as it does for a decoder.
+    Like a decoder, stop before the first malformed field.
     """
     offset = 0
     while offset < len(body):

@@ -114,7 +114,7 @@ def read_entries(data: UInt8s, planes: Fields, tag: int) -> Entries:
     broken = entries.stop >= 0
     broken[value_rows.owner[values.stop >= 0]] = True
     # Several values of one entry are pieces of one message. With the entry as their
-    # owner, their fields follow each other, and the last one wins.
+    # owner, their fields follow each other, and the last one is used.
     fields = Fields(
         value_rows.owner[values.owner],
         values.tag,
@@ -170,7 +170,7 @@ def read_texts(
 
 
 def _mark_last_of_each(plane: Int32s, key: Int64s, *, well_formed: Bools) -> Bools:
-    """Mark the last well-formed entry of each plane and key; `plane` ascends."""
+    """Mark the last well-formed entry of each plane and key; `plane` is ascending."""
     is_last = np.zeros(len(key), bool)
     present, first = np.unique(plane, return_index=True)
     bounds = np.append(first, len(plane)).tolist()
@@ -337,7 +337,7 @@ def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
     added: list[tuple[int, Int64s]] = []
     first: dict[int, int] = {}
     for plane, ids in sorted(distinct.items()):
-        # All ids of a plane beyond the maximum share the plane's last row.
+        # Ids of a plane beyond the maximum number share the plane's last row.
         added.append((plane, ids[: max(free_rows, 1)]))
         first[plane] = base
         base += len(added[-1][1])

@@ -36,9 +36,9 @@ class Scanned(Frozen, frozen=True, eq=True):
     """Result of the first pass.
 
     Attributes:
-        head: Row per line with the columns of `wire.scan_chunks`, int64[lines, 8].
+        head: Per line, the columns of `wire.scan_chunks`, int64[lines, 8].
         line: Line of each chunk, ascending, int64.
-        rows: Row per chunk with the columns of `wire.scan_chunks`, int64[chunks, 6].
+        rows: Per chunk, the columns of `wire.scan_chunks`, int64[chunks, 6].
         step: Target size of a task, in bytes.
     """
 
@@ -51,7 +51,8 @@ class Scanned(Frozen, frozen=True, eq=True):
 def scan_lines(
     data: UInt8s, begin: Int64s, end: Int64s, *, pool: Executor | None, threads: int
 ) -> Scanned:
-    """Read the heads of the lines [begin, end) and count their events and stats."""
+    """Read the heads of the lines at bytes [begin, end); count their events and stats.
+    """
     length = end - begin
     share = int(length.sum()) // (4 * threads) + 1
     step = min(max(share, _MIN_TASK_BYTES), _MAX_TASK_BYTES)

@@ -13,7 +13,7 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
-#: Name, kind (`xspace.fields`) and value; the value is None if the file has none.
+#: Name, kind (`xspace.fields`) and value of a stat; a missing value is None.
 PlaneStat = tuple[str, int, float | int | str | bytes | None]
 
 
@@ -36,8 +36,8 @@ class Plane(Frozen, frozen=True, eq=True):
     """A group of lines: the host's threads, or one device.
 
     Attributes:
-        id: Ordinal as recorded; ids repeat.
-        name: Name; "" if missing. Several planes may share a name.
+        id: Ordinal as recorded; several planes may share an id.
+        name: Name of the plane; "" if missing. Several planes may share a name.
         line_begin: First row of the plane in `Lines`.
         line_end: One past the last row of the plane in `Lines`.
         stats: Plane-wide properties in file order; a name may repeat.
@@ -56,9 +56,9 @@ class Lines(Frozen, frozen=True, eq=True):
     Attributes:
         plane: Row of `planes`, int32.
         id: Id of a thread, a stream or a derived line, int64.
-        display_id: Id for display, int64; 0 means `id`.
-        name: Handle, int32.
-        display_name: Handle, int32; -1 means `name`.
+        display_id: Id for display, int64; 0 if `id` is displayed.
+        name: Handle of the name, int32.
+        display_name: Handle of the name for display, int32; -1 if it is `name`.
         timestamp_ns: Base time of the line as recorded, int64.
         duration_ps: Duration of the line, int64; 0 if not recorded.
         event_begin: First row of the line in `events`, int64.
@@ -129,7 +129,7 @@ class Stats(Frozen, frozen=True, eq=True):
 
 
 class TypeStats(Frozen, frozen=True, eq=True):
-    """One row per value shared by all events of a type: as `Stats`, but by type."""
+    """One row per value shared by all events of a type, with columns as in `Stats`."""
 
     type: Int32s
     key: Int32s
@@ -147,8 +147,8 @@ class EventTypes(Frozen, frozen=True, eq=True):
     Attributes:
         plane: Row of `planes`, int32.
         id: Key of the entry in its plane, int64 (the 64 bits as recorded).
-        name: Handle, int32.
-        display_name: Handle, int32; -1 means `name`.
+        name: Handle of the name, int32.
+        display_name: Handle of the name for display, int32; -1 if it is `name`.
         metadata_place: Offset of the entry's metadata bytes in the data, int64.
         metadata_length: Length of the entry's metadata bytes, int32; 0 for none.
         unknown: True if events use this id but the plane's map lacks it, bool; the name

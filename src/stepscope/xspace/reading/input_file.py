@@ -1,4 +1,4 @@
-"""Opening of an input path that a person gives: a directory or a regular file."""
+"""Opening of an input path that a user gives: a directory or a regular file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READING: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 def existing_path(
     given: str | os.PathLike[str], *, way_out: str = PROFILE_WANTED
 ) -> Path:
-    """Return a path given by a person if it is a directory or a regular file.
+    """Return a path given by a user if it is a directory or a regular file.
 
     Raises:
         BadInput: The path does not exist or cannot be read.
@@ -36,8 +36,7 @@ def existing_path(
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        linked = path.is_symlink()
-        problem = "is a broken link" if linked else "does not exist"
+        problem = "is a broken link" if path.is_symlink() else "does not exist"
         raise BadInput.at(given, problem, way_out) from None
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"

@@ -58,7 +58,7 @@ class Outline(Frozen, frozen=True, eq=True):
 
 
 def read_outline(data: UInt8s, name: object) -> Outline:
-    """Index the message down to its lines.
+    """Index the message, its planes and their lines.
 
     Raises:
         BadInput: A count exceeds its maximum for a recording.
@@ -216,7 +216,7 @@ class Fields(Frozen, frozen=True, eq=True):
         ]
 
     def last(self, tag: int) -> Int64s:
-        """Return the last value of a number in each message, 0 for none."""
+        """Return the last number with this tag in each message, 0 for none."""
         rows = self.of(tag)
         values = np.zeros(len(self.stop), np.int64)
         values[rows.owner] = rows.size
@@ -233,7 +233,7 @@ class Fields(Frozen, frozen=True, eq=True):
 
 
 def index_messages(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
-    """List the fields of the messages [begin, end)."""
+    """List the fields of the messages at the bytes [begin, end)."""
     stop = np.empty(len(begin), np.int64)
     begin, end = np.ascontiguousarray(begin), np.ascontiguousarray(end)
     # The first call gets empty arrays and only counts the fields.

@@ -147,7 +147,7 @@ class Interned(Frozen, frozen=True, eq=True):
 
 
 def intern_texts(data: UInt8s, place: Int64s, length: NDArray[np.integer]) -> Interned:
-    """Give equal byte strings at (place, length) of `data` equal numbers.
+    """Number byte strings, given by place and length; equal strings get one number.
 
     Raises:
         ValueError: A string is outside the data.

@@ -171,8 +171,8 @@ def is_text_damaged(data: UInt8s) -> bool:
     if sample.count(_REPLACEMENT) <= len(sample) // _REPLACED_PER_BYTES:
         return False
     try:
-        # Almost every message is invalid UTF-8, because of its numbers above 127. A
-        # message that is valid UTF-8 was converted to text.
+        # Almost every message is invalid UTF-8, because of its numbers above 127. If it
+        # is valid UTF-8, it was converted to text.
         codecs.getincrementaldecoder("utf-8")().decode(sample)
     except UnicodeDecodeError:
         return False

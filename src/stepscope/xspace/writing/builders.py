@@ -148,7 +148,7 @@ class LineBuilder:
                     yield value
 
     def pieces(self, number: int, repeated: Collection[str]) -> Iterator[Chunk]:
-        """Encode the events, sorted; texts in `repeated` become references."""
+        """Encode the events in sorted order; texts in `repeated` become references."""
         batches = list(self._batches)
         if self._events or not batches:
             batches.append(self._event_columns(repeated))

@@ -173,7 +173,7 @@ class EventColumns:
         return len(self.type_id)
 
     def taken(self, order: NDArray[np.int64]) -> EventColumns:
-        """Return all or some of the events in another order."""
+        """Return the events whose indices are in `order`, in this order."""
         stats = self.stats
         counts = np.diff(stats.begin)[order]
         begin = np.zeros(len(order) + 1, np.int64)
@@ -209,7 +209,7 @@ class EventColumns:
 
 
 def concatenate_batches(batches: Sequence[EventColumns]) -> EventColumns:
-    """Return batches of events one after the other."""
+    """Concatenate batches of events."""
     if len(batches) == 1:
         return batches[0]
     stats = [batch.stats for batch in batches]
