@@ -219,8 +219,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         total = np.bincount(path, weights=time, minlength=count).astype(np.int64)
         is_loop = _paths_around_steps(path, count, (start[kept], end[kept]), windows)
         if in_parallel:
-            # Whether the outermost function of each path is one with which Python
-            # starts threads.
+            # By path: whether its outermost function starts Python threads.
             on_threads = np.array(
                 [frames.function(int(kind)).endswith(BEGINNINGS) for kind in types],
                 np.bool_,
@@ -234,8 +233,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         roots: list[int] = []
         named = [frames.names[kind] for kind in types.tolist()]
         for number, above in enumerate(parent_path.tolist()):
-            # `queue.get` waits in `threading`, whose functions do not show what it
-            # waits for.
+            # `queue.get` waits in `threading`, which does not show what for.
             if above < 0 or not (is_wait(named[above]) and is_wait(named[number])):
                 (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(
@@ -302,8 +300,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         """Return the calls among which a function's time is divided; empty for none.
 
         Args:
-            min_share: A single call is separated from this share of the function's
-                time.
+            min_share: A single call is separated from this share of the time.
         """
         total_ps = self.nodes[path].time_ps
         shares = {call: self.nodes[call].time_ps / total_ps for call in calls}

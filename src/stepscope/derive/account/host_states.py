@@ -251,8 +251,7 @@ class HostStates(Frozen, frozen=True):
         state = self._state_of_threads(within)
         work = self.classes.host_compute
         # The library communicates on a separate thread, so a thread that computes
-        # meanwhile is not waiting for peers. In one process, a worker may wait for
-        # another.
+        # meanwhile is not waiting for peers.
         peers = _code_on_any_thread(self.classes, HostCode.PEER, within)
         peers = peers - state(HostCode.HOST_COMPUTE)
         waits = self.classes.input_wait
@@ -261,8 +260,7 @@ class HostStates(Frozen, frozen=True):
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
             ("peer", (state(HostCode.PEER) - self.classes.computing) | peers),
             # Ops and garbage collections are recorded as events. Stack samples are late
-            # on a busy machine and while a garbage collection holds the interpreter's
-            # lock.
+            # on a busy machine and during garbage collections.
             (
                 "input",
                 waits

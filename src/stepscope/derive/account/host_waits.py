@@ -57,8 +57,7 @@ class HostWaits(Frozen, frozen=True):
         function: Function in which the thread sleeps most of this time.
         busy_ps: Part of `spans` in which another thread of the program works, in ps.
         thread: Name of the thread or thread pool that the sleeping thread waits for;
-            None if unknown. It works most, or if none works, is the only one in a
-            function.
+            None if unknown. It works most, or is the only one in a function.
         running: Function that `thread` is in for most of this time; None for none.
         works: Whether `thread` works; else no thread of the process does.
         of_library: Whether a library started `thread` and runs nothing of the program

@@ -247,8 +247,7 @@ class Naming(Frozen, frozen=True, dict=True):
         if not len(covered):
             return _Named([], covered)
         if owner == "launch":
-            # The outermost op names the time of launching; launch calls are separate
-            # parts.
+            # The outermost op names launching; launch calls are separate parts.
             calls = self.classes.code_spans(track, covered)(HostCode.LAUNCH)
             parts = []
             for detail, part in (("launch call", calls), ("dispatch", covered - calls)):

@@ -66,8 +66,7 @@ class _Endings(Frozen, frozen=True):
     """The activity at the end of each idle interval, and its launch call.
 
     Attributes:
-        row: Row of device_activity of the first activity after the interval; -1 for
-            none.
+        row: Row of device_activity of the activity after the interval; -1 for none.
         called_ps: Start of the activity's launch call; the largest int64 if unknown.
         returned_ps: End of the activity's launch call; the largest int64 if unknown.
         track: Row of tracks of the thread that launched; -1 if unknown.
@@ -92,7 +91,7 @@ class Gaps(Frozen, frozen=True):
         switch: Intervals too short to have a cause.
         queued: When a launched activity waited, for no recorded reason.
         latency: When the launch of the next activity was on its way to the device.
-        copy_call: When the host was in the blocking call of the copy that ends the
+        copy_call: When the host was in the blocking call of a copy that ends an
             interval.
         copy_call_rows: Row of device_activity of this copy, by entry of `copy_call`.
         prepare_start_ps: Starts of the remaining intervals, in which the host had not
@@ -100,8 +99,7 @@ class Gaps(Frozen, frozen=True):
         prepare_end_ps: Ends of the remaining intervals.
         prepare_track: Row of tracks of the thread whose launch ended each remaining
             interval; -1 for no launch or an unknown one.
-        activity: Row of device_activity that ended each remaining interval; -1 for
-            none.
+        activity: Row of device_activity at the end of each of them; -1 for none.
     """
 
     switch: Spans
@@ -274,9 +272,8 @@ class DeviceAccount(Frozen, frozen=True):
 
     Attributes:
         device: Number of the device; None for the step threads of the host.
-        idle: Each of `IDLE_OWNERS` → when it is the cause. The sets are disjoint.
-            Together with the busy time of the device they cover the time range of the
-            windows.
+        idle: Each of `IDLE_OWNERS` → when it is the cause. The sets are disjoint and,
+            with the busy time of the device, cover the windows.
         between: Time between steps.
         walked_by: Row of tracks → idle intervals that ended with a launch of that
             thread; -1 for no thread or an unknown one.

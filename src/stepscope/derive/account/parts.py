@@ -62,8 +62,7 @@ class AccountParts(Frozen, frozen=True):
     Attributes:
         rows: Columns `PART_ROWS`, most time first. The parts of one (device, owner,
             place) add up to the owner's time there.
-        topics: Columns `PART_ROWS` for kinds of host work in idle time; `owner` is the
-            topic.
+        topics: Columns `PART_ROWS` by kind of host work (topic), in column `owner`.
         callers: Columns `CALLER_ROWS`: per (device, owner, place) the program's deepest
             function from which most of this time is called, with the time inside it.
             Times below 2 % of the windows have no row.
@@ -170,8 +169,7 @@ class LargestEvents(NamedTuple):
     """The events that name most of an owner's time, and the number of all such events.
 
     Attributes:
-        ran: At most the requested number; the times of all events add up to the
-            owner's.
+        ran: At most the requested number; all events' times add up to the owner's.
     """
 
     ran: list[NamedEvent]

@@ -123,8 +123,7 @@ def awaited_thread(
         by: Row of tracks of the thread that waits.
 
     Returns:
-        Name of the thread and row of event_types; None if none ran for half of the
-        waits.
+        Name of the thread and row of event_types; None if none ran half of this time.
     """
     candidates: list[tuple[int, str, int]] = []
     rows = classes.rows

@@ -52,8 +52,7 @@ _MAX_ACTIVITIES_TO_COPY: Final = 8
 
 #: Owners (causes) of time in which no event shows what the program did.
 UNFED_OWNERS: Final = ("between", "unexplained")
-#: Maximum size of a copy, in bytes, that is a scalar or an index; larger ones are
-#: batches.
+#: Maximum bytes of a copy of scalars or indices; larger copies contain batches.
 _MAX_SCALAR_BYTES: Final = 4096
 #: Minimum share of the complete windows in which a batch must be copied.
 _MIN_WINDOWS_WITH_BATCH: Final = 0.8

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.trace.reading.stat_keys import StatKey
 
-#: Number of rows compared with a string index in one block, which fits in the CPU
-#: cache.
+#: Number of rows that are compared in one block, which fits in the CPU cache.
 _BLOCK_ROWS: Final = 1 << 16
 
 

@@ -390,8 +390,7 @@ def convolution_terms(
             return None
         if of_result[label] > _MAX_COUNTED_SIZE:
             return None
-        # Count pairs of a result element and a window element that cover an input
-        # element.
+        # Count pairs of result and window elements that cover an input element.
         starts = np.arange(of_result[label], dtype=np.int64) * window.stride[axis]
         gaps = window.gaps[axis]
         reach = (of_input[label] - 1) * gaps + 1

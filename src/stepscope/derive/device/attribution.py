@@ -139,8 +139,7 @@ class _Program:
     def match_kernels(self, kernels: Sequence[str | None]) -> list[int]:
         """Return the row of hlo_ops for each kernel of a graph, in time order.
 
-        None in `kernels` is a memset. -1 in the result means that the instruction is
-        unknown.
+        None in `kernels` is a memset; -1 in the result is an unknown instruction.
         """
         matched = [_NONE] * len(kernels)
         used: set[int] = set()
@@ -249,11 +248,9 @@ class ActivityOps(Frozen, frozen=True):
 
     Attributes:
         op: Row of `ops`, int32 by row of device_activity; row 0 means no op.
-        ops: Columns `OPS_SCHEMA`, one row per distinct instruction, also if several
-            belong to one framework op. `group` numbers the distinct pairs (module,
-            name) from 0.
-        no_op: Reason why an activity has no op, a `NoOp`; uint8 by row of
-            device_activity.
+        ops: Columns `OPS_SCHEMA`, one row per distinct instruction, also if they have
+            one framework op. `group` numbers distinct pairs (module, name).
+        no_op: Why an activity has no op, a `NoOp`; uint8 by row of device_activity.
     """
 
     op: Int32s

@@ -115,8 +115,7 @@ def device_executions(
     )
     stored = _stored_eager(trace, device_activity, stats)
     if stored is not None:
-        # Executions count as eager or as part of a function in proportion to their
-        # activities.
+        # Executions are eager or in functions in proportion to their activities.
         eager_count, function = (
             np.bincount(device_op[stored == flag], minlength=len(rows))
             for flag in (_EAGER, _FUNCTION)

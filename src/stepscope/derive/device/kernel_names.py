@@ -79,8 +79,7 @@ _MARKS: Final = Pattern(
 #: Template arguments of a mangled name have one letter per type: `f` is a float.
 _MANGLED_FLOAT: Final = Pattern(r"I(?:L[a-z]\d+E)*[bcahstijlmxy]*f")
 
-#: Kernels of AMD's libraries. The operand's type follows two index blocks; `MX` means
-#: TF32.
+#: Kernels of AMD's libraries: two index blocks, then the operand's type (`MX`: TF32).
 _TENSILE: Final = Pattern(
     r"Cijk_[A-Za-z]+_[A-Za-z]+_(F[468]|B[68]|I8|[A-Z])[A-Z0-9]*(_MX)?"
 )

@@ -61,8 +61,7 @@ class Kernels(Frozen, frozen=True):
             "tf32"; null for activities that do not compute), `precision_evidence`,
             `count`, `total_ps`, `min_ps`, `max_ps`, `exposed_ps`, `step_ps` (null
             without steps). Null means unknown; an unknown `op_name` is "".
-        without_geometry: Reason why all launch shapes are unknown; None if any is
-            known.
+        without_geometry: Why all launch shapes are unknown; None if any is known.
     """
 
     rows: pl.DataFrame
@@ -82,8 +81,7 @@ def kernels(
 ) -> Kernels:
     """Describe the kernels and collectives, including those with a duration of 0 ps.
 
-    An activity with launch details counts as a kernel, even if it copies or fills
-    memory.
+    Any activity with launch details is a kernel, even if it copies or fills memory.
     """
     rows = activity_classes.rows.with_columns(
         pl.int_range(pl.len(), dtype=pl.Int32).alias("class"),

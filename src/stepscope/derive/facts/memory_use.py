@@ -47,8 +47,7 @@ class MemoryUse(Frozen, frozen=True):
         free_bytes: Free memory at the peak; None if not recorded.
         fragmentation: 1 - largest free block / free memory at the peak, if recorded.
         alive: Ops with the largest blocks at the peak, as shares of the peak.
-        least_bytes: Least use in each step with a complete window; for a process, use
-            in each sample.
+        least_bytes: Least use in each complete step; for a process, use in each sample.
         at_step: Step number of each value of `least_bytes`; for a process, a fraction.
         grown: Ops with the largest blocks that were allocated in the recording and
             existed at its end, as shares of the peak.

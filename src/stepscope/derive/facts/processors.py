@@ -219,8 +219,7 @@ class Asleep(Frozen, frozen=True):
     workers: float | None = None
 
 
-#: Minimum number of cores that worker processes must use, or else they count as
-#: waiting.
+#: Worker processes that use fewer cores than this count as waiting.
 _MIN_WORKER_CORES: Final = 0.1
 
 

@@ -189,8 +189,7 @@ class StepShares(Frozen, frozen=True):
             parts: Cause → its owners.
             unknown_from: From this percentage of unexplained time, that time may belong
                 to these owners. If the time of any of them is unknown, it always may.
-            clocks: Whether the clock offset between host and device changes the lost
-                time.
+            clocks: Whether the clock offset of host and device changes the lost time.
             lost: Whether lost records of the device may increase the lost time.
         """
         owners = [owner for names in parts.values() for owner in names]

@@ -1,4 +1,4 @@
-"""`event_nesting`: the enclosing event of each event. `launching_ops`: launches' ops."""
+"""`event_nesting`: the event around each event. `launching_ops`: ops around calls."""
 
 from __future__ import annotations
 

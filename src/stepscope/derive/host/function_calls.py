@@ -28,8 +28,7 @@ FUNCTION_ROWS: Final[dict[str, pl.DataType]] = {
     "tracing_count": pl.Int64(),  # largest recorded count; null if none was recorded
 }
 
-#: Modes of a call that compile, trace or run ops one by one, which a cached program
-#: avoids.
+#: Modes of a call that trace, compile or run eagerly; a cached program avoids this.
 EXPENSIVE_MODES: Final = ("traced-xla", "traced-nonXla", "eager")
 
 

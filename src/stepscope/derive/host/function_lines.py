@@ -44,8 +44,7 @@ class FunctionLines(Frozen, frozen=True):
     """Executed lines of Python functions: by thread, then start, outer first.
 
     On a thread, the rows of a function's lines and of unknown lines cover the time of
-    the function's frames. A new row begins when the function's or a caller's line
-    changes.
+    the function's frames. A new row begins if its line or a caller's changes.
 
     Definition: docs/definitions/host-time.md#functions.
 

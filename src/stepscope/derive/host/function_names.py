@@ -39,8 +39,7 @@ _IN_FILE: Final = (
 )
 #: Names such as `$solver!main(int, char**)`; a library's file is in angle brackets.
 _IN_BINARY: Final = Pattern(r"\$(?P<file>[^!]*)!(?P<function>.*)\Z", re.DOTALL)
-#: Names such as `nn.Module: Linear_0`, `<built-in method run_backward of … object at
-#: …>`.
+#: Names such as `nn.Module: Linear_0`, `<built-in method run_backward of …>`.
 _IN_NO_FILE: Final = (
     Pattern(r"nn\.Module: (?P<function>.*)\Z", re.DOTALL),
     Pattern(r"<built-in (?:function|method) (?P<function>[^ >]+)"),
@@ -82,8 +81,7 @@ class FunctionName(Frozen, frozen=True, eq=True):
         function: Name of the function, with its class if recorded.
         file: The file that contains the function: the whole path if recorded, else the
             part in the event's name; None for a function without a file.
-        line: First line of the function in the file; None for a function without a
-            file.
+        line: First line of the function; None for a function without a file.
         library: Whether the file belongs to an installed package or to Python; None if
             only the file's name was recorded.
     """

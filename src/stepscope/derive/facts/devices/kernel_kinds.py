@@ -113,8 +113,7 @@ class FusableRuns(Frozen, frozen=True):
     """The kernels in fusable runs on one device.
 
     Attributes:
-        rows: Rows of `KernelWork.rows`; their times include only kernels in fusable
-            runs.
+        rows: Rows of `KernelWork.rows`, with only the time of kernels in fusable runs.
         count: Number of fusable runs in the typical step.
     """
 

@@ -134,10 +134,8 @@ class OpsOnSides(Frozen, frozen=True):
     """Percentage of ops that run on devices, without ops of input pipelines.
 
     Attributes:
-        count_percent: Share of op executions; null if ops of host or device are
-            unknown.
-        time_percent: Share of the ops' self time; null if ops of host or device are
-            unknown.
+        count_percent: Share of op executions; null if unknown. time_percent: Share of
+            the ops' self time; null if ops of host or device are unknown.
     """
 
     count_percent: float | None

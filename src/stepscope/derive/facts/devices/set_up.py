@@ -3,8 +3,7 @@
 The first calls of a process create contexts, load kernels and reserve memory. These
 calls take milliseconds to minutes; a launch takes microseconds. An op that chooses its
 kernels is slow only in its first execution. Kernels launched while a stream is captured
-become part of a graph and do not run. After a device's last kernel the program frees
-resources and ends.
+become part of a graph and do not run. After a device's last kernel the program ends.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class SetUp(Frozen, frozen=True):
     Attributes:
         kind: `set_up` for long runtime calls and long first executions of ops;
             `first_runs` if first executions are most of this time; `captured` for
-            launches into a captured graph; `over` for the time after the device's last
+            launches into a captured graph; `over` for time after the last device
             activity.
         percent: Share of the time of the measured windows.
         calls: The long calls in this time, most time first.

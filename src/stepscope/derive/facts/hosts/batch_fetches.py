@@ -68,15 +68,11 @@ class InputSignals(Frozen, frozen=True):
         consumer_recorded: Whether any batch fetch was recorded.
         parallel: Whether the pipeline transforms or loads several elements in parallel.
         ahead: Whether the pipeline produces elements before they are requested.
-        mean_fetch_ps: Host → mean duration of a fetch, for each judged step with
-            fetches.
-        hidden_fetch_ps: `host:device` → part of `mean_fetch_ps` while the device was
-            busy.
+        mean_fetch_ps: Host → mean duration of a fetch, by judged step with fetches.
+        hidden_fetch_ps: `host:device` → part of `mean_fetch_ps` with a busy device.
         pieces: `host:device` → median number of groups of large copies to the device
-            per judged step. Other device work separates the groups. A batch usually is
-            one.
-        pinned: Devices, as `host:device`, whose large copies are all from pinned
-            memory.
+            per judged step. Other work separates the groups. A batch usually is one.
+        pinned: `host:device` of devices whose large copies are all from pinned memory.
     """
 
     consumer_recorded: bool

@@ -161,9 +161,8 @@ class ProductionWaits(Frozen, frozen=True, eq=True):
     """Waits of the program's thread while a step waits for its batch.
 
     Attributes:
-        sent_percent: Share of the step's wait in calls that wait for another process or
-            a network.
-        threads_percent: Share of the step's wait in calls that wait for another thread.
+        sent_percent: Share of the step's wait for another process or a network.
+        threads_percent: Share of the step's wait for another thread.
     """
 
     sent_percent: float

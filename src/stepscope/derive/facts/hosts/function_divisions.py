@@ -56,12 +56,10 @@ class FunctionDivisions(Frozen, frozen=True):
     Attributes:
         purposes: Purposes of known library functions.
         lines: Executed lines; None if not recorded.
-        work: Device → when it waited for computing on the host; key None for a host
-            without devices.
+        work: Device (None for a host without devices) → when it waited for the host.
         places: Identity of each thread in `clocks`, by row of tracks.
         clocks: CPU times of threads; None if not recorded.
-        waits: When the program's thread waits, on a host without devices; None if
-            unknown.
+        waits: When the program's thread waits, without devices; None if unknown.
         ops: When ops run; it is unknown whether threads wait in ops.
     """
 
