@@ -1,1 +1,1 @@
-"""Verdicts on effects over steps, for rules and tools."""
+"""Verdicts for rules and tools: whether lost time in the steps is a finding."""

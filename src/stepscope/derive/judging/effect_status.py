@@ -1,9 +1,9 @@
-"""Whether an effect over steps is a finding, and its severity.
+"""Whether an effect (lost time) over steps is a finding, and its severity.
 
-Rules and tools get their verdicts from this module. Effects that may be by chance are
-recognised by a block bootstrap: each draw takes blocks of ⌈∛n⌉ consecutive steps,
+Rules and tools get their verdicts from this module. A block bootstrap recognises
+effects that may be due to chance: each draw takes blocks of ⌈∛n⌉ consecutive steps,
 wrapped around the end, so that waits that occur in bursts stay together. The random
-numbers are fixed: equal input has an equal interval.
+numbers are fixed, so equal input gives an equal interval.
 
 Definition: docs/definitions/judging.md#status.
 """
@@ -41,9 +41,9 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     Attributes:
         step_source: Source of the steps; null if the whole profile is one window.
-        step_confidence: 0 to 1; 0 without steps.
+        step_confidence: Confidence in the steps, 0 to 1; 0 without steps.
         closed: Whether each window ends where the next step starts; false for one step.
-        parts_ps: Cause → its time in each window; parts never overlap.
+        parts_ps: Cause → lost time in each window; times of two causes never overlap.
         unknown_ps: Time of all windows whose cause is unknown and may be the effect.
         doubt_ps: Largest error of the effect, up or down, that clocks may cause.
         excess_ps: Part of the effect over all windows that lost records may cause.
@@ -60,7 +60,7 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def effect_ps(self) -> tuple[int, ...]:
-        """Return the sum of the parts in each window."""
+        """Return the effect in each window, summed over its causes."""
         if not self.parts_ps:
             return (0,) * len(self.window_ps)
         return tuple(map(sum, zip(*self.parts_ps.values(), strict=True)))
@@ -68,11 +68,11 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 _BOOTSTRAP_DRAWS: Final = 1000
 _INTERVAL: Final = (2.5, 97.5)
-#: Least number of steps for an interval of the mean effect.
+#: Minimum number of steps for computing an interval of the mean effect.
 _MIN_STEPS_FOR_INTERVAL: Final = 3
 _PAIR: Final = 2
 
-#: Tolerance for rounding, which may increase a share by this factor at most.
+#: Tolerance for rounding when a share is compared with a threshold.
 _ROUNDING_FACTOR: Final = 1 - 1e-9
 
 
@@ -81,7 +81,7 @@ class EffectStatus(NamedTuple):
 
     Attributes:
         status: Whether the effect is a finding.
-        note: Stable word that qualifies the status; None for none.
+        note: Stable word that qualifies the status; None if there is none.
     """
 
     status: Literal["fail", "pass", "cannot_tell"]
@@ -104,7 +104,7 @@ def pattern_kind(
     """Return how an effect is spread over the steps.
 
     Args:
-        every_percent: Least share of affected steps for "every", in percent.
+        every_percent: Minimum share of affected steps for "every", in percent.
     """
     count = len(effect_ps)
     mean = sum(effect_ps) / max(count, 1)
@@ -138,7 +138,7 @@ def _status_by_levels(
     shares = 100 * np.array(effects, float) / np.maximum(windows, 1)
     if share < warn.value:
         high = share
-        # No draw of steps has a higher share than the step with the highest share.
+        # No bootstrap draw has a higher share than the step with the highest share.
         if not too_few and shares.max() >= _ROUNDING_FACTOR * warn.value:
             high = ratio_interval(effects, windows)[1]
         return EffectStatus("pass", note="borderline" if high >= warn.value else None)
@@ -148,14 +148,14 @@ def _status_by_levels(
     if too_few:
         short = EffectStatus("fail", "warn", "few_steps")
         return EffectStatus("fail", "info", "once") if once else short
-    # An effect of a single step is reported as `once`, unless the other steps alone are
-    # a finding: their share is computed without the step with the largest effect.
+    # Report an effect of a single step as `once`, unless the other steps alone are a
+    # finding. Their share is computed without the step with the largest effect.
     largest = max(effects)
     window = windows[effects.index(largest)]
     left = percent_of(sum(effects) - largest, sum(windows) - window)
     if left < warn.value / (1 if once else 2):
         return EffectStatus("fail", "info", "once")
-    # No draw of steps has a lower share than the step with the lowest share.
+    # No bootstrap draw has a lower share than the step with the lowest share.
     some = _ROUNDING_FACTOR * shares.min() < warn.value / 2
     if some and ratio_interval(effects, windows)[0] < warn.value / 2:
         return EffectStatus("fail", "info", "noisy")
@@ -179,9 +179,9 @@ def ratio_interval(
 def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
     """Return the 95 % interval of the mean effect for the recorded number of hit steps.
 
-    The unit is ms. Hit steps (`is_hit`) are drawn from hit steps, others from others,
-    because a gain is relative to the recorded steps, whose number of hits is known. If
-    all effects are equal, or with fewer than three steps, both ends are the mean.
+    Hit steps (`is_hit`) and other steps are drawn separately, because a gain refers to
+    the recorded steps, whose number of hits is known. If all effects are equal, or
+    if there are fewer than three steps, both ends are the mean.
     """
     count = max(len(effect_ps), 1)
     mean = sum(effect_ps) / count
@@ -200,7 +200,7 @@ def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
 
 
 def is_hit(effect_ps: float, mean_ps: float) -> bool:
-    """Return whether a step is hit: its effect is at least half of the mean effect."""
+    """Return whether the effect on a step is at least half of the mean effect."""
     return effect_ps > 0 and 2 * effect_ps >= mean_ps
 
 
@@ -225,12 +225,12 @@ def _bootstrap_sums(
     columns: Sequence[Sequence[float]], *, stream: int
 ) -> list[NDArray[np.float64]]:
     count = len(columns[0])
-    # With two steps, a block of two steps would always be all steps.
+    # If there are two steps, a block of two steps would always be all steps.
     length = math.ceil(count ** (1 / 3)) if count > _PAIR else 1
     blocks = math.ceil(count / length)
     # Python's generator is already imported; importing numpy's takes 8 ms.
     drawn = random.Random(stream).randbytes(4 * _BOOTSTRAP_DRAWS * blocks)  # noqa: S311 - no secret
-    # Modulo of 2³² values: each step is equally likely, up to one in millions.
+    # The modulo of 2³² values makes each step equally likely, up to one in millions.
     starts = (np.frombuffer(drawn, np.uint32) % count).reshape(_BOOTSTRAP_DRAWS, blocks)
     sums = []
     for values in columns:

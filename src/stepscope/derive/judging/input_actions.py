@@ -1,8 +1,8 @@
 """Actions against slow input: one table for the rules and the tools that advise them.
 
-`input_actions.json` has each action once. A tool asks for the action that fits a stage
-of a pipeline, or a category of host-side input time, and the known facts. The rules
-`input.bound` and `input.stage` name keys (`advice/texts/`).
+`input_actions.json` has each action once. A tool asks for the action that fits the
+known facts and a stage of a pipeline, or a category of host-side input time. The rules
+`input.bound` and `input.stage` name keys of the table (`advice/texts/`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 #: - `upstream_unseen`: the source of the stage's elements is not known;
 #: - `copies_are_small`: most of the time of each copy to a device is its call;
 #: - `stage_has_own_threads`: the slowest stage works on separate threads. Only the
-#:   analysis of the pipeline knows whether its elements were late or ready;
+#:   analysis of the pipeline can show whether its elements were late or ready;
 #: - `workers_are_idle`: no worker process works while steps wait for a batch;
-#: - `worker_function_known`: one function takes most of the workers' work.
+#: - `worker_function_known`: one function takes most of the workers' working time.
 InputFact = Literal[
     "no_call_is_slow",
     "steps_wait",
@@ -53,10 +53,10 @@ class InputAction(Frozen, frozen=True, forbid_unknown_fields=True):
         text: What to do; `{place}` is replaced by a function with file and line.
         framework: Framework for whose programs a rule advises the action, or "any".
         code: A line of code to copy.
-        workers: The number that replaces `{workers}` in that line.
+        workers: The number that replaces `{workers}` in `code`.
         categories: Categories of host-side input time that the action shortens.
         stage_types: Transformations that the action fits, without index and version.
-        facts: Conditions that must all be true.
+        facts: Conditions, all of which must be true.
         suggestion_kind: Stable name of the suggestion for a stage.
     """
 
@@ -76,7 +76,7 @@ class InputAction(Frozen, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=1)
 def input_actions() -> dict[str, InputAction]:
-    """Return all actions by key; the first one that fits counts."""
+    """Return all actions by key; of several that fit, the first one is used."""
     table = Path(__file__).with_name("input_actions.json").read_bytes()
     return msgspec.json.decode(table, type=dict[str, InputAction])
 
@@ -99,8 +99,8 @@ def action_for_category(category: str, facts: Collection[InputFact]) -> InputAct
     """Choose the action against one category of host-side input time.
 
     Args:
-        category: One of the input page, `waiting_for_workers`, `outside_markers`,
-            `not_recorded`.
+        category: A category of the input page, or `waiting_for_workers`,
+            `outside_markers`, `not_recorded`.
         facts: The conditions that are true.
     """
     return next(

@@ -51,7 +51,7 @@ UNKNOWN: Final = "unknown"
 
 #: Derivations of each host that the verdict needs.
 INPUT_VERDICT_NEEDS: Final = (account, host_classes, idle_topics, launch_facts)
-#: Causes of input time: the parts of the account that are judged together.
+#: Causes of input time: the kinds of time that are judged together.
 CAUSES: Final = ("fetch", "transfer", "starved")
 _COLUMNS: Final = {
     "fetch": "input_ps",
@@ -67,11 +67,11 @@ class InputVerdict(Frozen, frozen=True):
 
     Attributes:
         device: Ordinal of the judged device; None for the host's own threads.
-        series: Per step the time of fetching (`fetch`), of copying (`transfer`), and of
-            the time before a copy with no recorded cause (`starved`).
+        series: By step, the time of fetching (`fetch`), of copying (`transfer`), and
+            before a copy without a recorded cause (`starved`).
         unknown_ps: Other time that may be input, on all devices together.
-        why: Why there is no verdict, whatever the time is; None if there is one, or if
-            only doubt about the time prevents it.
+        why: Why no verdict is possible for any amount of input time; None if there is a
+            verdict, or if only doubt about the time prevents it.
     """
 
     host: str
@@ -88,7 +88,7 @@ class InputVerdict(Frozen, frozen=True):
 
     @property
     def word(self) -> str:
-        """Return the verdict of tools: `HIGHLY`, `MODERATELY`, `NOT` or `UNKNOWN`."""
+        """Return the verdict for tools: `HIGHLY`, `MODERATELY`, `NOT` or `UNKNOWN`."""
         if self.status.status == "fail":
             return HIGHLY if self.status.severity == "critical" else MODERATELY
         return NOT if self.status.status == "pass" else UNKNOWN
@@ -101,17 +101,17 @@ class InputVerdict(Frozen, frozen=True):
 
     @property
     def share_percent(self) -> float:
-        """Return the share of input in the judged steps, in percent."""
+        """Return the share of input in the time of the judged steps, in percent."""
         return percent_of(sum(self.series.effect_ps), sum(self.series.window_ps))
 
     @property
     def leading(self) -> str | None:
-        """Return the cause with most of the input time; None without input time."""
+        """Return the cause of most of the input time; None without input time."""
         cause = max(CAUSES, key=self.part_percent)
         return cause if self.part_percent(cause) else None
 
     def part_percent(self, cause: str) -> float:
-        """Return the share of `fetch`, `transfer` or `starved`, in percent."""
+        """Return the share of one cause of `CAUSES` in the steps, in percent."""
         part = sum(self.series.parts_ps.get(cause, ()))
         return percent_of(part, sum(self.series.window_ps))
 
@@ -126,7 +126,7 @@ class InputTime(Frozen, frozen=True):
         closed: Whether each window ends where the next step starts.
         parts_ps: `fetch`, `transfer`, `starved`, `between`, `unexplained` → time per
             window.
-        is_blind: Whether fetches, or copies to the device, were not recorded.
+        is_blind: Whether batch fetches, or copies to the device, were not recorded.
         lost_ps: Device time that may belong to lost records.
         working_ps: Time in which the device computed, without copies and collectives.
     """
@@ -149,17 +149,17 @@ class InputTime(Frozen, frozen=True):
 
     @property
     def percent(self) -> float:
-        """Return the share of input, in percent."""
+        """Return the share of input in the judged windows, in percent."""
         return percent_of(
             sum(sum(self.parts_ps[cause]) for cause in CAUSES), self.total_ps
         )
 
     def series(self, *, fetched: bool, thresholds: Thresholds) -> StepSeries:
-        """Return the time of input in each step, and the time that may be input.
+        """Return the input time of each step, and the time that may also be input.
 
         Args:
             fetched: Whether any batch fetch was recorded.
-            thresholds: The share from which unexplained time may be input.
+            thresholds: The share from which on unexplained time may be input.
         """
         unknown = sum(self.parts_ps["unexplained"])
         share = percent_of(unknown, self.total_ps)
@@ -182,9 +182,9 @@ class InputTime(Frozen, frozen=True):
 def with_starved_time(
     profile: ProfileData, host: str, rows: pl.DataFrame
 ) -> pl.DataFrame:
-    """Add `starved_ps` to rows of a host's account.
+    """Add `starved_ps` to rows of the time account of a host.
 
-    It is the time without recorded work before a copied batch, if no fetch is recorded.
+    If no fetch is recorded, it is the time without recorded work before a copied batch.
 
     Args:
         rows: Rows with `window`, a row of the host's windows, and `device`.
@@ -230,15 +230,13 @@ def input_verdict(
     """Judge the input of the given hosts.
 
     Args:
-        judged: Host → the rows of its account that are judged, with `starved_ps`.
+        judged: Host → the judged rows of its time account, with `starved_ps`.
     """
     classes = {host: profile.derived(host, host_classes) for host in judged}
     unknown = [reason for reason in classes.values() if isinstance(reason, Unavailable)]
     return decide_input(
         [
-            _input_time_of(
-                profile, host, device, rows.filter(_DEVICE.eq_missing(device))
-            )
+            _input_time(profile, host, device, rows.filter(_DEVICE.eq_missing(device)))
             for host, rows in judged.items()
             for device in rows["device"].unique().sort()
         ],
@@ -263,8 +261,8 @@ def decide_input(
 
     Args:
         fetched: Whether any batch fetch was recorded.
-        blind: Why the threads of no host were recorded; None if any host's were.
-        thresholds: The limits that shares are compared with.
+        blind: Why no host's threads were recorded; None if any host's were.
+        thresholds: The thresholds with which shares are compared.
     """
     if not times:
         nothing = StepSeries(
@@ -299,7 +297,7 @@ def decide_input(
 _DEVICE: Final = pl.col("device")
 
 
-def _input_time_of(
+def _input_time(
     profile: ProfileData, host: str, device: int | None, rows: pl.DataFrame
 ) -> InputTime:
     found = profile.derived(host, steps)

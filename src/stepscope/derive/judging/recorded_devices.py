@@ -1,7 +1,7 @@
 """The accelerators that the program used, and the device that is judged.
 
-"No device" needs evidence: ops that ran on the host, and no sign of a device. A program
-whose device was used but not recorded is a separate case.
+The verdict "no device" needs evidence: ops ran on the host, and nothing indicates a
+device. A program whose device was used but not recorded is a separate case.
 
 Definition: docs/definitions/judging.md#whether-there-is-a-device.
 """
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from stepscope.derive.account.owned_time import Account
     from stepscope.trace.model import TraceData
 
-#: Evidence of accelerators, in this order: their work was recorded; the program used
-#: one, or may have, but its work was not recorded; there is no sign of one and ops ran
-#: on the host; there is no sign either way.
+#: Evidence of accelerators. "recorded": their work was recorded. "silent": the program
+#: used one, or may have, but its work was not recorded. "host_only": nothing indicates
+#: a device, and ops ran on the host. "unknown": no evidence either way.
 Recorded = Literal["recorded", "silent", "host_only", "unknown"]
-#: Names of allocators of device memory contain the kind of device.
+#: Pattern of names of device memory allocators, which contain the kind of device.
 _DEVICE_MEMORY: Final = r"(?i)\b(gpu|cuda|rocm|hip)(_|:|\b)|^(GPU|CUDA)"
-#: Pinned host memory is allocated for copies to a device, but also without a device.
+#: Pattern of host memory; even a program without a device may allocate pinned memory.
 HOST_MEMORY: Final = r"(?i)host|cpu|pinned"
 
 
@@ -48,9 +48,9 @@ _T = TypeVar("_T", bound=_Worked)
 
 
 def judged_device(shares: Sequence[_T], percent: Callable[[_T], float]) -> _T:
-    """Return the busiest device; without devices the host with most of an effect.
+    """Return the busiest device; if there is none, the host with most of an effect.
 
-    Hosts in lock step wait for the busiest device.
+    Hosts that run in lock step all wait for the busiest device.
     """
     devices = [share for share in shares if share.device is not None]
     if devices:
@@ -72,7 +72,7 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
         sign: Evidence of a device whose work was not recorded; null for none.
         in_doubt: Whether the only evidence is that the device is listed, so that the
             program may not have used it.
-        compute_capability: Of each device with work; null if not recorded.
+        compute_capability: By device with work; null if not recorded.
         reason: Why device work is missing; null if it is recorded.
     """
 
@@ -98,7 +98,7 @@ HOST_ONLY: Final = Unavailable(
 def device_signals(
     *, trace: OfHosts[TraceData], account: OfHosts[Account]
 ) -> DeviceSignals:
-    """Check every host; a device that was recorded on one host counts for the run."""
+    """Check every host. If any host recorded a device, the run has recorded devices."""
     hosts = known_hosts(trace)
     tables = {host: of_host.table("device_activity") for host, of_host in hosts.items()}
     recorded = [host for host, table in known_hosts(tables).items() if table.height]
@@ -151,13 +151,13 @@ def _compute_capabilities(trace: TraceData) -> list[tuple[int, int] | None]:
 def _sign_of_device(trace: TraceData) -> str | None:
     """Return the evidence of a device whose work was not recorded, or not decoded."""
     if isinstance(trace.table("tracks"), Unavailable):
-        # A file with only memory records lacks the work of devices and of the host.
+        # A file with only memory records lacks device work and host work.
         return None
     activity = trace.table("device_activity")
     code = activity.code if isinstance(activity, Unavailable) else None
     if code == "UNKNOWN_DEVICE":
         return "its kind of device is not supported"
-    # A file may list devices and also prove that the program used none of them.
+    # A file may list devices and yet prove that the program used none of them.
     listed = None if code == HOST_ONLY.code else _listed_sign(trace)
     if listed is not None:
         return listed
@@ -188,5 +188,4 @@ def _listed_sign(trace: TraceData) -> str | None:
 
 
 def _is_noted(trace: TraceData, kind: str) -> bool:
-    notes = trace.quality_notes()
-    return any(note.kind == kind for note in notes)
+    return any(note.kind == kind for note in trace.quality_notes())

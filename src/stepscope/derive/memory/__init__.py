@@ -1,1 +1,1 @@
-"""Replay of allocator events: the memory in use at each instant, and the step."""
+"""Replay of allocator events: the memory in use and the step of each event."""

@@ -3,8 +3,8 @@
 Events at one address of one memory follow each other in time. Each event alone
 determines what is allocated at the address afterwards: the block of an allocation, or
 nothing. The replay therefore sorts rows by address and compares each row with its
-neighbour. Allocator events are host events, so their step is the one whose host
-interval contains them, even if the device runs that step much later.
+neighbour. Allocator events are host events. Their step is the one whose host interval
+contains them, even if the device runs that step much later.
 
 Definition: docs/tools/memory_profile.md#breakdown.
 """
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 #: Columns of `AllocationSteps.intervals`.
 STEP_INTERVALS: Final[dict[str, pl.DataType]] = {
-    "step": pl.Int64(),  # the displayed number
+    "step": pl.Int64(),  # step number to show
     "name": pl.String(),
     "start_ps": pl.Int64(),
-    "end_ps": pl.Int64(),  # start of the next step; for the last its last activity
+    "end_ps": pl.Int64(),  # start of the next step; last step: its last activity
     "open_end": pl.Boolean(),  # true for the last step
 }
 
@@ -40,10 +40,10 @@ class AllocationSteps(Frozen, frozen=True):
     """The step of each allocator event.
 
     Attributes:
-        step: Int64 by row of allocations: number of the step of the event; null outside
-            of all steps or without steps.
+        step: Int64 by row of allocations: number of the step of the event; null for
+            events outside all steps, or without steps.
         intervals: The steps in time order, columns `STEP_INTERVALS`; empty without
-            steps. Times are device times if the boundaries of the steps are.
+            steps. Times are device times if the step boundaries are device times.
         why: Why there are no intervals; None if there are some.
     """
 
@@ -58,10 +58,10 @@ class ReplayedMemory(Frozen, frozen=True):
     Attributes:
         heap_bytes: int64; heap in use after each event; 0 if unknown.
         in_use_bytes: int64; heap and stack in use after each event. A stack that was
-            not recorded counts as 0; 0 if the heap is unknown.
+            not recorded counts as 0; the whole is 0 if the heap is unknown.
         known: bool; True where `heap_bytes` and `in_use_bytes` are known.
-        replayed: True if the heap was summed from the events because it was not
-            recorded. Blocks older than the profile then need a recorded end to count.
+        replayed: True if the heap was not recorded and was summed from the events.
+            Blocks older than the profile then count only if their end was recorded.
         peak: Index of the first event with the greatest use; None if no use is known.
         unmatched: Number of deallocations of blocks whose allocation is not recorded.
         reused: Number of allocations at an address with a block that was not yet freed.
@@ -79,17 +79,17 @@ class ReplayedMemory(Frozen, frozen=True):
 
 
 class MemoryReplay(Frozen, frozen=True):
-    """The memories of a host, and the allocation that each deallocation ends.
+    """The memories of a host, and which allocation each deallocation ends.
 
     Attributes:
         memories: All memories, in the order of their first event.
-        source: int32 by row of allocations; the row with op, type and shape: for a
-            deallocation the allocation that it ends, for an allocation its own row; -1
-            for a deallocation without a known allocation.
-        ended_by: int32 by row of allocations; for an allocation the event at its
+        source: int32 by row of allocations: the row with op, type and shape. For a
+            deallocation, this is the allocation that it ends, -1 if that is unknown;
+            for an allocation, its own row.
+        ended_by: int32 by row of allocations. For an allocation, the event at its
             address that ends it (a deallocation or the next allocation), -1 if none
-            does. For an allocation without a recorded address its own row, since its
-            end is unknown, unless it existed before the profile. -1 for deallocations.
+            does; if an allocation during the profile has no recorded address, its own
+            row, because its end is unknown. For a deallocation, -1.
     """
 
     memories: tuple[ReplayedMemory, ...]
@@ -99,7 +99,7 @@ class MemoryReplay(Frozen, frozen=True):
     def alive_rows(self, memory: ReplayedMemory, index: int) -> Int64s:
         """Return rows of the allocations that exist after the event at an index.
 
-        Before the first event (index -1) there are none.
+        If the index is -1 (before the first event), there are none.
         """
         until = memory.rows[: index + 1]
         if not len(until):
@@ -114,9 +114,9 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     """Replay all events of all memories of a host.
 
     A second allocation at an address in use replaces the first one. A deallocation
-    without a known allocation changes nothing.
+    whose allocation is unknown changes nothing.
     """
-    # A block from before the profile counts as one allocated at the start.
+    # A block from before the profile counts as allocated at the start of the profile.
     allocate = (allocations["kind"] != "deallocate").to_numpy()
     names = allocations["allocator"].unique(maintain_order=True)
     code = allocations["allocator"].cast(pl.Enum(names)).to_physical()
@@ -125,11 +125,11 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     for _, rows in of_memory:
         _link_neighbours(rows, allocations["address"], before=before, after=after)
     row = np.arange(len(allocations), dtype=np.int32)
-    # Index -1 reads the last entry, which the condition next to it excludes.
+    # Index -1 reads the last entry, which the condition `before >= 0` excludes.
     follows = (before >= 0) & allocate[before] if len(row) else allocate
     source = np.where(allocate, row, np.where(follows, before, np.int32(-1)))
     named = is_present(allocations, "address")
-    # Allocations without an address are not followed, since their end may be recorded.
+    # Do not follow allocations without an address, since their end may be recorded.
     followed = named | (allocations["kind"] == "held").to_numpy()
     ended_by = np.where(allocate, np.where(followed, after, row), np.int32(-1))
     heap = is_present(allocations, "heap_bytes")
@@ -193,13 +193,13 @@ def _added_up(
 ) -> tuple[Int64s, Bools]:
     """Sum the heap of one memory from the sizes of its events.
 
-    The use before the profile is at least the size of the blocks that were freed
+    The use before the profile is at least the total size of blocks that were freed
     without a recorded allocation. If any size is missing, no value is known.
     """
     size, sized = _known_values(allocations["allocated_bytes"])
     own = source[rows]
     allocate = own == rows
-    # The size of a deallocation is that of its block and need not be recorded.
+    # A deallocation has the size of its block, so its size need not be recorded.
     block = np.where(own >= 0, own, rows)
     replaced = np.where(allocate, before[rows], np.int32(-1))
     replaced = np.where((replaced >= 0) & (source[replaced] == replaced), replaced, -1)
@@ -210,8 +210,8 @@ def _added_up(
     level = np.cumsum(change)
     older = (own < 0) & is_present(allocations, "address")[rows]
     level += int(size[rows[older]].sum())
-    # Deallocations without an address may belong to recorded blocks. Only a use below
-    # zero proves that older blocks existed.
+    # Deallocations without an address may belong to recorded blocks. They prove older
+    # blocks only if the use would otherwise be below zero.
     return level - min(0, int(level.min(initial=0))), np.ones(len(rows), np.bool_)
 
 
@@ -224,7 +224,7 @@ def allocation_steps(
     """Assign each event to the step of its stored group, else by host interval."""
     group = allocations["group"]
     if isinstance(steps, Unavailable):
-        # Groups are the producer's step numbers, known even without step times.
+        # Groups are the producer's step numbers, known even if step times are not.
         empty = pl.DataFrame(schema=STEP_INTERVALS)
         return AllocationSteps(group.alias("step"), empty, steps)
     rows = steps.rows
@@ -233,7 +233,7 @@ def allocation_steps(
     if (
         not isinstance(windows, Unavailable)
         and windows.has_steps
-        # Windows by device times do not match steps by host times.
+        # Windows that are device times do not match steps that are host times.
         and (steps.on_device or windows.anchor == "host")
     ):
         ends.append(windows.rows["end_ps"][-1])
@@ -253,14 +253,14 @@ def allocation_steps(
         # Device times do not show when the host worked for a step.
         interval = np.full(len(allocations), -1)
     else:
-        # The index of the interval that contains each time, -1 for none.
+        # Find the index of the interval that contains each time, -1 for none.
         time_ps = ints(allocations, "start_ps")
         index = np.searchsorted(ints(intervals, "start_ps"), time_ps, side="right") - 1
         outside = time_ps >= ints(intervals, "end_ps")[index]
         interval = np.where((index >= 0) & outside, -1, index)
-    # Index -1 reads the last number, which the condition next to it excludes.
+    # Index -1 reads the last number, which the condition `interval >= 0` excludes.
     by_time = nullable_series("step", number[interval], interval >= 0)
-    # The number of the step with each stored group, null for none.
+    # Find the number of the step with each stored group, null for none.
     of_group = (
         steps.rows.select("group", "step")
         .drop_nulls()

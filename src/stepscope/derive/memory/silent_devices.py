@@ -1,4 +1,4 @@
-"""`unrecorded_devices`: used devices whose work was not recorded."""
+"""`unrecorded_devices`: devices that the program used without recorded work."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import TraceData
 
-#: The device number in the name of the allocator of its memory.
+#: Pattern of the device number in the name of a device memory's allocator.
 _ORDINAL: Final = r"(?i)^(?:gpu|cuda|rocm|hip|tpu)[_:](\d+)(?:_|$)"
 _ORDINAL_TEXT: Final = Pattern(_ORDINAL)
 #: Event of PyTorch's memory reports, with a device number but no allocator name.
 _NUMBERED: Final = "[memory]"
-#: Largest number of texts to search: for more, reading the table is faster.
-_MAX_TEXTS_SEARCHED: Final = 100_000
-#: Least share of the busiest device's number of allocated blocks from which the program
-#: uses a device. Fewer blocks are bookkeeping of a framework.
+#: Maximum number of texts to search; if there are more, reading the table is faster.
+_MAX_TEXTS: Final = 100_000
+#: The program uses a device if the device has at least this share of the number of
+#: blocks on the busiest device. Fewer blocks are bookkeeping of a framework.
 _MIN_BLOCKS_SHARE: Final = 0.25
 
 
 class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
-    """Devices whose records are missing, according to the memory of devices.
+    """Devices whose records are missing, according to allocations of their memory.
 
     Attributes:
-        used: Devices that the program uses, by their memory, ascending. If only devices
-            with kernels have named memory, only these devices.
+        used: Devices that the program uses according to their memory, ascending. If
+            only devices with kernels have named memory, just these devices.
         silent: The used devices without any kernel, ascending.
     """
 
@@ -70,26 +70,24 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
 def unrecorded_devices(
     *, trace: TraceData, event_types: pl.DataFrame, device_activity: pl.DataFrame
 ) -> UnrecordedDevices | Unavailable:
-    """Compare the devices with allocated memory with those that ran kernels.
+    """Compare the devices with allocated memory and the devices that ran kernels.
 
     Args:
-        trace: The trace, whose table of allocations is only read if a device may lack
-            kernels: many tools ask for doubts, but few for memory.
+        trace: The trace. Its table of allocations is read only if a device may lack
+            kernels, because most tools that call this do not need that table.
     """
     kind = codes(device_activity, "kind")
     kernel = (kind == ACTIVITY_CODES["kernel"]) | (kind == ACTIVITY_CODES["collective"])
     ran = np.bincount(handles(device_activity, "device")[kernel])
     working = set(np.flatnonzero(ran).tolist())
-    # The devices whose memory a text may name; -1 if texts do not show it.
-    if (event_types["name"] == _NUMBERED).any() or len(
-        trace.strings
-    ) > _MAX_TEXTS_SEARCHED:
+    # Find the devices whose memory a text may name; -1 if texts do not show it.
+    if (event_types["name"] == _NUMBERED).any() or len(trace.strings) > _MAX_TEXTS:
         named_by_texts = {-1}
     else:
         named_by_texts = {
             int(match[1]) for match in map(_ORDINAL_TEXT.match, trace.strings) if match
         }
-    # Some files keep these texts in events: then only the table shows the devices.
+    # Some files keep these texts in events, and then only the table shows the devices.
     if working and named_by_texts and named_by_texts <= working:
         return UnrecordedDevices(used=tuple(sorted(working)), silent=())
     allocations = trace.table("allocations")
@@ -113,8 +111,8 @@ def unrecorded_devices(
         return WHY["memory_names_no_device"]
     min_count = _MIN_BLOCKS_SHARE * int(taken["count"].max() or 0)  # type: ignore[arg-type]
     used = set(taken.filter(pl.col("count") >= min_count)["device"].to_list())
-    # Without any kernel, kernels were not recorded, which another doubt reports. A
-    # device with kernels but without memory has another number in allocator names.
+    # If there are no kernels at all, another doubt reports that. A device with kernels
+    # but without memory has another number in allocator names.
     if not working or not working <= used:
         return UnrecordedDevices(used=tuple(sorted(used)), silent=())
     return UnrecordedDevices(

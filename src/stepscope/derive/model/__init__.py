@@ -1,1 +1,1 @@
-"""Places in the model's program, and the work charged to each."""
+"""Trees of the model's program, and the costs charged to each node."""

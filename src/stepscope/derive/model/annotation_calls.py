@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
 
-    #: By time: the innermost call of a range that a thread is in, -1 for none, and
-    #: whether no op and no driver call runs in it.
+    #: By time: the innermost range call that a thread is in, -1 for none, and whether
+    #: no op and no driver call runs in that call.
     _Waiting: TypeAlias = tuple[Int32s, Bools]
     from collections.abc import Mapping
 
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from stepscope.derive.model.call_trees import CallTree
     from stepscope.derive.steps.chosen import Steps
 
-#: Least share of a thread's launches during a range at which the range's thread runs
-#: neither an op nor a driver call.
+#: Minimum share of a thread's launches during a range at which the range's own thread
+#: runs neither an op nor a driver call, to charge these launches to the range.
 _MIN_SILENT_SHARE: Final = 0.99
 
 
@@ -58,18 +58,18 @@ def charge_foreign_launches(
     """Charge launches outside of all ranges to the range that waits for their thread.
 
     This is the innermost range of another thread at the time of the launch. No third
-    thread may be in one then. Nearly all launches of the launching thread during a call
-    of the range must be at times at which no op and no driver call runs in the range. A
-    thread that never runs ops or driver calls is always silent and not considered.
+    thread may be in a range then. At nearly all launches during a call of the range,
+    the range's thread must run neither an op nor a driver call. A thread that never
+    runs ops or driver calls is not considered, because it would always seem to wait.
 
     Args:
         of_event: By row of events, the innermost call of a range around it, else -1.
-        of_launch: The same by row of launches.
-        tracks: The table.
-        events: The table.
+        of_launch: By row of launches, the innermost call of a range around it, else -1.
+        tracks: The table `tracks`.
+        events: The table `events`.
         kinds: What kind of event each type is.
         nesting: The event around each event.
-        launches: The table.
+        launches: The table `launches`.
     """
     launching = handles(launches, "track")
     lone = np.flatnonzero(of_launch < 0)
@@ -117,7 +117,7 @@ def _calls_of_holder(
     kinds: EventKinds,
     nesting: Nesting,
 ) -> _Waiting:
-    """Return by time a thread's call, and whether no op or driver call runs then."""
+    """Return by time a thread's range call, and whether no op or driver call runs."""
     around = innermost_rows(
         times_ps,
         ints(events, "start_ps"),
@@ -133,7 +133,7 @@ def _calls_of_holder(
 
 
 def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
-    """Keep the times at which only one of several threads is in a call."""
+    """Keep range calls only at times at which just one thread is in such a call."""
     call, silent = waiting[0]
     count = (call >= 0).astype(np.int32)
     for its_call, its_silence in waiting[1:]:
@@ -145,7 +145,7 @@ def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
 
 
 def _keep_silent_calls(call: Int32s, silent: Bools) -> Int32s:
-    """Keep calls in which no op runs at nearly all launches of another thread."""
+    """Keep range calls that run no op at nearly all launches of another thread."""
     held = np.flatnonzero(call >= 0)
     count = np.bincount(call[held])
     quiet = np.bincount(call[held[silent[held]]], minlength=len(count))
@@ -154,7 +154,7 @@ def _keep_silent_calls(call: Int32s, silent: Bools) -> Int32s:
 
 
 _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
-#: Threads that a runtime started for itself; they have no ranges of the program.
+#: Pattern of threads that a runtime started for itself, without ranges of the program.
 _POOL: Final = (
     r"^(?:tf_|tfrt|tsl|pjrt|py_xla|xla|XLA|Eigen|EventFD|switchto|grpc|Grpc|collective_"
     r"|Host Threads)"
@@ -188,21 +188,21 @@ class AnnotationCalls(Frozen, frozen=True):
     """The calls of named ranges on the threads of one host.
 
     Attributes:
-        event: int32 by call; its row of events, ascending.
+        event: int32 by call; the call's row of events, ascending.
         parent: int32 by call; the call around it on the same thread, -1 for none.
         start_ps: int64 by call; start.
         dur_ps: int64 by call; duration.
         self_ps: int64 by call; time outside of nested calls. Over the calls of a thread
-            these times add up to the time in which any of them ran.
+            these times add up to the time in which any of the calls ran.
         depth: int32 by call; the number of calls around it.
-        step: int32 by call; the row of steps that it began in, -1 for none.
+        step: int32 by call; the row of steps in which the call began, -1 for none.
         places: The tree of nested names; keys are rows of `names`.
         names: Names of the ranges, without step numbers.
         library: By name: whether a framework puts such ranges around its own work.
         of_event: int32 by row of events; the call of the event itself or the innermost
             call around it, -1 for none.
-        of_launch: The same by row of launches; Unavailable without launch calls.
-        of_activity: The same by row of device_activity; Unavailable without it.
+        of_launch: int32 by row of launches; the same, Unavailable without launches.
+        of_activity: int32 by row of device_activity; the call of its launch call.
     """
 
     event: Int32s
@@ -241,15 +241,15 @@ def annotation_calls(
 ) -> AnnotationCalls | Unavailable:
     """Find the calls, nest them, and charge device work to the call that launched it.
 
-    Work is charged by its launch call: to the range around it on its thread, else to
-    the one range that waits for that thread, else to none.
+    Device work is charged to the range around its launch call on the launching thread,
+    else to the one range that waits for that thread, else to no range.
 
     Definition: docs/tools/model_views.md#time-per-annotation.
     """
     rows = _range_rows(tracks, events, event_types, event_kinds, event_nesting)
     if not isinstance(host_values, Unavailable):
-        # Asynchronous ranges are on a thread's track but did not run on it; calls of
-        # graph functions are named by the framework.
+        # Asynchronous ranges are on a thread's track but did not run on it. Calls of
+        # graph functions are left out because the framework names them.
         owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
         called = host_values[StatKey.FUNCTION_CALL].owner
         rows = rows[~np.isin(rows, np.concatenate([owner[flag != 0], called]))]
@@ -295,7 +295,7 @@ def annotation_calls(
 
 
 def add_inner_calls(own: Int64s, calls: AnnotationCalls) -> Int64s:
-    """Return values by call with the values of nested calls added."""
+    """Return values by call, to which the values of all nested calls are added."""
     total = own.copy()
     for depth in range(int(calls.depth.max(initial=0)), 0, -1):
         inner = np.flatnonzero(calls.depth == depth)
@@ -312,13 +312,12 @@ def _range_rows(
 ) -> Int32s:
     """Return rows of events that are ranges of the program, on threads of the host.
 
-    If the producer does not mark ranges, an event is a range if its name is of no known
-    kind, its thread is not a runtime's, and it is nested only in other ranges and
-    Python functions. Events inside a framework's call belong to the framework.
+    If the producer does not mark ranges, an event is a range if its name is of an
+    unknown kind, its thread is not a runtime's, and it is nested only in other ranges
+    and Python functions. Events inside a framework's call belong to the framework.
     """
     types = handles(events, "type")
-    may_be = kinds.has(EventFlag.ANNOTATION)
-    rows = wanted_rows(types, may_be).astype(np.int32)
+    rows = wanted_rows(types, kinds.has(EventFlag.ANNOTATION)).astype(np.int32)
     if not len(rows):
         return rows
     thread: Bools = codes(tracks, "kind") == _THREAD
@@ -368,7 +367,7 @@ def _calls_of_launches(
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> tuple[Int32s | Unavailable, Int32s | Unavailable]:
-    """Return the call of each launch call, and that of each activity's launch."""
+    """Return the range call of each launch call, and of each activity's launch call."""
     if isinstance(of_launch, Unavailable) or isinstance(correlation, Unavailable):
         inputs = (device_activity, of_launch, correlation)
         why = next(reason for reason in inputs if isinstance(reason, Unavailable))
@@ -376,7 +375,7 @@ def _calls_of_launches(
     of_activity = values_by_row(of_launch, correlation.launch_of_activity, none=-1)
     if (of_activity >= 0).any():
         return of_launch, of_activity
-    # Zero would mean that the ranges launched no work.
+    # An empty result would wrongly mean that the ranges launched no work.
     why = _LAUNCHED_BY_OTHER_THREADS
     if not len(of_activity):
         why = _SILENT
@@ -386,9 +385,9 @@ def _calls_of_launches(
 
 
 def _steps_of_calls(start_ps: Int64s, steps: Steps | Unavailable) -> Int32s:
-    """Return by call the last step that began before it, -1 after the end of all steps.
+    """Return for each call the last step that began before it, -1 after the last step.
 
-    If steps are known by device times, no call of the host is in a step.
+    If only device times of the steps are known, no call of the host is in a step.
     """
     nothing = np.full(len(start_ps), -1, np.int32)
     if isinstance(steps, Unavailable) or steps.on_device:

@@ -1,4 +1,4 @@
-"""Where in the program events are: places in trees of calls, and those of kernels."""
+"""Trees of calls: the node of each host event in them, and the nodes of kernels."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class CallTree(Frozen, frozen=True):
-    """A tree, and the place of each item in it.
+    """A tree, and the node of each item in it.
 
     Attributes:
-        node: int32 by item; its place.
-        parent: int32 by place; the place around it, a smaller number; -1 at the top.
-        key: int32 by place; the key of the items at that place.
+        node: int32 by item; its node.
+        parent: int32 by node; the node around it, a smaller number; -1 at the top.
+        key: int32 by node; the common key of the items at that node.
     """
 
     node: Int32s
@@ -39,10 +39,10 @@ class CallTree(Frozen, frozen=True):
 
 
 def merge_nodes(parent: Int32s, key: Int32s) -> CallTree:
-    """Combine items with equal keys inside equal parents into one place.
+    """Combine items that have equal keys and equal parents into one node.
 
     Args:
-        parent: By item: the item it runs inside, -1 for none; without cycles.
+        parent: By item: the item inside which it runs, -1 for none; without cycles.
         key: By item: a number that is equal for items to combine.
     """
     node = np.full(len(key), -1, np.int32)
@@ -54,7 +54,7 @@ def merge_nodes(parent: Int32s, key: Int32s) -> CallTree:
     count = 0
     level = np.flatnonzero(parent < 0)
     above = np.full(len(level), -1, np.int32)
-    # One iteration per level of nesting; each item is in one level.
+    # Each iteration handles one level of nesting; each item is in one level.
     while len(level):
         own = key[level]
         distinct = number_rows([above, own])
@@ -62,7 +62,7 @@ def merge_nodes(parent: Int32s, key: Int32s) -> CallTree:
         parents.append(above[distinct.first])
         keys.append(own[distinct.first].astype(np.int32))
         count += distinct.count
-        # Most items contain no other items.
+        # Skip items that contain no other items, which most are.
         holders = level[children[level] > 0]
         ends = np.cumsum(children[holders])
         shift = np.repeat(
@@ -76,13 +76,13 @@ def merge_nodes(parent: Int32s, key: Int32s) -> CallTree:
 def inherit_labels(
     parent: Int32s, label: Int32s, begin: int = 0, end: int | None = None
 ) -> Int32s:
-    """Set labels of -1, in place, to the label of the nearest labelled item around.
+    """Replace labels of -1, in place, by the label of the nearest labelled item around.
 
     Args:
         parent: By item; the item around it, -1 for none.
         label: By item.
         begin: First item whose label may be set.
-        end: One past the last such item; None for all.
+        end: One past the last such item; None for all items from `begin` on.
     """
     answer = inherit_from_parents(
         parent, label, begin, len(label) if end is None else end
@@ -93,7 +93,7 @@ def inherit_labels(
 
 
 def label_inside(parent: Int32s, rows: NDArray[np.integer], count: int) -> Int32s:
-    """Return by item the index in `rows` of the innermost item at or around it, or -1.
+    """Return by item the index in `rows` of it or the innermost item around it, or -1.
 
     Args:
         parent: By item; the item around it, -1 for none.
@@ -105,29 +105,29 @@ def label_inside(parent: Int32s, rows: NDArray[np.integer], count: int) -> Int32
     return inherit_labels(parent, label, int(rows[0])) if len(rows) else label
 
 
-#: `$file.py:12 function` and `file.py(12): function`: a function of the program, with
-#: its first line. A frame without a line has no source line.
+#: Pattern of `$file.py:12 function` and `file.py(12): function`: a function of the
+#: program and its first line. A frame without a line has no source line.
 _FRAME: Final = (
     r"^\$(?P<file>\S.*?):(?P<line>\d+) (?P<function>.+)$",
     r"^(?P<file>[^()]*\.py)\((?P<line>\d+)\): (?P<function>.+)$",
 )
-#: Frames in files of Python and installed packages, also with a shortened path.
+#: Pattern of frames in files of Python and installed packages, even with a cut path.
 LIBRARY: Final = (
     r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/]python\d[.\d]*)[\\/]"
     r"|^(?:torch|torchvision|jax|jaxlib|flax|optax|tensorflow|keras|numpy|triton)[\\/]"
     r"|^(?:contextlib|functools|threading|runpy)\.py:|^<"
 )
-#: A call of a module of the model; modules are numbered.
+#: Pattern of calls of the model's modules, which are numbered.
 _MODULE: Final = r"^nn\.Module: (?P<module>.+)$"
 
 
 class EventTree(Frozen, frozen=True):
-    """The places of one kind of frame.
+    """The tree of one kind of stack frame.
 
     Attributes:
-        node: int32 by row of events; the place of the event itself if it is a frame,
-            else the innermost place around it; -1 for none.
-        places: The tree of places; keys are rows of `texts`.
+        node: int32 by row of events; the node of the event itself if it is a frame,
+            else the innermost node around it; -1 for none.
+        places: The tree; keys are rows of `texts`.
         texts: Names of the frames: `file.py:12 function`, or a module's name.
     """
 
@@ -137,11 +137,11 @@ class EventTree(Frozen, frozen=True):
 
 
 class ProgramTrees(Frozen, frozen=True):
-    """The place in the program of each host event.
+    """Where in the program each host event is.
 
     Attributes:
         lines: Functions of the program; None if no frame was recorded.
-        modules: Modules of the model; None if none was recorded.
+        modules: Modules of the model; None if no module call was recorded.
     """
 
     lines: EventTree | None
@@ -178,7 +178,7 @@ def program_places(
 def _event_tree(
     events: pl.DataFrame, nesting: Nesting, texts: pl.Series
 ) -> EventTree | None:
-    """Return places of the events whose type has a text."""
+    """Return the tree of the events whose type has a text."""
     named = present_mask(texts)
     if not named.any():
         return None
@@ -198,7 +198,7 @@ def _event_tree(
     return EventTree(node, tree, distinct)
 
 
-#: Text for a kernel that is launched at several places.
+#: Text for a kernel that is launched from several source locations.
 _SEVERAL: Final = "mixed"
 
 
@@ -212,10 +212,10 @@ def kernel_places(
 ) -> pl.DataFrame:
     """Return `source` (`file:line`, with the name if it is a function) and `module`.
 
-    One row per class of `activity_classes`; null if not recorded, "mixed" if the kernel
-    is launched at several places. The line is that of the instruction in a compiled
-    program, else of the innermost function around the launch that is not in a library;
-    if all are in libraries, of the innermost function.
+    The result has one row per class of `activity_classes`; null if not recorded,
+    "mixed" if the kernel is launched from several locations. The line is that of the
+    instruction in a compiled program, else of the innermost function around the launch,
+    if possible of one that is not in a library.
     """
     empty = pl.Series([None] * len(activity_classes.rows), dtype=pl.String)
     source, module = empty, empty
@@ -241,7 +241,7 @@ def kernel_places(
 def _text_by_class(
     frames: EventTree | None, event: Int32s, code: Int32s, empty: pl.Series
 ) -> pl.Series:
-    """Return the text around the launches of each class; "mixed" for several."""
+    """Return the text around the launches of each class; "mixed" if several differ."""
     if frames is None:
         return empty
     node = np.append(_program_node(frames)[frames.node], np.int32(-1))[event]
@@ -266,7 +266,7 @@ def _text_by_class(
 
 
 def _program_node(frames: EventTree) -> Int32s:
-    """Return by place the innermost place at or around it that is not in a library."""
+    """Return for each node itself or the innermost node around it outside libraries."""
     library = frames.texts.str.contains(LIBRARY).to_numpy()[frames.places.key]
     parent = frames.places.parent
     itself = np.arange(len(parent), dtype=np.int32)
@@ -278,7 +278,7 @@ def _program_node(frames: EventTree) -> Int32s:
 
 
 def _lines_of_instructions(
-    activity_classes: ActivityClasses,
+    classes: ActivityClasses,
     hlo_ops: pl.DataFrame | Unavailable,
     empty: pl.Series,
 ) -> pl.Series:
@@ -289,5 +289,5 @@ def _lines_of_instructions(
         pl.concat_str(pl.lit(":"), pl.col("source_line").cast(pl.String)).fill_null(""),
     )
     row = pl.col("hlo")
-    known = activity_classes.rows.select(pl.when(row >= 0).then(row)).to_series()
+    known = classes.rows.select(pl.when(row >= 0).then(row)).to_series()
     return hlo_ops.select(line.alias("line")).to_series().gather(known)

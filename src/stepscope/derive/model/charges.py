@@ -1,6 +1,6 @@
-"""Costs of a program by op and place, from which the trees of a model are built.
+"""Costs of a program by op and tree node, from which the trees of a model are built.
 
-A charge is the cost of all executions of one op at one place. Every execution on the
+A charge is the cost of all executions of one op at one node. Every execution on the
 host and every activity of a device is in exactly one charge, so the roots of every tree
 contain all of the time.
 """
@@ -37,7 +37,7 @@ CHARGES: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),
     "type": pl.String(),
     "source": pl.String(),  # `file:line` of the op itself, if recorded
-    "place": pl.Int32(),  # a place of the requested tree; -1 for none
+    "place": pl.Int32(),  # node of the requested tree; -1 for none
     "occurrences": pl.Int64(),
     "host_ps": pl.Int64(),
     "device_ps": pl.Int64(),
@@ -46,9 +46,9 @@ CHARGES: Final[dict[str, pl.DataType]] = {
     "allocated_bytes": pl.Int64(),
     "parameters": pl.Int64(),  # elements of the distinct variables that were read
 }
-#: The op type of a variable of the model.
+#: The op type that a variable of the model gets.
 VARIABLE: Final = "Variable"
-#: Rows of a table: a slice for all rows without a copy, or row numbers.
+#: Rows of a table: a slice (for all rows, without a copy) or row numbers.
 Rows = slice | np.ndarray
 _KEY: Final = ("name", "type", "source", "place")
 _NULLABLE_SUMS: Final = ("host_ps", "device_ps", "flops", "parameters")
@@ -61,7 +61,7 @@ class VariableReads(Frozen, frozen=True):
     Attributes:
         unit: int32 by execution; one number for all executions that read the same
             variables of one layer, -1 for executions that read none.
-        elements: int64 by unit; number of elements of its variables.
+        elements: int64 by unit; number of elements in the unit's variables.
     """
 
     unit: Int32s
@@ -69,13 +69,13 @@ class VariableReads(Frozen, frozen=True):
 
 
 class DeviceWork(Frozen, frozen=True):
-    """Facts about each device activity.
+    """Op, kernel, duration and execution of each device activity.
 
     Attributes:
         device: int32 by row of device_activity; ordinal of the device.
         op: int32; a row of the ops of `activity_ops`.
         kernel: int32; the kernel by its name, a row of event_types; -1 for an activity
-            without a named op, which counts as one execution.
+            without a named op. Activities with -1 count as executions of one kernel.
         dur_ps: int64; duration of the activity.
         execution: int32; the execution of the same op that launched it, -1 for none.
         execution_count: Number of executions on the host.
@@ -100,11 +100,11 @@ def host_charges(
     chosen: Bools,
     reads: VariableReads | None,
 ) -> pl.DataFrame:
-    """Charge executions on the host.
+    """Charge the costs of executions on the host to ops and nodes.
 
     Args:
-        place: Place by execution.
-        chosen: Whether the execution counts, by execution.
+        place: By execution, its node.
+        chosen: By execution, whether it counts.
 
     Returns:
         Columns `CHARGES` without `device_ps` and `allocated_bytes`.
@@ -117,7 +117,7 @@ def host_charges(
     work = totals_by_code(distinct.code, flops, count=count, where=flops >= 0)
     elements = readers = np.zeros(count, np.int64)
     if reads is not None:
-        # Each variable counts once, where it is read first.
+        # Each variable counts once, at the op that reads it first.
         unit = reads.unit[rows]
         assigned = np.flatnonzero(unit >= 0)
         units, first = np.unique(unit[assigned], return_index=True)
@@ -138,10 +138,10 @@ def host_charges(
 def device_charges(
     ops: ActivityOps, work: DeviceWork, *, place: Int32s, chosen: Bools
 ) -> pl.DataFrame:
-    """Charge activities of devices.
+    """Charge the costs of device activities to ops and nodes.
 
-    Activities count by the execution that launched them. Activities that no execution
-    of the same op launched count by the kernel that occurs most often among them,
+    Activities count by the execution that launched them. If no execution of the same op
+    launched them, the number of executions is the count of their most frequent kernel,
     because an execution runs each of its kernels at least once.
 
     Returns:
@@ -167,7 +167,7 @@ def device_charges(
     charges = charge.code[instruction.first]
     known = per_run >= 0
     flops = totals_by_code(charges, per_run * runs, count=charge.count, where=known)
-    # An execution counts as known if all its instructions have known costs.
+    # The cost of an execution is known if the costs of all its instructions are.
     complete = np.ones(charge.count, np.bool_)
     complete[charges[~known]] = False
     return _named_ops(ops.ops, op[charge.first]).with_columns(
@@ -185,7 +185,7 @@ def allocation_charges(
     """Charge allocated bytes to the ops that requested them.
 
     Returns:
-        `name`, `place`, `allocated_bytes`; without allocations of unknown ops.
+        `name`, `place`, `allocated_bytes`; without allocations whose op is unknown.
     """
     taken = (codes(allocations, "kind") == _ALLOCATE) & chosen
     named = allocations.select("op", "allocated_bytes", place=pl.Series(place)).filter(
@@ -213,7 +213,7 @@ def parameter_charges(
     separator of names in that framework.
 
     Args:
-        parameters: The table of that name.
+        parameters: The table `parameters`.
         trainable_only: Leave out variables that are known not to be trained.
     """
     counted = parameters
@@ -243,11 +243,11 @@ def merged_charges(
     device: pl.DataFrame | None,
     allocated: pl.DataFrame | None,
 ) -> pl.DataFrame:
-    """Return one row per op and place, columns `CHARGES`.
+    """Return one row per op and node, columns `CHARGES`.
 
-    Executions that are recorded on both sides count once, with the greater count. Their
-    operations count once: those of the device if known, since they are what ran. Device
-    executions without a launch call count as the host's executions of the same op.
+    Executions that both host and device recorded count once, with the greater count.
+    Their operations count once, those of the device if known, because these really ran.
+    Device executions without a launch call count as host executions of the same op.
     """
     sides = [
         _with_all_columns(side).with_columns(on_device=pl.lit(on_device))
@@ -264,7 +264,7 @@ def merged_charges(
     )
     sums = [_sum_of_known(name) for name in _NULLABLE_SUMS]
     merged = (
-        # Types and sources that one side lacks come from the other side, by name.
+        # Types and sources that one side lacks are taken from the other side, by name.
         pl.concat(sides)
         .with_columns(pl.col("type", "source").drop_nulls().last().over(place))
         .group_by(*_KEY, "on_device", maintain_order=True)
@@ -286,9 +286,9 @@ def merged_charges(
 
 
 def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFrame:
-    """Add `allocated_bytes` by op and place, else by op alone.
+    """Add `allocated_bytes` by op and node, else by op alone.
 
-    Of several rows with the same op and place, or op, the first one gets the bytes.
+    If several rows have the same op (and node), the first of them gets the bytes.
     """
     key = ["name", "place"]
     known = merged.select(key).unique()
@@ -310,7 +310,7 @@ def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFr
 
 
 def _count_executions(work: DeviceWork, rows: Rows, groups: Codes) -> Int64s:
-    """Count distinct executions by code, and unknown ones by their commonest kernel."""
+    """Count executions by code; unknown ones are counted by their commonest kernel."""
     execution = work.execution[rows]
     runs = distinct_runs(
         groups.code, execution, groups=groups.count, executions=work.execution_count

@@ -1,9 +1,9 @@
 """`source_lines`: the source lines of ops and functions, and their time.
 
-An instruction of a compiled program has the exact line that created it. A function has
-the executed line if stack samples recorded it, else its first line, because tracers do
-not record executed lines. The instruction takes precedence, so each instant of a thread
-and each activity of a device is at one line at most.
+An instruction of a compiled program has the exact line that created it. For a function,
+stack samples record the executed line; without samples its first line is used, because
+tracers do not record executed lines. The instruction takes precedence, so the time of a
+thread and each activity of a device are charged to one line at most.
 
 Definition: docs/tools/model_views.md#time-per-line.
 """
@@ -39,7 +39,7 @@ LINES: Final[dict[str, pl.DataType]] = {
     "line": pl.Int64(),  # from 1
     "function": pl.String(),  # null for the line of an op
     "exact": pl.Boolean(),  # True: this line ran; False: any line of the function
-    "library": pl.Boolean(),  # in a package or in Python; null: unknown
+    "library": pl.Boolean(),  # in a package or in Python; null if unknown
     "event": pl.String(),  # name of the function's events; null without a function
 }
 #: Columns of `line_times`.
@@ -60,7 +60,7 @@ class Runs(NamedTuple):
     """Executions of ops, or calls of functions, on threads of the host; one per row.
 
     Attributes:
-        track: int32; its thread, ascending.
+        track: int32; thread of the row, ascending.
         start_ps: int64; starts, ascending on a thread.
         end_ps: int64.
         parent: int32; the row around this one, -1 for none.
@@ -68,7 +68,7 @@ class Runs(NamedTuple):
         self_ps: int64; time without rows nested in this one.
         line: int32; row of `lines`: its own or that of a row around it; -1 for none.
         named: Whether the row has its own line.
-        outermost: Whether the row has its own line, which no row around it has.
+        outermost: Whether the row has its own line, and no row around it has that line.
     """
 
     track: Int32s
@@ -87,7 +87,7 @@ class SourceLines(Frozen, frozen=True):
 
     Attributes:
         lines: Distinct lines, columns `LINES`.
-        functions: Calls of functions, or the execution of their lines.
+        functions: Calls of functions, or the sampled executions of their lines.
         ops: Executions of ops on the host; their lines are exact.
         host_op: int32 by row of `ops`; a row of `host_names`.
         host_names: Names of ops on the host.
@@ -148,9 +148,7 @@ def source_lines(
     device_line = device_function = device_op = nothing
     device_names = unnamed
     calls = None
-    if not isinstance(correlation, Unavailable) and not isinstance(
-        launches, Unavailable
-    ):
+    if not (isinstance(correlation, Unavailable) or isinstance(launches, Unavailable)):
         calls = values_by_row(
             handles(launches, "event"), correlation.launch_of_activity, none=-1
         )
@@ -191,7 +189,7 @@ def line_times(
         activities: By row of device_activity: whether it counts; None for all of them.
 
     Returns:
-        The lines with time, and last one row without a file for the time without a
+        The lines that have time; the last row, without a file, is the time without a
         line. Device times of functions are null if no launch call was recorded.
         `host_ps` adds up to the time in which any op or function ran, summed over
         threads; `device_ps` adds up to the durations of the activities.
@@ -281,7 +279,7 @@ class _LineNumbers:
     def to_frame(self) -> pl.DataFrame:
         rows = zip(self._number, self._more, strict=True)
         return pl.DataFrame(
-            [(*position, *details) for position, details in rows],
+            [(*place, *details) for place, details in rows],
             schema=LINES,
             orient="row",
         )
@@ -289,13 +287,13 @@ class _LineNumbers:
 
 def _runs_of_functions(
     functions: FunctionLines | Unavailable,
-    event_types: pl.DataFrame,
+    types: pl.DataFrame,
     lines: _LineNumbers,
 ) -> Runs:
-    """Return the calls of functions; those without a file count with their caller."""
+    """Return the calls of functions; a call without a file counts with its caller."""
     if isinstance(functions, Unavailable):
         return _runs_without_lines()
-    events = event_types["name"].to_list()
+    events = types["name"].to_list()
     distinct = number_rows([functions.type, functions.line])
     line_of_code = np.full(distinct.count, _NONE)
     for code, row in enumerate(distinct.first.tolist()):
@@ -303,7 +301,7 @@ def _runs_of_functions(
         exact = bool(functions.line[row] >= 0)
         line = int(functions.line[row]) if exact else name.line
         if name.file is not None and line is not None:
-            # Paths of libraries are also known without their first folders.
+            # Even if the first folders of its path are cut, a library is recognised.
             installed = _FRAMEWORK.search(f"{name.file}:") is not None
             line_of_code[code] = lines.number_line(
                 (name.file, line, name.function, exact),
@@ -335,7 +333,7 @@ def _number_runs(
     outermost = named.copy()
     with_line = np.flatnonzero(line >= 0)
     if len(with_line):
-        # Of rows with one line, the first to begin is outermost while it runs.
+        # If nested rows have the same line, the first to begin is the outermost one.
         placed = pl.DataFrame(
             {
                 "track": track[with_line],
@@ -368,7 +366,7 @@ def _inner_functions(functions: Runs, events: pl.DataFrame, calls: Int32s) -> In
     ends, parents = np.append(functions.end_ps, 0), np.append(functions.parent, _NONE)
     when = np.zeros(len(calls), np.int64)
     when[known] = time
-    # A function that ended before the event is replaced by the function around it.
+    # If a function ended before the event, continue with the function around it.
     while len(over := np.flatnonzero((innermost >= 0) & (ends[innermost] <= when))):
         innermost[over] = parents[innermost[over]]
     return innermost
@@ -389,13 +387,13 @@ def _self_times(runs: Runs, within: Spans | None) -> Int64s:
 
 
 def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> Int64s:
-    """Return the part of each self time of a thread that is in a set."""
+    """Return the part of each row's self time that is within a set of times."""
     start, end = runs.start_ps[rows], runs.end_ps[rows]
     parent, depth = runs.parent[rows] - rows.start, runs.depth[rows]
     inside = np.flatnonzero(depth > 0)
     reach = end.copy()
     if (end[inside] > end[parent[inside]]).any():
-        # A row that ends after the row around it keeps its time.
+        # If a row ends after the row around it, it keeps the time after that end.
         for level in range(int(depth.max()), 0, -1):
             level_rows = np.flatnonzero(depth == level)
             np.maximum.at(reach, parent[level_rows], reach[level_rows])
@@ -420,7 +418,7 @@ def _launched_device_ps(functions: Runs, around: Int32s, spent: Int64s) -> Int64
 
 
 def _main_ops(source: SourceLines, host_ps: Int64s, device_ps: Int64s) -> pl.Series:
-    """Return the op with most time of each line, and last of time without a line."""
+    """Return the op with most time of each line; the last entry is for no line."""
     named = np.where(source.ops.named, source.ops.line, _NONE)
     sides = []
     for line, op, names, spent in (

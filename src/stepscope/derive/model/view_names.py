@@ -1,11 +1,11 @@
-"""The names of the views of a model."""
+"""Names of the views of a model's trees."""
 
 from typing import Final, Literal
 
-#: Views in which every execution is at exactly one node.
+#: Views in which every execution belongs to exactly one node.
 View = Literal["scope", "graph", "op", "code"]
 VIEWS: Final[tuple[View, ...]] = ("scope", "graph", "op", "code")
-#: Also the views by source line and by named range, which may lack some executions.
+#: These views and those by source line and by named range, which may lack executions.
 AnyView = Literal["scope", "graph", "op", "code", "source", "annotation"]
 SOURCE: Final = "source"
 ANNOTATION: Final = "annotation"

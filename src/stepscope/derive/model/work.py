@@ -46,13 +46,13 @@ SIDES: Final[tuple[Side, ...]] = ("host", "device")
 
 
 class Grouping(Frozen, frozen=True):
-    """Places of executions, activities and allocations in one tree, -1 for none.
+    """Nodes of executions, activities and allocations in one tree, -1 for none.
 
     Attributes:
         of_execution: int32 by execution on the host.
         of_activity: int32 by row of device_activity.
         of_allocation: int32 by row of allocations.
-        places: The tree; None without places.
+        places: The tree; None if the view has no tree.
         texts: Names of the keys of the tree.
     """
 
@@ -64,7 +64,7 @@ class Grouping(Frozen, frozen=True):
 
 
 class PlacedCharges(Frozen, frozen=True):
-    """Charges of one tree, columns `CHARGES`, and the places in it."""
+    """Charges of one tree, columns `CHARGES`, and the tree."""
 
     rows: pl.DataFrame
     places: CallTree | None
@@ -72,19 +72,19 @@ class PlacedCharges(Frozen, frozen=True):
 
 
 class ModelWork(Frozen, frozen=True):
-    """Executions on one host and its devices, with costs and places.
+    """Executions on one host and its devices, with their costs and tree nodes.
 
     Attributes:
         host: Executions on the host, or why there are none.
-        costs: What each execution on the host computed.
+        costs: FLOPs and bytes of each execution on the host.
         reads: Variables that the executions read; None if unknown.
         device_ops: Ops of device activities, or why there are none.
         device: Other facts about the activities; None without activities.
         activity_steps: Row of steps by row of device_activity, -1 for none.
-        allocations: The table of that name.
+        allocations: The table `allocations`.
         windows: Windows of the steps.
-        parameters: The table of that name.
-        groupings: View → places of executions, activities and allocations.
+        parameters: The table `parameters`.
+        groupings: View → nodes of executions, activities and allocations.
     """
 
     host: HostOpEvents | Unavailable
@@ -99,13 +99,13 @@ class ModelWork(Frozen, frozen=True):
     groupings: dict[View, Grouping]
 
     def runs_and_steps(self, side: Side) -> tuple[object, object]:
-        """Return a side's executions and their steps, or why they are unknown."""
+        """Return executions on host or device and their steps, or why unknown."""
         if side == "host":
             return self.host, self.windows
         return self.device_ops, self.activity_steps
 
     def shows_side(self, side: Side, steps: Sequence[int] | None) -> bool:
-        """Return whether a side's executions (in the given steps) are known."""
+        """Return whether executions on host or device (in given steps) are known."""
         ran = self.host if side == "host" else self.device
         recorded = not isinstance(ran, Unavailable | None) and len(ran.op) > 0
         _, in_steps = self.runs_and_steps(side)
@@ -129,7 +129,7 @@ def model_work(
     windows: Windows | Unavailable,
     parameters: pl.DataFrame | Unavailable,
 ) -> ModelWork:
-    """Collect the data for the trees, without sums."""
+    """Collect the data for the trees, not summed yet."""
     device = None
     launch_event = allocation_event = executed = np.empty(0, np.int32)
     if not isinstance(host_op_events, Unavailable):
@@ -161,7 +161,7 @@ def model_work(
         execution_costs, Unavailable
     ):
         reads = _variable_reads(host_op_events, execution_costs, program_places.modules)
-        # Activities that another op launched have a separate place among ops.
+        # An activity that another op launched has a separate node among ops.
         own = nowhere.of_activity if device is None else device.execution
         calls = _group_by_call(
             host_op_events, execution_costs, event_nesting, own, allocation_event
@@ -193,10 +193,10 @@ def model_charges(*, model_work: ModelWork) -> dict[View, PlacedCharges]:
 def charges_in_steps(
     work: ModelWork, steps: Sequence[int] | None, *, trainable_only: bool = False
 ) -> dict[View, PlacedCharges]:
-    """Sum the charges by op and by place in each tree.
+    """Sum the charges by op and by node of each tree.
 
-    If the recording describes the model's variables, each is charged in its scope, with
-    the type of variables, and not to the op that read it first.
+    If the recording describes the model's variables, each is charged in its scope with
+    op type `VARIABLE`, instead of to the op that read it first.
 
     Args:
         work: The work of the host.
@@ -206,7 +206,7 @@ def charges_in_steps(
     charges: dict[View, PlacedCharges] = {}
     for view in VIEWS:
         group = work.groupings[view]
-        # Trees without places are built from the same charges.
+        # Several views without a tree have the same charges.
         same = next(
             (each for each in charges if group.places is work.groupings[each].places),
             None,
@@ -263,7 +263,7 @@ def _charges_by_node(
 def _begins_in_steps(
     work: ModelWork, start_ps: Int64s, steps: Sequence[int] | None
 ) -> Bools:
-    """Return whether each start is in the windows of `steps`; True if None."""
+    """Return for each start whether it is in the windows of `steps`; True if None."""
     if steps is None or isinstance(work.windows, Unavailable):
         return np.ones(len(start_ps), np.bool_)
     began = np.zeros(len(start_ps), np.bool_)
@@ -305,7 +305,7 @@ def _group_by(
     launch_event: Int32s,
     allocation_event: Int32s,
 ) -> Grouping:
-    """Place executions, activities and allocations by their rows of events."""
+    """Find nodes of executions, activities and allocations by their rows of events."""
     node, tree, texts = np.empty(0, np.int32), None, []
     if frames is not None:
         node, tree, texts = frames.node, frames.places, frames.texts.to_list()
@@ -325,7 +325,7 @@ def _group_by_call(
     execution_of_activity: Int32s,
     allocation_event: Int32s,
 ) -> Grouping:
-    """Place each op beneath the op that called it."""
+    """Put each op below the op that called it."""
     tree = merge_nodes(costs.parent, host.op)
     of_event = np.full(len(nesting.parent), -1, np.int32)
     if len(host.event):
@@ -343,7 +343,7 @@ def _group_by_call(
 def _variable_reads(
     host: HostOpEvents, costs: ExecutionCosts, modules: EventTree | None
 ) -> VariableReads | None:
-    """Number variables by layer: variables of equal size only differ by their layer."""
+    """Number variables by layer, because layers may have variables of equal size."""
     if modules is None:
         return None
     module = modules.node[host.event]
@@ -364,7 +364,7 @@ def _own_executions(
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
 ) -> Int32s:
-    """Return by activity the execution of the same op that launched it, -1 for none.
+    """Return for each activity the execution of its op that launched it, -1 for none.
 
     A launch inside another op (for example a whole program) does not count.
     """
