@@ -13,7 +13,7 @@ _FORKS: Final = "GRPC_ENABLE_FORK_SUPPORT"
 #: gRPC logs only errors. At its default level it writes a line to standard error for
 #: each child that a program with a server forks, such as PyTorch's DataLoader workers.
 #:
-#: gRPC's fork handling is off. By default it lets a forked child continue to use gRPC.
+#: gRPC's fork handling is off. By default gRPC lets a forked child continue to use it.
 #: But when the parent was recorded, one child in 25 died of SIGSEGV, and some hung.
 _SETTINGS: Final = {"GRPC_VERBOSITY": "ERROR", _FORKS: "0"}
 #: Values that gRPC reads as "fork handling off".

@@ -86,10 +86,10 @@ class ProfilerCallback:
 
         Args:
             logdir: Log directory; the run is stored below it.
-            profile_batch: Batches to record: `"10,15"`, `(10, 15)`, or one number. 0
-                only marks steps. By default, the first ten batches are skipped and the
-                next ten recorded: more if the ten take less than 0.4 s, fewer if they
-                take more than ten seconds.
+            profile_batch: Batches to record: `"10,15"`, `(10, 15)`, or one number. With
+                0, steps are only marked. By default, the first ten batches are skipped
+                and the next ten recorded: more if the ten take less than 0.4 s, fewer
+                if they take more than ten seconds.
             options: Options of the recording; None means the defaults.
 
         Raises:

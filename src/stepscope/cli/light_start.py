@@ -180,7 +180,7 @@ def end_lightly(status: object, *, waits: bool = True) -> None:
 
     Args:
         status: Exit status. Python itself handles a status that is not an integer.
-        waits: Whether to return, not to end, while other threads run.
+        waits: Whether to return instead of ending while other threads run.
     """
     has_threads = threading.active_count() > 1
     is_light = _started.is_set() and not has_threads

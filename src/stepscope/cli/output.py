@@ -180,7 +180,7 @@ _MIN_WIDTH: Final = 60
 _MAX_WIDTH: Final = 100
 #: Seconds of work before a progress bar is shown, so that short work does not flicker.
 _PATIENCE_S: Final = 1.0
-#: Seconds between two updates of the bar of a recording.
+#: Seconds between two updates of the progress bar of a recording.
 _UPDATE_PERIOD_S: Final = 0.2
 
 _STYLES: Final = {

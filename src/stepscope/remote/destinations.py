@@ -282,7 +282,7 @@ def client_destination(
     Args:
         logdir: Directory for files that clients request; None to write no files.
         root: `repository_root` that the client sent: an absolute path.
-        allowance: Remaining files and bytes.
+        allowance: Number of files and bytes that may still be written.
     """
     path = Path(root)
     if logdir is None or not path.is_absolute() or ".." in path.parts:

@@ -60,7 +60,7 @@ class ProfileOptions(Message, frozen=True, kw_only=True):
     raise_error_on_start_failure: Annotated[bool, 13] = False
     session_id: Annotated[str, 14] = ""
     override_hostname: Annotated[str, 15] = ""
-    #: Stepscope's own field: maximum number of steps. Other servers ignore it.
+    #: Stepscope's own field: maximum number of steps. Other servers ignore this field.
     steps: Annotated[int, 7001] = 0
 
 

@@ -116,18 +116,21 @@ def start(
 
     Args:
         port: Port number; 0 for a free port, which is in `Server.address`.
-        host: Address to listen at. Only this machine can connect to the default. Only
-            this user can connect to `unix:/PATH`, a socket in a private folder.
+        host: Address to listen at. Only this machine can connect to the default
+            address. Only this user can connect to `unix:/PATH`, a socket in a private
+            folder.
         logdir: Directory in which files may be written for clients. Without it clients
             only receive recordings over the network.
         token: Token that clients must send; otherwise `STEPSCOPE_TOKEN`, or a new
-            token. Stepscope clients of the same user find it. A Unix socket needs none.
+            token. Stepscope clients of the same user find the token. A Unix socket
+            needs no token.
         certificate: Private key and certificate chain (PEM), to encrypt calls.
         open_to: Clients that may call without a token (those of TensorFlow and XProf
             cannot send one), with a warning: "machine" for any user of this machine,
             "network" for every client that can connect.
         peers: Addresses that this server calls, next to its own, for a client that
-            records several programs through it (`worker_list`). Without `logdir`: none.
+            records several programs through it (`worker_list`); unused without
+            `logdir`.
 
     Raises:
         BadUsage: gRPC is missing, the port is invalid or in use, other users can access

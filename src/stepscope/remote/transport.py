@@ -39,7 +39,8 @@ def checked_token(token: str, given_by: str) -> str:
         given_by: Source of the token, for the error text.
 
     Raises:
-        BadUsage: gRPC cannot send the token or would change it. The text omits it.
+        BadUsage: gRPC cannot send the token or would change it; the error text omits
+            it.
     """
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise BadUsage(

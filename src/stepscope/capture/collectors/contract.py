@@ -87,7 +87,7 @@ class Dropping(Protocol):
     """A collector that can stop without the cost of reading its events."""
 
     def drop_events(self) -> None:
-        """Stop; called instead of `hand_over`, after `halt_collecting`."""
+        """Stop recording; called instead of `hand_over`, after `halt_collecting`."""
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _READ_BYTES: Final = 96
 #: Number of fields in `schedstat`: time on a core, time ready, time slices.
 _FIELDS: Final = 3
-#: Ranges that are at most this many ns apart are merged.
+#: Maximum gap in ns between two ranges that are merged.
 _MAX_GAP_TO_MERGE_NS: Final = 500_000
 
 
@@ -132,7 +132,7 @@ class CoreClocks:
                 continue
             known = self._delays.get(thread)
             # The thread was on a core nearly all the time since the last reading of its
-            # delay. The remaining time is too short to show that it waited.
+            # delay. The rest is too short to show that the thread waited.
             computes = known is not None and (
                 (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _MAX_GAP_TO_MERGE_NS
             )

@@ -45,7 +45,7 @@ _BUSY: Final = (
 
 
 class OpenRecordings:
-    """Stop functions of the framework recordings under way in this process.
+    """The stop functions of framework recordings in progress in this process.
 
     Stopping a recording may fail. A framework's profiler that stays on refuses the next
     recording, and PyTorch's then crashes the interpreter at exit.
@@ -260,7 +260,7 @@ class FrameworkRecording(Protocol):
         """Stop the recording and return a serialized XSpace."""
 
     def leave_session(self) -> None:
-        """Abandon the recording as the process ends, unread if possible."""
+        """Abandon the recording as the process ends, if possible without reading it."""
 
 
 class XSpaceCollector(Framework):

@@ -106,7 +106,7 @@ class PythonSamplesCollector:
         self._threads: Sequence[tuple[int, int]] = ()
         #: Python's ids of all threads that Python started or knows.
         self._known: set[int] = set()
-        #: System ids of threads not started by Python that last ran a function.
+        #: System ids of threads not started by Python whose last sample had a function.
         self._visiting: set[int] = set()
         #: Time of the last sample in ns; 0 before the first.
         self._sampled_ns = 0

@@ -100,7 +100,7 @@ def describe_model(model: object) -> tuple[Parameter, ...]:
     if jax is not None:
         leaves = jax.tree_util.tree_flatten_with_path(model)[0]
         if leaves and all(hasattr(leaf, "shape") for _, leaf in leaves):
-            # JAX does not record whether an optimizer updates a leaf.
+            # JAX does not record whether an optimizer updates a leaf of a pytree.
             return tuple(
                 _make_parameter(path, leaf, trainable=None) for path, leaf in leaves
             )

@@ -1,4 +1,4 @@
-"""Exit, SIGTERM and forks of a process under recording.
+"""Exit, SIGTERM and forks of a process that is being recorded.
 
 At SIGTERM the recording is stored. Then the program's own SIGTERM handler runs, if
 there is one. Otherwise the signal ends the process with the same exit status as without

@@ -110,7 +110,7 @@ def die_by_signal(number: int) -> None:
 
 
 class _Held:
-    """State of delaying the exceptions of signal handlers.
+    """Whether exceptions of signal handlers are being delayed.
 
     Attributes:
         by: Id of the process that delays exceptions; 0 if none does. A child forked
@@ -125,7 +125,7 @@ _held: Final = _Held()
 
 
 class _Holding:
-    """A handler of the program whose exceptions wait during profiler work."""
+    """A handler of the program whose exceptions are delayed during profiler work."""
 
     def __init__(self, handler: Callable[..., object]) -> None:
         self.handler = handler

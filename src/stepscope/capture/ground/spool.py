@@ -57,7 +57,7 @@ class OwnFile(OwnDescriptor):
         super().__init__(os.open(path, self._flags, 0o644))
 
     def number(self) -> int:
-        """Return the number; raise OSError if reopening finds another file."""
+        """Return the descriptor's number; raise OSError if the path is another file."""
         with suppress(OSError):
             return super().number()
         number = os.open(self._path, self._flags & ~_CREATING)

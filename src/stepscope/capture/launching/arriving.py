@@ -31,7 +31,7 @@ class Arrivals:
         self._waited = dict(waited)
 
     def watch(self) -> None:
-        """Start watching imports; report modules that are already imported at once."""
+        """Start watching imports; at once report modules that are already imported."""
         sys.meta_path.insert(0, self)
         for name in [name for name in self._waited if name in sys.modules]:
             self._announce_module(name)

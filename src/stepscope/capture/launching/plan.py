@@ -18,7 +18,7 @@ FRAMEWORKS: Final = ("keras", "torch", "jax", "tensorflow")
 
 
 class RunPlan(NamedTuple):
-    """Where to record, and which window of each process.
+    """Where to record, and which window of each process to record.
 
     Attributes:
         logdir: Log directory, as an absolute path.

@@ -65,7 +65,7 @@ class Graphs:
             self._nodes.add(node)
             kind = type(node)
             if kind not in self._names:
-                # Cached by type, because `dir` takes far longer than a node.
+                # Cached by node type: `dir` takes far longer than measuring a node.
                 names = [name for name in dir(kind) if name.startswith("_raw_saved_")]
                 self._names[kind] = names
             for name in self._names[kind]:

@@ -63,7 +63,7 @@ class RemoteLine(NamedTuple):
 
 
 class Workers:
-    """Functions and lines shared by all workers, one object for each."""
+    """Functions and lines shared by all workers, one object per function or line."""
 
     def __init__(self) -> None:
         self._functions: dict[RemoteFunction, RemoteFunction] = {}
