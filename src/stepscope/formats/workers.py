@@ -58,7 +58,7 @@ def with_worker_runs(
     """Return the given runs and the runs of workers' files, newest first.
 
     The name of a run of workers is the path of its directory below `top`, or `top_name`
-    for files in `top` itself. A name that another run has becomes `./` and the path.
+    for files in `top` itself. The path starts with `./` if two runs share a name.
 
     Args:
         runs: Runs that were found otherwise. Files in their directories are ignored; if
@@ -123,7 +123,7 @@ def _worker_stem(file: Path) -> str:
 def _newest_first_recordings(files: Iterable[Path]) -> list[list[Path]]:
     """Return the recordings of a directory, newest first.
 
-    A recording has one file per worker at most. Files without a time are of the newest.
+    A recording has at most one file per worker; a file without a time is in the newest.
     """
     of_worker: dict[str, list[Path]] = {}
     for file in files:

@@ -86,7 +86,7 @@ class History(NamedTuple):
     Attributes:
         changes: Changes in time order, starting with the blocks older than the events.
         contradicted: Number of blocks on which the events and the end state disagree.
-        fragmentation: 1 - largest free piece / free bytesat the peak; None if unknown.
+        fragmentation: 1 - largest free piece / free bytes at the peak; None if unknown.
         peak: Index in `changes` of the highest memory use; None without changes.
         nameless: Bytes at the peak in blocks without a stack, older than the events.
     """

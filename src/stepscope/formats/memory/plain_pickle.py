@@ -248,7 +248,7 @@ class _Machine:
         return items
 
     def _take_values(self, count: int | None) -> list[Any]:
-        """Pop the last `count` values off the stack; None: all since the mark."""
+        """Pop the last `count` values off the stack, or (None) all since the mark."""
         stack = self._stack
         begin = self._marks.pop() if count is None else len(stack) - count
         floor = self._marks[-1] if self._marks else 0

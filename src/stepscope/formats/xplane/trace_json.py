@@ -1,8 +1,8 @@
 """Convert the timeline that TensorFlow, JAX and XLA write for a viewer to a profile.
 
 `<host>.trace.json.gz` is made from a profile: planes become processes, lines become
-threads, and values become texts. This module rebuilds the profile message, as far as
-the timeline has its content, and the message is read like any profile.
+threads, and values become texts. This module rebuilds the profile message from the
+content that the timeline has, and the message is read like any profile.
 
 Definition: docs/formats/xla_trace.md.
 """
@@ -47,7 +47,7 @@ _ARGUMENTS: Final = 11
 _INSTANT_PS: Final = 1
 #: Maximum number of events that a producer writes into one timeline.
 _MAX_EVENTS: Final = 1_000_000
-#: Longest plausible recording, in µs: 11 days. Times beyond it count from 1970.
+#: Longest plausible recording, in µs: 11 days. Times above this count from 1970.
 _NOT_OF_A_RECORDING_US: Final = 10.0**12
 #: Upper limit of a time since 1970, in µs: 3,000 years.
 _NOT_A_TIME_US: Final = 10.0**17
@@ -260,7 +260,7 @@ def _warn_of_missing(
 
 
 def _profile_value(name: str, value: Any) -> Value:
-    """Return a value as in a profile; in the timeline, numbers are texts."""
+    """Convert a timeline's value, which is a text even for numbers, to a profile's."""
     if isinstance(value, float | bool):
         return value
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()

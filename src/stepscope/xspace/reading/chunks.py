@@ -51,8 +51,7 @@ class Scanned(Frozen, frozen=True, eq=True):
 def scan_lines(
     data: UInt8s, begin: Int64s, end: Int64s, *, pool: Executor | None, threads: int
 ) -> Scanned:
-    """Read the heads of the lines at bytes [begin, end); count their events and stats.
-    """
+    """Read heads of the lines at bytes [begin, end); count their events and stats."""
     length = end - begin
     share = int(length.sum()) // (4 * threads) + 1
     step = min(max(share, _MIN_TASK_BYTES), _MAX_TASK_BYTES)

@@ -105,8 +105,7 @@ class XSpaceBuilder:
             )
         )
         for target, chunks in zip(paths, parts, strict=True):
-            # Write to another name, then rename, so that a failure leaves no partial
-            # file.
+            # Write to another name, then rename: a failure leaves no partial file.
             unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
             try:
                 with unfinished.open("wb") as file:

@@ -1,7 +1,7 @@
 """Classes of events, from the phase, the category and, for a few events, the name.
 
 The process number does not show the class: for a GPU it is the ordinal of the device,
-and in a container the process number of a program may be as small.
+and in a container the process number of a program may be equally small.
 
 Definition: docs/formats/kineto.md#tracks.
 """
@@ -81,14 +81,14 @@ _FOREIGN: Final = Pattern(
 _TO_FOREIGN: Final = frozenset({"async_npu"})
 _LINKS: Final = frozenset({"fwdbwd", "forward_backward"})
 
-#: Matches names of the framework's own ranges, operators in older files.
+#: Matches names of the framework's ranges, which are operators in older files.
 _ANNOTATION: Final = Pattern(
     r"ProfilerStep#\d+|Optimizer\.\w+#|enumerate\(DataLoader\)#|(?:nccl|gloo|hccl):"
 )
 
 
 def event_class(phase: str | None, category: str | None) -> EventClass:
-    """Return the class of an event; later, names divide instants into more classes."""
+    """Return the class of an event; later, names may change the class of an instant."""
     lower = (category or "").lower()
     if phase == "X":
         known_class = _OF_CATEGORY.get(lower)
@@ -105,8 +105,8 @@ def event_class(phase: str | None, category: str | None) -> EventClass:
 def is_foreign(phase: str | None, category: str | None) -> bool:
     """Return whether an event shows activity of an unsupported device.
 
-    Runtime calls of an unknown vendor show such activity too, because its own category
-    may be unknown. So does the end of an arrow to an unsupported device.
+    Runtime calls of an unknown vendor count as signs of such activity, and so do the
+    ends of arrows to an unsupported device.
     """
     lower = (category or "").lower()
     if phase == "f":
@@ -125,5 +125,5 @@ def holds_ranges(category: str | None) -> bool:
 
 
 def is_annotation(name: str) -> bool:
-    """Return whether an event in the category of operators is a range, by its name."""
+    """Return whether the name of an event in the category of operators is a range's."""
     return name in BOOKKEEPING or _ANNOTATION.match(name) is not None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.trace.reading.texts import Shortening
 
 _AXES: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
-#: JSON of the shapes and of the types of an op that recorded neither.
+#: JSON of the shapes and of the types for an op without recorded shapes.
 _NO_SHAPE: Final = (b"null", b"null")
 #: Columns of the frame of runtime calls.
 CALLS: Final[dict[str, pl.DataType]] = {
@@ -160,8 +160,7 @@ class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         place: int64; index in `EventColumns`, ascending.
         frame: `device`, `stream`, `correlation`, `external` (Int64); for devices also
-            `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`; null if
-            absent.
+            `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`; or null.
     """
 
     place: Int64s
@@ -224,7 +223,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """All columns that were read from the list of events.
 
     Attributes:
-        events: Events that become rows of `events`; a later check may refuse some.
+        events: Events that become rows of `events`; later, some may be refused.
         others: Synchronisations and counters of kernels.
         names: Number → name of an event.
         processes, threads: Number → process or thread, as the file writes it.

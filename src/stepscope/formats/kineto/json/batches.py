@@ -48,7 +48,7 @@ MAX_EVENT_BYTES: Final = 4 * 2**20
 _MAX_SCAN: Final = 2**20
 
 #: Maximum number of broken events whose end is searched up to `_MAX_SCAN`, and of all
-#: broken events in a file. A file with more was crafted: its rest is left out.
+#: broken events in a file. A file with more is crafted; its rest is left out.
 _MAX_FAR_SEARCHES: Final = 256
 _MAX_BROKEN: Final = 100_000
 

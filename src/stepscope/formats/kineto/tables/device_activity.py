@@ -102,7 +102,7 @@ def collect_activity(recording: Recording) -> Activity:
     shapes = arguments[kernels].select(
         *(f"{of}_{axis}" for of in ("block", "grid") for axis in "xyz"),
         # AMD's tracer writes 0 for unknown registers, or omits the field. PyTorch's
-        # estimate of achieved occupancy is ignored: it is not the theoretical one.
+        # occupancy is ignored: it is achieved, not theoretical, occupancy.
         registers=pl.col("registers").replace(0, None),
         shared_memory_bytes="shared",
     )

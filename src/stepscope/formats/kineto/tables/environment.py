@@ -78,7 +78,7 @@ def _recorded_version(recording: Recording, name: str) -> int | None:
 
 
 def work_tracks(recording: Recording) -> list[int]:
-    """Return rows of the tracks with work, so not recorder and overhead tracks."""
+    """Return rows of the tracks with work: all but recorder and overhead tracks."""
     recorder = set(_recorder_tracks(recording))
     return [
         row
@@ -113,7 +113,7 @@ def devices_table(recording: Recording, work: Activity) -> pl.DataFrame | Unavai
 
 
 def recorded_vendor(recording: Recording, properties: DeviceProperties) -> str | None:
-    """Return the vendor, judged by version fields of the file, else by the name."""
+    """Return a device's vendor by version fields of the file, else by its name."""
     fields = recording.document.fields
     if any(name.startswith(("hip_", "roctracer_", "rocprof")) for name in fields):
         return "AMD"

@@ -58,7 +58,7 @@ def pair_devices(recording: Recording) -> dict[int, DeviceProperties]:
 
 
 def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why there is no device activity; None if there is some."""
+    """Return why there is no device activity; None if there is activity."""
     if activity.frame.height:
         return None
     absent = foreign_work(recording) or why_unused(recording, activity)
@@ -78,10 +78,10 @@ def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
 def unused_devices(recording: Recording) -> Unavailable | None:
     """Return why listed devices have no activity; None if they were used.
 
-    PyTorch lists every device of the machine, even if the program does not use it. To
-    state that the program ran on the host, one of these facts is needed: runtime calls
-    were recorded, but none launches work; tensors were allocated, but none on a device;
-    or ops of a CPU library were recorded, but none of a device. Else the result is
+    PyTorch lists every device of the machine, even if the program does not use it. One
+    of these facts must show that the program ran on the host: runtime calls were
+    recorded, but none launches work; tensors were allocated, but none on a device; or
+    ops of a CPU library were recorded, but no device ops. Else the result is
     `IN_DOUBT`.
     """
     line = recording.timeline

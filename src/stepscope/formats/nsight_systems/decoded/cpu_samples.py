@@ -1,9 +1,9 @@
 """Convert CPU samples to intervals of functions, for each thread.
 
-A sample of a core has the thread on the core and its stack. Of the stack only the
-program's own functions are kept, outermost first, and the first call of a device's
-runtime below them. Frames inside libraries are dropped: they explain little, and many
-have no name. Samples without a function of the program are ignored.
+A sample of a core records which thread is on the core, and the thread's stack. Of the
+stack only the program's own functions are kept, outermost first, and the first call of
+a device's runtime below them. Frames inside libraries are dropped: they explain little,
+and many have no name. Samples without a function of the program are ignored.
 
 Definition: docs/formats/nsight_systems.md#samples-of-processor-cores.
 """
@@ -61,7 +61,7 @@ class CpuSamples(Frozen, frozen=True, kw_only=True, eq=True):
     """Intervals of functions from CPU samples.
 
     Attributes:
-        frame: Events, on separate tracks next to those of the threads.
+        frame: Events on separate tracks next to the tracks of the threads.
         hz: Number of samples per second of a running thread; 0 without samples.
     """
 

@@ -66,7 +66,7 @@ class Recording:
     Attributes:
         work: Device activity, in times of the host if the clock offset is known;
             `device` is the device of the file.
-        shapes: Distinct launch shapes as recorded; `launched` of `work` is a row.
+        shapes: Distinct launch shapes as recorded; `launched` in `work` is the row.
         syncs: Waits for devices; `device` is the device of the file.
         main_process: The process with the most CUDA calls; None without processes.
     """
@@ -189,7 +189,7 @@ class Recording:
         )
 
     def rows_of(self, origin: Origin) -> tuple[Int64s, Int32s]:
-        """Return indices of a sort of event, in the order of `events`, and rows."""
+        """Return the indices of a sort of event, in row order, and their rows."""
         return self.timeline.rows[origin]
 
     def first(self, table: str, column: str) -> int | None:

@@ -27,9 +27,9 @@ _MAX_CORES: Final = 2**16
 def scheduling_turns(export: Export) -> pl.DataFrame:
     """Return the times at which threads got and lost a core, grouped by thread.
 
-    Columns: `globalTid`, `cpu`, `start`, `on` (True if the thread got the core), and
-    `until` and `next_on`, the values of the thread's next row; both are null in its
-    last row. Rows without a thread or core are left out.
+    Columns: `globalTid`, `cpu`, `start`, `on` (True if the thread got the core),
+    `until` (start of the thread's next row) and `next_on` (`on` of the next row); both
+    are null in a thread's last row. Rows without a thread or core are left out.
     """
     rows = export.frame("SCHED_EVENTS").drop_nulls()
     longest = 2**62

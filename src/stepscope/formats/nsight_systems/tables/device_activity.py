@@ -42,7 +42,7 @@ _LOST: Final = (
 
 
 def why_no_activity(recording: Recording, work: DeviceTables) -> Unavailable | None:
-    """Return why there is no device activity; None if there is some."""
+    """Return why there is no device activity; None if there is activity."""
     if work.frame.height:
         return None
     return unused_devices(recording) or why_absent("nsight.no_activity")

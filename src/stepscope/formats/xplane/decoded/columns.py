@@ -38,7 +38,7 @@ class Values(Frozen, frozen=True, eq=True):
     """Values of one stat per requested row; kind 0 means that a row has no value.
 
     Attributes:
-        value: The number's 64 bits, the handle of a text, or an offset in the file.
+        value: The number's 64 bits, or the handle or the file offset of a text.
         length: Length of the text at the offset, in bytes.
     """
 

@@ -34,8 +34,8 @@ def use_device_clock(
 ) -> int:
     """Replace, in place, the times of devices whose events have original times.
 
-    If other events of these devices have no original times, they are moved so that they
-    keep their place between the events that have some.
+    Events of these devices without original times are moved, so that they stay between
+    the same neighbours.
 
     Args:
         start: Start of each event of the file, on one time base.

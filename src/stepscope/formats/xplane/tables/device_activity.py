@@ -215,7 +215,7 @@ def _mark_collectives(rows: ActivityRows, code: UInt8s, ops: Int32s) -> None:
 
 
 def _mark_waits(recording: Recording, rows: ActivityRows, code: UInt8s) -> None:
-    """Mark ends of asynchronous operations as waits, or as collectives."""
+    """Mark ends of asynchronous work as waits, ends of collectives as collectives."""
     named = [rows.handles.get(key) for key in ("hlo_category", "hlo_op")]
     if any(recording.tracks[row].kind == "core" for row in recording.activity_tracks):
         types = recording.timeline.type[rows.event]

@@ -50,7 +50,7 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
     """The producer's description of the capture; a value that was not recorded is None.
 
     Attributes:
-        levels: Tracer levels in effect, of host, device and Python.
+        levels: Levels in effect of the host, device and Python tracers.
         asked_levels: Tracer levels that were requested; only stepscope records these.
         collectors: Names of the collectors that recorded.
         cores: Number of cores that the program may use.

@@ -95,7 +95,7 @@ def unused_devices(recording: Recording) -> Unavailable | None:
 
 
 def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why there is no device activity; None if there is some."""
+    """Return why there is no device activity; None if there is activity."""
     errors = _device_messages(recording)
     if not any(role.core for role in recording.roles):
         if errors:

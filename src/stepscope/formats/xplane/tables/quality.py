@@ -223,7 +223,7 @@ def _count_overlaps(recording: Recording, activity: Activity) -> tuple[int, int]
         if recording.tracks[track].kind != "stream" or end - begin < 2:
             continue
         ends = start[begin:end] + dur[begin:end]
-        # Compare with the latest end so far: a long activity may overlap several.
+        # Compare with the latest end: a long activity may overlap several others.
         early = np.maximum.accumulate(ends)[:-1] - start[begin + 1 : end]
         early = early[early > _OVERLAP_PS]
         if len(early):
