@@ -1,1 +1,1 @@
-"""Kinds of events and ops, by their names."""
+"""Kinds of events and ops, recognised by their names."""

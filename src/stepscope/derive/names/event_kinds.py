@@ -1,8 +1,8 @@
 """`event_kinds`: the kind of an event, as far as its type alone shows it.
 
-Each type is classified once. The producer decides whether a type is an op, if it
-records that; tables of patterns over names decide the rest. Facts that depend on more
-than the type (the thread, enclosed events, values) are decided by later derivations.
+Each type is classified once. If the producer records whether a type is an op, that
+decides; patterns of names decide everything else. Facts that depend on more than the
+type (the thread, enclosed events, values) are decided by later derivations.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 class OpCategory(IntEnum):
-    """The framework or kind of op that an event's name belongs to.
+    """The framework or kind of op to which an event's name belongs.
 
-    `OTHER` is an op according to its producer, with a name of no known form.
+    `OTHER` is an op according to its producer, but its name has no known form.
 
     Definition: docs/definitions/names-and-events.md#names-of-ops.
     """
@@ -61,7 +61,7 @@ class HostClass(IntEnum):
     `OP`, `EXECUTOR`, `DATASET`, `EXECUTABLE` and `DISPATCH` become launch, host
     compute, input wait or nothing once it is known what they enclose and where they
     ran. `BLOCKING` is a call that mostly waits for other threads that work for it.
-    `PROFILER` is the recorder's own work, `OUTPUT` writes checkpoints or summaries,
+    `PROFILER` is work of the profiler itself, `OUTPUT` writes checkpoints or summaries,
     `GARBAGE` is a garbage collection. `READ_BACK` returns a device's result to the
     program, which waits for it. `API` is any other call of a device's runtime:
     launches, allocations, queries. `SYSTEM_WAIT`, `FILE_READ` and `SYSTEM_CALL` are
@@ -93,16 +93,16 @@ class HostClass(IntEnum):
     SYSTEM_CALL = 20
 
 
-#: Calls of the operating system's libraries.
+#: Classes of calls of the operating system's libraries.
 SYSTEM_CLASSES: Final = tuple(HostClass[name] for name in SYSTEM_CALLS)
 
 
 class EventFlag(IntFlag):
-    """Facts about a name that several derivations use."""
+    """Facts about an event's name that several derivations use."""
 
     FUNCTION_CALL = 1  # calls a graph function; has no separate class
     CONTROL_FLOW = 2  # While, If, Case; has no separate class
-    EAGER_WRAPPER = 4  # around an eager op; repeats its time
+    EAGER_WRAPPER = 4  # encloses an eager op and repeats its time
     EAGER_OP = 8  # one eager op, named by its type
     DATASET = 16  # an iterator of an input pipeline
     CONSUMER_WAIT = 32  # requests the next element of an input pipeline
@@ -119,9 +119,9 @@ class EventFlag(IntFlag):
     PJIT = 65536  # a call of a compiled function from Python
     PROFILER_STEP = 131072  # a step range with its number in its name
     TRACE_CONTEXT = 262144  # a root event without a level
-    SERVING = 524288  # a request or a batch of requests
+    SERVING = 524288  # serves a request or a batch of requests
     USER_INPUT = 1048576  # a range that the user named as fetching input
-    POOL_RECORD = 2097152  # a task is handed to a thread pool
+    POOL_RECORD = 2097152  # hands a task to a thread pool
     POOL_START = 4194304  # a thread of the pool begins a task
     POOL_STOP = 8388608  # a thread of the pool ends a task
     ANNOTATION = 16777216  # a range that the program or a library in it may have named
@@ -135,13 +135,13 @@ class EventFlag(IntFlag):
     COLLECTIVE = 2147483648
 
 
-#: Patterns that are used for both a class and a flag.
+#: Pattern of Python frames, used for both a class and a flag.
 _PYTHON_FRAME: Final = r"^\$|^[^()]*\.py\(\d+\): |^<built-in |^nn\.Module: "
 _GRAPH_EXECUTOR: Final = r"^ExecutorState::Process"
 _ITERATOR: Final = r"^Iterator::|^Iterator$"
 _FUNCTION_RUN: Final = r"^(?:FunctionRun|SessionRun|RunGraph)$"
 _COMPILED_CALL: Final = r"^PjitFunction\("
-#: A consumer requests the next element of an input pipeline.
+#: Pattern of calls with which a consumer requests an element of an input pipeline.
 _NEXT_ELEMENT: Final = (
     r"^(?:EagerLocalExecute: )?(?:MultiDevice)?IteratorGetNext"
     r"|:(?:MultiDevice)?IteratorGetNext[A-Za-z0-9]*$"
@@ -153,7 +153,7 @@ _RUNS_EXECUTABLE: Final = (
     r"|^(?:Cpu|Gpu)Executable::Execute|^Thunk|^XlaModule:"
 )
 
-#: The first pattern that matches the name decides; (?i) if its spelling varies.
+#: Class → pattern of names; the first that matches decides. (?i) if spellings vary.
 _CLASS_RULES: Final[dict[HostClass, str]] = {
     HostClass.PROFILER: (
         r"^Activity Buffer Request$|^(?:Activity )?Buffer Flush$|^Instrumentation$"
@@ -202,7 +202,7 @@ _CLASS_RULES: Final[dict[HostClass, str]] = {
     r"|^Wait for LaunchOnDevice completion$",
 }
 
-#: Flags by pattern; a name has the flags of all patterns that match it.
+#: Flag → pattern; a name has the flags of all patterns that match it.
 _FLAG_RULES: Final[dict[EventFlag, str]] = {
     EventFlag.FUNCTION_CALL: (
         r"^(?:EagerLocalExecute: )?__(?:inference|forward|backward)_"
@@ -258,7 +258,7 @@ _FLAG_RULES: Final[dict[EventFlag, str]] = {
         r"|^(?:all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
         r"|collective-broadcast|ragged-all-to-all)(?:-start|-done)?(?:\.\d+)?$"
         r"|^(?:AllReduce|AllGather|ReduceScatter|AllToAll|CollectivePermute)\w*Thunk"
-        # Functions from the Python tracer, with file and line before the name.
+        # Functions recorded by the Python tracer, with file and line before the name.
         r"|distributed_c10d\.py\(\d+\): (?:all_|reduce|broadcast|barrier|gather|scatter"
         r"|send|recv|irecv|isend|wait)"
         r"|^\$?mpi4py|MPI\.Comm\.\w+"
@@ -289,12 +289,12 @@ _FLAG_RULES: Final[dict[EventFlag, str]] = {
     ),
 }
 
-#: Ranges of runtimes on the program's own threads, outside of any call with a known
-#: name. Ranges inside such a call are not the program's in any case.
+#: Pattern of ranges of runtimes on the program's own threads, outside of any call with
+#: a known name. (Ranges inside such a call are never the program's.)
 _RUNTIME_RANGE: Final = (
     # Functions of C and C++.
     r"::|^(?:cu|cuda|cudnn|cublas|hip|hsa|roc|nccl|rccl|pthread)[A-Z_]"
-    # Ranges that JAX's Python code annotates, and ranges of its runtime.
+    # Ranges of JAX: annotated by its Python code, or by its runtime.
     r"|^Wait for \w+ holds$|^[HD]2[HD] (?:Copy|Dispatch)|^shard_args$|^DevicePut"
     r"|^ArrayImpl\.|^ExecuteReplicated\.|^lower_\w+_computation$|^trace_to_jaxpr"
     r"|^pickle_util\.|^batched_copy_array_|^cpp_pjit_"
@@ -316,7 +316,7 @@ _TORCH_OP: Final = (
     # Nodes of the graph of gradients.
     r"|^[A-Za-z]\w*Backward\d*$"
 )
-#: Names with a colon that are not an op's.
+#: Pattern of names that have a colon but do not name an op.
 _NOT_AN_OP: Final = (
     r"^NVTX:|^ThenExecuteCallback:|^XlaModule:|^XlaCompile:|^\$|^end: "
     r"|^(?:nccl|gloo|hccl|mpi|ucc|xccl):"
@@ -329,7 +329,7 @@ class EventKinds(Frozen, frozen=True):
 
     Attributes:
         category: `OpCategory` codes, uint8; `UNKNOWN` if the type is not an op.
-        op_name: Text; null if the type is not an op. For `DATASET` the whole name.
+        op_name: Text; null if the type is not an op; for `DATASET`, the whole name.
         op_type: Text; null if the type is not an op.
     """
 
@@ -345,7 +345,7 @@ class EventKinds(Frozen, frozen=True):
         return chosen
 
     def is_op(self) -> Bools:
-        """Return True for types whose name is an op of a framework, copies excluded."""
+        """Return True for types whose name is an op of a framework and not a copy."""
         return _are_ops(self.category)
 
 
@@ -380,7 +380,7 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
         & ((flags & int(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)) == 0)
     )
     host_class[plain_op] = HostClass.OP
-    # Flag types that are, or may be, named ranges.
+    # Add a flag to types that are, or may be, named ranges.
     known_flags = ~np.uint32(
         EventFlag.USER_INPUT
         | EventFlag.LIBRARY_RANGE
@@ -407,13 +407,13 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
 
 
 def op_names(names: pl.Series) -> OpNames:
-    """Parse texts as names of events whose producer does not record their kind."""
+    """Parse texts as event names, as if their producer did not record their kind."""
     op = pl.lit(None, pl.Boolean).alias("op")
     return _op_names(names.alias("name").to_frame().with_columns(op))
 
 
 def _op_names(names: pl.DataFrame) -> OpNames:
-    # Split once at the first colon; without a colon `right` is null.
+    # Split once, at the first colon; without a colon `right` is null.
     split = names.with_columns(
         pl.col("name")
         .str.splitn(":", 2)
@@ -423,7 +423,7 @@ def _op_names(names: pl.DataFrame) -> OpNames:
     parsed = split.select(_category_expression(), *_op_texts())
     category = parsed["category"].to_numpy()
     is_op = pl.Series(_are_ops(category))
-    # A name of no known form has no parts.
+    # A name in no known form has no parts.
     unsplit = pl.Series(category == OpCategory.OTHER)
     texts = parsed.select(
         pl.when(is_op)
@@ -438,15 +438,15 @@ def _op_names(names: pl.DataFrame) -> OpNames:
 def _category_expression() -> pl.Expr:
     """Return the category of the first rule that matches; copies come before ops.
 
-    The producer overrides the rules for ops: a type is an op if the producer marks it
-    as one, whatever its name, and is not an op if the producer marks it as none.
+    If the producer records whether a type is an op, this overrides the rules for ops,
+    whatever the name is.
 
     Definition: docs/definitions/names-and-events.md#names-of-ops.
     """
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     has_colon = right.is_not_null()
-    # A candidate for the op's type: the right part or, if that is empty, the last path
-    # segment of the left part without a trailing `_<integer>`.
+    # A candidate for the op's type is the right part. If that is empty, it is the last
+    # path segment of the left part, without a trailing `_<integer>`.
     candidate = (
         pl.when(right == "")
         .then(left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", ""))

@@ -12,14 +12,14 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The op of activities without a name. Definition:
+#: Name of the op of activities without an op name. Definition:
 #: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
 NO_ANNOTATION: Final = "(no annotation)"
 #: Type and category of `NO_ANNOTATION`.
 UNKNOWN: Final = "Unknown"
 
 #: Kind of activity → (op, category) of a copy or memset without an annotation. All
-#: spellings of one direction are one op.
+#: spellings of one direction give one op.
 COPY_OPS: Final = {
     "h2d": ("MemcpyH2D", "Memcpy"),
     "d2h": ("MemcpyD2H", "Memcpy"),
@@ -28,10 +28,10 @@ COPY_OPS: Final = {
     "memset": ("Memset", "Memset"),
 }
 
-#: Annotations that are empty or the name of a program, not of an op.
+#: Pattern of annotations that are empty or name a program instead of an op.
 _NO_OP: Final = r"^(?:XlaModule|XlaCompile|Thunk):|^\(null\)$|^INVALID$|^$"
 
-#: Columns about an instruction; null means unknown.
+#: Columns about an instruction of a compiled program; null means unknown.
 HLO_TEXTS: Final[dict[str, pl.DataType]] = {
     "module": pl.String(),
     "program": pl.Int64(),
@@ -52,9 +52,9 @@ def resolve_hlo(
     modules: Sequence[str | None],
     programs: pl.Series,
 ) -> pl.DataFrame:
-    """Find instructions by (program, innermost name).
+    """Find instructions of compiled programs by (program, innermost name).
 
-    Without a program id the module's name decides, if only one program has that name.
+    Without a program id, the module's name is used if only one program has that name.
 
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
 
@@ -129,7 +129,7 @@ def read_annotations(texts: Sequence[str]) -> pl.DataFrame:
         One row per text: `name` and `type`, null if the text is not an op's name;
         `type` is also null if the text has no type; `category`, an `OpCategory` code.
     """
-    # The arguments of an annotation follow its name, between # marks.
+    # Remove arguments, which follow the name in an annotation, between # marks.
     cleaned = pl.Series("name", texts, dtype=pl.String).str.extract(r"^([^#]*)")
     plain = cleaned.to_frame().with_columns(
         pl.when(pl.col("name").str.contains(r"^\w+::"))

@@ -1,7 +1,7 @@
 """Calls of the operating system's libraries, by what a thread does in them.
 
-Only events that their producer marks as neither ops nor named ranges are matched:
-`read` may also be a range of the program.
+A name such as `read` may also be a range of the program. Only events that their
+producer marks as neither ops nor named ranges are therefore matched.
 
 Definition: docs/definitions/host-time.md#calls-of-the-operating-system.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Pattern of a function with its variants: of large files, without locks, internal.
+#: Pattern of a function and its variants (for large files, without locks, internal).
 _CALL: Final = r"^(?:__)?(?:{})(?:64|_unlocked|_nocancel|_chk)?$"
 
 #: Calls that wait for another thread or process, for data, or for time to pass.
@@ -38,7 +38,7 @@ _OTHER_CALLS: Final = _CALL.format(
     r"|v?fork|clone3?|posix_spawnp?|exec\w+|system|popen|pclose|kill"
     r"|sigaction|dlopen|shm_open|shmget|shmat|memfd_create|eventfd|epoll_c\w+|timerfd_\w+"
 )
-#: Class of host events → pattern of its calls; the first match decides.
+#: Class of host events → pattern of its calls; the first pattern that matches decides.
 SYSTEM_CALLS: Final = {
     "SYSTEM_WAIT": _WAITS,
     "FILE_READ": _READS,

@@ -1,1 +1,1 @@
-"""Ops: their database, placement, and the costs of their executions."""
+"""Ops: their time on host and devices, and the costs of their executions."""

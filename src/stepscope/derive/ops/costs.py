@@ -1,7 +1,7 @@
 """`op_costs`, `host_op_costs` and `kernel_costs`: operations and bytes of executions.
 
-A sum is known only if the cost of every execution is known: a rate from an incomplete
-sum would be wrong, not merely low.
+A sum is known only if the cost of every execution is known, because an incomplete sum
+would give a wrong rate.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OP_COSTS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),
     "module": pl.String(),
     "name": pl.String(),
-    **RUN_COSTS,  # of all executions together
+    **RUN_COSTS,  # totals of all executions
     "peak_flops": pl.Float64(),  # operations possible in the kernels' time
     "peak_bytes": pl.Float64(),  # bytes that the memory could move in that time
 }
@@ -57,14 +57,14 @@ HOST_OP_COSTS: Final[dict[str, pl.DataType]] = {
     **RUN_COSTS,
 }
 _KEY: Final = ["device", "group"]
-#: Opcodes of asynchronous work: `copy-start`, `all-reduce-done`.
+#: Pattern of opcodes of asynchronous work, such as `copy-start`, `all-reduce-done`.
 DIVIDED: Final = r"-(?:start|update|done)$"
-#: Activities whose speed a link limits, to a host or another device, not device memory.
+#: Activities whose speed is limited by a link (to a host or device), not by memory.
 _THROUGH_A_LINK: Final = tuple(
     ACTIVITY_CODES[kind]
     for kind in ("collective", "h2d", "d2h", "p2p_copy", "transfer_wait")
 )
-#: Kind of copy → number of accesses per byte to the device's memory.
+#: Kind of copy → how often each of its bytes is read from or written to device memory.
 _TIMES_MOVED: Final = {
     ACTIVITY_CODES[kind]: times
     for kind, times in (("h2d", 1), ("d2h", 1), ("local_copy", 2), ("memset", 1))
@@ -86,9 +86,9 @@ def op_costs(
 ) -> pl.DataFrame:
     """Sum costs and peaks by device and op.
 
-    An op's costs are those of its program's instructions times the number of their
-    executions, else those of the host executions that launched its activities, else, if
-    all activities are copies, the recorded bytes of the copies.
+    The costs of an op are those of its program's instructions times the number of their
+    executions; if unknown, those of the host executions that launched its activities.
+    If these are unknown too, copies have their recorded bytes.
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 
@@ -96,7 +96,7 @@ def op_costs(
         Columns `OP_COSTS`; one row per device and op.
     """
     executions, classes = device_executions, activity_classes.rows
-    # Asynchronous work runs between its two instructions, so neither has its cost.
+    # Asynchronous work runs between two instructions, so its cost is in neither.
     divided = activity_ops.ops["category"].str.contains(DIVIDED).fill_null(value=False)
     sources = [
         _costs_by_program(
@@ -117,7 +117,7 @@ def op_costs(
     first: Int64s = np.unique(groups, return_index=True)[1][group]
     named = activity_ops.ops[["module", "name"]][first]
     rates = _peak_rates(classes, precision, tensor_cores, device_peaks)
-    # Work that the units used by each op's kernels, and memory, could have done.
+    # Compute what units and memory could have done in the time of each op's kernels.
     seconds = pl.Series(class_totals.all.total) / PS_PER_S
     peaks = (
         pl.DataFrame(
@@ -205,7 +205,7 @@ def _host_costs(runs: DeviceExecutions, costs: ExecutionCosts) -> dict[str, pl.S
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
         candidates &= ~encloses_unknown_costs(runs, costs)
-        # The cost of work that a calling op launches itself is not recorded.
+        # If an op calls ops and also launches work itself, that work has no known cost.
         candidates &= ~(runs.launched & costs.only_calls)
     count = len(runs.rows)
     complete = runs.rows["executions"].to_numpy()
@@ -223,7 +223,7 @@ def _host_costs(runs: DeviceExecutions, costs: ExecutionCosts) -> dict[str, pl.S
 
 
 def encloses_unknown_costs(runs: DeviceExecutions, costs: ExecutionCosts) -> Bools:
-    """Return executions that enclose executions of unknown cost with device work.
+    """Return executions that enclose device work of executions whose cost is unknown.
 
     The operands of the outer execution may describe the work of the inner ones.
     """
@@ -257,7 +257,7 @@ def _peak_rates(
         described = {row["device"]: row for row in peaks}
     rate: list[float | None] = []
     memory: list[float | None] = []
-    # One iteration per class of activities, that is, per distinct kernel.
+    # Each iteration handles one class of activities, that is, one distinct kernel.
     for index, device in enumerate(classes["device"].to_list()):
         row = described.get(device, {})
         local = int(kinds[index]) not in _THROUGH_A_LINK
@@ -295,7 +295,7 @@ def host_op_costs(
     execution_costs: ExecutionCosts,
     device_activity: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame | Unavailable:
-    """Sum what each op did on a host without devices, inner ops included.
+    """Sum what each op did on a host without devices, including the ops that it called.
 
     Returns:
         Columns `HOST_OP_COSTS`, one row per op.
@@ -310,12 +310,12 @@ def host_op_costs(
     types = ops.ops["type"].fill_null("").to_list()
     callers = np.array([calls_only(op_type) for op_type in types], np.bool_)
     calls = callers[ops.op] if len(types) else np.zeros(0, np.bool_)
-    # Operations by execution including all its callees, -1 if unknown.
+    # Sum the operations of each execution and of all its callees, -1 if unknown.
     total = np.maximum(costs.flops, 0)
     unknown = costs.flops < 0
     order = np.argsort(costs.depth, kind="stable")
     cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
-    # One iteration per level of nesting, the innermost first.
+    # Each iteration handles one level of nesting, starting with the innermost.
     for rows in reversed(np.split(order, cuts)):
         above = costs.parent[rows]
         inside = rows[above >= 0]
@@ -350,7 +350,7 @@ def _known_sums(name: str, op: Int32s, values: Int64s, count: int) -> pl.Series:
 
 #: Columns of `kernel_costs`, one row per class of activities; null means unknown.
 KERNEL_COSTS: Final[dict[str, pl.DataType]] = {
-    "flops": pl.Int64(),  # of all activities of the class
+    "flops": pl.Int64(),  # total over all activities of the class
     "accessed_bytes": pl.Int64(),
 }
 
@@ -366,12 +366,12 @@ def kernel_costs(
     run_costs: pl.DataFrame,
     execution_costs: ExecutionCosts | Unavailable,
 ) -> pl.DataFrame:
-    """Sum costs by class; a sum is known only if the cost of every activity is known.
+    """Sum costs by class of activities; null if the cost of any activity is unknown.
 
     Definition: docs/tools/roofline_model.md#where-the-work-comes-from.
     """
     op = activity_classes.rows["op"]
-    # Asynchronous work runs between its two instructions, so neither has its cost.
+    # Asynchronous work runs between two instructions, so its cost is in neither.
     divided = activity_ops.ops["category"][op].str.contains(DIVIDED)
     rows = pl.DataFrame(
         {
@@ -396,7 +396,7 @@ def kernel_costs(
         return by_program
     doubtful = encloses_unknown_costs(device_executions, execution_costs)
     doubtful |= device_executions.launched & execution_costs.only_calls
-    # Also doubtful: executions with work of several ops or on several devices.
+    # Executions with work of several ops or on several devices are also doubtful.
     doubtful |= device_executions.owner < 0
     launched = np.flatnonzero(execution >= 0)
     owner = execution[launched]

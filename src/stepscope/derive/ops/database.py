@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 HOST_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),
     "type": pl.String(),
-    "category": pl.UInt8(),  # an `OpCategory`
+    "category": pl.UInt8(),  # code of `OpCategory`
     **{name: dtype for name, dtype in HLO_TEXTS.items() if name != "hlo"},
-    "instructions": pl.List(pl.String()),  # of compiled programs; else empty
+    "instructions": pl.List(pl.String()),  # those of compiled programs; else empty
     "occurrences": pl.Int64(),
-    "total_ps": pl.Int64(),  # of recursive calls only the outermost
+    "total_ps": pl.Int64(),  # of recursive calls, only the outermost
     "self_ps": pl.Int64(),
     "eager": pl.Int64(),  # executions known to be eager
     "function": pl.Int64(),  # executions known to be part of a function
     "eager_self_ps": pl.Int64(),
     "launching": pl.Int64(),  # executions that put work on a device; null unknown
-    "step_self_ps": pl.Int64(),  # of executions begun in a step; null without steps
+    "step_self_ps": pl.Int64(),  # part of self_ps in steps; null without steps
 }
 
 #: Columns of `DeviceOps.rows`; null means unknown.
@@ -60,20 +60,20 @@ DEVICE_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "module": pl.String(),
     "source_file": pl.String(),
     "source_line": pl.Int64(),
-    "instructions": pl.List(pl.String()),  # of compiled programs; else empty
-    "evidence": pl.UInt8(),  # an `OpEvidence`, the strongest of its instructions
+    "instructions": pl.List(pl.String()),  # those of compiled programs; else empty
+    "evidence": pl.UInt8(),  # code of the strongest `OpEvidence` of its instructions
     "occurrences": pl.Int64(),  # executions of the op
     "activities": pl.Int64(),  # kernels, copies and memsets of all executions
     "largest_kernel_count": pl.Int64(),
-    "total_ps": pl.Int64(),  # device ops do not nest: total is self
+    "total_ps": pl.Int64(),  # also the self time, because device ops do not nest
     "exposed_ps": pl.Int64(),
-    "kernel_ps": pl.Int64(),  # of kernels that compute
-    "tensor_core_ps": pl.Int64(),  # of kernels that use matrix units
-    "tensor_core_unknown_ps": pl.Int64(),  # of kernels with unknown use of matrix units
+    "kernel_ps": pl.Int64(),  # time of kernels that compute
+    "tensor_core_ps": pl.Int64(),  # time of kernels that use matrix units
+    "tensor_core_unknown_ps": pl.Int64(),  # time of kernels with unknown use
     "tensor_core_eligible": pl.Boolean(),
     "eager": pl.Int64(),
     "function": pl.Int64(),
-    "step_ps": pl.Int64(),  # of activities that belong to a step; null without steps
+    "step_ps": pl.Int64(),  # part of total_ps in steps; null without steps
 }
 
 _INSTRUCTIONS: Final = (
@@ -90,7 +90,7 @@ class HostOps(Frozen, frozen=True):
         idle_ps: The part of `hull_ps` in which no thread ran an op.
         step_count: Number of steps that `step_self_ps` covers; None without steps.
         without_values: Why the values of events, which identify some ops, could not be
-            read; None if they could.
+            read; None if they could be read.
     """
 
     rows: pl.DataFrame
@@ -104,10 +104,10 @@ class DeviceOps(Frozen, frozen=True):
     """Ops on the devices of one host.
 
     Attributes:
-        rows: One row per device and op (instructions of one framework op together), by
-            device, then total time descending, then name; `DEVICE_OP_ROWS`.
-        hull_ps: Device → time from its first start to its last end.
-        idle_ps: Device → the part of `hull_ps` in which the device did nothing.
+        rows: One row per device and op, by device, then total time descending, then
+            name; `DEVICE_OP_ROWS`. Instructions of one framework op share one row.
+        hull_ps: By device, time from its first start to its last end.
+        idle_ps: By device, the part of `hull_ps` in which it did nothing.
         step_count: Number of steps that `step_ps` covers; None without steps.
     """
 
@@ -139,14 +139,14 @@ def host_ops(
     step_count = None
     step_self = pl.Series("step_self_ps", [None] * count, dtype=pl.Int64)
     if not isinstance(windows, Unavailable) and windows.has_steps:
-        # Windows follow each other without gaps.
+        # Windows follow each other without gaps, so one comparison is enough.
         in_steps = ops.start_ps >= int(windows.rows["start_ps"][0])
         in_steps &= ops.start_ps < int(windows.rows["end_ps"][-1])
         step_count = len(windows.rows)
         inside = totals_by_code(ops.op, ops.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
     function = np.bincount(ops.op[ops.eager == 0], minlength=count)
-    # The total time of recursive calls only counts the outermost call.
+    # Of recursive calls, the total time counts only the outermost call.
     columns = {
         "occurrences": own.count,
         "total_ps": totals_by_code(
@@ -178,7 +178,7 @@ def host_ops(
 
 
 def _unite_recompiled(rows: pl.DataFrame, summed: tuple[str, ...]) -> pl.DataFrame:
-    """Combine rows of one (module, name): a module may be compiled several times."""
+    """Combine rows of one (module, name): a module may be compiled repeatedly."""
     doubtful = ("launching", "step_self_ps")
     handled = ("module", "name", "instructions", *summed, *doubtful)
     united = rows.group_by("module", "name", maintain_order=True).agg(
@@ -288,7 +288,7 @@ def _device_sums(
         name: totals_by_code(code, values, count=count).total
         for name, values in columns.items()
     }
-    # An op is eligible if any of its kernels is, and not eligible if none of them is.
+    # An op is eligible if any of its kernels is, and not eligible if none is.
     can = np.where(computes, eligible, 0)
     some = np.bincount(code[can == 1], minlength=count) > 0
     open_ = np.bincount(code[can < 0], minlength=count) > 0
@@ -301,36 +301,36 @@ def _device_sums(
     ]
 
 
-#: Evidence that identifies an op of the program; copies and unnamed work have none.
+#: Evidence that identifies an op of the program. Copies and unnamed work have none.
 PROGRAM_EVIDENCE: Final = (
     OpEvidence.HLO,
     OpEvidence.HLO_NAME,
     OpEvidence.ANNOTATION,
     OpEvidence.LAUNCH,
 )
-#: Scopes that differentiation adds to op names. Definition:
+#: Pattern of scopes that differentiation adds to op names. Definition:
 #: docs/definitions/phases.md#training-or-not.
 _GRADIENT: Final = Pattern(r"(?:^|/)(?:gradient_tape|gradients|transpose\()[^/]*/")
 _UPDATE: Final = Pattern(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]")
 
 
 class OpPlacement(Frozen, frozen=True):
-    """Executions and self times of a host's ops, by host and device.
+    """Executions and self times of a host's ops, divided into host and device.
 
     Definition: docs/tools/overview_page.md#other-fields.
 
     Attributes:
         host_executions: Executions that put no work on a device; None if unknown.
         device_executions: Executions of ops on devices; None without device activity.
-        dataset_executions: Executions of input pipeline ops, which are not included in
-            `host_executions` and `device_executions`.
+        dataset_executions: Executions of input pipeline ops, which `host_executions`
+            and `device_executions` do not include.
         host_self_ps: Self time of all host ops except those of input pipelines.
         device_self_ps: Self time of all device ops; None without device activity.
         host_eager_self_ps: The part of `host_self_ps` that ran eagerly; None if no
             execution is known to be eager or not.
-        device_eager_self_ps: The same part of `device_self_ps`.
+        device_eager_self_ps: The part of `device_self_ps` that ran eagerly.
         is_training: True if some op computes a gradient or updates parameters; False if
-            ops have names and none does; None without ops.
+            ops have names and no op does; None without ops.
     """
 
     host_executions: int | None
@@ -347,7 +347,7 @@ class OpPlacement(Frozen, frozen=True):
 def op_placement(
     *, host_ops: HostOps | Unavailable, device_ops: DeviceOps | Unavailable
 ) -> OpPlacement | Unavailable:
-    """Divide ops into host and device ops; unavailable if both are."""
+    """Divide ops into host and device ops; Unavailable if both tables are."""
     if isinstance(host_ops, Unavailable) and isinstance(device_ops, Unavailable):
         return host_ops
     names: list[tuple[str, str | None]] = []
@@ -361,7 +361,7 @@ def op_placement(
         )
         launching: int | None = int(ops["launching"].sum())
         if ops["launching"].null_count():
-            # Without a device, no execution put work on a device.
+            # If there is no device, no execution put work on a device.
             nothing = (
                 isinstance(device_ops, Unavailable)
                 and device_ops.code == "NO_DEVICE_PLANE"
@@ -380,7 +380,7 @@ def op_placement(
     if not isinstance(device_ops, Unavailable):
         ours = [int(evidence) for evidence in PROGRAM_EVIDENCE]
         rows = device_ops.rows.filter(pl.col("evidence").is_in(ours))
-        # Unnamed work is also work, but the number of its executions is unknown.
+        # Unnamed work counts too, but the number of its executions is unknown.
         if len(rows):
             marked = pl.col("eager") + pl.col("function")
             eager_ps = pl.col("total_ps") * pl.col("eager") / marked

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.trace.model import TraceData
 
-#: Names of the values with operands, in both notations and both spellings.
+#: Keys of the values with operands, in both notations and both spellings.
 _SIZES: Final = (StatKey.INPUT_DIMS, StatKey.INPUT_DIMS_OLD)
 _TYPES: Final = (StatKey.INPUT_TYPE,)
 _VALUES: Final = (StatKey.CONCRETE_INPUTS,)
@@ -52,7 +52,7 @@ _UNKNOWN: Final = -1
 
 
 class ExecutionCosts(Frozen, frozen=True):
-    """Arrays over the executions of `host_op_events`.
+    """Costs of executions: arrays over the executions of `host_op_events`.
 
     Attributes:
         flops: int64; floating-point operations of the execution itself, without the ops
@@ -63,7 +63,7 @@ class ExecutionCosts(Frozen, frozen=True):
         depth: int32; 0 without a parent, else one more than the parent's.
         weights: int32; a row of `variables` for an execution that read variables of the
             model, -1 for any other.
-        variables: Distinct lists of sizes of variables that one execution read.
+        variables: Distinct lists of the sizes of the variables that one execution read.
         only_calls: bool; True if the operations are 0 because the op only calls other
             ops. If it still puts work on a device, the cost of that work is unknown.
     """
@@ -82,9 +82,9 @@ class _Costs(Frozen, frozen=True, eq=True):
     """Costs by distinct combination of op type and operands.
 
     Attributes:
-        code: int32 by row of `_Recorded`; the combination.
+        code: int32 by row of `_Recorded`; number of the combination.
         part: int8; a `Part`, 0 if the cost is unknown.
-        variables: Distinct lists of sizes of variables that one execution read.
+        variables: Distinct lists of the sizes of the variables that one execution read.
     """
 
     code: Int32s
@@ -96,7 +96,7 @@ class _Costs(Frozen, frozen=True, eq=True):
 
 
 class _Recorded(Frozen, frozen=True):
-    """Executions with operands, and codes of the texts of the operands, -1 for none."""
+    """Executions with operands, and codes of the operands' texts, -1 for none."""
 
     rows: Int64s
     columns: dict[tuple[str, ...], Int32s]
@@ -127,7 +127,7 @@ RUN_COSTS: Final[dict[str, pl.DataType]] = {
     "model_flops": pl.Int64(),  # operations of the program before compiler changes
     "accessed_bytes": pl.Int64(),  # read and written, each tensor once
 }
-#: Column → name of the value that compilers record for an instruction.
+#: Column → key of the value that compilers record for an instruction.
 _STORED: Final = {
     "flops": StatKey.FLOPS,
     "model_flops": StatKey.MODEL_FLOPS,
@@ -145,7 +145,7 @@ def run_costs(
 ) -> pl.DataFrame:
     """Return the cost of one execution by row of the ops of `activity_ops`.
 
-    Costs come from the program's instruction, else from what the compiler recorded.
+    Costs are those of the program's instruction, else those that the compiler recorded.
     `model_flops` equals `flops` if no other value was recorded.
 
     Returns:
@@ -164,7 +164,7 @@ def run_costs(
                     instruction_costs[name].fill_null(-1).to_numpy()[hlo[known]]
                 )
         if not isinstance(type_stats, Unavailable):
-            # By op, the value recorded with its activities' names; -1 for none.
+            # Collect by op the value recorded with its activities' names; -1 for none.
             stored = np.full(len(ops), -1, np.int64)
             handle = find_handle(trace.strings, value)
             owner, number = int_values(rows_with_key(type_stats, "type", handle))
@@ -192,8 +192,8 @@ def execution_costs(
 ) -> ExecutionCosts:
     """Compute the costs of executions whose operands were recorded.
 
-    Each distinct combination of op and operands is computed once. If ops call each
-    other for one piece of work, it is charged to the inner ones first.
+    Each distinct combination of op and operands is computed once. If several nested ops
+    describe the same work, it is charged to the inner ones first.
     """
     ops = host_op_events
     count = len(ops.event)
@@ -215,7 +215,7 @@ def execution_costs(
             (costs.part, part),
         ):
             target[given.rows] = values_by_row(column, costs.code)
-        # Nested executions, level by level, the innermost first.
+        # Handle nested executions level by level, the innermost first.
         inner = np.flatnonzero(ops.parent >= 0)
         depth = ops.depth[inner]
         if len(depth) and depth.max() < 1 << 16:
@@ -284,7 +284,7 @@ def _read_operands(trace: TraceData, stats: pl.DataFrame, event: Int32s) -> _Rec
     first, beyond = (event[0], event[-1] + 1) if len(event) else (0, 0)
     bounds = np.searchsorted(owners, np.array([first, beyond], owners.dtype)).tolist()
     rows = wanted_rows(handles(stats, "key"), wanted, *bounds)
-    # The execution of each event; -1 for none.
+    # Find the execution of each event; -1 for none.
     execution_of = np.full(beyond - first, -1, np.int32)
     execution_of[event - first] = np.arange(len(event), dtype=np.int32)
     owner = values_by_row(execution_of, owners[rows] - first)
@@ -317,11 +317,11 @@ def _read_operands(trace: TraceData, stats: pl.DataFrame, event: Int32s) -> _Rec
 def _take_inner(
     flops: Int64s, chosen: Bools, parent: Int32s, inside_out: list[Int64s]
 ) -> None:
-    """Subtract from chosen executions, in place, the work of executions nested in them.
+    """Subtract from chosen executions, in place, the FLOPs of nested executions.
 
-    The work of an op with callees is the greater of two numbers: the work according to
-    its own operands, and the sum of its callees' work. The op itself is charged with
-    what its callees leave.
+    The FLOPs of an op with callees are the greater of two numbers: those according to
+    its own operands, and the sum over its callees. The op itself is charged with what
+    its callees leave.
     """
     chosen_rows = np.flatnonzero(chosen)
     if not len(chosen_rows):
