@@ -120,8 +120,8 @@ def device_type(
 ) -> str | None:
     """Return the display name of a device: product name, else vendor and architecture.
 
-    None if neither was recorded. A compute capability without a vendor is assumed to be
-    NVIDIA's, and the text says that the vendor was inferred.
+    None if neither product nor architecture was recorded. A compute capability without
+    a vendor is assumed to be NVIDIA's, and the text says that the vendor was inferred.
     """
     if name:
         return name

@@ -6,9 +6,9 @@ host. `<host>.xplane.pb.part` is an unfinished recording, and is used if the hos
 other file. Other files next to the traces (results of other tools, caches) are ignored.
 
 PyTorch's handler for TensorBoard writes into a directory of the program's choice,
-`<logdir>/[<run>/]<worker>.<time>.pt.trace.json[.gz]`. That directory is the run, and
-each file is a host. If a process wrote several files, only its newest file is in the
-newest run; its earlier files are older runs.
+`<logdir>/[<run>/]<worker>.<time>.pt.trace.json[.gz]`. The directory of such files is
+the run, and each file is a host. If a process wrote several files, only its newest file
+is in the newest run; its earlier files are older runs.
 """
 
 from __future__ import annotations
@@ -457,7 +457,8 @@ def _sub_run(profile_folder: Path, top: Path) -> str:
 
 def _host_files(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
     chosen: dict[str, dict[int, Path]] = {}
-    # In descending order `x.pb` comes last and replaces `x.pb.gz` and `x.pb.part`.
+    # In descending order of names, `x.pb` comes last and replaces `x.pb.gz` and
+    # `x.pb.part`.
     for name in sorted(names, key=lambda name: (is_spool(name), name), reverse=True):
         found = _TRACE.match(name)
         if found is not None:

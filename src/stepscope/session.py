@@ -1,4 +1,4 @@
-"""`open`: read paths as a profile with tools."""
+"""`ss.open`: read files or directories as a profile that tools can analyse."""
 
 from __future__ import annotations
 

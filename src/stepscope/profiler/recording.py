@@ -221,7 +221,7 @@ class Profiler:
             options: Names of the older API's checks; every rule is evaluated anyway.
 
         Raises:
-            BadUsage: A check does not exist, or as in `profile_name_scope`.
+            BadUsage: A check does not exist; other reasons as in `profile_name_scope`.
         """
         views = _import_views(self._end_recording())
         advice: Advice = views.advise_on(self._read_profile(), options)

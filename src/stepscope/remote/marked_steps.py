@@ -37,7 +37,7 @@ class MarkedSteps:
 
     @property
     def phase(self) -> Phase:
-        """The phase is never `STEPS`: recordings begin and end independently of steps."""
+        """Never the phase `STEPS`: recordings begin and end independently of steps."""
         return Phase.OVER if self._is_over else Phase.IDLE
 
     def abandon(self, reason: str) -> None:

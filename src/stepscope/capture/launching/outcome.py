@@ -157,7 +157,7 @@ def _recorded_text(note: Note, plan: RunPlan) -> str:
         short = ""
         first, last = note.first, note.last
         if first is not None and last is not None:
-            # A window that was restarted has another last step than planned.
+            # A restarted window ends with another step than planned.
             began_again = first > plan.skip_steps + _FIRST_KNOWN
             wanted = first + plan.steps - 1 if began_again else plan.last_step
             # The program or the maximum time ended the window before its last step.

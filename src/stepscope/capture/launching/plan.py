@@ -32,7 +32,7 @@ class RunPlan(NamedTuple):
         wait_s: Seconds before recording begins if the program has no steps.
         record_s: Seconds to record if the program has no steps.
         max_slowdown: Maximum slowdown of recorded steps over earlier steps; 1 means
-            twice as long. Above it, less is recorded.
+            twice as long. If it is exceeded, less is recorded.
         max_events: Maximum number of framework events in a window, because the program
             waits while they are stored; 0 for no limit.
         watches: Whether to record steps and counters before the window, in case the

@@ -29,7 +29,7 @@ class StepMark:
 
     @contextlib.contextmanager
     def marks(self) -> Iterator[None]:
-        """Treat annotations that begin in the block as stepscope's, not the program's."""
+        """Treat annotations that begin in the block as not the program's own."""
         self.marking = True
         try:
             yield

@@ -72,7 +72,7 @@ class Window:
         over: Callable[[], None],
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Record by a plan.
+        """Record according to a plan.
 
         Args:
             begun: Called each time a recording has begun.

@@ -44,7 +44,7 @@ class Recording:
     Attributes:
         begin: Both clocks at the start; times of stepscope's lines are relative to it.
         asked: Tracer levels that were requested.
-        own: Tracer levels in force if no framework reports its own.
+        own: Tracer levels in force if no framework reports its levels.
     """
 
     hostname: str

@@ -31,7 +31,7 @@ class WorkerSessions:
 
     Args:
         logdir: Directory for recordings; None disables recording through this server.
-        peers: Addresses that may be called, in the spelling of the clients.
+        peers: Addresses that may be called, as clients write them.
         allowance: Limit of what clients may write to disk.
     """
 
@@ -44,7 +44,9 @@ class WorkerSessions:
         self._recording_lock = threading.Lock()
 
     def allow_addresses(self, *addresses: str) -> None:
-        """Allow more addresses, such as the server's own, known once it listens."""
+        """Allow more addresses, such as the server's own, which is known once it
+        listens.
+        """
         for address in addresses:
             self._allowed.add(address)
             host, _, port = address.rpartition(":")
