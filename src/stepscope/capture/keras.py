@@ -303,7 +303,7 @@ class BatchWindow(NamedTuple):
 
 
 #: Ten batches after the first ten, which compile and warm up. Recording continues if
-#: ten steps take less than `LEAST_WINDOW_S`.
+#: ten steps take less than `MIN_WINDOW_S`.
 DEFAULT_WINDOW: Final = BatchWindow(
     first=11, last=20, seconds=10.0, least_s=MIN_WINDOW_S
 )

@@ -44,9 +44,7 @@ class WorkerSessions:
         self._recording_lock = threading.Lock()
 
     def allow_addresses(self, *addresses: str) -> None:
-        """Allow more addresses, such as the server's own, which is known once it
-        listens.
-        """
+        """Allow more addresses; the server's own address is known once it listens."""
         for address in addresses:
             self._allowed.add(address)
             host, _, port = address.rpartition(":")
