@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
 
-#: A callee replaces its caller in reports from this share of the caller's time.
+#: A callee with at least this share of its caller's time is reported in its place.
 _MIN_DOMINANT_SHARE: Final = 0.9
 #: A caller is divided among its callees if each takes at least `_MIN_CALLEE_SHARE` of
 #: the caller's time, and all of them together at least `_MIN_JOINT_SHARE`.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
 
-    #: Function from a host code to the instants at which threads have this code.
+    #: Function: host code → the instants at which threads have this code.
     _State = Callable[[HostCode], Spans]
 
 #: Pairs (cause, instants), first match wins; one cause may occur several times.
@@ -95,7 +95,7 @@ _WAITING: Final = (
 )
 #: Codes of recorded events; they have priority over sampled functions.
 _RECORDED_CODES: Final = (HostCode.HOST_COMPUTE, HostCode.GARBAGE)
-#: Codes of computing; such a thread does not wait for the input of another thread.
+#: Codes of computing; a computing thread does not wait for input of another thread.
 _WORKING: Final = (
     *(HostCode.LAUNCHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE),
     *(HostCode.COPY_IN, HostCode.COPY_OUT),
@@ -182,8 +182,8 @@ def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
 class HostStates(Frozen, frozen=True):
     """The times at which the threads of a host were in each state.
 
-    Causes are computed only within a set, such as the idle time of a device. In a long
-    recording this set is small.
+    Causes are computed only for some spans, such as the idle time of a device, because
+    these are short in a long recording.
 
     Attributes:
         threads: Rows of tracks of the threads whose state is considered.
@@ -479,7 +479,7 @@ def _considered_threads(
     program = on_host & calling
     program[list(functions)] = True
     if not program[considered].any():
-        # A framework's threads launch kernels, and the program's threads feed them.
+        # Threads of a framework launch kernels for threads of the program.
         considered += np.flatnonzero(program).tolist()
     # Samples of an unknown thread count as the program's.
     sampled = tracks["kind"].to_numpy() == "samples"

@@ -498,7 +498,7 @@ def naming(
     of_program = of_the_program(event_types, event_kinds)
     frames = None if isinstance(function_frames, Unavailable) else function_frames
     framed = [] if frames is None else np.unique(frames.track).tolist()
-    # A thread that has only ranges of the program has no class of host time.
+    # A thread with only annotated ranges of the program has no class of host time.
     ranges = of_program & ~event_kinds.has(EventFlag.PYTHON_FRAME)
     ranging = on_host & host_classes.rows.tracks_having(types, ranges)
     recorded_tracks = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())

@@ -339,7 +339,7 @@ class _AttributedOps:
         self._count = 1
 
     def open_rows(self, candidates: Bools) -> Int64s:
-        """Return those candidate rows that have no op yet."""
+        """Return the rows among `candidates` that have no op yet."""
         return np.flatnonzero(candidates & (self.op == 0))
 
     def add_distinct(

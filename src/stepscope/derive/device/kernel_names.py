@@ -106,7 +106,7 @@ _UNCONFIRMED_PARTS: Final = (
     *("umma", "flashattn", "prefillwith", "deep_gemm", "marlin"),
     *("gtcx", "xdlops", "_xdl_", "mfma"),
 )
-#: Products of block-scaled types: the name has both operands, accumulator and tile.
+#: Products of block-scaled types: the name has operand types, accumulator and tile.
 _BLOCK_SCALED: Final = Pattern(r"^(?:bmm|gemm)_\w+_fp32_t\d+x\d+x\d+")
 #: Parts of names of kernels that match `_MATRIX_PARTS` but use no matrix instructions,
 #: as a hardware counter showed: they use vector lanes or prepare a product.

@@ -137,7 +137,7 @@ def kernels(
 
 
 def launch_dimensions(what: str) -> pl.Expr:
-    """Return column `<what>_dim` as `x,y,z`, with `what` `block` or `grid`.
+    """Return the size of each `block` or `grid` (`what`) as text `x,y,z`.
 
     Null if any size is unknown.
     """

@@ -37,7 +37,7 @@ KERNEL_KIND: Final = ACTIVITY_CODES["kernel"]
 
 
 def why_precisions_unknown(share: float) -> Unavailable | None:
-    """Return why kernels may have a precision that no kernel is known to have.
+    """Return why it is unknown which precisions occur; None if it is known.
 
     A kernel of unknown precision counts as 32-bit. If such kernels take much time, some
     may have another precision.

@@ -187,8 +187,8 @@ class StepShares(Frozen, frozen=True):
 
         Args:
             parts: Cause → its owners.
-            unknown_from: From this percentage of unexplained time, that time may belong
-                to these owners. If the time of any of them is unknown, it always may.
+            unknown_from: From this percentage, unexplained time may belong to these
+                owners. It always may if the time of any of them is unknown.
             clocks: Whether the clock offset of host and device changes the lost time.
             lost: Whether lost records of the device may increase the lost time.
         """

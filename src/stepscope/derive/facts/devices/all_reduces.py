@@ -237,11 +237,11 @@ def _matched_reduces(
 def _link_rate(
     hosts: OfHosts[pl.DataFrame], judged: StepShares, large: pl.DataFrame
 ) -> tuple[float | None, str | None]:
-    """Return the bandwidth of the link in 10^9 bytes/s, and the source of it."""
+    """Return the bandwidth of the link in 10^9 bytes/s, and its source."""
     devices = hosts[judged.host]
     if isinstance(devices, Unavailable):
         # Without the device's name, the recorded bandwidth is not used instead: if all
-        # collectives are slow, each one would seem fast.
+        # collectives are slow, each would seem fast.
         return None, None
     if len(hosts) == 1:
         names = devices.filter(pl.col("device") == judged.device)["name"]

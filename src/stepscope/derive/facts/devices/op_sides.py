@@ -63,7 +63,7 @@ def placement_signals(
     events: pl.DataFrame,
     launches: pl.DataFrame | Unavailable,
 ) -> dict[int | None, tuple[HostPlaced, ...]]:
-    """Return the host ops that each device waits for, those with most time first."""
+    """Return the host ops that each device waits for, most time first."""
     scopes = set()
     if not isinstance(device_ops, Unavailable):
         names = device_ops.rows["name"].drop_nulls()

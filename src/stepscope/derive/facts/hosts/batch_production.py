@@ -43,13 +43,13 @@ class PythonElements(Frozen, frozen=True):
     """Ops that call Python functions while a step waits for its batch.
 
     Attributes:
-        percent: Share of the waiting in which such an op runs.
+        percent: Share of the steps' waiting in which an op calls Python.
         function: The program's function with most samples in these ops; None without
             samples. Its share is 0, because brief calls are rarely sampled.
         of_keras: Whether a `PyDataset` of Keras calls the function; such datasets have
             their own option for workers.
-        waiting: Share of this time, in percent, in which the function waits, because no
-            thread of the program wants a core; None if unknown.
+        waiting: Share of the ops' time, in percent, in which the function waits: no
+            thread of the program wants a core. None if unknown.
     """
 
     percent: float
@@ -109,7 +109,8 @@ class LoaderCalls(Frozen, frozen=True):
     """How much of each function's time is in calls by a loader of batches.
 
     Attributes:
-        percent: (name, file, line) of a function → share of its time in such calls.
+        percent: (name, file, line) of a function → share of its time in calls by a
+            loader.
     """
 
     percent: dict[tuple[str, str | None, int | None], float]

@@ -180,7 +180,7 @@ _MIN_FUNCTION_SHARE: Final = 0.6
 def enclosing_functions(
     *, account: Account, function_frames: FunctionFrames, windows: Windows
 ) -> dict[int | None, Part]:
-    """Return, by device, the innermost function with most of the host work for it.
+    """Return, by device, the innermost function with most of its host work.
 
     Devices without such a function are left out. Hosts without devices are left out
     too: their host work includes the ops of the model.

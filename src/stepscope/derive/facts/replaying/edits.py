@@ -136,7 +136,7 @@ _PARTLY: Final = frozenset({"input"})
 
 
 class Recorded(Frozen, frozen=True):
-    """Data of one host with which its dependency graph is changed.
+    """Data of one host from which changes of its dependency graph are computed.
 
     Attributes:
         class_of: Class of each row of device_activity; empty without devices.
@@ -288,7 +288,7 @@ def _await_nothing(change: NotAwaited, recorded: Recorded, device: int | None) -
     graph = recorded.graph
     spans = recorded.topics[device][change.topic]
     begun = graph.nodes.start_ps
-    # The device is idle after its last activity, when the waiting call ends.
+    # The device is idle from its last activity on, when the waiting call ends.
     resumed = (graph.nodes.kind == NodeKind.RESUMED) & (
         spans.within(begun, begun + 1) > 0
     )
