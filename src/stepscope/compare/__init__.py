@@ -1,1 +1,1 @@
-"""Comparison of two runs: whether their work is the same, changes, and promised gains."""
+"""Comparison of two runs: same work or not, changes, and predicted savings."""

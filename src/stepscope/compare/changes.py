@@ -208,8 +208,7 @@ def kernel_changes(
     """Compare the time of kernels per step, largest change first.
 
     If both runs have a kernel under a common op, the kernel's times are compared op by
-    op. Otherwise, for example if one run recorded no ops, its times are summed over
-    ops.
+    op. Otherwise, for example if a run recorded no ops, its times are summed.
 
     The times are divided by `batches`: batches per step of the base and the new run.
     """
@@ -250,9 +249,7 @@ def _sum_over_ops(times: KernelTimes, names: set[str]) -> KernelTimes:
 def changes_with_shares(
     changes: tuple[Change, ...] | Unavailable, step: StepTimeChange
 ) -> tuple[Change, ...] | Unavailable:
-    """Return the changes with their shares of the step's change, unless that may be
-    chance.
-    """
+    """Add to changes their shares of the step's change, unless it may be chance."""
     if isinstance(changes, Unavailable) or step.verdict == "noise":
         return changes
     return tuple(

@@ -42,8 +42,7 @@ class StepColumns(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         steps_per_column: Number of steps that are averaged in one column.
-        breakdown_ms: Category → time in each column, excluding the cost of the
-            recording.
+        breakdown_ms: Category → time in each column, excluding recording cost.
     """
 
     steps_per_column: int
@@ -269,9 +268,7 @@ def _step_columns(times: RunTimes, group: int) -> StepColumns:
 def _finding_changes(
     base: Sequence[Finding], new: Sequence[Finding]
 ) -> tuple[FindingChange, ...]:
-    """Return changes of the findings that fail in either run, in the order of the
-    guides.
-    """
+    """Return changes of findings that fail in a run, in the order of the guides."""
     before, now = (
         {finding.id: finding for finding in findings} for findings in (base, new)
     )

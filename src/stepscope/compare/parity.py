@@ -55,8 +55,7 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         checks: All checks, most important first.
-        vouched: Whether only the user's statement shows that the work is the same, not
-            the recordings.
+        vouched: Whether only the user's statement shows that the work is the same.
         unavailable: Why the runs are not comparable; null if they are.
     """
 
@@ -66,7 +65,7 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def comparable(self) -> bool:
-        """Whether the work is proven to be the same, or stated to be and not disproven."""
+        """Whether the work is proven the same, or stated the same and not disproven."""
         return self.unavailable is None
 
 

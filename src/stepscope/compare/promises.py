@@ -97,8 +97,7 @@ def promises_of_findings(
             open_above=finding.saving_ms.open_above,
         )
         for finding in findings
-        # If a narrower finding explains this finding, only the narrower one predicts a
-        # saving.
+        # If a narrower finding explains this finding, only the narrower one counts.
         if finding.status == "fail"
         and finding.saving_ms is not None
         and not finding.explained_by
@@ -116,8 +115,7 @@ def judge_promises(
     thresholds: Thresholds,
     batches: float = 1.0,
 ) -> tuple[Outcome, ...]:
-    """Judge, for each predicted saving of an earlier run, whether the new run achieved
-    it.
+    """Judge whether the new run achieved the predicted savings of an earlier run.
 
     If several causes were removed, only their total saving is known: it is compared
     with their joint prediction, and comes first. `findings` and `batches` (per step)
@@ -169,8 +167,7 @@ def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     """Compare the total saving of some changes with their joint prediction.
 
     The joint prediction is at least the largest minimum, and at most the sum of the
-    maxima, limited by the step time. It has no upper end if one of the predictions has
-    none.
+    maxima, limited by the step time. It has no upper end if a prediction has none.
     """
     low = max(promise.low_ms for promise in promises)
     high = max(

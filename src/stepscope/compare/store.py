@@ -68,8 +68,7 @@ class PromiseFile(
 
     Attributes:
         schema: Version of the file's fields.
-        runs: Name of a run → its predicted savings, in the order in which runs were
-            added.
+        runs: Name of a run → its predicted savings, in the order of their addition.
     """
 
     schema: Literal[1] = _SCHEMA
@@ -81,8 +80,7 @@ class RunOutcomes(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         run: Name of the earlier run.
-        outcomes: Outcomes of its predicted savings; empty if the runs are not
-            comparable.
+        outcomes: Outcomes of its predictions; empty if the runs are not comparable.
         unavailable: Why the runs are not comparable; null if they are.
     """
 

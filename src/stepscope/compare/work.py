@@ -135,8 +135,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
         batch_sizes: Batch sizes that stages of the input pipeline recorded; null if no
             stage recorded a batch size.
         copied_bytes: Bytes copied from the host to devices; null if not recorded.
-        variables: Size of a model's variable → number of such variables; null if not
-            recorded.
+        variables: Size of a variable → number of such variables; null if not recorded.
     """
 
     devices: dict[str, int]
@@ -207,7 +206,7 @@ def measure_work(profile: ProfileData) -> Work:
 
 
 def kernel_runs(profile: ProfileData) -> dict[tuple[str, str | None], float]:
-    """Return the executions per step of each (kernel, op); the op is None if unknown."""
+    """Return the executions per step of each (kernel, op); op None if unknown."""
     hosts = _windows_of_hosts(profile)
     count = max(sum(len(measured.rows) for measured in hosts), 1)
     launches = _kernel_launches(profile, hosts)
@@ -325,9 +324,7 @@ def _count_ops(
 
 
 def _produces_input(profile: ProfileData, host: str, executions: HostOpEvents) -> Bools:
-    """Return which executions belong to the input pipeline, by thread and by calling
-    op.
-    """
+    """Return which executions belong to the input pipeline, by thread and time."""
     tracks = profile.table(host, "tracks")
     events = profile.table(host, "events")
     stages = profile.table(host, "iterators")

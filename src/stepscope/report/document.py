@@ -40,8 +40,8 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         text: The sentence.
-        owner: Owner, in the account, of the time that the sentence is about; "busy" for
-            all work of a device; null if the sentence is not about time.
+        owner: What the time of the sentence is attributed to; "busy" for all work of a
+            device; null if the sentence is not about time.
         percent: Share of that owner, or of all owners of the finding, in the judged
             steps, in percent; null if the sentence is not about time.
         finding: Id of the finding that the sentence is about; null if it is about none.
@@ -59,7 +59,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         profile: Run, hosts and devices that the numbers come from.
         overview, ops, kernels, input_pipeline, memory, tf_data, inference: Result of
-            the tool that `REPORTED` names for the field, or why the tool has none.
+            the tool that `REPORTED` names for the field, or why the tool has no result.
         headline: First sentence of the report.
         findings: Findings in the order in which to act on them.
         together: Joint gain of the costliest findings, and the next bottleneck.
@@ -67,9 +67,9 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         hardware: Hardware of the run, and the share of its peak that the kernels reach.
         quality: Doubts about the recording.
         silent_device: Evidence of a device whose work was not recorded; null without
-            such evidence.
+            it.
         device_in_doubt: Whether no evidence shows that the program used that device.
-        not_understood: Why recorded work of a device is not part of any number; null if
+        not_understood: Why recorded device work is missing from all numbers; null if
             all recorded work is understood.
         frameworks: Frameworks of the recorded ops; empty if none is recognised.
         annotations: Named ranges of the program with the most host time; empty if the

@@ -40,8 +40,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         run: Name of the run.
         hosts: Names of the hosts; each host is one recorded process.
         devices: Accelerators that the captures listed.
-        ranks: Host → rank of its process in the run; without hosts whose rank was not
-            recorded.
+        ranks: Host → rank of its process in the run; only hosts with a recorded rank.
         processes: Number of processes of the run; null if no capture recorded it.
     """
 

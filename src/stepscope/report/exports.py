@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.report.tables import flatten_table
 
-#: First characters of a cell that a spreadsheet reads as a formula.
+#: First characters for which a spreadsheet reads a cell as a formula.
 _FORMULA: Final = r"^[=+\-@\t\r]"
 _NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
@@ -38,7 +38,7 @@ def _safe_cell(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def render_parquet(frame: pl.DataFrame) -> bytes:
-    """Write Parquet, which lacks structs without fields: they become null."""
+    """Write Parquet; it lacks structs without fields, so these become null."""
     writable = frame.with_columns(
         _writable_cell(pl.col(name), dtype).alias(name)
         for name, dtype in frame.schema.items()

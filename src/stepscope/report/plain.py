@@ -56,8 +56,8 @@ def plain_fields(value: msgspec.Struct | dict[str, object]) -> dict[str, Plain]:
 def _plain_cells(values: tuple[Any, ...]) -> list[Plain]:
     """Return each value in its plain form.
 
-    Values of one type are converted together, and so are the values of each of their
-    fields: one call per number would be slow for a hundred thousand numbers.
+    Values of one type are converted together, field by field: one call per number would
+    be slow for a hundred thousand numbers.
     """
     kinds = set(map(type, values))
     if kinds <= _AS_THEY_ARE or _are_exact(values, kinds):
@@ -80,7 +80,7 @@ def _plain_cells(values: tuple[Any, ...]) -> list[Plain]:
 
 def _are_exact(values: tuple[Any, ...], kinds: set[type]) -> bool:
     """Return whether all values are nulls and exact integers, or finite numbers."""
-    # The filter also removes zeros, which are always exact.
+    # The filter also removes zeros, which are exact anyway.
     if kinds <= _REALS:
         return all(map(math.isfinite, filter(None, values)))
     if kinds <= _INTEGERS:

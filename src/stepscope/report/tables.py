@@ -1,4 +1,4 @@
-"""The tables in a result, and one table searched and sorted for a reader."""
+"""The tables in a result, and functions that search and sort a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.results.walk import Row
     from stepscope.report.plain import Plain
 
-#: Options that limit the length of tables on a screen; files contain all rows.
+#: Options that limit the length of tables on a screen; exported files have all rows.
 LIMITS: Final = frozenset({"points", "most_calls"})
 #: Name of the table of all single values of a result.
 SUMMARY: Final = "summary"
@@ -29,7 +29,7 @@ _MAIN: Final = ("rows", "workers", "steps")
 def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
     """Return the lists of rows in a result by field name, and its single values.
 
-    The parts of a nested field's name are joined by dots. Rows inside rows become a
+    The field names of nested fields are joined by dots. Rows inside rows become a
     separate table, whose first column is the number of the outer row, from 0. The table
     of single values has the text columns `field` and `value`; an unknown value is null.
     """
@@ -103,7 +103,7 @@ def _with_rows_inside(name: str, rows: Sequence[Row]) -> dict[str, pl.DataFrame]
                 ]
             else:
                 outer[-1][field] = plain(value)
-    # A field with rows in some outer rows is a table, so no outer row keeps the field.
+    # If any outer row has rows in a field, the field becomes a table and not a column.
     outer = [
         {field: cell for field, cell in row.items() if f"{name}.{field}" not in inner}
         for row in outer
@@ -137,8 +137,7 @@ def arrange_rows(
 
     Args:
         frame: A table of a result.
-        holding: Text that a cell of each row must contain, ignoring case; empty for all
-            rows.
+        holding: Text that a cell of each row must contain, in any case; empty for all.
         sort: Name of a column of the flattened table; None for the order of the table.
         descending: Whether the largest value comes first.
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.report.plain import Plain
 
-#: Fields of a result that the envelope has next to `data`, not inside it.
+#: Fields of a result that the envelope has outside of `data`.
 _ENVELOPE_FIELDS: Final = frozenset({"missing", "inputs", "quality"})
 
 

@@ -38,11 +38,11 @@ class _Texts:
 
 
 def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> bytes:
-    """Write one sample per node with self time, with the stack of its parent nodes.
+    """Write one sample per node with self time; its stack consists of its parent nodes.
 
-    Sample types are `time/microseconds` and, if any node has operations, `flops/count`.
-    pprof has no unknown values: a node with unknown operations counts 0, and a comment
-    in the profile says so. Times are rounded such that their sum is kept.
+    Sample types are `time/microseconds` and, if any node has FLOPs, `flops/count`.
+    pprof has no unknown values: a node with unknown FLOPs counts 0, and a comment in
+    the profile says so. Times are rounded such that their sum is kept.
 
     Args:
         rows: Rows of a view, depth first.

@@ -1,4 +1,4 @@
-"""One table of a tool on the terminal: the columns that fit, and notes on the rest."""
+"""One table of a tool on the terminal: columns that fit, and notes on the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 50
 _MIN_TEXT_WIDTH: Final = 24
 _MAX_TEXT_WIDTH: Final = 48
-#: Columns that are kept before other columns if not all fit the width.
+#: Columns to keep if not all columns fit the width; other columns are dropped first.
 _IMPORTANT_COLUMNS: Final = (
     *("rank", "step", "host_or_device", "name", "kernel_name", "op_name", "type"),
     *("occurrences", "total_us", "total_self_time_us", "avg_us", "duration_ms"),
@@ -56,7 +56,7 @@ def render(
         hint: Sentence on how to see more of a row.
     """
     flattened = flatten_table(frame)
-    # Only this format replaces codes by words; other formats keep the codes.
+    # In this format codes are replaced by words; other formats keep the codes.
     widened = flattened.with_columns(
         pl.col(name).str.replace_all("_", " ", literal=True)
         if name == _FLAGS
@@ -93,7 +93,7 @@ def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
 def _fitting_columns(frame: pl.DataFrame, width: int) -> list[str]:
     """Choose the columns that fit, important ones first; keep the table's order."""
     texts = [name for name in frame.columns if frame.schema[name] == pl.String]
-    # People search for names and copy them: their column gets the most width.
+    # Names are searched for and copied, so their column gets the most width.
     named = [name for name in ("name", "kernel_name") if name in texts]
     widest = next(iter([*named, *texts]), None)
     used = 2

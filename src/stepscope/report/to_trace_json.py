@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Envelope
     from stepscope.report.plain import Plain
 
-#: Times are written in µs with six decimals, which is exact for picoseconds.
+#: Picoseconds per µs; times are written in µs with six decimals, which is exact.
 _PS_PER_US: Final = 1_000_000
 _DIGITS: Final = 6
-#: Kind of number → its type in the 64 bits that hold it.
+#: Kind of number → its NumPy type; all kinds are stored in 64 bits.
 _NUMBER_TYPES: Final = {INTEGER: np.int64, UNSIGNED: np.uint64, REAL: np.float64}
 #: Name and category of the arrows from launch calls to device activities.
 _FLOW: Final = '"name":"launch","cat":"launch"'
@@ -56,7 +56,7 @@ def write_spans(
     spans: Iterable[HostSpans],
     write: Callable[[bytes], object],
 ) -> None:
-    """Write a trace, holding one piece in memory at a time.
+    """Write a trace, with one piece at a time in memory.
 
     Args:
         about: Further fields of the object, which trace viewers ignore.
@@ -184,7 +184,7 @@ def _microseconds_text(column: str) -> pl.Expr:
 
 
 def _flow_lines(frame: pl.DataFrame, rows: Int64s, number: Int64s, start: str) -> str:
-    """Write one end of each arrow; viewers tie it to the slice that begins there."""
+    """Write one end of each arrow; viewers attach it to the slice that begins there."""
     if not len(rows):
         return ""
     ends = frame.select("process", "thread", "start_ps")[rows].with_columns(
@@ -208,9 +208,9 @@ def _flow_lines(frame: pl.DataFrame, rows: Int64s, number: Int64s, start: str) -
 
 
 def _number_texts(numbers: NDArray[Any]) -> pl.Series:
-    """Write numbers in digits, between quotation marks if JSON cannot hold them.
+    """Write numbers as digits, in quotation marks if JSON cannot represent them.
 
-    JSON cannot hold NaN, infinity, and integers that readers would round.
+    JSON cannot represent NaN, infinity, and integers that readers would round.
     """
     text = pl.Series(numbers).cast(pl.String)
     if numbers.dtype.kind == "f":
@@ -267,8 +267,8 @@ _PLACES: Final[dict[str, pl.DataType]] = {
     "row": pl.Int32(),
     "item": pl.Float64(),
 }
-#: Columns of slices that are sent as 64-bit reals, the only such numbers in a browser.
-#: Their whole numbers are exact up to 2^53.
+#: Columns of slices that are sent as 64-bit floats, JavaScript's only number type.
+#: Integers are exact up to 2^53.
 _REALS: Final = pl.col("start_ps", "end_ps", "busy_ps", "count", "item", "first").cast(
     pl.Float64
 )

@@ -1,6 +1,6 @@
 """Conversion of the bytes of a complete request into the bytes of its answer.
 
-Werkzeug parses the request. This module uses no network socket, so that a slow client
+Werkzeug parses the request. This module uses no network socket, so a slow client
 occupies no thread.
 """
 
@@ -27,8 +27,8 @@ class Answer(NamedTuple):
 
     Attributes:
         pieces: Bytes to send, in uncopied pieces; empty if answering failed.
-        stays: Whether the connection serves further requests: the client asked to keep
-            it, and the request has no body.
+        stays: Whether the connection stays open for further requests: the client asked
+            for that, and the request has no body.
     """
 
     pieces: list[bytes]
@@ -46,7 +46,7 @@ def answer_request(received: bytes, address: Any, server: BaseWSGIServer) -> Ans
     pieces = _ChunkFile()
     try:
         handler = _Handler(received, pieces, address, server)
-    # The application answers its own defects; other errors end only one connection.
+    # The application handles its own errors; other errors end only one connection.
     except Exception:  # noqa: BLE001 - the edge
         _LOG.debug("a connection failed", exc_info=True)
         return Answer(pieces.written, stays=False)
@@ -109,7 +109,7 @@ class _Handler(WSGIRequestHandler):
         super().run_wsgi()
 
     def send_header(self, keyword: str, value: str) -> None:
-        """Send a header, but keep the connection open, which werkzeug would close."""
+        """Send a header; replace the one with which werkzeug closes the connection."""
         if self.stays and keyword == "Connection":
             value = "keep-alive"
         super().send_header(keyword, value)
@@ -122,7 +122,7 @@ class _Handler(WSGIRequestHandler):
         """Answer a malformed request without repeating any part of it."""
         del message, explain
         self.stays = False
-        # Without a version, werkzeug would send the answer without a head.
+        # If no version is set, werkzeug would send the answer without a head.
         self.request_version = self.protocol_version
         content = b"the request is malformed or too large\n"
         self.log_request(code)

@@ -1,7 +1,7 @@
 """The WSGI application: a table of routes, and the HTTP statuses of errors.
 
-The application keeps no state between requests; the store does. It does not depend on a
-prefix: it can answer at `/` or inside another server.
+The application keeps no state between requests; the store does. The application does
+not depend on a URL prefix: it can answer at `/` or inside another server.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LOG: Final = logging.getLogger(__name__)
 #: Number of rows of a table in a tool's answer: default and maximum.
 _DEFAULT_ROWS: Final = 2000
 _MAX_ROWS: Final = 20_000
-#: Default number of rows of one page of a table.
+#: Default number of rows of one page of a long table.
 _PAGE_ROWS: Final = 200
 #: Row number beyond the end of every table.
 _MAX_ROW: Final = 2**53
@@ -165,7 +165,7 @@ def answer_table(query: Query, name: str) -> Response:
 
 
 def answer_frame(query: Query, name: str) -> Response:
-    """Answer with a table or a part of it, as columns."""
+    """Answer with a table, or some rows of it, as columns."""
     limit = query.given.read_limited("limit", default=_MAX_ROW, highest=_MAX_ROW)
     question = _table_question(query, name)._replace(limit=limit)
     return _answer_table(query, answers.write_frame, question, COLUMNS)
@@ -192,7 +192,7 @@ def answer_comparison(query: Query) -> Response:
     new, old = store.find_entry(run), store.find_entry(base)
     if new.id == old.id:
         raise bad_parameter(f"base: {old.run.name} cannot be compared with itself")
-    # One profile is open at a time: this run is measured before the base opens.
+    # Measure the new run first, because only one profile is open at a time.
     measured = store.kept_answer(new, ("measured",), answers.write_measured_run)
     return query.answer_from_store(
         ("compare", new.id, new.version, same_work),
@@ -310,8 +310,9 @@ _MAP: Final = Map(
 class App:
     """The WSGI application on one store.
 
-    Without a policy, the server around the application decides who may send requests.
-    `packed` compresses answers, which is not worth it between programs of one machine.
+    If there is no policy, the server around the application decides who may send
+    requests. `packed` compresses answers, which is not worth it between programs of one
+    machine.
     """
 
     def __init__(
@@ -342,7 +343,7 @@ class App:
         except (StepscopeError, HTTPException) as error:
             response = _error_response(error)
         except Exception:  # noqa: BLE001 - the edge: a defect must not end the server
-            # The client gets only a number, which finds the error in the log.
+            # The client gets only a number, by which the error can be found in the log.
             number = secrets.token_hex(4)
             _LOG.exception("defect %s at %s", number, ascii(request.path))
             text = f"this is a defect of stepscope, number {number} in the server's log"
@@ -357,7 +358,7 @@ class App:
             response.headers["Content-Encoding"] = "gzip"
             response.headers.add("Vary", "Accept-Encoding")
         security.add_headers(response.headers)
-        # The server that sends the answer adds the date.
+        # The server around the application adds the date.
         response.headers.remove("Date")
         response.headers.setdefault("Cache-Control", "no-store")
         return response(environ, start_response)
@@ -517,8 +518,7 @@ def _json_error(status_code: int, code: str, message: str, **fields: str) -> Res
     return response
 
 
-#: Questions of the pages that are likely to be opened next: slow tools first, then in
-#: the order of the navigation.
+#: Questions that the page is likely to ask next: slow tools first, then by navigation.
 _AHEAD: Final = tuple(
     Question(name, *_about_a_tool(ToolQuestion(find_tool(name), (), {}), _DEFAULT_ROWS))
     for name in (

@@ -1,4 +1,4 @@
-"""Check that the web page was built with the package; cheap enough for `--version`."""
+"""Check that the web page was built with the package; fast enough for `--version`."""
 
 from __future__ import annotations
 

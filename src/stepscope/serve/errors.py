@@ -11,7 +11,7 @@ class Refused(StepscopeError):
     Attributes:
         status: HTTP status.
         code: Stable code for programs.
-        retry_after_s: Seconds after which to try again; None if that does not help.
+        retry_after_s: Seconds after which to try again; None if that is useless.
     """
 
     def __init__(

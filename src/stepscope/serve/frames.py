@@ -2,7 +2,7 @@
 
 A frame is the length of its header (u32, little-endian), the header as JSON, then the
 columns, little-endian, each starting at a multiple of 8 bytes. Texts are ids into one
-list of names; a column with unknown values has one byte per row that marks the nulls.
+list of names; a column with unknown values also has one byte per row that marks nulls.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TEXT: Final = "text"
 _BYTES: Final = {_BOOLEAN: "u1", _TEXT: "u4"}
 #: Name, type and values of a column, and its nulls if it has any.
 _Encoded = tuple[str, str, bytes, bytes | None]
-#: Last words of column names that are units.
+#: Units that can be the last word of a column name.
 _UNITS: Final = ("ps", "us", "ms", "s", "bytes", "percent")
 
 
@@ -74,7 +74,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
 class Column(msgspec.Struct, frozen=True, kw_only=True):
     """A decoded column; texts are ids into the names of the frame.
 
-    `nulls` is true for rows with unknown values, and None if all values are known.
+    `nulls` is true for rows with unknown values; it is None if all values are known.
     """
 
     name: str
@@ -94,10 +94,10 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
-    """Encode a flat table as a frame; `meta` becomes a part of its header.
+    """Encode a flat table as a frame; `meta` becomes a part of the header.
 
     Raises:
-        TypeError: Frames lack the type of a column; flat tables have no such column.
+        TypeError: A column has a type that frames lack (flat tables have none).
     """
     texts = [
         series.dtype.categories
@@ -115,7 +115,7 @@ def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
         if series.null_count():
             nulls = series.is_null().to_numpy().astype(np.uint8).tobytes()
         columns.append((series.name, *_column_values(series, names), nulls))
-    # Large offsets reserve enough space in the header for the digits of all offsets.
+    # Large offsets reserve space in the header for the digits of the real offsets.
     reserved = _described_columns(columns, start=2**40)
     header_bytes = len(_header_bytes(reserved, frame, names, meta))
     start = _aligned_size(_LENGTH.size + header_bytes)
@@ -130,7 +130,7 @@ def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
 def _column_values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
     if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
         if isinstance(series.dtype, pl.Enum):
-            # Only the categories are looked up, not the text of each row.
+            # Looking up the categories is faster than looking up each row's text.
             ids = _name_ids(series.dtype.categories, names).gather(series.to_physical())
         else:
             ids = _name_ids(series.cast(pl.String), names)
@@ -138,7 +138,7 @@ def _column_values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
     if series.dtype == pl.Boolean:
         return _BOOLEAN, _little_endian_bytes(series, "u1", filling=False)
     if series.dtype == pl.UInt64:
-        # The cast raises if a number is too large; results have no such number.
+        # The cast raises if a number is too large; numbers in results never are.
         series = series.cast(pl.Int64)
     kind = _NUMBERS.get(series.dtype.base_type())
     if kind is None:

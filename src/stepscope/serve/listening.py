@@ -4,8 +4,8 @@ A thread gets a request when its head is complete, and is free again when the an
 computed. A client that sends or reads slowly, or not at all, therefore occupies only a
 connection. Connections are kept open if the client asks for it. The server limits the
 time and bytes until a request is complete, the time until an answer is read, and the
-number of connections. A new connection beyond that number closes the connection whose
-client has delayed the server for the longest time.
+number of connections. If there are too many connections, a new connection closes the
+one whose client has delayed the server for the longest time.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 
 MAX_THREADS: Final = 64
-#: Maximum numbers of complete requests that wait for a thread, and of connections. The
+#: Maximum number of complete requests that wait for a thread, and of connections. The
 #: number of connections is below the limit of `select` on Windows.
 _MAX_WAITING: Final = 256
 _MAX_CONNECTIONS: Final = 400
-#: Maximum time, in seconds, and size, in bytes, of a request's head.
+#: Maximum time, in seconds, and maximum size, in bytes, of a request's head.
 _REQUEST_S: Final = 10.0
 _REQUEST_BYTES: Final = 256 * 2**10
 #: Maximum time for a client to read the whole answer, in seconds.
 _ANSWER_S: Final = 120.0
 #: Maximum size of all answers that clients have not read yet, in bytes.
 _HELD_BYTES: Final = 512 * 2**20
-#: Maximum time, in seconds, for a client to hang up after the answer. Until then its
-#: bytes are read, since an earlier close would discard the answer.
+#: Maximum time, in seconds, that a client may take to hang up after the answer. Until
+#: then its bytes are read, since an earlier close would discard the answer.
 _LEAVE_S: Final = 2.0
 #: Maximum time that a connection waits for the next request, in seconds.
 _IDLE_S: Final = 30.0
@@ -54,10 +54,10 @@ _IDLE_S: Final = 30.0
 _CHUNK_BYTES: Final = 256 * 2**10
 #: Maximum number of new connections accepted before existing ones are served again.
 _MAX_ACCEPTED: Final = 64
-#: Seconds to wait after a connection could not be accepted.
+#: Seconds to wait after accepting a connection failed.
 _PAUSE_S: Final = 0.05
 
-#: End of a request's head, and of the request, since no route reads a body.
+#: End of a request's head; also of the request, since no route reads a body.
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\n"
@@ -74,10 +74,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         answer_s: Seconds until the client has read the answer.
         rest_s: Seconds between an answer and the next request of the connection.
         threads: Number of requests that are answered at the same time.
-        waiting: Number of complete requests that wait for a thread; further requests
-            are refused.
-        connections: Number of connections; a connection whose request is complete is
-            never closed to make space.
+        waiting: Number of complete requests that wait for a thread; others are refused.
+        connections: Number of connections; to make space, only connections without a
+            complete request are closed.
         held_bytes: Size of all computed answers that are not read yet, in bytes.
     """
 
@@ -94,7 +93,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class _Connection:
     """The connection of one client.
 
-    `until_s` is when the current state must end; unused while an answer is computed.
+    `until_s` is the time at which the current state must end; it is not used while an
+    answer is computed.
     """
 
     def __init__(self, sock: socket.socket, address: Any, until_s: float) -> None:
@@ -115,7 +115,7 @@ class _Connection:
 class Server:
     """Server of one application, within limits.
 
-    Attributes that this class does not read are needed by werkzeug's handler.
+    Werkzeug's handler needs the attributes that this class itself does not read.
     """
 
     ssl_context = None
@@ -224,19 +224,19 @@ class Server:
             self._read_on(connection, len(data))
 
     def _read_on(self, connection: _Connection, new: int) -> None:
-        """Dispatch the request if the new bytes complete it."""
+        """Start answering the request if the new bytes complete it."""
         if connection.state == "rests":
             connection.state = "asks"
             connection.until_s = time.monotonic() + self.limits.request_s
         received = connection.received
-        # The end of the head may have started before the new bytes.
+        # The mark at the end of the head may have started before the new bytes.
         end = _HEAD_END.search(received, max(0, len(received) - new - 2))
         if end is not None or len(received) > self.limits.request_bytes:
             connection.head_bytes = len(received) if end is None else end.end()
             self._dispatch_request(connection)
 
     def _dispatch_request(self, connection: _Connection) -> None:
-        """Give a complete request to a thread, or refuse it if too many wait."""
+        """Give a complete request to a thread; refuse the request if too many wait."""
         self._selector.unregister(connection.socket)
         if self._unanswered >= self.limits.threads + self.limits.waiting:
             self._send_answer(connection, Answer([_FULL], stays=False))
@@ -266,7 +266,7 @@ class Server:
         try:
             self._waker.send(b".")
         except BlockingIOError:
-            # The pipe is full of unread bytes, so the server thread wakes up anyway.
+            # If the pipe is full of unread bytes, the server thread wakes up anyway.
             return
         except OSError:
             _LOG.debug("an answer came after the end of the server")
@@ -317,13 +317,12 @@ class Server:
             except BlockingIOError:
                 return
             except OSError:
-                # Too many files are open, or the client is already gone.
+                # The process has too many open files, or the client is already gone.
                 self._close_slowest()
                 time.sleep(_PAUSE_S)
                 return
             sock.settimeout(0)
-            # Without TCP_NODELAY, the body would wait for the acknowledgement of the
-            # head.
+            # Without TCP_NODELAY the body would wait for the head's acknowledgement.
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             until_s = time.monotonic() + self.limits.request_s
@@ -357,7 +356,7 @@ class Server:
 def listening_server(
     host: str, port: int, app: WSGIApplication, *, limits: Limits | None = None
 ) -> Server:
-    """Return a server that listens, and that serves once `serve_forever` is called.
+    """Return a server whose socket listens; `serve_forever` then answers requests.
 
     Raises:
         BadUsage: The server cannot listen at the address.

@@ -1,4 +1,4 @@
-"""Files of the built page, read at the start: no file path is made from a request."""
+"""Files of the built page, read when the server starts: requests never name a path."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
 _HERE: Final = Path(__file__).parent
 _INDEX: Final = "index.html"
-#: End of file names that contain a hash of the content, as the bundler writes them;
-#: such a file never changes.
+#: End of names of files that never change: a hash of the content, by the bundler.
 _HASHED: Final = re.compile(r"-[A-Za-z0-9_-]{8,}\.[a-z0-9]+(\.map)?\Z")
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _ASK_FIRST: Final = "no-cache"
-#: Media types that the table of this machine may lack or have wrong.
+#: Media types that the table of this machine may lack or may have wrong.
 _TYPES: Final = {
     ".css": "text/css",
     ".html": "text/html",

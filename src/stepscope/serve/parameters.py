@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from stepscope.serve.runs.program_files import ProgramFiles
     from stepscope.serve.runs.store import Entry, Lane, Question, Store
 
-#: Largest distance of a time from the start of a trace, in ps; limits parameters.
+#: Maximum distance of a time from the start of a trace, in ps; limits parameters.
 MAX_PS: Final = 2**62
 
-#: Maximum number of characters of a name or value, and of parameters of a request.
+#: Maximum number of characters of a name or value; maximum number of parameters.
 _MAX_CHARS: Final = 4096
 _MAX_PARAMS: Final = 256
 #: Largest integer that every JSON reader reads exactly.
@@ -66,7 +66,7 @@ class Parameters:
         return min(max(self._read_converted(name, int, default), 0), highest)
 
     def read_integer(self, name: str, default: int | None = None) -> int:
-        """Read an integer, which may be negative; required without a default.
+        """Read an integer, which may be negative; required if it has no default.
 
         Numbers beyond `MAX_PS` are limited to it.
         """
@@ -99,7 +99,7 @@ class Parameters:
             if field.name in self._given and field.name not in HIDDEN_OPTIONS:
                 values = self._given.pop(field.name)
                 kinds = (field.type, *get_args(field.type))
-                # A list is given by repeating its name.
+                # A list is given as several parameters of one name.
                 takes_several = any(get_origin(kind) is tuple for kind in kinds)
                 if len(values) > 1 and not takes_several:
                     raise bad_parameter(f"{field.name}: is given more than once")
@@ -146,7 +146,7 @@ def bad_parameter(message: str) -> Refused:
 JSON: Final = "application/json"
 #: Media type of a frame, see `frames`.
 COLUMNS: Final = "application/octet-stream"
-#: Caching for one year: the content at a versioned address never changes.
+#: Caching for one year: an address with a version always has the same content.
 _FOR_GOOD: Final = "private, max-age=31536000, immutable"
 _ASK_AGAIN: Final = "private, no-cache"
 
@@ -158,10 +158,10 @@ class Query(NamedTuple):
         request: The request.
         given: Parameters of the request.
         store: The store that computes and keeps answers.
-        salt: Part of every tag, which limits the validity of tags to this process:
-            another version of stepscope may answer differently.
+        salt: Part of every tag, so that tags are valid for this process only: another
+            version of stepscope may answer differently.
         ahead: Questions that are likely to be asked next about a run.
-        captures: Recorder of running programs; None if this server records none.
+        captures: Recorder of running programs; None if this server does not record.
         program: Files of the program; None if they are not shown.
     """
 

@@ -1,7 +1,7 @@
 """Recordings of running programs that the page starts, and their progress.
 
-Only programs whose addresses the server was started with are recorded. One recording
-runs at a time and is written into the log directory of the server.
+Only programs whose addresses were given at the start of the server are recorded. One
+recording runs at a time and is written into the log directory of the server.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 #: Maximum duration; a recording is held in memory, so an hour is too long.
 _MAX_MS: Final = 600_000
-#: Maximum delay; servers of programs refuse to start more than a minute later.
+#: Maximum delay of the start; servers of programs refuse to wait more than a minute.
 _LATEST_MS: Final = 60_000
 _MAX_ATTEMPTS: Final = 10
 _MS_PER_S: Final = 1000
@@ -46,8 +46,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     python_tracer_level: _Level = 0
 
 
-#: Function that records, and reports each program's outcome as it arrives. Outcomes
-#: without a recording are not errors; the page shows the reason for each program.
+#: Function that records, and reports each program's outcome as it arrives. An outcome
+#: without a recording is not an error; the page shows its reason.
 Recorder = Callable[[Settings, Callable[["HostOutcome"], None]], "Outcome"]
 
 
@@ -64,7 +64,7 @@ class _Job:
 class Capturing:
     """Recordings that the page requests.
 
-    `landed` is called when a recording has been written.
+    `landed` is called after a recording has been written.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Access control, and the headers of every answer (docs/serve.md).
 
-The `stepscope serve` server checks its clients. Inside another server (TensorBoard)
-that server decides who may read, and this module only checks changes and sets headers.
+The server of `stepscope serve` checks its clients. Inside another server (TensorBoard),
+that server decides who may read; this module then only checks changes and sets headers.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ HEADERS: Final = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Referrer-Policy", "no-referrer"),
 )
-#: Header of requests that change something. A page of another site cannot send it: the
-#: browser first sends a preflight request, which this server does not answer.
+#: Header of requests that change something. A page of another site cannot send the
+#: header: the browser first sends a preflight request, which this server does not
+#: answer.
 CHANGE_HEADER: Final = "X-Stepscope"
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -107,7 +108,7 @@ def admit_request(policy: Policy, request: Request) -> Response | None:
             for name, value in request.args.items(multi=True)
             if name != _TOKEN
         ]
-        # A relative address works after any prefix and never leads to another site.
+        # A relative address works below any prefix, and never leads to another site.
         place = quote(request.path.rsplit("/", 1)[-1])
         answer = Response(status=303)
         answer.autocorrect_location_header = False

@@ -308,9 +308,7 @@ def _stored_spans(
     spans: dict[int, tuple[str, int, int]] = {}
     names = tables["event_types"]["name"]
     for row, group in zip(
-        groups.owner[kept].tolist(),
-        groups.value[kept].tolist(),
-        strict=True,
+        groups.owner[kept].tolist(), groups.value[kept].tolist(), strict=True
     ):
         begin, end = int(starts[row]), int(starts[row] + durs[row])
         if group not in spans or end - begin > spans[group][2] - spans[group][1]:

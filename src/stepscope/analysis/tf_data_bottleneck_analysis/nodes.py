@@ -41,8 +41,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         critical: Whether the stage is on the critical path: the call waited for it.
         bottleneck: Whether the stage has the longest self time on the critical path.
         critical_time_us: Part of the call's wall time that is charged to the stage.
-        transparent: Whether the stage passes elements on unchanged; so it limits
-            nothing.
+        transparent: Whether the stage passes elements on unchanged: never a bottleneck.
         asynchronous: Whether the stage fetches its elements on separate threads.
         parameters: Values that the stage recorded at its first execution (parallelism,
             buffer limit, …); `buffered_elements` is the mean over its executions.

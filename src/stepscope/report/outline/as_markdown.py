@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from stepscope.report.outline.parts import Outline, Part
 
-#: Characters with a meaning in Markdown or HTML anywhere in a line; names of kernels
+#: Characters with a meaning in Markdown or HTML anywhere in a line; kernel names
 #: contain many of them.
 _SPECIAL: Final = Pattern(r"([\\*_\[\]<>|&~])")
-#: Text between grave accents is code in the report's own sentences and in Markdown.
+#: Text between backticks is code, in the report's own sentences and in Markdown.
 _CODE: Final = Pattern(r"`[^`\n]+`")
 #: Start of a Markdown list or heading: a mark, or a number and a mark.
 _BEGINS: Final = Pattern(r"^(\s*\d*)([-+#.)])(?=\s|$)")
@@ -101,7 +101,7 @@ def _sentence_block(part: parts.Sentences) -> str:  # noqa: PLR0911 - one for ea
 
 
 def _table_of_bars(part: parts.Bars) -> parts.Table:
-    """Return bars as rows of a table; the last cell says what a bar consists of."""
+    """Return bars as rows of a table; the last cell lists what the bar consists of."""
     notes = [
         "; ".join(
             f"{excerpt.text} {excerpt.note}"

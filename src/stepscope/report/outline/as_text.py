@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from stepscope.report.outline.parts import Outline, Part
     from stepscope.report.page import Align, Line, Role
 
-#: Width, in characters, to which names are cut before a table becomes a list.
+#: Minimum width of a column, in characters; narrower tables become lists.
 _MIN_COLUMN_WIDTH: Final = 24
 #: Width of a bar's name and of its numbers, in characters.
 _NAME_WIDTH: Final = 24
 _NUMBERS_WIDTH: Final = 22
-#: Width of the note on the values per mark of a sparkline, in characters.
+#: Width, in characters, of the note that says how many values a sparkline mark covers.
 _NOTE_WIDTH: Final = 32
 #: Indentation of the text after a finding's label, in characters.
 _LABEL_WIDTH: Final = 11

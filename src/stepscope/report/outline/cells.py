@@ -43,7 +43,7 @@ def table_of_rows(
 
 
 def reason_parts(missing: Sequence[Missing]) -> Iterator[Part]:
-    """Write, at the end of a page, why fields of its result are null."""
+    """Write why fields of a result are null, for the end of its page."""
     if missing:
         yield Break()
         yield from map(Paragraph, reason_sentences(missing))
@@ -60,7 +60,7 @@ def known(write: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def known_or_zero(write: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return a function like that of `known` that writes zero as `0` without a unit."""
+    """Return a function like that of `known`, but zero becomes `0` without a unit."""
     return known(lambda value: write(value) if value else "0")
 
 

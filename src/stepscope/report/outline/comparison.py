@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from stepscope.compare.synthetic import SyntheticInput
     from stepscope.report.outline.parts import Part
 
-#: Minimum change of an op or kernel to be shown, as a share of the base step. Chance is
-#: not known for ops and kernels, so smaller changes are in the JSON only.
+#: Minimum change of a shown op or kernel, as a share of the base step. For ops and
+#: kernels no error is known, so smaller changes are in the JSON only.
 MIN_SHARE: Final = 0.001
-#: Maximum number of owners that explain a change; minimum percentage of each.
+#: Maximum number of owners that explain a change; minimum share of each, in percent.
 _MAX_OWNERS: Final = 3
 _MIN_PERCENT: Final = 5.0
 _TOPICS: Final = {
@@ -44,13 +44,13 @@ _EVIDENCE: Final = {
     "launch": "repeated launches",
     "period": "repetition",
 }
-#: Increase of the step time, in percent, from which on it is written as a factor.
+#: Minimum increase of the step time, in percent, that is written as a factor.
 _MIN_PERCENT_FOR_RATIO: Final = 200.0
 _SAME_WORK_ASSUMED: Final = (
     "Both runs count as the same work because of --same-work; the recordings do not "
     "prove it."
 )
-#: Minimum overlap of two runs that is rounded to 100 %.
+#: Minimum overlap of two runs that is displayed as 100 %.
 _MIN_EQUAL_OVERLAP: Final = 0.995
 #: Kind of change of an op or a kernel → words for several such changes.
 _CHANGE_VERBS: Final = {
@@ -176,7 +176,7 @@ _MAX_ROWS: Final = 10
 
 @outlined
 def comparison_outline(comparison: Comparison) -> Iterator[Part]:
-    """Write the verdict, then whether the work is the same, then what changed."""
+    """Write the verdict, then whether the work is the same, then the changes."""
     parity = comparison.parity
     yield Heading(f"{comparison.new.run} against {comparison.base.run}", 1)
     yield Paragraph(verdict_sentence(comparison), strong=True)
@@ -210,7 +210,7 @@ def comparison_outline(comparison: Comparison) -> Iterator[Part]:
         yield Table(header, rows, frozenset({1}))
     if comparison.promises:
         yield Heading("Were the promised gains reached?")
-        # The section on the same work already says why promises cannot be judged.
+        # If the work differs, an earlier section says why promises cannot be judged.
         lines = promise_lines(
             comparison.promises, comparison.per, reasons=parity.comparable
         )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.report.outline.parts import Part
 
-#: Maximum number of rows in a table of the critical path; minimum percentage of each.
+#: Maximum number of rows of a critical path; minimum share of each, in percent.
 _MAX_PATH_ROWS: Final = 6
 _MIN_PATH_PERCENT: Final = 0.5
 #: Maximum length of a text value; names of C++ template kernels can be very long.
@@ -145,7 +145,7 @@ def _value_cell(name: str, value: float | str | None) -> str:
             if len(value) <= _MAX_CELL_LENGTH
             else f"{value[: _MAX_CELL_LENGTH - 1]}…"
         )
-    # `_ps` can end any part of a dotted name, or the word before a blank.
+    # In a dotted name, `_ps` can end any component, or the word before a blank.
     if any(part.split(" ")[0].endswith("_ps") for part in name.split(".")):
         return duration_text(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"

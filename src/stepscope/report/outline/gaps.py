@@ -1,4 +1,4 @@
-"""Owners of an interval of time, in sentences and as an outline."""
+"""Owners of a time interval, in sentences and as an outline."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 #: Maximum number of owners in a sentence, and the minimum share of each, in percent.
 _MAX_OWNERS: Final = 4
 _MIN_PERCENT: Final = 1.0
-#: Minimum part of an owner's time that its largest named part must have to be named.
+#: Minimum share of an owner's time that its longest name must have to be mentioned.
 _MIN_NAMED_PART: Final = 0.3
-#: Share of unexplained time, in percent, above which it is mentioned first.
+#: Share of unexplained time, in percent, above which the sentence begins with it.
 _NO_ANSWER: Final = 40.0
 _UNEXPLAINED: Final = "unexplained"
 #: Maximum length of a kernel's name in a sentence; some names have hundreds of letters.
@@ -47,7 +47,7 @@ def gap_text(gap: GapExplanation) -> str:
         for owner in owners[:_MAX_OWNERS]
     ]
     unexplained = gap.not_explained_percent
-    # Time outside of steps never has an owner and does not count as unexplained.
+    # Time outside of steps never has an owner; it does not count as unexplained.
     is_outside = gap.outside_ps >= gap.dur_ps
     no_answer = (
         f"Unexplained: {percent(unexplained)} of the interval." if unexplained else None
@@ -128,7 +128,7 @@ def interval_position_text(gap: GapExplanation) -> str:
     return f"{gap.host}{device}{step}, from {begin} to {end}"
 
 
-#: Maximum number of names under an owner; minimum percentage of the interval.
+#: Maximum number of names under an owner; minimum share of the interval, in percent.
 _MAX_NAMES: Final = 4
 _MIN_LISTED_PERCENT: Final = 0.5
 _MAX_HOST_ROWS: Final = 10

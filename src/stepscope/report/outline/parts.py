@@ -31,7 +31,7 @@ class Break(Frozen, frozen=True, eq=True):
 
 
 class Paragraph(Frozen, frozen=True, eq=True):
-    """Sentences; `strong` sentences are not indented and are read first."""
+    """Sentences; `strong` sentences are not indented and stand out."""
 
     text: str
     strong: bool = False
@@ -40,7 +40,7 @@ class Paragraph(Frozen, frozen=True, eq=True):
 
 
 class Excerpt(Frozen, frozen=True, eq=True):
-    """A name that a narrow page shortens, and a note on it."""
+    """A name that narrow pages shorten, and a note on the name."""
 
     text: str
     note: str
@@ -53,8 +53,7 @@ class Labelled(Frozen, frozen=True, eq=True):
     Attributes:
         label: One short word.
         text: The sentences.
-        again: Whether an earlier part has the same label, so that a page can leave the
-            label blank.
+        again: Whether an earlier part has the same label, so that a page can omit it.
         shortened: Whether a narrow page cuts the text instead of wrapping it.
     """
 
@@ -128,7 +127,7 @@ class Table(Frozen, frozen=True, eq=True):
 
 
 class Bar(Frozen, frozen=True, eq=True):
-    """A part of a whole: its name, time and share, and the lines below it."""
+    """A part of a whole: name, time, share, and the lines to show below its bar."""
 
     name: str
     time: str

@@ -1,4 +1,4 @@
-"""Comparison of promised gains with measured gains, in sentences and as an outline."""
+"""Comparison of predicted with measured savings, in sentences and as an outline."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _VERDICT_TEXTS: Final = {
 def promise_lines(
     outcomes: Sequence[Outcome], per: str, *, reasons: bool = True
 ) -> Iterator[str]:
-    """Write a sentence about each promise.
+    """Write a sentence about each predicted saving.
 
     Args:
-        outcomes: Outcomes of the promises.
+        outcomes: Outcomes of the predictions.
         per: "step" or "batch".
         reasons: Whether to write why runs are not comparable.
     """
@@ -65,7 +65,7 @@ def _gain_text(value: float) -> str:
 
 @outlined
 def answers_outline(answers: Sequence[RunOutcomes], kept_in: str) -> Iterator[Part]:
-    """Write the outcomes of earlier promises, and where this run's are kept."""
+    """Write outcomes of earlier predictions, and the file of this run's predictions."""
     yield Heading("Promises of earlier runs")
     comparable = [answer for answer in answers if answer.outcomes]
     for answer in comparable:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _WAITED_FOR: Final = "waiting_for_workers"
 #: Maximum number of functions of worker processes.
 _MAX_FUNCTIONS: Final = 8
-#: Verdicts that this section reports; findings report the other verdicts.
+#: Verdicts that this section reports; findings already report the other verdicts.
 _BOUND: Final = frozenset({"moderately_input_bound", "highly_input_bound"})
 _MAX_MEMORIES: Final = 8
 #: Maximum number of program lines for each memory.
@@ -135,8 +135,7 @@ def _worker_paragraphs(result: InputPipelineResult) -> Iterator[Paragraph]:
     several = rows["host"].n_unique() > 1
     workers = int(rows.unique("host")["workers"].sum())
     yield Paragraph(
-        f"Time of the worker processes ({workers} sampled) while steps run:",
-        role="dim",
+        f"Time of the worker processes ({workers} sampled) while steps run:", role="dim"
     )
     for row in rows.head(_MAX_FUNCTIONS).iter_rows(named=True):
         where = f" on {row['host']}" if several else ""
@@ -211,7 +210,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
     left = result.rows.height - shown.height
     if left:
         yield Paragraph(f"{left} more memories are not shown", role="dim")
-    # Memories that hold the same allocations are written once.
+    # If several memories hold the same allocations, the allocations are listed once.
     holding: dict[tuple[str, ...], list[str]] = {}
     for name, memory in result.memories.items():
         known = memory.lines.drop_nulls("source").head(_MAX_LINES)
@@ -230,7 +229,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
         for part in held:
             yield Paragraph(f"{memories}: {part}")
     for name, memory in result.memories.items():
-        # The memory page shows fragmentation, which matters if memory runs short.
+        # Only the page of the memory tool shows fragmentation.
         for warning in memory.warnings:
             if warning.kind == "near_capacity":
                 share = percent(100 * warning.value)
@@ -275,7 +274,7 @@ def collective_parts(document: Document) -> Iterator[Part]:
 
 
 def top_ops(document: Document) -> Iterator[Part]:
-    """Write the ops with the most self time: device ops, or host ops without any."""
+    """Write the ops with the most self time: device ops, else host ops."""
     result = document.ops
     if isinstance(result, Unavailable):
         if not document.is_plain:

@@ -32,7 +32,7 @@ _MAX_ROWS: Final = 10
 _BAR: Final = 30
 #: Tables of the result that the page names for `--table`.
 _TABLES: Final = ("rows", "calls", "kernels", "copies", "launches", "shapes")
-#: Fields whose missing values are explained on the page of all ops, not on this page.
+#: Fields whose missing values are explained on the page of all ops instead.
 _OF_THE_ROWS: Final = ("rows", "pies", "device_idle_us", "host_idle_us")
 
 _CAUSE: Final = {

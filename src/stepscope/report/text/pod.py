@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.result import WorkerSummary
     from stepscope.report.outline.parts import Part
 
-#: Field of a worker → heading of its column; a column without any value is left out.
+#: Field of a worker → heading of its column; columns without any value are left out.
 _COLUMNS: Final = {
     "total_ms": "step",
     "device_work_ms": "own work",
@@ -77,7 +77,7 @@ def pod_outline(
     notes.append(f"Full tables (--table NAME): {', '.join(others)}.")
     yield Paragraph(" ".join(notes))
     own = [entry for entry in result.missing if entry.field.startswith("workers")]
-    # A worker without a device is a host, so its null device is not a missing value.
+    # If a worker is a host without devices, its null device is not a missing value.
     yield from reason_parts([entry for entry in own if entry.field != "workers.device"])
 
 

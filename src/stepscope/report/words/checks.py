@@ -37,8 +37,8 @@ def stage_line(
 ) -> str:
     """Write how many checks of a stage have each verdict.
 
-    Checks that cannot tell are named, since they need a better recording. A page that
-    lists the checks below the line leaves the names out.
+    Checks that cannot tell are listed by name, because they need a better recording. If
+    a page lists the checks below the line, the names are omitted.
     """
     checks = [finding for finding in findings if finding.id in stage.findings]
     parts = []
@@ -73,7 +73,7 @@ class Valuable(Frozen, frozen=True, eq=True):
         action: Sentence on what to do; empty if no change is known.
         promise: Sentence on the possible gain; empty if the gain is unknown.
         code: The change as a line of code or as environment variables; empty if the
-            change has no such form.
+            change has neither form.
     """
 
     finding: str
@@ -96,7 +96,7 @@ def most_valuable_findings(
 ) -> tuple[Valuable, ...]:
     """Return at most three failing findings, the one that may save most first.
 
-    Findings are left out if fixing them is known to save nothing because of other work.
+    If a fix is known to save nothing because of other work, the finding is left out.
 
     Args:
         findings: All findings.
@@ -109,7 +109,7 @@ def most_valuable_findings(
     )
     ranked = sorted(worth, key=lambda finding: finding.id != first)
     if ranked and ranked[0].note == "ended":
-        # A program that ended before its steps has no other finding that matters.
+        # If a program ended before its steps, no other finding matters.
         ranked = ranked[:1]
     return tuple(
         _make_valuable(
@@ -145,7 +145,7 @@ _TITLES: Final = {rule.item.id: f"“{rule.item.title}”" for rule in RULES}
 
 
 def joint_gain_text(joined: Together, *, by_title: bool = False) -> str | None:
-    """Write the joint gain and the next bottleneck; None if a replay knows neither.
+    """Write the joint gain and the next bottleneck; None if a replay computed neither.
 
     Args:
         joined: The findings, their joint gain, and the longest part of the step

@@ -70,7 +70,7 @@ def status_text(finding: Finding) -> str:
 
 
 def threshold_text(finding: Finding) -> str | None:
-    """Write the threshold of a finding, with its meaning and source."""
+    """Write the threshold of a finding, with what it limits and its source."""
     limit = finding.threshold
     if limit is None:
         return None
@@ -125,7 +125,7 @@ def finding_headline(finding: Finding) -> str:
 
 
 def lead_sentence(finding: Finding) -> str:
-    """Write the one sentence that begins a report about a failing finding."""
+    """Write the first sentence of a report whose headline is a failing finding."""
     declared = _SENTENCES[finding.id]
     known = _known_values(finding, declared)
     text = declared.sentences(finding.status, finding.note)
@@ -138,7 +138,7 @@ def lead_sentence(finding: Finding) -> str:
 
 
 def _fit_to_recording(finding: Finding, text: str) -> str:
-    """Replace "step" by "recording" if the finding's share is not a share of steps."""
+    """Replace "step" by "recording" if the finding's share refers to the recording."""
     of_steps = finding.ms_per_step is not None or not (finding.owners or finding.topics)
     return text if of_steps else rewrite_for_recording(text)
 
@@ -220,7 +220,7 @@ def _known_values(finding: Finding, declared: Sentences) -> dict[str, _KnownValu
 
 
 def pattern_sentence(finding: Finding) -> str | None:
-    """Write how an effect is distributed over the steps."""
+    """Write how the lost time is distributed over the steps."""
     spread = finding.pattern
     if finding.status != "fail" or spread is None or finding.steps_clean is None:
         return None
@@ -242,7 +242,7 @@ def burst_text(spread: Pattern) -> str:
 
 
 def _called_function(parts: tuple[Part, ...]) -> str | None:
-    """Write the largest part if it is a function that the steps call."""
+    """Write the largest part, by name, if it is a function that the steps call."""
     if not parts or parts[0].function is None or parts[0].loop:
         return None
     detail = parts[0].detail if parts[0].lines else None
@@ -262,7 +262,7 @@ def _largest_part_texts(part: Part) -> dict[str, str | None]:
 
 
 def causes_text(finding: Finding) -> str | None:
-    """Write the causes of the effect, with their shares."""
+    """Write the causes of the lost time, with their shares."""
     cause_texts = _SENTENCES[finding.id].causes
     parts = [
         f"{cause_texts.get(cause.cause, cause.cause)} {percent(cause.share_percent)}"
@@ -275,7 +275,7 @@ def causes_text(finding: Finding) -> str | None:
 
 
 def part_shares(finding: Finding) -> str | None:
-    """Write the largest parts of the effect by name."""
+    """Write the largest parts of the lost time by name."""
     parts = [
         f"{part_text(part)} {percent(part.share_percent)}"
         f"{' (total time)' if part.inclusive else ''}"
@@ -284,15 +284,15 @@ def part_shares(finding: Finding) -> str | None:
     return "; ".join(parts) or None
 
 
-#: A gain below this fraction of a finding's time is counted with another finding.
+#: Minimum gain, as a fraction of a finding's time, that is not counted elsewhere.
 _MIN_OWN_GAIN_PART: Final = 0.02
 
 
 def gain_text(finding: Finding) -> str | None:
     """Write what a change would save.
 
-    A gain of zero is not written as a number: other work delays the step as long, or
-    another finding has the gain.
+    A gain of zero is not written as a number: other work delays the step just as long,
+    or the gain belongs to another finding.
     """
     if finding.saving_ms is None:
         return None
@@ -355,7 +355,7 @@ def fitting_actions(finding: Finding, frameworks: Collection[str]) -> list[Actio
 
 
 def evidence_text(evidence: Evidence) -> str:
-    """Write the place of the evidence on the timeline."""
+    """Write where the evidence is on the timeline."""
     start = evidence.start_ps / PS_PER_MS
     length = ms((evidence.end_ps - evidence.start_ps) / PS_PER_MS)
     track = f", {evidence.track}" if evidence.track else ""

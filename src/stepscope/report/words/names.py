@@ -35,7 +35,7 @@ CLOCK_TEXTS: Final = {
     "to within a step",
     "none": "Their clocks cannot be aligned: start times are not compared",
 }
-#: Shares from here on, in percent, are the whole: the difference is rounding.
+#: Minimum percentage that counts as the whole: any difference is rounding.
 _MIN_WHOLE_PERCENT: Final = 100 - 1e-6
 #: Python's name for the code of a module outside of functions.
 MODULE: Final = "<module>"
@@ -66,7 +66,7 @@ WORKER_STATES: Final = {
     "hands_over": "Handing over batches",
     "waits_for_work": "Waiting for work",
 }
-#: Kind of a part of the account → words before its name.
+#: Kind of named time → words before the name.
 PART_PREFIXES: Final = {"dispatch": "dispatch of", "launch call": "launch calls of"}
 SOURCE_TEXTS: Final = {
     "marker": "from the program's step markers",
@@ -91,7 +91,7 @@ FILL_TEXTS: Final = {
     "low_occupancy": "low occupancy",
     "unknown": "not known",
 }
-#: Column of a table → words for its codes.
+#: Column of a table → words to show instead of its codes.
 CODE_TEXTS: Final = {
     "bottleneck": CATEGORY_NAMES,
     "category": _INPUT_CODES,
@@ -139,9 +139,9 @@ def us(value: float) -> str:
 
 
 def range_ms(low: float, high: float) -> str:
-    """Write a range in one unit: `13.4 to 26.7 ms`, or `up to 26.7 ms` from zero on.
+    """Write a range in one unit: `13.4 to 26.7 ms`, or `up to 26.7 ms` from 0 on.
 
-    A lower end below a hundredth of the upper end counts as zero.
+    If the lower end is below a hundredth of the upper end, it counts as zero.
     """
     if low < high / 100:
         return f"up to {ms(high)}"
@@ -154,7 +154,7 @@ def range_ms(low: float, high: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Write a share in percent; only zero is written as 0 and only the whole as 100."""
+    """Write a share in percent; only zero is written as 0, only the whole as 100."""
     if 0 < value < 0.1:
         return "<0.1 %"
     if 99.95 <= value < _MIN_WHOLE_PERCENT:
@@ -212,7 +212,7 @@ def part_text(part: Part) -> str:
         name = "the top level"
     if part.file is not None:
         place = part.file.replace("\\", "/").rpartition("/")[2]
-        # The first line of a module says nothing about a variable in it.
+        # For a variable of a module, the first line of the module is not useful.
         is_variable = part.function == MODULE != part.name
         lines = "" if part.line is None or is_variable else f":{part.line}"
         if part.lines is not None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
     from stepscope.unavailable import Missing
 
-#: Maximum number of null fields named for one reason; `--table missing` has all.
+#: Maximum number of null fields named for one reason; `--table missing` lists all.
 _MAX_FIELDS: Final = 8
 _BASIS_TEXTS: Final = {
     "device_work": "Its device works longest",
@@ -64,7 +64,7 @@ def slowest_worker_texts(result: PodViewerResult) -> tuple[str, str]:
             f"The other workers waited for it in collectives, "
             f"{ms(slowest.waited_for_ms)} in total. {cause}"
         ).strip()
-        # This worker waits for no other, so its own steps may be the shortest.
+        # A worker that waits for no other worker may have the shortest steps.
         return f"The other workers wait for {name}{steps}.", because
     because = f"{_BASIS_TEXTS[slowest.by]}. {cause}".strip()
     return f"{name} is the slowest worker{steps}.", because

@@ -1,1 +1,1 @@
-"""The runs of a log directory: how they are found and opened, and answers on them."""
+"""The runs of a log directory: finding and opening them, and answers about them."""

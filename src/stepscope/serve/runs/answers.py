@@ -47,7 +47,7 @@ SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
 #: Maximum size of the texts of a table as CSV, in bytes.
 _MAX_CSV_BYTES: Final = 2**29
-#: Tools that have no result for many profiles; they are fast after the findings.
+#: Tools that have no result for many profiles, but are fast once findings are computed.
 _NOT_EVERYWHERE: Final = (
     "framework_op_stats",
     "kernel_stats",
@@ -223,7 +223,7 @@ def _table_result(opened: Opened, query: TableQuestion) -> msgspec.Struct | Unav
 def _arranged_table(
     result: msgspec.Struct, query: TableQuestion
 ) -> tuple[list[Plain], str, int, pl.DataFrame]:
-    """Return all tables' names, and the chosen table's name, row count and rows."""
+    """Return all tables' names, and name, row count and rows of the chosen table."""
     named = tables(result)
     try:
         table = choose_table(named, query.table)
@@ -257,7 +257,7 @@ def _column_record(column: pl.Series) -> dict[str, Plain]:
     if column.dtype.is_integer():
         kind = "integer"
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
-        # A column of nulls usually has numbers that were not measured.
+        # A column of nulls usually stands for numbers that were not measured.
         kind = "number"
     largest = None
     if kind in ("integer", "number"):
@@ -273,7 +273,7 @@ def _column_record(column: pl.Series) -> dict[str, Plain]:
 
 
 def write_measured_run(opened: Opened) -> bytes:
-    """Write what a comparison needs of a whole run, for this process only."""
+    """Write the data of a whole run that a comparison needs, for this process only."""
     opened.working.stage("Comparing")
     return pickle.dumps(_measured_profile(opened))
 

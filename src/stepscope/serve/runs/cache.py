@@ -1,4 +1,4 @@
-"""A cache with a limit in bytes, and the progress of the current computation."""
+"""A cache with a maximum size in bytes, and the progress of the current computation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Value = TypeVar("Value")
 
 
 class Bounded(Generic[Value]):
-    """Values by key; the least recently used value is dropped at the limit in bytes.
+    """Values by key, up to a total size; least recently used values are dropped.
 
-    The cache is thread-safe. A value larger than the limit is not kept.
+    The cache is thread-safe. A value larger than the maximum size is not kept.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -42,7 +42,7 @@ class Bounded(Generic[Value]):
             return self._held_profile[key][0]
 
     def put_value(self, key: Hashable, value: Value, *, cost_bytes: int) -> None:
-        """Keep a value, and drop other values until all fit."""
+        """Keep a value, and drop other values until the total size is small enough."""
         with self._lock:
             self._drop_value(key)
             if cost_bytes > self._max_bytes:
@@ -83,7 +83,7 @@ class Working:
 
     @contextmanager
     def announce_work(self, run: str, *, stages: int) -> Iterator[None]:
-        """Announce a computation while it lasts."""
+        """Announce a computation for as long as the context lasts."""
         self.now = Work(run=run, what="", done=-1, of=stages, since_s=time.monotonic())
         try:
             yield

@@ -1,7 +1,7 @@
 """Cuts of long tables in results; a page requests the rest of each table separately.
 
-Not only rows but also texts are limited, because of files with extremely long names.
-Ordinary answers have less than a megabyte of text.
+Rows and texts are limited; texts because some files have extremely long names. Ordinary
+answers have less than a megabyte of text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def cut_tables(
 ) -> tuple[msgspec.Struct, list[Cut]]:
     """Return the result with tables cut at `rows`, and the cuts.
 
-    A table is also cut if its texts and all texts before it exceed `max_bytes`.
+    A table is also cut where its and all earlier texts together exceed `max_bytes`.
     """
     cutting = _Cutting(rows, max_bytes)
     changed = with_changed_leaves(result, cutting.cut_leaf)
@@ -66,7 +66,7 @@ def count_fitting_rows(frame: pl.DataFrame, max_bytes: int = MAX_TEXT_BYTES) -> 
 
 
 class _Cutting:
-    """The cuts so far, and the bytes left for further texts."""
+    """The cuts so far, and the number of bytes left for further texts."""
 
     def __init__(self, rows: int, max_bytes: int) -> None:
         self._rows = rows

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.serve.runs.cache import Working
 
-#: Maximum number of events of a profile that stays open in addition to another one.
+#: Maximum number of events of a profile that stays open next to another profile.
 LIGHT_EVENTS: Final = 200_000
 
-#: Maximum size of results that are kept to sort their tables, in bytes per profile.
+#: Maximum size of the results that are kept for sorting tables, in bytes per profile.
 _RESULTS_BYTES: Final = 128 * 2**20
 #: Option of tools that read all hosts even for an answer about some hosts.
 _HOSTS: Final = "hosts"
-#: Minimum size that is counted for a result, in bytes, in addition to its tables.
+#: Size that is counted for each result, in bytes, in addition to its tables' size.
 _MIN_RESULT_BYTES: Final = 2**16
 
 
@@ -52,11 +52,11 @@ class View:
 
 
 class Opened:
-    """One open profile; only one computation at a time uses it."""
+    """One open profile; only one computation at a time uses the profile."""
 
     def __init__(self, profile: ProfileWithTools, working: Working) -> None:
         self.working = working
-        #: Frameworks of all hosts; None until an answer has needed them.
+        #: Frameworks of all hosts; None until an answer needs them.
         self.frameworks: tuple[str, ...] | None = None
         self._all = profile
         self._views: Bounded[View] = Bounded(_RESULTS_BYTES)
@@ -74,7 +74,7 @@ class Opened:
                 raise Refused(
                     404, "unknown_host", f"there is no host {host!r}; known: {listed}"
                 )
-        # Hosts are in the order of the profile, so that equal choices have equal keys.
+        # Hosts are in the order of the profile, so that equal choices give equal keys.
         chosen = tuple(host for host in self._all.hosts if host in hosts or not hosts)
         view = self._views.get_value(chosen)
         if view is None:
@@ -84,7 +84,7 @@ class Opened:
         return view
 
     def named_frameworks(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the frameworks of these hosts; those of all hosts are kept."""
+        """Return the frameworks of these hosts; the result for all hosts is kept."""
         profile = self.view_of_hosts(hosts).profile
         if profile.hosts != self._all.hosts:
             return profile.of_run(frameworks_used)
@@ -95,7 +95,7 @@ class Opened:
     def tool_result(
         self, tool: str, hosts: tuple[str, ...], options: Mapping[str, object]
     ) -> msgspec.Struct | Unavailable:
-        """Return the result of a tool, which is kept within a limit of memory."""
+        """Return the result of a tool; results are kept up to a maximum size."""
         profile = self.view_of_hosts(hosts).profile
         key = (tool, profile.hosts, repr(sorted(options.items())))
         result = self._results.get_value(key)

@@ -18,7 +18,7 @@ from stepscope.xspace.reading.input_file import existing_path
 #: Seconds between listings of a local log directory.
 _LOCAL_S: Final = 1.0
 _RESULTS: Final = "contains results of another program, but no trace"
-#: Seconds between listings of a remote log directory, which need requests.
+#: Seconds between listings of a remote log directory; such listings need requests.
 _REMOTE_S: Final = 30.0
 
 
@@ -40,7 +40,7 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedRuns(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs of a log directory, newest first, and refused runs with reasons."""
+    """The runs of a log directory, newest first; refused runs, with the reasons."""
 
     runs: tuple[Run, ...]
     refused: tuple[tuple[str, str], ...]
@@ -84,8 +84,7 @@ def open_source(logdir: str) -> Source:
 class LocalSource:
     """A log directory, a run directory or a file of this machine.
 
-    Links to files outside of the directory are not followed, since only this directory
-    may be served.
+    Links to files outside of the directory are not followed, as only it may be served.
     """
 
     interval_s = _LOCAL_S
@@ -161,7 +160,7 @@ class RemoteSource:
         return ListedRuns(runs=runs or loose, refused=())
 
     def stamp_run(self, run: Run) -> Stamp:
-        """Return the facts about each file that its file system last reported."""
+        """Return size and tag of each file, as its file system last reported them."""
         if self._is_loose:
             return _local_stamp(run)
         files = self._remote.files(run)

@@ -1,7 +1,8 @@
 """The store: it opens profiles, and computes and keeps answers.
 
 One profile is open at a time, and one computation runs at a time. Answers are kept as
-bytes, by the version of the run's files, up to a limit. A kept answer needs no wait.
+bytes, by the version of the run's files, up to a maximum size. A request for a kept
+answer does not wait.
 
 Answers for the timeline run in parallel with the computation, in separate lanes: they
 wait until the run is open, but not for the results of tools.
@@ -38,7 +39,7 @@ ANSWERS_BYTES: Final = 128 * 2**20
 _QUIET_S: Final = 2.0
 #: Maximum time that a request waits for other computations, in seconds.
 _PATIENCE_S: Final = 120.0
-#: Maximum share of time that listing the log directory may use.
+#: Maximum share of the server's time that listing the log directory may use.
 _LISTING_SHARE: Final = 0.1
 
 
@@ -50,11 +51,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         run: The run with its files.
         version: A text that changes whenever a file of the run changes.
         size_bytes: Size of all files together.
-        state: "writing" while the files may still grow; "unreadable" after reading them
-            has failed.
+        state: "writing" while the files may still grow; "unreadable" if reading them
+            failed.
         reason: Why the run is unreadable; None otherwise.
-        frameworks: Frameworks of the program; None until this version of the run was
-            read.
+        frameworks: Frameworks of the program; None until this version was read.
     """
 
     id: str
@@ -76,7 +76,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lane(Enum):
-    """Lane of a request that is answered in parallel with the store's computation.
+    """Queue of requests that are answered in parallel with the store's computation.
 
     A request waits only for other requests of its lane.
 
@@ -89,8 +89,7 @@ class Lane(Enum):
     SEARCHING = "searching"
 
 
-#: Maximum number of parallel answers of a lane; they share the cores with a
-#: computation.
+#: Maximum number of parallel answers of a lane; they share the cores with computations.
 _LANES: Final = {Lane.DRAWING: 4, Lane.SEARCHING: 2}
 
 
@@ -103,7 +102,7 @@ class Question(NamedTuple):
 
 
 class Store:
-    """The runs of one source, and answers to questions about them."""
+    """The runs of one source, and answers to questions about these runs."""
 
     def __init__(
         self,
@@ -115,40 +114,40 @@ class Store:
         quiet_s: float = _QUIET_S,
     ) -> None:
         self.source = source
-        #: Table of Nsight Compute that is read with every run; None without one.
+        #: Table of Nsight Compute that is read with every run; None if none was given.
         self._kernels = kernels
         self._answers: Bounded[bytes] = Bounded(answers_bytes)
         self._patience_s = patience_s
         self._quiet_s = quiet_s
         self._computing = threading.Lock()
-        #: Notified when a profile was opened and when a computation has ended.
+        #: Notified whenever a profile was opened or a computation has ended.
         self._progress = threading.Condition()
         self._lanes = {
             lane: threading.BoundedSemaphore(width) for lane, width in _LANES.items()
         }
         self._opened: tuple[str, Opened] | None = None
-        #: The previously open profile, kept if both are light, to compare two runs.
+        #: The previously open profile; kept, for comparisons, if both are light.
         self._before: tuple[str, Opened] | None = None
         #: The open profile whose answers are prepared in advance.
         self._ahead_of: Opened | None = None
         self._starting_ahead = threading.Lock()
-        #: Number of requests that wait for a computation or are being computed.
+        #: Number of requests that wait for a computation or are being answered.
         self._requests = 0
         self._no_request = threading.Condition()
-        #: Run → version that could not be read, and the error. Such a version is not
-        #: read again for each request, and is not shown first.
+        #: Run → version that could not be read, and the error. Requests do not read
+        #: such a version again, and the run is not shown first.
         self._unreadable: dict[str, tuple[str, BadInput]] = {}
-        #: Run → version that was read, and the frameworks of its program.
+        #: Run → version that was read, and the frameworks of the program.
         self._frameworks: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._working = Working()
         self._looking = threading.Lock()
         self._listing: Listing | None = None
         self._look_after_s = 0.0
-        #: Run → version, and when the version was first seen.
+        #: Run → version, and the time at which the version was first seen.
         self._versions: dict[str, tuple[str, float]] = {}
 
     def current_listing(self, *, now: bool = False) -> Listing:
-        """Return the runs; list them again if the last listing is old, or with `now`.
+        """Return the runs; list them again if the last listing is old, or if `now`.
 
         While one request lists the runs, other requests get the last listing.
         """
@@ -204,7 +203,7 @@ class Store:
         *,
         stages: int = 1,
     ) -> bytes:
-        """Return the kept or computed answer about this version of a run.
+        """Return the answer about this version of a run; compute it if it is not kept.
 
         Args:
             entry: The run.
@@ -254,7 +253,7 @@ class Store:
         if entry.state == "writing":
             raise _writing_refusal(entry)
         with self._counted_request():
-            # Opening a run outside of the lanes delays no answer about an open run.
+            # Open the run outside of the lanes, so that answers about open runs go on.
             opened = self._open_in_parallel(entry)
             if not self._lanes[lane].acquire(timeout=self._patience_s):
                 raise _busy_refusal()
@@ -264,7 +263,7 @@ class Store:
                 self._lanes[lane].release()
 
     def _open_in_parallel(self, entry: Entry) -> Opened:
-        """Return the open profile; open it here if no computation is running."""
+        """Return the open profile; open the run here if no computation is running."""
         until_s = time.monotonic() + self._patience_s
         with self._progress:
             while True:
@@ -285,7 +284,7 @@ class Store:
         """Open the newest run, if any, and prepare the tool of the first page."""
         if not self.source.written_in_place:
             return
-        # A client that requests the run gets the error.
+        # A client that later requests the run gets the error.
         with suppress(StepscopeError):
             entry = self.find_entry(None)
             with (
@@ -378,7 +377,7 @@ class Store:
         version, error = self._unreadable.get(entry.id, ("", None))
         if error is not None and version == entry.version:
             raise error
-        # A large profile is closed first, so that memory never holds two of them.
+        # A large profile is closed first, so that memory never holds two.
         before = self._opened
         self._close_profiles()
         if before is not None and before[1].is_light:
@@ -405,7 +404,7 @@ class Store:
             )
             unchanged = unchanged and self._is_current(entry)
         except OSError as error:
-            # The run is not marked as unreadable, since the file may exist again later.
+            # The run is not marked as unreadable, since the missing file may come back.
             raise Refused(
                 404,
                 "unknown_run",

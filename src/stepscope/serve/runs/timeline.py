@@ -42,7 +42,7 @@ SCHEMA: Final = 1
 Tile = TypeVar("Tile")
 #: Maximum number of spans in one exported trace, about 200 MB.
 _MAX_EXPORTED_SPANS: Final = 1_000_000
-#: Columns of the table of tracks that the page needs.
+#: Columns of the table of tracks that are sent to the page.
 _TRACKS: Final = (
     *("section", "name", "kind", "view", "id", "recorded", "folded"),
     *("spans", "drawn", "rows", "drawn_rows"),
@@ -67,7 +67,7 @@ class Area(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A part of a long list; `all` includes folded and hidden events."""
+    """One page of a long list; `all` includes folded and hidden events."""
 
     offset: int
     limit: int
@@ -113,7 +113,7 @@ def write_catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
 
 
 def _sections_and_tracks(catalogue: TrackCatalogue) -> dict[str, Plain]:
-    """Return the sections with their tracks, and all tracks; counters are last."""
+    """Return the sections with their tracks, and all tracks, counter tracks last."""
     numbered = catalogue.tracks.with_row_index("track")
     tracks = dict(numbered.group_by("section").agg("track").iter_rows())
     sections = [
@@ -123,7 +123,7 @@ def _sections_and_tracks(catalogue: TrackCatalogue) -> dict[str, Plain]:
     rows = [
         {
             **row,
-            # The samples of a counter are shown as curves instead.
+            # Samples of counters are drawn as curves, not as spans.
             "folded": row["folded"] or row["kind"] == "counters",
             "counter": False,
             "unit": None,
@@ -302,7 +302,7 @@ def write_window(profile: ProfileWithTools, host: str, area: Area) -> bytes:
 
 
 def find_host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
-    """Return the profile and the host of a name; without a name, the first host.
+    """Return the profile and the host with a name; default: the first host.
 
     Raises:
         Refused: The profile has no host of this name.
