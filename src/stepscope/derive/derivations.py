@@ -8,7 +8,7 @@ the derivation is not called: its result is that input. `run_derivation.py` decl
 derivations from all hosts.
 
 A new derivation is one file and one line in `DERIVATIONS`, or in `FACTS` if rules read
-it. Its module is imported on first use, since most requests need half of all modules.
+it. Its module is imported on first use, because requests use only half of the modules.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def of_each_host(
 def of_each_host_or_why(
     function: Callable[..., _Value | Unavailable | None],
 ) -> RunDerivation[dict[str, _Value] | Unavailable]:
-    """Declare a function of each host; if none has a value: the first host's reason."""
+    """Declare a function of each host; if none has a value, return a host's reason."""
     return RunDerivation(
         function, lambda values: known_hosts(values) or _reason_or_nothing(values)
     )
@@ -69,7 +69,7 @@ def of_each_device(
 def of_each_device_or_why(
     function: Callable[..., Mapping[int | None, _Value] | Unavailable],
 ) -> RunDerivation[dict[str, _Value] | Unavailable]:
-    """Declare a function of devices; if none has a value: the first host's reason."""
+    """Declare a function of devices; if no host has a value, return a host's reason."""
     return RunDerivation(
         function, lambda values: _values_by_device(values) or _reason_or_nothing(values)
     )

@@ -106,7 +106,7 @@ class _Queue(Generic[_Name]):
 
 
 def worth_threads(events: int) -> int:
-    """Return the number of threads for some events; 1 without compiled code."""
+    """Return the number of threads; 1 for few events or without compiled code."""
     if not wire.COMPILED or events < _MIN_EVENTS_FOR_THREADS:
         return 1
     return core_count()

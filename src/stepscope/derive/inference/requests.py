@@ -180,7 +180,7 @@ class _Scene(Frozen, frozen=True):
         announced = self._host_requests(named, self.kinds.has(_NO_REQUEST))
         if marked:
             return announced
-        # A step or an op may also have a batch size.
+        # Leave out steps and ops, which may also have a batch size.
         sized = values[_BATCH].owner
         excluded = np.union1d(values[_STEP].owner, level_of[level >= 1])
         sized = np.unique(sized[~np.isin(sized, excluded)])
@@ -338,7 +338,7 @@ def request_waits(
     if host_classes.launch_unknown is not None:
         missing["launch"] = host_classes.launch_unknown
     if isinstance(host_classes.host_compute, Unavailable):
-        # It is then also unknown which calls launch device work and wait for it.
+        # Without it, it is unknown which calls launch device work and wait for it.
         lost = host_classes.host_compute
         missing |= {"host_compute": lost, "blocked": lost}
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")

@@ -110,8 +110,8 @@ _MIN_RUN_LENGTH: Final = 64
 class Spans(Frozen, frozen=True, dict=True):
     """A set of half-open intervals.
 
-    Neighbours neither overlap nor touch, so equal sets have equal arrays. The
-    constructor takes arrays of this form; the class methods take any arrays.
+    Two intervals never overlap or touch, so equal sets have equal arrays. The
+    constructor requires arrays of this form; the class methods take any arrays.
 
     Definition: docs/definitions/times-and-values.md#sets-of-time.
 
@@ -130,7 +130,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[int, int]]) -> Spans:
-        """Return the union of (start, end) pairs in any order, empty ones allowed."""
+        """Return the union of (start, end) pairs in any order; a pair may be empty."""
         listed = sorted(pairs)
         for start, end in listed:
             if not -LIMIT_PS <= start <= end <= LIMIT_PS:

@@ -45,7 +45,7 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         closed: Whether each window ends where the next step starts; false for one step.
         parts_ps: Cause → lost time in each window; times of two causes never overlap.
         unknown_ps: Time of all windows whose cause is unknown and may be the effect.
-        doubt_ps: Largest error of the effect, up or down, that clocks may cause.
+        doubt_ps: Maximum error of the effect, up or down, due to clock offsets.
         excess_ps: Part of the effect over all windows that lost records may cause.
     """
 

@@ -261,7 +261,7 @@ def decide_input(
 
     Args:
         fetched: Whether any batch fetch was recorded.
-        blind: Why no host's threads were recorded; None if any host's were.
+        blind: Why no threads of any host were recorded; None if some were.
         thresholds: The thresholds with which shares are compared.
     """
     if not times:

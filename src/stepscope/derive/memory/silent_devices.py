@@ -111,7 +111,7 @@ def unrecorded_devices(
         return WHY["memory_names_no_device"]
     min_count = _MIN_BLOCKS_SHARE * int(taken["count"].max() or 0)  # type: ignore[arg-type]
     used = set(taken.filter(pl.col("count") >= min_count)["device"].to_list())
-    # If there are no kernels at all, another doubt reports that. A device with kernels
+    # If there are no kernels at all, another note reports that. A device with kernels
     # but without memory has another number in allocator names.
     if not working or not working <= used:
         return UnrecordedDevices(used=tuple(sorted(used)), silent=())

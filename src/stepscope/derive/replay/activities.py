@@ -215,7 +215,7 @@ def sample_windows(
         return NO_STEPS
     # Leave out long first steps that compile, unless only such steps exist.
     typical = np.flatnonzero(windows.typical)
-    # There are few windows, and a polars expression over lists has a slow start.
+    # Loop in Python: windows are few, and polars expressions over lists start slowly.
     cold = np.array(
         [_COLD.issubset(flags) for flags in windows.rows["flags"].to_list()], np.bool_
     )

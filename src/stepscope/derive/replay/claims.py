@@ -123,7 +123,7 @@ def collectives_at_rate(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Ed
 
 
 def copies_moved(graph: Graph, chosen: Bools) -> Edit:
-    """Remove waits of the device for some copies, as if requested one step earlier.
+    """Remove waits for some copies, as if the copies were requested a step earlier.
 
     The copy's stream goes on in parallel, and other streams do not wait for the copy.
     Synchronising calls still wait for it.

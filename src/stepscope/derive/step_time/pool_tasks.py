@@ -1,6 +1,6 @@
 """Tasks that threads hand to thread pools, and ops that run while a thread waits.
 
-Recorded are the handover of a task to the pool, and the times at which a pool thread
+A recording has the handover of a task to the pool, and the times at which a pool thread
 begins and ends the task. An id joins these events.
 
 One process may contain several workers, namely the devices that JAX creates from a
@@ -196,7 +196,7 @@ def _spread_codes(
 ) -> None:
     """Give each task the code of the event that led to it, also via other tasks."""
     known = np.flatnonzero(record >= 0)
-    # Use the code of the outermost sticky event, else of the innermost with a code.
+    # Use the code of the outermost sticky event, else of the innermost coded event.
     rows = record[known]
     is_sticky = np.zeros(256, np.bool_)
     is_sticky[list(STICKY)] = True

@@ -184,7 +184,7 @@ def step_kernels(
         while True:
             owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
             count = np.zeros(steps, np.int64)
-            # Nearly all calls belong to one step; only calls of several are sorted.
+            # Sort only calls of several steps; nearly all calls belong to one step.
             spilled = np.empty(capacity, np.int64)
             spills = accepted_answer(
                 kernels.count_executions(step, launch, owner, count, spilled)
@@ -235,7 +235,7 @@ def work_starts(run: StepKernels) -> Int64s:
 
 #: Maximum pause between two profiler steps, as a share of the time from start to start.
 _MAX_PAUSE_SHARE: Final = 0.05
-#: Minimum events of a complete last step, as a share of the other steps' minimum.
+#: Minimum number of events of a complete last step, as a share of the other minimum.
 _MIN_COMPLETE_SHARE: Final = 0.9
 
 #: Columns of `Windows.rows`.
@@ -307,7 +307,7 @@ def are_typical(rows: pl.DataFrame) -> Bools:
     `rows` has at least one window, with `open_end` and `flags`.
     """
     closed = ~rows["open_end"].to_numpy()
-    # There are few windows, and a polars expression over lists has a slow start.
+    # Loop in Python: windows are few, and polars expressions over lists start slowly.
     usual = [_LEFT_OUT_FLAGS.isdisjoint(flags) for flags in rows["flags"].to_list()]
     for wanted in (closed & np.array(usual, np.bool_), closed):
         if wanted.any():
@@ -321,7 +321,7 @@ def typical_rows(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def windows_of_times(rows: pl.DataFrame, times_ps: Int64s) -> Int64s:
-    """Return the row of the window that contains each time, or -1; `rows` ascend."""
+    """Return which row of `rows` (in time order) contains each time, or -1."""
     window = np.searchsorted(ints(rows, "start_ps"), times_ps, side="right") - 1
     inside = times_ps < np.append(ints(rows, "end_ps"), 0)[window]
     held: Int64s = np.where(inside & (window >= 0), window, -1)
