@@ -40,7 +40,7 @@ _MIN_DOMINANT_SHARE: Final = 0.9
 #: the caller's time, and all of them together at least `_MIN_JOINT_SHARE`.
 _MIN_JOINT_SHARE: Final = 0.8
 _MIN_CALLEE_SHARE: Final = 0.1
-#: A callee is named as the detail of a part from this share of the part's time.
+#: Minimum share of a part's time in a callee that is named as the part's detail.
 _MIN_DETAIL_SHARE: Final = 0.5
 #: Minimum share of all time for a separate part; smaller times go to the caller.
 _MIN_PART_SHARE: Final = 0.02
@@ -300,7 +300,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         """Return the calls among which a function's time is divided; empty for none.
 
         Args:
-            min_share: A single call is separated from this share of the time.
+            min_share: Minimum share of the time for separating a single call.
         """
         total_ps = self.nodes[path].time_ps
         shares = {call: self.nodes[call].time_ps / total_ps for call in calls}

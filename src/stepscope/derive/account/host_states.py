@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 #: Pairs (cause, instants), first match wins; one cause may occur several times.
 Claims = tuple[tuple[str, Spans], ...]
 
-#: A gap between launches or ops counts as computing in the program if it is longer than
-#: 1 ms and than this number of launch latencies.
+#: A gap between launches or ops counts as computing of the program if it is longer than
+#: 1 ms and longer than this number of launch latencies.
 _MIN_WORK_GAP_PS: Final = 1 * PS_PER_MS
 _MIN_WORK_GAP_LATENCIES: Final = 20
 

@@ -177,8 +177,8 @@ def _awaited_thread(
 ) -> tuple[str | None, Name | None, bool]:
     """Return the awaited thread, its function, and whether a library started it.
 
-    If threads work, it is the one that works most. If none works, it is the only thread
-    or pool that sleeps in a function other than a wait for threads.
+    If threads work, it is the thread that works most. If no thread works, it is the
+    only one (or pool) that sleeps in a function other than a wait for threads.
     """
     pools: dict[str, list[_OtherThread]] = defaultdict(list)
     for thread in other_threads:

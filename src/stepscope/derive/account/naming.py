@@ -503,7 +503,8 @@ def naming(
     ranging = on_host & host_classes.rows.tracks_having(types, ranges)
     recorded_tracks = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
     threads = tuple(dict.fromkeys((*driving, *recorded_tracks)))
-    # The program's thread has the step marks. Without marks, it has most calls.
+    # The program's thread has the step marks. Without marks, it is the thread with most
+    # calls.
     marked = host_classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pool = [track for track in threads if marked[track]] or list(threads)
     calls = values_by_row(of_program, types)

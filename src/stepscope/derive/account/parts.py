@@ -52,7 +52,7 @@ CALLER_ROWS: Final[dict[str, pl.DataType]] = {
     for name, kind in PART_ROWS.items()
     if name not in ("name", "detail", "loop")
 }
-#: The calling function is searched only from this share of the windows' time.
+#: Minimum share of the windows' time whose calling function is searched.
 _MIN_CALLED_SHARE: Final = 0.02
 
 

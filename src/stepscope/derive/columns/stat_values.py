@@ -125,7 +125,7 @@ def values_of_owners(
     *,
     default: int = 0,
 ) -> tuple[Int64s, Bools]:
-    """Return by wanted owner its value, and whether it has one.
+    """Return the value of each wanted owner, and whether the owner has one.
 
     `owner` is in ascending order. If an owner has several values, the last is returned.
     """

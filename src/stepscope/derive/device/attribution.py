@@ -239,7 +239,7 @@ OPS_SCHEMA: Final[dict[str, pl.DataType]] = {
     **HLO_TEXTS,
     "scope": pl.String(),  # path of the name; "" at the top level
     "evidence": pl.UInt8(),  # an `OpEvidence`
-    "group": pl.Int32(),  # equal for rows with one module and op name
+    "group": pl.Int32(),  # equal for rows with the same module and op name
 }
 
 

@@ -25,9 +25,9 @@ DEVICE_PEAKS: Final[dict[str, pl.DataType]] = {
 }
 _RECORDED: Final = "recorded"
 _DATA_SHEET: Final = "data_sheet"
-#: A recorded bandwidth is used only from this share of the published bandwidth. A
-#: product's memory has one speed; a lower value was computed wrongly (AMD's tracer
-#: omits the double data rate).
+#: A recorded bandwidth is used only if it is this fraction of the published one or
+#: more. A product's memory has one speed; a lower value was computed wrongly (AMD's
+#: tracer omits the double data rate).
 _MIN_BANDWIDTH_SHARE: Final = 0.75
 _MEGA: Final = 1_000_000
 _GIGA: Final = 1_000_000_000

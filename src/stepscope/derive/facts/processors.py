@@ -47,7 +47,7 @@ def core_count(trace: TraceData) -> int | None:
 def usable_cores(trace: TraceData) -> int | None:
     """Return the number of cores that the program may use; None if unknown.
 
-    Without a recorded restriction these are all cores of the machine.
+    If no restriction was recorded, all cores of the machine count.
     """
     table = trace.table("environment")
     core_limit = None if isinstance(table, Unavailable) else table["cores"].item()

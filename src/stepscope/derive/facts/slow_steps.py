@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Name of the fact with the percentage of all steps' time that is in slow steps.
 HELD_BY_SLOW: Final = "held_by_slow_steps"
-#: A step is slow from this many median absolute deviations above the median.
+#: A slow step is at least this many median absolute deviations above the median.
 _MIN_SLOW_DEVIATIONS: Final = 5
 #: Longest period between slow steps that is searched for, in steps.
 _MAX_PERIOD_STEPS: Final = 200
@@ -134,7 +134,7 @@ def rare_function(
 def named_parts(
     shares: StepShares, slow: Bools, owner: str | None, function: Part | None
 ) -> tuple[Part, ...]:
-    """Return what only slow steps do.
+    """Return the parts of step time that only slow steps have.
 
     A function that only slow steps call is first. Then follow the named parts of the
     main cause (`owner`) of the extra time, if its time is mostly in slow steps.

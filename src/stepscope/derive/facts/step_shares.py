@@ -187,7 +187,7 @@ class StepShares(Frozen, frozen=True):
 
         Args:
             parts: Cause → its owners.
-            unknown_from: From this percentage, unexplained time may belong to these
+            unknown_from: Minimum percentage of unexplained time that may belong to
                 owners. It always may if the time of any of them is unknown.
             clocks: Whether the clock offset of host and device changes the lost time.
             lost: Whether lost records of the device may increase the lost time.

@@ -92,7 +92,7 @@ def _known_functions() -> tuple[_KnownFunctions, ...]:
 
 
 def _first_row(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None:
-    """Return the first row that matches a function: with a purpose, or with work."""
+    """Return the first matching row that has a purpose, or that has a kind of work."""
     path = (name.file or "").replace("\\", "/")
     if not path or (not name.library and "/" in path):
         # A file name without its folder may be that of a library or of the program.

@@ -31,7 +31,7 @@ _REORDERS: Final = Pattern(
     r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor|transpose|permute", re.IGNORECASE
 )
 _PRODUCT: Final = Pattern(r"cutlass|gemm|xmma|fprop|dgrad|wgrad", re.IGNORECASE)
-#: Names of convolutions; all other products are of matrices.
+#: Names of convolutions; all other products multiply matrices.
 _CONVOLUTION: Final = Pattern(r"conv", re.IGNORECASE)
 #: Matrix units need sizes that are multiples of this number, for 16-bit operands.
 _SIZE_MULTIPLE: Final = 8

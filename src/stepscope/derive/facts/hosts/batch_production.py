@@ -101,7 +101,7 @@ def python_elements(
     )
 
 
-#: A loader mostly calls a function from this share of the function's time, in percent.
+#: Minimum percentage of a function's time in calls by a loader, for "mostly".
 _MIN_MAIN_PERCENT: Final = 50.0
 
 

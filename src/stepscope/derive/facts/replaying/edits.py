@@ -142,7 +142,7 @@ class Recorded(Frozen, frozen=True):
         class_of: Class of each row of device_activity; empty without devices.
         copies: Direction → whether each row of device_activity is a copy in it.
         exchanges: Whether each row of device_activity is a collective.
-        topics: Device → kind of host work in its idle time → the time of this work.
+        topics: Device → kind of host work in its idle time → when the host did it.
     """
 
     graph: Graph
