@@ -48,9 +48,7 @@ def answer_request(request: CaptureRequest) -> int:
         recorded.
     """
     attached = [
-        server
-        for process in request.attach
-        for server in registry.servers_of_process(process)
+        server for pid in request.attach for server in registry.servers_of_process(pid)
     ]
     wanted = parsed([*request.addresses, *(server.address for server in attached)])
     if request.token is not None:

@@ -126,7 +126,7 @@ def owner_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
         if owner.name in base.owners_ps and owner.name in new.owners_ps
     ]
     return _largest_first(
-        _change_of_steps(name, base, new, before, after)
+        _compare_steps(name, base, new, before, after)
         for name, before, after in known
         if any(before) or any(after)
     )
@@ -148,11 +148,11 @@ def breakdown_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
             before, after = (
                 tuple(map(sum, zip(*times, strict=True))) for times in columns
             )
-            changes.append(_change_of_steps(category, base, new, before, after))
+            changes.append(_compare_steps(category, base, new, before, after))
     return tuple(changes)
 
 
-def _change_of_steps(
+def _compare_steps(
     name: str,
     base: RunTimes,
     new: RunTimes,
@@ -193,9 +193,7 @@ def op_changes(
     if isinstance(new, Unavailable):
         return new
     return _largest_first(
-        _change_of_totals(
-            key.name, (base.get(key), new.get(key)), batches, side=key.side
-        )
+        _compare_totals(key.name, (base.get(key), new.get(key)), batches, side=key.side)
         for key in base.keys() | new.keys()
     )
 
@@ -221,7 +219,7 @@ def kernel_changes(
     before, after = (_sum_over_ops(times, without_op) for times in (base, new))
     absent = KernelTime(0.0, 0.0)
     return _largest_first(
-        _change_of_totals(
+        _compare_totals(
             key.name,
             (
                 before[key].ms if key in before else None,
@@ -260,7 +258,7 @@ def changes_with_shares(
     )
 
 
-def _change_of_totals(
+def _compare_totals(
     name: str,
     times: tuple[float | None, float | None],
     batches: tuple[float, float],

@@ -243,7 +243,6 @@ def _mean_batches(profile: ProfileData, hosts: list[_HostWindows]) -> float | No
 
 
 def _activities_in_steps(profile: ProfileData, measured: _HostWindows) -> Bools:
-    """Return which device activities belong to a measured step."""
     activity = require_available(profile.table(measured.host, "device_activity"))
     step_of_activity = profile.derived(measured.host, activity_steps)
     if isinstance(step_of_activity, Unavailable):

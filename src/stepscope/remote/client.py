@@ -166,9 +166,7 @@ def record(
             )
         )
     try:
-        slowest = _call_in_parallel(
-            callers, lambda caller: caller.compare_clocks(), None
-        )
+        slowest = _call_in_parallel(callers, Caller.compare_clocks, None)
         delay_ns = delay_ms * _NS_PER_MS
         if len(callers) > 1:
             delay_ns = max([delay_ns, *(_ROUND_TRIPS * ns for ns in slowest)])

@@ -87,7 +87,7 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
     judged = _judge_signals(profile, signals_of(profile))
     headline = judged.headline
     if headline.percent is None and headline.finding is None:
-        # A profile without times gets a headline on memory, or else on kernels.
+        # If a profile has no times, the headline is about memory or else kernels.
         sentence = peak_sentence(results["memory_profile"]) or measured_sentence(
             [profile.table(host, "kernel_metrics") for host in profile.hosts]
         )
@@ -157,8 +157,8 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
 
 
 def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
-    # Actions that need another recorder than the one of this profile are left out.
-    other_recorder: Recorder = (
+    # Leave out actions that need another recorder than the one of this profile.
+    other: Recorder = (
         "framework" if recorder_without_levels(profile) == NSIGHT else "nsight"
     )
     findings = (
@@ -168,9 +168,7 @@ def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, 
         msgspec.structs.replace(
             finding,
             actions=tuple(
-                action
-                for action in finding.actions
-                if action.recorder != other_recorder
+                action for action in finding.actions if action.recorder != other
             ),
         )
         for finding in findings

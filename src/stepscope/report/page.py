@@ -1,7 +1,7 @@
 """Lines of text with roles, and the bars and sparklines of a page of text.
 
-A role names the kind of a piece of text; the caller chooses colours for the roles. The
-text of a page is complete without its roles.
+A role is the kind of a piece of text; the caller chooses colours for the roles. The
+text of a page is complete even if the roles are ignored.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def plain_text(lines: Iterable[Line]) -> str:
 
 
 def bar(share: float, width: int) -> str:
-    """Draw a bar of `share` (0 to 1) of the width; only zero has no bar at all."""
+    """Draw a bar of `share` (0 to 1) of the width; only for zero it is invisible."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     if share > 0:
         eighths = max(eighths, 1)
@@ -60,9 +60,9 @@ def bar(share: float, width: int) -> str:
 
 
 def sparkline(values: Sequence[float], width: int) -> tuple[str, int]:
-    """Draw values as heights from zero to the largest; also return the values per mark.
+    """Draw values as heights up to the largest; also return the values per mark.
 
-    A mark for several values shows the largest of them.
+    A mark for several values shows the largest of these values.
     """
     if not values:
         return "", 1
@@ -84,9 +84,9 @@ def cut(text: str, width: int) -> str:
 
 
 def cut_middle(text: str, width: int) -> str:
-    """Cut a name to at most `width` characters in its middle.
+    """Shorten a name to at most `width` characters by cutting its middle.
 
-    Both ends of a name identify a kernel. Unnamed C++ namespaces are removed first.
+    Both ends of a kernel name identify it. Unnamed C++ namespaces are removed first.
     """
     if len(text) > width:
         text = UNNAMED_NAMESPACE.sub("", text)
@@ -122,16 +122,15 @@ def table_lines(
 ) -> list[Line]:
     """Lay out columns two blanks apart; column `cut_column` is cut to fit the width."""
     widths = [
-        max(len(row[column]) for row in (header, *body))
-        for column in range(len(header))
+        max(len(row[index]) for row in (header, *body)) for index in range(len(header))
     ]
     other_width = sum(widths) - widths[cut_column] + 2 * (len(widths) - 1) + indent
     widths[cut_column] = min(widths[cut_column], max(width - other_width, 12))
 
     def row_line(row: Sequence[str], role: Role) -> Line:
         cells = [
-            f"{cut_middle(cell, size) if column == cut_column else cell:{side}{size}}"
-            for column, (cell, size, side) in enumerate(
+            f"{cut_middle(cell, size) if index == cut_column else cell:{side}{size}}"
+            for index, (cell, size, side) in enumerate(
                 zip(row, widths, align, strict=True)
             )
         ]

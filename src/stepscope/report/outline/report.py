@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 _MAX_HOSTS: Final = 4
 #: Remedy that applies only to the tracers of frameworks.
 _OF_FRAMEWORKS: Final = Remedy.FIND_CUPTI
-#: Shares from this percentage on are written as 100 %.
+#: Minimum percentage that is written as 100 %.
 _MIN_WHOLE_PERCENT: Final = 99.95
-#: Minimum percentage of device time with a known share of the peak rate.
+#: Minimum percentage of device time for which the share of the peak rate is known.
 _MIN_COVERED_PERCENT: Final = 25.0
 
 
@@ -88,7 +88,7 @@ def _devices_text(document: Document) -> str:
     if not used and not silent and not _has_no_timeline(document):
         return f"CPU only; not used: {text}"
     idle = len(devices) - len(used)
-    # Each process lists all devices of its machine, including those of other processes.
+    # Each process lists all devices of its machine, even those of other processes.
     shared = document.profile.processes is not None and document.profile.processes > 1
     if not used or not idle or shared:
         return text
@@ -128,7 +128,7 @@ def _silent_device(document: Document) -> Iterator[Part]:
     why = document.kernels
     by_nsight = document.recorder == NSIGHT
     if by_nsight and isinstance(why, Unavailable):
-        # Nsight Systems may have run without tracing the device.
+        # One more usual cause: Nsight Systems ran without tracing the device.
         yield Bullets((why.remedy,))
     for remedy in CAUSES_OF_SILENT_DEVICES:
         if not by_nsight or remedy != _OF_FRAMEWORKS:
@@ -222,7 +222,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
     ("Time per annotation", top_annotations),
     ("What could not be seen", doubt_parts),
 )
-#: Sections that would only repeat one reason if a file has no times at all.
+#: Sections that would only repeat the same reason if a file has no times at all.
 _OF_TIMES: Final = (STEP_TIME, "Findings", "Top ops")
 
 
@@ -240,11 +240,7 @@ def report_outline(
     ):
         sections = FIRST_SECTIONS
     elif _has_no_timeline(document):
-        sections = tuple(
-            named_section
-            for named_section in sections
-            if named_section[0] not in _OF_TIMES
-        )
+        sections = tuple(entry for entry in sections if entry[0] not in _OF_TIMES)
     outline: list[Part] = []
     overview = document.overview
     for heading, section in sections:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     Summary = OverviewPageResult | StepSummary
 
-#: Minimum share of the step, in percent, of a category whose owners are listed.
+#: Minimum share of the step, in percent, of a category to list its owners.
 _MIN_DIVIDED_PERCENT: Final = 1.0
 #: Minimum share of the step, in percent, of a named part of a category.
 _MIN_NAMED_PERCENT: Final = 5.0
@@ -59,11 +59,11 @@ _MAX_STEP_NUMBERS: Final = 8
 _MIN_DRAWN_STEPS: Final = 3
 #: Maximum number of hosts with separate bars.
 _MAX_HOSTS: Final = 3
-#: Flags that every recording has; only the page of the tool shows them.
+#: Flags that every recording has; they are shown only on the page of the tool.
 _USUAL_FLAGS: Final = frozenset({"first"})
 #: Codes of a recording without device activity.
 _NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
-#: Categories of device work alone; the second set adds the ones that involve a host.
+#: Categories of device work without the host; the second set adds those with it.
 _ONLY_OF_DEVICES: Final = frozenset(
     {"device_to_device", "device_compute_16", "device_compute_32"}
 )
@@ -77,8 +77,7 @@ _OF_DEVICES: Final = _ONLY_OF_DEVICES | {
 def where_time_went(document: Document) -> Iterator[Part]:
     """Draw a bar for each category; name the unmeasured categories, with the reasons.
 
-    Hosts that do not run in lock step have no common mean, so each host is shown
-    separately.
+    Hosts that do not run in lock step have no common mean: each is shown separately.
     """
     page = document.overview
     if isinstance(page, Unavailable):
@@ -109,14 +108,13 @@ def _basis_paragraph(summary: Summary, detection: StepDetection) -> Paragraph:
     if detection.source is None:
         text = "No steps were found: shares are of the whole recording"
         return Paragraph(f"{text}{f', {ms(mean)}' if mean else ''}.", role="dim")
-    count = summary.step_count
-    what = "1 step of" if count == 1 else f"mean of {count} steps,"
+    n = summary.step_count
+    what = "1 step of" if n == 1 else f"mean of {n} steps,"
     text = f"{what} {ms(mean) if mean else 'unknown length'}"
     notes = []
     if summary.left_out:
         counts = (
-            f"{count} {flag.replace('_', ' ')}"
-            for flag, count in summary.left_out.items()
+            f"{n} {flag.replace('_', ' ')}" for flag, n in summary.left_out.items()
         )
         notes.append(f"left out: {', '.join(counts)}")
     host = summary.host_period_ms
@@ -135,7 +133,7 @@ def _category_bars(
     nothing = []
     total_ms = sum(summary.breakdown_ms.values())
     input_percent = summary.breakdown_percent.get("input") or 0.0
-    # Time that counts as input but is in category `other`: no event shows its cause.
+    # Time of category `other` that counts as input: no event shows its cause.
     silent = (summary.input_percent or 0.0) - input_percent
     for name, title in CATEGORY_NAMES.items():
         time = summary.breakdown_ms.get(name)
@@ -178,7 +176,7 @@ def _owner_shares(summary: Summary, category: str, time: float) -> Iterator[Para
         for name, part in sorted(known.items(), key=lambda pair: -pair[1])
         if 100 * part / total_ms >= _MIN_DISPLAYED_PERCENT
     ]
-    # A single part repeats what its category says, except in the category `other`.
+    # A single owner repeats what its category says, except in the category `other`.
     if len(shares) > 1 or (shares and category == "other"):
         yield Paragraph(f"parts: {join_phrases(shares)}", role="dim", indent=4)
 
@@ -188,7 +186,7 @@ def _named_excerpts(
 ) -> Iterator[Excerpt]:
     if not total_ms:
         return
-    # Parts with the same name inside steps and between steps are added up.
+    # Times with the same name inside steps and between steps are added up.
     ms_by_name: dict[tuple[str, Role], float] = defaultdict(float)
     for entry in account:
         for part in entry.parts or ():
@@ -226,13 +224,9 @@ def _categories_not_recorded(
         if name not in page.breakdown_ms and missing is not None:
             why.setdefault(msgspec.structs.replace(missing, field=""), []).append(name)
     for missing, names in why.items():
-        titles = [CATEGORY_NAMES[category] for category in names]
+        titles = [CATEGORY_NAMES[name] for name in names]
         if set(names) >= _ONLY_OF_DEVICES:
-            titles = [
-                CATEGORY_NAMES[category]
-                for category in names
-                if category not in _OF_DEVICES
-            ]
+            titles = [CATEGORY_NAMES[name] for name in names if name not in _OF_DEVICES]
             titles.append("all device work (launches, copies, compute)")
         text = f"Not recorded: {'; '.join(titles)}. {missing.reason}"
         pipeline = document.input_pipeline
@@ -243,7 +237,7 @@ def _categories_not_recorded(
                 if max_percent is None
                 else f" Input takes at most {percent(max_percent)}."
             )
-        # No tracer shows the device work of a program without a framework.
+        # If no framework is used, no tracer of a framework could show the device work.
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
         yield Paragraph(text, role="dim")
@@ -270,7 +264,7 @@ def _naming_advice(document: Document, page: OverviewPageResult) -> Iterator[Par
     yield Paragraph(f"To name the unexplained time: {remedy}")
 
 
-#: Causes whose actions are about naming unexplained time.
+#: Causes whose actions help to name unexplained time.
 _NAMING: Final = frozenset({"unexplained", "annotate", "damaged", "unblocked"})
 _ANNOTATE: Final = "annotate the work in that time (with ss.Trace('name'):)."
 _NAME_RANGES: Final = (
@@ -284,7 +278,7 @@ _RECORD_FUNCTIONS: Final = (
 
 
 def step_parts(document: Document) -> Iterator[Part]:
-    """Write the number of steps, how long they take, and which steps are special."""
+    """Write the number of steps, their duration, and which steps are special."""
     page = document.overview
     if isinstance(page, Unavailable):
         return

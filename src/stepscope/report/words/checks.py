@@ -86,9 +86,7 @@ class Valuable(Frozen, frozen=True, eq=True):
     @property
     def text(self) -> str:
         """Return what was found, what to do, and what the change may save."""
-        return " ".join(
-            part for part in (self.found, self.action, self.promise) if part
-        )
+        return " ".join(filter(None, (self.found, self.action, self.promise)))
 
 
 def most_valuable_findings(

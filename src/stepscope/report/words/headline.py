@@ -1,4 +1,4 @@
-"""The first sentence of a report: on the advice, or else on memory or on kernels."""
+"""The first sentence of a report: about the advice, or else about memory or kernels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
 
 
 def _name_place(sentence: str, lead: Lead | None) -> str:
-    """Add the host or the device that a sentence is about if the run has several."""
+    """Add the host or device that a sentence is about if the run has several."""
     if lead is None or lead.host is None:
         return sentence
     if lead.hosts > 1:
@@ -55,7 +55,7 @@ def _time_sentence(lead: Lead) -> str:
     size = percent(lead.percent)
     reference = "the step" if lead.steps else "the recording"
     if lead.owner == "between":
-        # Time between steps is not part of a step.
+        # Time between steps is not part of a step, so "of the step" would be wrong.
         reference = "the time"
     if lead.kind == "device":
         return f"Compute-bound: the device is busy {size} of {reference}."
@@ -65,7 +65,7 @@ def _time_sentence(lead: Lead) -> str:
         what = "time in functions of the program"
     subject = f"{what}{_part_names(lead)}"
     if lead.kind == "idle" and lead.owner == "compile" and not lead.stepped:
-        # A program's first call and a later retracing look the same.
+        # A program's first call cannot be distinguished from later retracing.
         return (
             f"{size} of {reference} is {subject}: a recording of later steps shows "
             "whether this repeats."
@@ -90,7 +90,7 @@ def _part_names(lead: Lead) -> str:
         name = part_text(largest)
     size = percent(largest.share_percent)
     if lead.percent is None or largest.share_percent >= lead.percent / 2:
-        # The function of the program that called an op is named with the op.
+        # An op is named together with the function of the program that called the op.
         if caller is not None and largest.function is None:
             name += f" in {part_text(caller)}"
         return f", mostly {name}"
@@ -99,9 +99,10 @@ def _part_names(lead: Lead) -> str:
     return f", the largest part of it {name} ({size})"
 
 
-#: A line below this percentage of a memory is not named if more has no known line.
+#: Minimum share of a memory, in percent, at which its largest line is named even if
+#: more memory has no known line.
 _MIN_LINE_PERCENT: Final = 10.0
-#: Region type of the code of a compiled program.
+#: Region type of memory that contains the code of a compiled program.
 _CODE: Final = "executable"
 
 
@@ -109,7 +110,7 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
     """Write the peak of the fullest memory, and the program line that holds most of it.
 
     Returns:
-        None if the use of no memory is known.
+        None if no memory's use is known.
     """
     if isinstance(result, Unavailable):
         return None
@@ -144,7 +145,7 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
         return f"{peak}; {percent(nameless)} of it has no known program line."
     of_it = "" if share is None else f" ({percent(share)})"
     size = bytes_text(largest["allocation_bytes"])
-    # The part without a known line is mentioned only if it is the larger part.
+    # Memory without a known line is mentioned only if it exceeds the largest line.
     more = nameless > (share or 0.0)
     remainder = f", and {percent(nameless)} has no known program line" if more else ""
     return f"{peak}; {size} of it{of_it} is in {what} {largest['source']}{remainder}."
@@ -155,7 +156,7 @@ _MAX_NAME_LENGTH: Final = 60
 
 
 def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | None:
-    """Write the kernel with most measured time, and its shares of the peak rates.
+    """Write the kernel with the most measured time, and its shares of the peak rates.
 
     Args:
         tables: The table `kernel_metrics` of each host.
@@ -173,13 +174,11 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
     )
     largest = by_name.sort("duration_ps", descending=True).row(0, named=True)
     name = largest["kernel_name"]
-    launches_of_it = rows.filter(pl.col("kernel_name") == name)
-    longest = launches_of_it.sort("duration_ps", descending=True).row(0, named=True)
-    which = "it" if len(launches_of_it) == 1 else "its longest launch"
+    own_launches = rows.filter(pl.col("kernel_name") == name)
+    longest = own_launches.sort("duration_ps", descending=True).row(0, named=True)
+    which = "it" if len(own_launches) == 1 else "its longest launch"
     duration = (
-        ""
-        if len(launches_of_it) == 1
-        else f" ({duration_text(longest['duration_ps'])})"
+        "" if len(own_launches) == 1 else f" ({duration_text(longest['duration_ps'])})"
     )
     reached = [
         f"{percent(value)} of the peak {what} rate"

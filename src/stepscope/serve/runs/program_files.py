@@ -32,7 +32,7 @@ _MAX_FILE_BYTES: Final = 2 * 2**20
 _MAX_ENTRIES: Final = 200_000
 #: Seconds for which a list of files stays valid.
 _KEPT_S: Final = 5.0
-#: Tolerance for changes after a recording, in seconds; its time may be whole seconds.
+#: Tolerance for file changes after a recording, in seconds; times may be rounded.
 _SAME_S: Final = 1.0
 #: Name of a folder that contains packages or Python's own modules.
 _PACKAGES: Final = Pattern(r"(site-packages|dist-packages|python\d[.\d]*)\Z", re.DOTALL)
@@ -151,7 +151,7 @@ class ProgramFiles:
         descriptor = os.open(real, os.O_RDONLY | careful)
         with os.fdopen(descriptor, "rb") as file:
             about = os.fstat(descriptor)
-            # A part of the path may have been replaced by a link since the listing.
+            # A folder of the path may have been replaced by a link since the listing.
             if (
                 not stat.S_ISREG(about.st_mode)
                 or real.resolve() != real
@@ -189,25 +189,24 @@ def _matching_files(name: str, listed: dict[str, list[_Candidate]]) -> list[_Can
     parts = tuple(part for part in path.split("/") if part not in {"", ".."})
     if not parts or not parts[-1].endswith(_SUFFIX):
         return []
-    candidates = listed.get(parts[-1], [])
-    # Number of parts that each path has in common with the name, from the end.
+    files = listed.get(parts[-1], [])
+    # Number of components, from the end, that each path has in common with the name.
     ends = [
-        len(posixpath.commonprefix([parts[::-1], file.parts[::-1]]))
-        for file in candidates
+        len(posixpath.commonprefix([parts[::-1], file.parts[::-1]])) for file in files
     ]
     best = max((*ends, _count_needed_parts(name, parts)))
-    return [file for file, end in zip(candidates, ends, strict=True) if end == best]
+    return [file for file, end in zip(files, ends, strict=True) if end == best]
 
 
 def _count_needed_parts(name: str, parts: Sequence[str]) -> int:
     """Return the number of parts of a path, from its end, that must match.
 
-    The start of a path is specific to the recorded machine. For a file of a package,
-    all parts from the package on must match. For a relative path, all parts must match,
-    since a program may have several files of one name.
+    The start of a path differs between machines. For a file of a package, all parts
+    from the package on must match. For a relative path, all parts must match, since a
+    program may have several files of one name.
     """
     if not _ABSOLUTE.match(name):
         return len(parts)
     inside = [k for k, part in enumerate(parts) if _PACKAGES.match(part)]
-    # A package's single-file module must match with its folder as well.
+    # For a package's module in a single file, its folder must match as well.
     return max(len(parts) - inside[-1] - 1, 2) if inside else 1

@@ -203,9 +203,7 @@ class EventColumns:
         ordered = (start[1:] > start[:-1]) | (
             (start[1:] == start[:-1]) & (self.dur_ps[1:] <= self.dur_ps[:-1])
         )
-        if ordered.all():
-            return self
-        return self.taken(np.lexsort((-self.dur_ps, start)))
+        return self if ordered.all() else self.taken(np.lexsort((-self.dur_ps, start)))
 
 
 def concatenate_batches(batches: Sequence[EventColumns]) -> EventColumns:
