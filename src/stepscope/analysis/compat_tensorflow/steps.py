@@ -249,9 +249,7 @@ def compat_steps(
         all_steps += [
             sweep.sweep_step(group, *span) for group, span in sorted(spans.items())
         ]
-    if not all_steps:
-        return _WHY["not_grouped"]
-    return tuple(all_steps)
+    return tuple(all_steps) if all_steps else _WHY["not_grouped"]
 
 
 class _Sweep(Frozen, frozen=True):

@@ -117,7 +117,6 @@ def _calls_of_host(profile: ProfileData, work: OpWork) -> pl.DataFrame:
 
 
 def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:
-    """Return the columns `_ON_DEVICE` of all calls."""
     count = len(work.calls)
     activity = require_available(profile.table(work.host, "device_activity"))
     dur_ps = ints(activity, "dur_ps")[work.activity]

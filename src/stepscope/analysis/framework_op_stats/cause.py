@@ -260,13 +260,9 @@ def dominant_cause(
     if not parts:
         nothing = dict.fromkeys(Cause.__struct_fields__)
         return Cause(**nothing), [(absent or _WHY["no_work"]).missing_field("cause")]
-    ps = {name: sum(host_parts.ps[name] for host_parts in parts) for name in _PARTS}
-    untested = sum(host_parts.untested_ps for host_parts in parts)
-    waits = [
-        host_parts.waiting_ps
-        for host_parts in parts
-        if host_parts.waiting_ps is not None
-    ]
+    ps = {name: sum(part.ps[name] for part in parts) for name in _PARTS}
+    untested = sum(part.untested_ps for part in parts)
+    waits = [part.waiting_ps for part in parts if part.waiting_ps is not None]
     waiting = sum(waits) if len(waits) == len(parts) else None
     total = None if waiting is None else sum(ps.values()) + waiting
     poor = ps["low_occupancy"] + ps["small_grid"]

@@ -198,7 +198,6 @@ def _owned_time(
 def _device_activities(
     profile: ProfileData, time_range: TimeRange, owner: str, spans: Spans
 ) -> tuple[LargestEvents, list[tuple[Name, int]]]:
-    """Return the device's activities of an owner, and their time by name."""
     host = time_range.owned.host
     activity, types = (
         profile.table(host, name) for name in ("device_activity", "event_types")

@@ -111,9 +111,7 @@ def _thread_work(
         np.maximum(start[overlapping], begin),
         np.minimum(ends[overlapping], end),
     )
-    nested = nest_subset(
-        first, after - first, track=np.zeros(len(overlapping), np.int32)
-    )
+    nested = nest_subset(first, after - first, track=np.zeros(len(first), np.int32))
     kinds, place = np.unique(naming.types[rows][overlapping], return_inverse=True)
     total = np.zeros(len(kinds), np.int64)
     np.add.at(total, place, nested.self_ps)
@@ -286,10 +284,7 @@ def range_around_instant(devices: tuple[AccountedDevice, ...], at_ps: int) -> Ti
     _check_times(devices[0], at_ps, at_ps + 1)
     ranges = [_range_in_device(owned, at_ps) for owned in devices]
     gaps = [time_range for time_range in ranges if time_range.kind == "gap"]
-    return max(
-        gaps or ranges[:1],
-        key=lambda time_range: time_range.end_ps - time_range.begin_ps,
-    )
+    return max(gaps or ranges[:1], key=lambda span: span.end_ps - span.begin_ps)
 
 
 def range_between_times(
@@ -334,20 +329,12 @@ def _range_in_device(owned: AccountedDevice, at_ps: int) -> TimeRange:
         if place != _INSIDE_WINDOWS:
             return TimeRange(owned, "host", begin, end)
         held = (_interval_around(spans, at_ps) for spans in owned.device.idle.values())
-        return TimeRange(
-            owned,
-            "host",
-            *next((interval for interval in held if interval), (begin, end)),
-        )
+        return TimeRange(owned, "host", *next(filter(None, held), (begin, end)))
     gap = _interval_around(owned.busy.busy.gaps(begin, end), at_ps)
     if gap is not None:
         return TimeRange(owned, "gap", *gap)
     worked = (_interval_around(spans, at_ps) for spans in owned.busy.charged.values())
-    return TimeRange(
-        owned,
-        "busy",
-        *next((interval for interval in worked if interval), (begin, end)),
-    )
+    return TimeRange(owned, "busy", *next(filter(None, worked), (begin, end)))
 
 
 #: Index of the range inside `account_range`; 0 is the range before it, 2 the one after.

@@ -188,8 +188,7 @@ def _critical_path(run: ProfileData, host: str) -> _Critical | Unavailable:
 
 
 def _input_op_rows(
-    ops_by_host: Mapping[str, pl.DataFrame],
-    critical: Mapping[str, _Critical | Unavailable],
+    by_host: Mapping[str, pl.DataFrame], critical: Mapping[str, _Critical | Unavailable]
 ) -> pl.DataFrame:
     """Return a row per host and op, by self time descending, then name, then host.
 
@@ -197,7 +196,7 @@ def _input_op_rows(
     which is the total time spent on input.
     """
     frames = []
-    for host, rows in ops_by_host.items():
+    for host, rows in by_host.items():
         path = critical.get(host)
         times = path.stages_ps if isinstance(path, _Critical) else {}
         known = [times.get(name) for name in rows["name"].to_list()]

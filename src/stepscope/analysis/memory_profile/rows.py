@@ -258,12 +258,8 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
         pl.col("allocated_bytes").sum().alias("held"), _block_count().alias("blocks")
     )
     heap, stack = view.use_after(place)
-    in_use_bytes = (heap or 0) + stack
-    share = (
-        100.0 * pl.col("allocation_bytes") / in_use_bytes
-        if in_use_bytes
-        else pl.lit(None)
-    )
+    in_use = (heap or 0) + stack
+    share = 100.0 * pl.col("allocation_bytes") / in_use if in_use else pl.lit(None)
     rows = (
         by_stack.sort("held", "stack", descending=[True, False], nulls_last=True)
         .group_by("source", maintain_order=True)

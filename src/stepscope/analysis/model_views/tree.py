@@ -234,7 +234,6 @@ def _path_of_charge(
 
 
 def _metrics_of_charges(rows: pl.DataFrame) -> Int64s:
-    """Return the metrics `METRICS` of each charge."""
     numbers = rows.select(pl.exclude("name", "type", "source", "place")).fill_null(0)
     knows_flops = rows["flops"].is_not_null()
     runs = pl.col("occurrences")

@@ -63,10 +63,7 @@ def run_hardware(profile: ProfileData) -> Hardware:
     peak = _peak_share(profile)
     missing = [] if cores is not None else [_WHY["no_cores"].missing_field("cores")]
     if isinstance(peak, Unavailable):
-        missing += [
-            peak.missing_field(field)
-            for field in ("peak_percent", "peak_covered_percent")
-        ]
+        missing += map(peak.missing_field, ("peak_percent", "peak_covered_percent"))
     share, covered = (None, None) if isinstance(peak, Unavailable) else peak
     return Hardware(
         cores=cores,

@@ -273,11 +273,10 @@ def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
     if not time["all"]:
         return why or _WHY["no_kernels_of_ops"]
     shares = {name: 100.0 * value / time["all"] for name, value in time.items()}
-    is_unknown = why_precisions_unknown(time["default"] / time["all"]) is not None
+    unknown = why_precisions_unknown(time["default"] / time["all"]) is not None
     # If the precision of many kernels is unknown, a share of 0 is unknown too.
     known = {
-        name: None if is_unknown and not share else share
-        for name, share in shares.items()
+        name: None if unknown and not share else share for name, share in shares.items()
     }
     narrow_share = known["16"]
     return PrecisionShares(

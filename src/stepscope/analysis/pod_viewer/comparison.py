@@ -254,10 +254,8 @@ def slowest_worker(
     means = (
         rows.with_columns(**spent).group_by("host", "device").agg(pl.col(*spent).mean())
     )
-    is_slowest = (pl.col("host") == name.host) & pl.col("device").eq_missing(
-        name.device
-    )
-    own_means, other_means = means.filter(is_slowest), means.filter(~is_slowest)
+    slowest = (pl.col("host") == name.host) & pl.col("device").eq_missing(name.device)
+    own_means, other_means = means.filter(slowest), means.filter(~slowest)
     excess = {
         category: (own_means[category][0] - other_means[category].median()) / PS_PER_MS
         for category in spent

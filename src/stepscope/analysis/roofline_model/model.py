@@ -138,15 +138,11 @@ def analyse(
         missing.append(no_peaks.missing_field("roofs"))
     if ops.is_empty():
         why = next(iter(side.absent.values()), NO_OPS)
-        missing += [
-            why.missing_field(field)
-            for field in ("ops", "ops_on", "unknown_ops_percent")
-        ]
+        missing += map(why.missing_field, ("ops", "ops_on", "unknown_ops_percent"))
     if kernel_points.is_empty():
-        missing += [
-            _WHY["host_ops"].missing_field(field)
-            for field in ("kernels", "unknown_kernels_percent")
-        ]
+        missing += map(
+            _WHY["host_ops"].missing_field, ("kernels", "unknown_kernels_percent")
+        )
     for name, rows in (("ops", ops), ("kernels", kernel_points)):
         has_counters = (rows["evidence"] == MEASURED).any()
         no_work = _WHY["not_counted"] if has_counters else NO_COSTS
@@ -237,11 +233,7 @@ def roofline_points(
             units and memory could do in that time), and `evidence`; null: unknown.
         options: Peak rates that replace known peak rates.
     """
-    names = [
-        column
-        for column in ("kernel_name", "op_name", "name")
-        if column in work.columns
-    ]
+    names = [key for key in ("kernel_name", "op_name", "name") if key in work.columns]
     total_ps = int(work["share_ps"].sum())
     given = {
         "peak_flops": options.peak_tflops and options.peak_tflops * 1000 * _GIGA,

@@ -82,14 +82,12 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     counted = pl.any_horizontal(
         pl.col(name).is_not_null() for name in ("flops", "accessed_bytes")
     )
-    single_kernels = merged.filter(
-        pl.len().over("op_name") == 1, pl.col("op_name") != ""
-    )
+    singles = merged.filter(pl.len().over("op_name") == 1, pl.col("op_name") != "")
     of_op = ops.filter(pl.len().over("name") == 1).select(
         pl.col("name").alias("op_name"), pl.col("total_ps").alias("of_op_ps"), *_WORK
     )
     joined = merged.with_columns(counted.alias("counted")).join(
-        single_kernels.select(*_KEY, "total_ps")
+        singles.select(*_KEY, "total_ps")
         .join(of_op, on="op_name")
         # An op that took longer than its kernel has copies or other launches.
         .filter(pl.col("total_ps") == pl.col("of_op_ps"))
@@ -168,13 +166,13 @@ def _kernels_of_host(profile: ProfileData, host: str) -> pl.DataFrame:
         pl.col(name).is_not_null() for name in ("run_flops", "dram_bytes")
     )
     peaks = profile.derived(host, device_peaks)
-    described: dict[int, dict[str, Any]] = {}
+    specs: dict[int, dict[str, Any]] = {}
     if not isinstance(peaks, Unavailable):
-        described = {row["device"]: row for row in peaks.rows.iter_rows(named=True)}
+        specs = {row["device"]: row for row in peaks.rows.iter_rows(named=True)}
     # This loop runs once per class of kernels: there are as many as distinct launches.
-    rates = [_peak_rate(row, described) for row in rows.iter_rows(named=True)]
+    rates = [_peak_rate(row, specs) for row in rows.iter_rows(named=True)]
     memory = [
-        described.get(device, {}).get("memory_bandwidth") for device in rows["device"]
+        specs.get(device, {}).get("memory_bandwidth") for device in rows["device"]
     ]
     runs, seconds = pl.col("occurrences"), pl.col("total_ps") / PS_PER_S
     return rows.with_columns(
@@ -212,13 +210,11 @@ def _counted_operations() -> pl.Expr:
     return pl.when(known).then(pl.sum_horizontal(parts))
 
 
-def _peak_rate(
-    row: dict[str, Any], described: dict[int, dict[str, Any]]
-) -> float | None:
+def _peak_rate(row: dict[str, Any], specs: dict[int, dict[str, Any]]) -> float | None:
     """Return the FLOP/s of the units that a kernel computes with; None if unknown."""
-    if row["device"] not in described:
+    if row["device"] not in specs:
         return None
-    peaks = unit_peaks(described[row["device"]])
+    peaks = unit_peaks(specs[row["device"]])
     if "all" in peaks:
         return peaks["all"]
     if row["run_flops"]:

@@ -243,8 +243,7 @@ def category_columns(
         if owner.name not in owners or owner.category not in categories
     ]
     summed = {
-        f"{name}_ps": pl.sum_horizontal(*columns)
-        for name, columns in of_category.items()
+        f"{name}_ps": pl.sum_horizontal(*parts) for name, parts in of_category.items()
     }
     if stray and "other" in categories:
         summed["other_ps"] = summed["other_ps"] + pl.sum_horizontal(*stray)

@@ -155,13 +155,11 @@ def details_of_span(
     items = np.array([item], np.int64)
     code = int(shown.name_codes(track, items)[0])
     about = shown.timeline.tracks.row(track, named=True)
-    looked_up = _table_fields(profile, host, shown, track=track, item=item)
+    facts = _table_fields(profile, host, shown, track=track, item=item)
     absent = {
-        field: value
-        for field, value in looked_up.items()
-        if isinstance(value, Unavailable)
+        field: value for field, value in facts.items() if isinstance(value, Unavailable)
     }
-    activity = looked_up["activity"]
+    activity = facts["activity"]
     is_kernel = isinstance(activity, Activity) and activity.kind in KERNELS
     event = int(shown.first_events(track, items)[0])
     origin = Origin(None, None)
@@ -185,14 +183,14 @@ def details_of_span(
         links=Links(
             op=origin.op,
             kernel=place.name if is_kernel else None,
-            step=None if "step" in absent else looked_up["step"],
+            step=None if "step" in absent else facts["step"],
         ),
         same_name=same_name(shown, code, track=track, item=item),
         missing=(
             *(why.missing_field(field) for field, why in absent.items()),
             *(missing_of_activity(activity) if isinstance(activity, Activity) else ()),
         ),
-        **(looked_up | dict.fromkeys(absent)),
+        **(facts | dict.fromkeys(absent)),
     )
 
 
@@ -297,13 +295,12 @@ def _flow_partners(
     row = int(np.searchsorted(flows.device_event, event))
     is_device = row < len(flows.device_event) and flows.device_event[row] == event
     launched = np.flatnonzero(flows.launch_event == event)
-    shown_here = launched[:MAX_PARTNERS]
+    listed = launched[:MAX_PARTNERS]
     launched_by = _flow_partner(shown, flows.launch_event, row) if is_device else None
     return {
         "launched_by": launched_by,
         "launched": tuple(
-            _flow_partner(shown, flows.device_event, flow)
-            for flow in shown_here.tolist()
+            _flow_partner(shown, flows.device_event, flow) for flow in listed.tolist()
         ),
         "launched_count": len(launched),
     }

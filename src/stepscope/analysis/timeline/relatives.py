@@ -312,8 +312,7 @@ def span_family(
         self_ps=int(nesting.self_ps[event]),
         parent=None if parent < 0 else shown.place_of_item(track, parent),
         children=tuple(
-            shown.place_of_item(track, child)
-            for child in inside[:MAX_CHILDREN].tolist()
+            shown.place_of_item(track, item) for item in inside[:MAX_CHILDREN].tolist()
         ),
         children_count=len(inside),
     )

@@ -317,16 +317,11 @@ def window_totals(
 
 
 def _owner_totals(
-    profile: ProfileData,
-    host: str,
-    begin_ps: int,
-    end_ps: int,
-    *,
-    devices: frozenset[int],
+    run: ProfileData, host: str, begin_ps: int, end_ps: int, *, devices: frozenset[int]
 ) -> tuple[int, pl.DataFrame] | Unavailable:
     """Return the covered length of the window, and each owner's time in it."""
-    charged = profile.derived(host, account)
-    placed = profile.derived(host, windows)
+    charged = run.derived(host, account)
+    placed = run.derived(host, windows)
     if isinstance(charged, Unavailable):
         return charged
     if isinstance(placed, Unavailable):
@@ -335,7 +330,7 @@ def _owner_totals(
     last = int(ints(placed.rows, "end_ps").max())
     starts = np.array([min(max(begin_ps, first), last)], np.int64)
     ends = np.array([min(max(end_ps, first), last)], np.int64)
-    sets = profile.derived(host, device_sets)
+    sets = run.derived(host, device_sets)
     of_device = (
         {}
         if isinstance(sets, Unavailable)

@@ -192,13 +192,11 @@ def gather_arguments(
         return _as_arguments(pl.DataFrame(schema=_FRAME), [], texts)
     # Derived values come first, so that recorded values of the same name replace them.
     used = frames[-1]["key"].unique().to_list() if rows is not None else []
-    recorded = {trace.strings[handle]: handle for handle in used}
+    known = {trace.strings[handle]: handle for handle in used}
     same = {
-        -1 - number: recorded[name]
-        for number, name in enumerate(names)
-        if name in recorded
+        -1 - number: known[name] for number, name in enumerate(names) if name in known
     }
-    first = recorded.get(_FIRST_KEY, -1 - len(names))
+    first = known.get(_FIRST_KEY, -1 - len(names))
     both = pl.concat(frames)
     if same:
         both = both.with_columns(pl.col("key").replace(same))
