@@ -60,8 +60,7 @@ def _compiled() -> bytes:
     with os.scandir(_SOURCES) as entries:
         changed = [entry.stat().st_mtime_ns for entry in entries]
     changed += [path.stat().st_mtime_ns for path in (_SOURCES, _INPUT_ACTIONS)]
-    newest = max(changed)
-    if _COMPILED.exists() and _COMPILED.stat().st_mtime_ns > newest:
+    if _COMPILED.exists() and _COMPILED.stat().st_mtime_ns > max(changed):
         return _COMPILED.read_bytes()
     from stepscope.advice.texts_compiler import (  # noqa: PLC0415 - in a checkout alone
         compile_texts,

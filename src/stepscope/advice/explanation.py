@@ -296,9 +296,7 @@ def _count_left_out(profile: ProfileData, finding: Finding) -> LeftOut:
         if isinstance(host_windows, Unavailable):
             continue
         used = set(host_windows.measured["start_ps"].to_list())
-        left_out = host_windows.rows.filter(
-            ~host_windows.rows["start_ps"].is_in(list(used))
-        )
+        left_out = host_windows.rows.filter(~pl.col("start_ps").is_in(list(used)))
         windows_total += len(host_windows.rows)
         judged += len(host_windows.measured)
         open_end += int(left_out["open_end"].sum())

@@ -43,7 +43,7 @@ _DEVICE_WORK_OWNER: Final = "busy"
 _MIN_JUDGED_STEPS: Final = 3
 #: Assumed cost of device work with unknown gain, as a fraction of its time: a change
 #: only shortens work, whereas idle time can be removed.
-_COST_PART_OF_WORK: Final = 1 / 3
+_COST_PART: Final = 1 / 3
 #: Gains count as about the same if their ratio is at least this.
 MIN_SIMILAR_RATIO: Final = 0.9
 #: Minimum share of the judged time, in percent, of a finding that can be the headline.
@@ -192,7 +192,7 @@ def _is_large_burst(finding: Finding) -> bool:
 def _cost_rank(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
     share = finding.share_percent
     grave = _is_grave(finding) and (share is None or share >= known_percent)
-    cost = (share or 0.0) * (_COST_PART_OF_WORK if _is_work(finding) else 1)
+    cost = (share or 0.0) * (_COST_PART if _is_work(finding) else 1)
     return grave, _gain_ms(finding), cost if cost >= _MIN_HEADLINE_PERCENT else 0.0
 
 
@@ -391,9 +391,7 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
             return finding.share_percent
         if _is_work(finding):
             share = finding.share_percent
-            return (
-                None if share is None or finding.owners else _COST_PART_OF_WORK * share
-            )
+            return None if share is None or finding.owners else _COST_PART * share
         return finding.share_percent if _explains_idle_time(finding) else None
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
     return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0

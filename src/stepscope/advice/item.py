@@ -229,7 +229,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.collects or self.seen_on is not None
 
     def levels(self, thresholds: Thresholds) -> tuple[Threshold, Threshold]:
-        """Return the thresholds of a fail and of a critical fail; they may be equal."""
+        """Return the thresholds for a fail and for a critical fail; they may be equal."""
         warn: Threshold = getattr(thresholds, f"{self.level}_warn")
         return warn, getattr(thresholds, f"{self.level}_critical", warn)
 

@@ -14,10 +14,9 @@ def _ordered_rules() -> tuple[Rule, ...]:
     items = sorted(
         catalogue().rules.values(), key=lambda item: (item.stage, item.place)
     )
-    modules = dict.fromkeys(item.module for item in items)
     rules = {
         rule.item.id: rule
-        for module in modules
+        for module in dict.fromkeys(item.module for item in items)
         for rule in vars(import_module(f"stepscope.advice.rules.{module}")).values()
         if isinstance(rule, Rule)
     }

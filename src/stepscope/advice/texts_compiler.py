@@ -90,9 +90,7 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
     declared = {
         each_key: action
         for key, action in file.get("actions", {}).items()
-        for each_key, action in _each_action(
-            key, _resolve_action(name, key, action, files)
-        )
+        for each_key, action in _each_action(key, _resolve(name, key, action, files))
     }
     for key, action in declared.items():
         if "when" in action:
@@ -135,7 +133,7 @@ def _each_action(key: str, action: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         yield key, dict(action)
 
 
-def _resolve_action(name: str, key: str, action: Any, files: Mapping[str, Any]) -> Any:
+def _resolve(name: str, key: str, action: Any, files: Mapping[str, Any]) -> Any:
     """Return an action with missing fields filled from the action that it refers to.
 
     `same_as` is `file.key`, or only the file if the key is the same.

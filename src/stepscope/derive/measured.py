@@ -96,7 +96,7 @@ class MeasuredKernels(Frozen, frozen=True):
             `confidence` (0 to 1), `pairing`, `launches` (number of measured launches),
             `group` (row number shared with `members`), and the columns of
             `kernel_metrics` from `duration_ps` on as means, with values that follow
-            from them (`ratios.summarized`). Values of `pairing`: one_op (only one op
+            from them (`summarise_groups`). Values of `pairing`: one_op (only one op
             launches the kernel with this shape), order (several ops, together as often
             as was measured), cycle (matched by position in a cycle that both runs
             repeat) and shared (the mean over all these ops).
@@ -191,14 +191,12 @@ def measured_kernels(
     assigned = [
         match
         for candidates, rows in launches.items()
-        for match in _assign_launches(
-            candidates, np.sort(np.array(rows)), recorded, in_order
-        )
+        for match in _matches(candidates, np.sort(np.array(rows)), recorded, in_order)
     ]
     return _join_metrics(table, assigned, kernel_metrics[sorted(lost)])
 
 
-def _assign_launches(
+def _matches(
     candidates: _Candidates, rows: Int64s, recorded: _Recorded, in_order: Int32s
 ) -> Iterator[_Assigned]:
     if len({recorded.op[class_] for class_ in candidates.classes}) == 1:

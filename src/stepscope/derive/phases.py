@@ -315,7 +315,7 @@ def host_phases(
     if not isinstance(host_values, Unavailable) and len(
         host_values[StatKey.FORWARD_BACKWARD].owner
     ):
-        # A link joins a forward and a backward event. Label the forward event.
+        # Label the forward event of each link to an event of a backward pass.
         event, link = int_values(host_values[StatKey.FORWARD_BACKWARD])
         linked = np.full(len(own), -1, np.int32)
         backward = firm[event] == PHASES.index("backward")
@@ -342,9 +342,8 @@ def _hand_down(nesting: Nesting, label: Int32s) -> None:
 
 def range_phases(names: pl.Series) -> UInt8s:
     """Return the phase of each range by its name, as an index into `PHASES`."""
-    name = names.alias("name").to_frame()
     return _first_phase(
-        name,
+        names.alias("name").to_frame(),
         [
             (pl.col("name").str.contains(ascii_only(text)), phase)
             for phase, text in _RANGES.items()

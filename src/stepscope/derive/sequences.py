@@ -41,7 +41,7 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         symbol: int32 by entry, dense from 0.
         label: int32 by symbol: number of its kind, comparable between sequences.
         at_ps: int64, ascending: time of the entry on the clock of the step boundaries.
-        weight: int64: time of the entry, for the share of the time that steps cover.
+        weight: int64: time of the entry; coverage is a share of the total weight.
         work: int64: kernel time on a device, 1 on a host.
         gap_ps: int64: idle time just before the entry.
         launch: int32 or None: row of launches that caused the entry, -1 for none.
@@ -78,9 +78,8 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def heaviest(self) -> Int64s:
-        """All symbols, sorted by falling weight."""
-        weight = np.bincount(self.symbol, weights=self.weight)
-        return np.argsort(-weight, kind="stable")
+        """All symbols, sorted by descending weight."""
+        return np.argsort(-np.bincount(self.symbol, weights=self.weight), kind="stable")
 
     @cached_property
     def index(self) -> Int64s:
@@ -125,7 +124,7 @@ _NO_OP: Final = (
 def device_sequence(
     tracks: pl.DataFrame,
     device_activity: pl.DataFrame,
-    launch_of_activity: Int32s | None,
+    launch_of: Int32s | None,
 ) -> SymbolSequence | None:
     """Return the kernels of the busiest stream; None if no kernel ran.
 
@@ -136,13 +135,11 @@ def device_sequence(
     kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
     if not len(kernel):
         return None
-    tracks_of_kernels = handles(device_activity, "track")[kernel]
-    # Add 1 ps per kernel, so that kernels of length 0 outweigh an empty stream.
-    busy = np.bincount(
-        tracks_of_kernels, weights=ints(device_activity, "dur_ps")[kernel] + 1
-    )
+    own_tracks = handles(device_activity, "track")[kernel]
+    # Add 1 ps per kernel, so that a stream of kernels of length 0 is not empty.
+    busy = np.bincount(own_tracks, weights=ints(device_activity, "dur_ps")[kernel] + 1)
     track = int(np.argmax(busy))
-    row = kernel[tracks_of_kernels == track]
+    row = kernel[own_tracks == track]
     start, dur = (ints(device_activity, name)[row] for name in ("start_ps", "dur_ps"))
     symbols = _kernel_symbols(device_activity, row)
     return SymbolSequence(
@@ -155,7 +152,7 @@ def device_sequence(
         gap_ps=_pauses_and_union(start, dur)[0],
         end_ps=int((start + dur).max()),
         on_device=True,
-        launch=None if launch_of_activity is None else launch_of_activity[row],
+        launch=None if launch_of is None else launch_of[row],
     )
 
 
@@ -225,7 +222,7 @@ def op_sequences(
 def instruction_sequence(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
-    event_kinds: EventKinds,
+    kinds: EventKinds,
     executed: Int32s,
 ) -> SymbolSequence | None:
     """Return instructions of compiled programs on host threads; None if there are none.
@@ -234,7 +231,7 @@ def instruction_sequence(
         executed: Rows of the events that are instructions.
     """
     event = np.unique(executed).astype(np.int64)
-    event = event[~event_kinds.has(EventFlag.END_THUNK)[handles(events, "type")[event]]]
+    event = event[~kinds.has(EventFlag.END_THUNK)[handles(events, "type")[event]]]
     event = event[program_threads(tracks)[handles(events, "track")[event]]]
     if not len(event):
         return None

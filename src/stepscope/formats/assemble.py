@@ -38,7 +38,7 @@ _Value = TypeVar("_Value")
 
 #: Column type → smallest integer that is too large for the type.
 _ENDS: Final[dict[pl.DataType, int]] = {pl.Int32(): 2**31, pl.Int64(): 2**63}
-#: Longest plausible recording, in ns (26 days); three such times in ps fit 64 bits.
+#: Longest plausible recording, in ns (26 days); the sum of three in ps fits 64 bits.
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
 #: Name of the range that PyTorch records around each batch fetch of a DataLoader.
 _LOADER_CALL: Final = Pattern(r"enumerate\(\w+\)#.*__next__")
@@ -96,8 +96,7 @@ class DeviceTables(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         refused: Field of a launch → number of activities with an impossible value.
-        undirected: Number of copies without a recorded direction; such copies count as
-            device-local.
+        undirected: Number of copies without a recorded direction; they count as local.
     """
 
     frame: pl.DataFrame
@@ -122,7 +121,7 @@ def assemble_trace(
     Args:
         tables: Table name → its builder, or the reason why the format lacks the table.
         work: Builder of the tables of device activity.
-        why_no_work: Returns why there is no device activity; None if there is some.
+        why_no_work: Returns why there is no device activity; None if there is activity.
         no_geometries: The reason to report if no kernel has launch details.
         strings: Value of `TraceData.strings`.
         data: Value of `TraceData.data`.
@@ -281,8 +280,7 @@ def range_of_tracks(
     if not filled:
         return None
     first = min(int(start_ps[rows.start]) for rows in filled)
-    last = max(int((start_ps[rows] + dur_ps[rows]).max()) for rows in filled)
-    return first, last
+    return first, max(int((start_ps[rows] + dur_ps[rows]).max()) for rows in filled)
 
 
 def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:

@@ -72,7 +72,7 @@ def read(path: str | os.PathLike[str]) -> TraceData:
     """Read one file of any format that has a reader.
 
     Raises:
-        BadInput: The file is no profile; the message names file, problem and remedy.
+        BadInput: The file is not a profile; the message names file, problem and remedy.
     """
     remote = _remote_directory(path)
     run = (
@@ -147,8 +147,7 @@ def _runs_of_files(
     """Return each readable trace file as a run, and the refused files with reasons.
 
     Each file is a separate run, named by its path below the top directory, because
-    nothing shows which files belong together. Unknown traces and incomplete databases
-    are refused.
+    nothing shows which files belong together. Unknown and incomplete files are refused.
     """
     runs, refused = [], []
     for file in files:
@@ -268,8 +267,7 @@ def newest_run(location: str | os.PathLike[str]) -> Run:
         formats = {} if path.is_dir() else _detect_formats(files)
         if not _readable_formats(formats):
             return run
-        hosts = _name_hosts(files, formats[files[0]])
-        return msgspec.structs.replace(run, hosts=hosts)
+        return msgspec.structs.replace(run, hosts=_name_hosts(files, formats[files[0]]))
     raise _no_profile_error(path, scan, Counter(_formats_of_files(path).values()))
 
 
@@ -362,9 +360,8 @@ def _hosts_of_versions(
 
 def _no_profile_error(path: Path, scan: Scan, files: Counter[str]) -> BadInput:
     if scan.results_only:
-        newest = scan.results_only[-1]
         return BadInput.at(
-            newest,
+            scan.results_only[-1],
             "holds results that TensorFlow computed while recording, but no trace "
             "(*.xplane.pb), so nothing more can be computed from it",
             "Give the run's .xplane.pb, or record again.",
@@ -463,8 +460,7 @@ def _with_host_notes(traces: Sequence[TraceData]) -> list[TraceData]:
                     "any.host_name_collides", counts[name], scope=host, inside=name
                 )
             ]
-        # File names keep letters, digits, `.`, `-` and `_`; other characters become
-        # `_`.
+        # File names keep letters, digits, `.`, `-` and `_`; others become `_`.
         elif re.sub(r"[^A-Za-z0-9._-]", "_", name) != host.rsplit("/", 1)[-1]:
             notes = [quality_note("any.host_name_differs", scope=host, inside=name)]
         else:

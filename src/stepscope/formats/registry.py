@@ -35,7 +35,7 @@ class Reader(Frozen, frozen=True, eq=True):
     beside: bool = False
 
 
-def _import_when_called(module: str, name: str) -> Callable[..., Any]:
+def _import_later(module: str, name: str) -> Callable[..., Any]:
     """Return a function that imports its module when it is first called.
 
     Opening a file then imports only the reader of its format.
@@ -54,31 +54,27 @@ _NSIGHT_COMPUTE: Final = "stepscope.formats.nsight_compute"
 _MEMORY: Final = "stepscope.formats.memory"
 
 READERS: Final = (
-    Reader("xspace", _import_when_called(_XPLANE, "read")),
-    Reader("xla_trace", _import_when_called(_XPLANE, "read_timeline")),
+    Reader("xspace", _import_later(_XPLANE, "read")),
+    Reader("xla_trace", _import_later(_XPLANE, "read_timeline")),
     Reader(
         "kineto",
-        _import_when_called(_KINETO, "read"),
-        hosts_of=_import_when_called(_KINETO, "name_hosts"),
-        together=_import_when_called(_KINETO, "recorded_together"),
+        _import_later(_KINETO, "read"),
+        hosts_of=_import_later(_KINETO, "name_hosts"),
+        together=_import_later(_KINETO, "recorded_together"),
     ),
     Reader(
         "nsight_systems",
-        _import_when_called(_NSIGHT_SYSTEMS, "read"),
-        together=_import_when_called(_NSIGHT_SYSTEMS, "recorded_together"),
+        _import_later(_NSIGHT_SYSTEMS, "read"),
+        together=_import_later(_NSIGHT_SYSTEMS, "recorded_together"),
     ),
     # If a report's database is in the same folder, the database is read instead.
-    Reader(
-        "nsys_rep", _import_when_called(_NSIGHT_SYSTEMS, "read_report"), beside=True
-    ),
-    Reader(
-        "nsight_compute_csv", _import_when_called(_NSIGHT_COMPUTE, "read"), beside=True
-    ),
-    Reader("ncu_rep", _import_when_called(_NSIGHT_COMPUTE, "read_report"), beside=True),
-    Reader("memory_snapshot", _import_when_called(f"{_MEMORY}.snapshot", "read")),
-    Reader("device_memory_profile", _import_when_called(f"{_MEMORY}.pprof", "read")),
+    Reader("nsys_rep", _import_later(_NSIGHT_SYSTEMS, "read_report"), beside=True),
+    Reader("nsight_compute_csv", _import_later(_NSIGHT_COMPUTE, "read"), beside=True),
+    Reader("ncu_rep", _import_later(_NSIGHT_COMPUTE, "read_report"), beside=True),
+    Reader("memory_snapshot", _import_later(f"{_MEMORY}.snapshot", "read")),
+    Reader("device_memory_profile", _import_later(f"{_MEMORY}.pprof", "read")),
 )
 #: Returns the CSV tables of a report, given its path and the path of `ncu`.
-printed_tables: Final[Callable[[Path, str | None], bytes]] = _import_when_called(
+printed_tables: Final[Callable[[Path, str | None], bytes]] = _import_later(
     _NSIGHT_COMPUTE, "printed_tables"
 )

@@ -165,9 +165,7 @@ class RemoteDirectory:
         hosts = tuple(
             replace(
                 host,
-                paths=tuple(
-                    self._fetch_file(self._file_at(path)) for path in host.paths
-                ),
+                paths=tuple(self._fetch(self._file_at(path)) for path in host.paths),
             )
             for host in run.hosts
         )
@@ -183,7 +181,7 @@ class RemoteDirectory:
         own = [
             file for path, file in sorted(self._files.items()) if len(path.parts) == 1
         ]
-        fetched = tuple(self._fetch_file(file) for file in own[:_MAX_LOOSE_FILES])
+        fetched = tuple(self._fetch(file) for file in own[:_MAX_LOOSE_FILES])
         self._cache.prune_unused(fetched)
         return fetched
 
@@ -223,7 +221,7 @@ class RemoteDirectory:
             if Path(path).name not in ("", ".", "..") and "\0" not in path
         ]
 
-    def _fetch_file(self, file: RemoteFile) -> Path:
+    def _fetch(self, file: RemoteFile) -> Path:
         place = self._cache.place(self.url, file)
         if place.exists():
             # Mark the file as recently used, so that the cache keeps it longer.

@@ -80,7 +80,7 @@ class WorkerSignals(Frozen, frozen=True):
         steps: The counted steps that all workers took part in.
         step_source: Source of the steps; None if the recording is one window.
         step_confidence: Confidence of the steps, 0 to 1.
-        slowest: The worker that delays the others; None without one.
+        slowest: The worker that delays the other workers; None if no worker does.
         work_ms: Mean work per step by worker: device work without collectives, or work
             of the host in a program without devices; None if unknown.
         absent: Number of processes of the run whose recording is missing.

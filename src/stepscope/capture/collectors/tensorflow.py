@@ -90,10 +90,9 @@ class ServiceRecording:
             grpc.channel_ready_future(self._channel).result(timeout=_CONNECT_S)
             self._session = uuid.uuid4().hex
             # Servers read the duration from the options or from the request.
-            options = levels.message(duration_ms=_MAX_MS)
             request = (
                 number_field(_Request.DURATION_MS, _MAX_MS),
-                sized_field(_Request.OPTIONS, options),
+                sized_field(_Request.OPTIONS, levels.message(duration_ms=_MAX_MS)),
                 sized_field(_Request.SESSION_ID, self._session.encode()),
                 sized_field(_Request.HOST_NAME, host_name.encode()),
                 number_field(_Request.EMIT_XSPACE, 1),

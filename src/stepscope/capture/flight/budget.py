@@ -127,10 +127,8 @@ class Budget:
         slow_steps = _sorted_by_loss(
             profile for profile in self._profiles if profile.why == SLOW_STEP
         )
-        other_profiles = [
-            profile for profile in self._profiles if profile.why != SLOW_STEP
-        ]
-        for candidate in (*slow_steps, *other_profiles):
+        others = [profile for profile in self._profiles if profile.why != SLOW_STEP]
+        for candidate in (*slow_steps, *others):
             if used_bytes <= self._disk_bytes:
                 break
             if candidate != spared and _may_go(candidate):

@@ -28,7 +28,8 @@ def function_name(file: str, first_line: int, name: str) -> str:
     """
     if file.startswith(_STEPSCOPE_FOLDER):
         return ""
-    return f"${file.rpartition('/')[2]}:{first_line} {name}"
+    base = file.rpartition("/")[2]
+    return f"${base}:{first_line} {name}"
 
 
 def replace_function(
@@ -49,7 +50,7 @@ def replace_function(
 def only_begins(code: CodeType, offset: int) -> bool:
     """Return whether a function has executed nothing yet at this instruction offset.
 
-    At its first instruction the interpreter hands its lock to a waiting thread.
+    At this instruction the interpreter hands its lock to a waiting thread.
     """
     instructions = code.co_code
     return 0 <= offset < len(instructions) and instructions[offset] == _RESUME

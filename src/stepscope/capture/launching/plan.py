@@ -101,10 +101,9 @@ class RunPlan(NamedTuple):
 
     def to_text(self) -> str:
         """Return the plan as text, one field per line, with line feeds escaped."""
-        fields = zip(self._fields, self, strict=True)
         return "\n".join(
             f"{name}=" + str(value).replace("\\", "\\\\").replace("\n", "\\n")
-            for name, value in fields
+            for name, value in zip(self._fields, self, strict=True)
         )
 
     @classmethod

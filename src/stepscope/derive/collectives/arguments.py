@@ -181,9 +181,7 @@ def recorded_arguments(
         owner_texts(trace, values, owners, find_handle(trace.strings, key))
         for key in _GROUP
     ]
-    groups = [
-        " ".join(text for text in texts if text) for texts in zip(*named, strict=True)
-    ]
+    groups = [" ".join(filter(None, texts)) for texts in zip(*named, strict=True)]
     columns["group"] = pl.Series("group", groups, pl.String)
     arguments = pl.DataFrame(columns, schema=ARGUMENTS)
     # The appended row of nulls is for events without arguments.

@@ -201,8 +201,7 @@ def collective_calls(
         Columns `COLLECTIVE_CALLS`, by device and start.
     """
     classes = activity_classes.rows
-    collective = ACTIVITY_CODES["collective"]
-    wanted = (classes["kind"] == collective).to_numpy()
+    wanted = (classes["kind"] == ACTIVITY_CODES["collective"]).to_numpy()
     rows = np.flatnonzero(values_by_row(wanted, activity_classes.code))
     if not len(rows):
         return NO_COLLECTIVES

@@ -8,8 +8,8 @@ least time in the collective: the transfer time. Any longer time on another devi
 waiting. This needs no common clock. The ends on two hosts are the same moment, and no
 member can leave before all members have entered. Both facts bound the clock offset.
 
-A host thread leaves a collective once it gets a core, on a busy host milliseconds after
-the other threads. Its waiting ends when the last member enters.
+On a busy host, a thread may get a core and leave milliseconds after other threads. So
+its waiting ends when the last member enters.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
 
     The last member of a collective is the device with the shortest call. If the members
     are threads, it is the one that entered last by the common clock. Devices with
-    equally short calls are ordered by the common clock, then by their order in the
-    table.
+    equally short calls are ordered by the common clock, then by row.
 
     Args:
         matched: The result of `matched_collectives` with the added columns `device`
@@ -58,8 +57,7 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
         The calls in their order with the columns `WAIT_COLUMNS`.
     """
     is_matched = pl.col("instance") >= 0
-    shortest = pl.col("dur_ps").min().over("instance")
-    longer = pl.col("dur_ps") - shortest
+    longer = pl.col("dur_ps") - pl.col("dur_ps").min().over("instance")
     is_thread = pl.col("device").is_null()
     came = (pl.col("start_ps") + pl.col("shift_ps")).fill_null(0)
     before_last = pl.col("came").max().over("instance") - pl.col("came")
@@ -91,11 +89,10 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
 
 
 def waiting_spans(calls: pl.DataFrame) -> tuple[Spans, Spans, Spans]:
-    """Return when a device waited in collectives, transferred, or did either of these.
+    """Return when a device waited in collectives, transferred, or did one of the two.
 
     The third set contains the calls that cannot be split. The three sets do not
-    overlap: where calls run at the same time, transfer has priority, then unsplit
-    calls.
+    overlap: of simultaneous calls, transfers come first, then unsplit calls.
 
     Args:
         calls: The calls of one device with `start_ps`, `dur_ps` and `wait_ps`.
@@ -113,8 +110,7 @@ def matched_collectives(calls: pl.DataFrame) -> pl.DataFrame:
     """Number the collectives in which several workers took part.
 
     Calls without a recorded group are assigned to one group of all workers with calls
-    in the step. If members made different numbers of calls of a kind, none of them is
-    matched.
+    in the step. If members made different numbers of calls of a kind, none is matched.
 
     Args:
         calls: `host`, `device`, `step` (equal for the same step on all hosts; null if
@@ -150,8 +146,8 @@ def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
     No member leaves a collective before all members have entered. All members then
     leave within the transfer time, the duration of the last member's call. Calls that
     contradict this order belong to different collectives of unrecorded groups, or to a
-    kind whose sender need not wait. Calls of hosts without a common clock are different
-    collectives.
+    kind whose sender need not wait. Calls of hosts without a common clock are not
+    matched.
 
     Args:
         matched: The result of `matched_collectives` with two added columns: `shift_ps`,
@@ -191,8 +187,7 @@ class HostClock(Frozen, frozen=True, eq=True):
             None if the offset is unknown.
         doubt_ps: Error of `shift_ps` if all members of a collective leave it at the
             same time: the largest deviation of one collective. With few collectives it
-            is `bound_ps`. For an offset from steps: the longest step's duration. Else
-            None.
+            is `bound_ps`; with steps, the longest step's duration. Else None.
         bound_ps: Largest possible error of `shift_ps`, whichever member left first;
             None if the hosts share no collective.
         offset_ps: Picoseconds by which the absolute clock recorded on this host is
@@ -211,7 +206,7 @@ class HostClock(Frozen, frozen=True, eq=True):
 
 
 class _Tie(Frozen, frozen=True, eq=True):
-    """The clock offset from one host to another; fields as in `HostClock`."""
+    """The clock offset between two hosts, with the fields of `HostClock`."""
 
     shift_ps: int
     doubt_ps: int
@@ -264,14 +259,13 @@ def align_clocks(
             clocks[host] = HostClock(host, "reference", 0, 0, 0, 0, 0)
         elif tie is not None:
             ahead = _recorded_shift(starts_unix_ns, host, hosts[0])
-            offset = None if ahead is None else ahead - tie.shift_ps
             clocks[host] = HostClock(
                 host,
                 "collectives",
                 tie.shift_ps,
                 tie.doubt_ps,
                 tie.bound_ps,
-                offset,
+                None if ahead is None else ahead - tie.shift_ps,
                 tie.samples,
             )
         else:

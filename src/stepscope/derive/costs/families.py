@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
-#: Ops that only call other ops; the called ops compute and have their own costs.
+#: Ops that only call other ops; their cost is that of the called ops.
 CALLERS: Final = Pattern(
     r"autograd::engine::evaluate_function: |\w+Backward\d*$|torch::autograd::\w+$"
     r"|Optimizer\.(?:step|zero_grad)#|aten::(?:dropout|cross_entropy_loss|nll_loss"
@@ -374,9 +374,7 @@ def weight_sizes(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
     return tuple(tensor.sizes for tensor in tensors if tensor is not None)
 
 
-def _accessed_bytes(
-    given: Operands, rule: Rule, outputs: tuple[Tensor, ...]
-) -> int | None:
+def _accessed_bytes(given: Operands, rule: Rule, out: tuple[Tensor, ...]) -> int | None:
     """Return the bytes of all operands, plus those of the result or `out=` tensors."""
     if rule.accessed is not None:
         return rule.accessed(given)
@@ -384,7 +382,7 @@ def _accessed_bytes(
     result = rule.result(given)
     if result is None or not tensors:
         return None
-    written = outputs or (replace(tensors[0], sizes=result),)
+    written = out or (replace(tensors[0], sizes=result),)
     return total_bytes((*tensors, *written))
 
 

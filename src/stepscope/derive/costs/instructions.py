@@ -76,8 +76,7 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
             )
             for op in ops
         ]
-    # Rows are restored to their order, because programs may be interleaved in the
-    # table.
+    # Restore the order of rows: programs may be interleaved in the table.
     order = hlo_ops.with_row_index("row").group_by("program", maintain_order=True)
     row_order = order.agg("row").explode("row")["row"]
     table = pl.DataFrame(rows, schema=INSTRUCTION_COSTS, orient="row")
@@ -178,8 +177,7 @@ def _dot_flops(
     dims = [int(dim) for dim in contracted[1].split(",")] if contracted else []
     if any(dim >= len(operands[0].sizes) for dim in dims):
         return None
-    length = math.prod(operands[0].sizes[dim] for dim in dims)
-    return 2 * result.elements * length
+    return 2 * result.elements * math.prod(operands[0].sizes[dim] for dim in dims)
 
 
 def _reduction_flops(
@@ -190,8 +188,7 @@ def _reduction_flops(
     None for other instructions.
     """
     if op.opcode == "reduce" and operands:
-        floating = operands[0].is_floating
-        return operands[0].elements - result.elements if floating else 0
+        return operands[0].elements - result.elements if operands[0].is_floating else 0
     if op.opcode in {"reduce-window", "select-and-scatter"}:
         window = read_window(op.attributes)
         if window is None:

@@ -43,8 +43,7 @@ class Exposure(Frozen, frozen=True):
         group_ps: Device → time in which only activities of one group run; int64 by
             `group` of the ops of `activity_ops`.
         busy_ps: Device → time in which at least one of its activities runs.
-        hull_ps: Device → time from the start of its first to the end of its last
-            activity.
+        hull_ps: Device → time from its earliest start to its latest end.
     """
 
     alone_ps: Int64s
@@ -124,9 +123,7 @@ def activity_classes(
         strict=False,
     )
     hlo = activity_ops.ops["hlo"].fill_null(-1)
-    return ActivityClasses(
-        distinct.code, rows.with_columns(hlo[rows["op"]].alias("hlo"))
-    )
+    return ActivityClasses(distinct.code, rows.with_columns(hlo=hlo[rows["op"]]))
 
 
 def exposure(*, device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> Exposure:

@@ -38,23 +38,21 @@ if TYPE_CHECKING:
 ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
 #: Minimum number of launches or gaps from which their typical length is computed.
 MIN_TYPICAL_SAMPLES: Final = 30
-#: Maximum wait for an activity after its launch into an empty queue that the launch
-#: itself can explain.
+#: Maximum wait from a launch into an empty queue to its activity, due to the launch.
 _MAX_LAUNCH_WAIT_PS: Final = 100 * PS_PER_US
-#: Maximum wait explained by the launch of a whole program, in usual launch latencies.
+#: Maximum wait due to the launch of a whole program, in usual launch latencies.
 _MAX_PROGRAM_WAIT_LATENCIES: Final = 2
 #: Assumed gap between consecutive activities on one stream if it cannot be measured.
 _ASSUMED_SWITCH_PS: Final = 1 * PS_PER_US
 _SWITCH_PERCENTILE: Final = 10
-#: Maximum gap attributed to switching between activities, even if longer gaps are
-#: usual.
+#: Maximum gap attributed to the switch between activities, whatever gap is usual.
 _MAX_SWITCH_PS: Final = 10 * PS_PER_US
 _CLOCK_PERCENTILE: Final = 99
 #: Maximum share of activities on an idle device that begin before their launch call. If
 #: the share is larger, the clock offset to the host is about as long as a launch.
 _MAX_EARLY_SHARE: Final = 0.1
 _LONG_PERCENTILE: Final = 95
-#: If at least this share of similar calls has activity, the others have lost theirs.
+#: If at least this share of similar calls has activity, the other calls have lost it.
 _MIN_CALLS_WITH_ACTIVITY: Final = 0.5
 #: Name of the one activity that is recorded for all kernels of a replayed graph.
 _REPLAYED_GRAPH: Final = r"^CudaGraphExec"
@@ -99,7 +97,7 @@ def launch_latency(*, tracks: pl.DataFrame, correlation: Correlation) -> LaunchL
 
 
 def idle_waits_ps(correlation: Correlation) -> Int64s:
-    """Return the times from launch calls to their activities, if the device was idle.
+    """Return the times from launch calls to their activities on an idle device.
 
     A negative time shows a clock offset: the activity begins before its call.
     """
@@ -113,7 +111,7 @@ def idle_waits_ps(correlation: Correlation) -> Int64s:
 
 
 def typical_ps(waits_ps: Int64s) -> tuple[int, int]:
-    """Return the median launch latency, and the number of launches in it.
+    """Return the median launch latency, and the number of launches in the median.
 
     With too few launches or too large a clock offset: 20 µs and 0 launches.
     """
@@ -128,8 +126,7 @@ class LaunchFacts(Frozen, frozen=True):
     """The cost of launching kernels on one host.
 
     Attributes:
-        median_call_ps: Median duration of the calls that launched activities; None if
-            there are none.
+        median_call_ps: Median duration of calls that launched; None without such calls.
         median_kernel_ps: Median duration of a kernel; None without kernels.
         graph_percent: Percentage of kernel time in replayed graphs, or None.
         clock_error_ps: Smallest possible clock offset between host and device: the time
@@ -224,8 +221,7 @@ def _outlasting_ps(
     memory returns when the copy has finished.
     """
     # Time by which copies to pageable memory end after their call returned.
-    pageable = event_types["name"].str.contains(_TO_PAGEABLE, literal=True)
-    named = is_true(pageable)
+    named = is_true(event_types["name"].str.contains(_TO_PAGEABLE, literal=True))
     late_rows = wanted_rows(handles(device_activity, "type"), named)
     late_rows = late_rows[launch_of[late_rows] >= 0]
     late_ps = (
@@ -330,8 +326,7 @@ def _lost_time_ps(
 def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
     """Return the 10th percentile of the gaps on a stream that no launch can cause.
 
-    The result has an upper bound: a device switches quickly, so longer gaps have
-    another cause.
+    The result has an upper bound, because longer gaps have another cause.
     """
     device_activity, launches = correlation.activity, correlation.launches
     out = np.empty(len(device_activity), np.int64)

@@ -68,8 +68,7 @@ def clean_rows(
     Incomplete windows are judged only if no window is complete. Untypical steps are
     judged only if all steps are untypical.
     """
-    window = ints(charged, "window")
-    rows = charged.hstack(windows.rows[["open_end", "flags"]][window])
+    rows = charged.hstack(windows.rows[["open_end", "flags"]][ints(charged, "window")])
     closed = rows.filter(~rows["open_end"])
     if not closed.height:
         return JudgedRows(rows, rows, closed=False)
@@ -165,8 +164,7 @@ def step_signals(
             "start_unix_ns", "begin_ps", "end_ps"
         ).row(0)
         recorded_ps = 0 if begin is None or end is None else int(end) - int(begin)
-    notes = trace.quality_notes()
-    ends = [note.message for note in notes if note.kind == ENDED_EARLY]
+    ends = [note.message for note in trace.quality_notes() if note.kind == ENDED_EARLY]
     first_ps = rows["start_ps"][0] if rows is not None and rows.height else None
     return HostSteps(
         source=basis.source,
@@ -195,8 +193,8 @@ def unexplained_outside(
 ) -> dict[int | None, float]:
     """Return the unexplained percentage of a recording outside a device's activity.
 
-    The program starts or ends in this time, or the recording began too early or ended
-    too late. Recordings with steps and devices without activity are left out.
+    In this time the program starts or ends, or the recording is longer than the
+    program. Recordings with steps, and devices without activity, are left out.
     """
     if windows.has_steps:
         return {}

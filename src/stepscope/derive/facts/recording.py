@@ -50,8 +50,7 @@ def record_grade(*, trace: OfHosts[TraceData]) -> float:
 _COPY: Final = r"(?i)^(copy|memcpy)"
 #: Names of calls that launch a captured graph in CUDA, ROCm or XLA.
 _REPLAY: Final = r"(?i)graph_?(?:exec_?)?launch|command_?buffer"
-#: Maximum share of graph launches without activity; it may run after the recording
-#: ends.
+#: Maximum share of graph launches whose activity may run after the recording.
 _MAX_LAUNCHES_WITHOUT_WORK: Final = 0.1
 #: Kinds of quality notes in which the profiler reports missing records.
 _COUNTERS: Final = frozenset({"dropped_events", "truncated_file"})
@@ -121,12 +120,10 @@ def capture_signals(
         for count in environment["processes"].drop_nulls()
     ]
     frames = known_hosts(function_frames).values()
-    counts = [host_frames.looks() for host_frames in frames]
+    looks = [host_frames.looks() for host_frames in frames]
     # `looks` is None for a host whose functions were recorded exactly.
-    max_samples = max((count for count in counts if count is not None), default=0)
-    too_few = (
-        bool(counts) and None not in counts and max_samples < MIN_RECORDING_SAMPLES
-    )
+    max_samples = max((count for count in looks if count is not None), default=0)
+    too_few = bool(looks) and None not in looks and max_samples < MIN_RECORDING_SAMPLES
     system_calls = 0
     for host, kinds in known_hosts(event_kinds).items():
         events = hosts[host].table("events")
@@ -221,8 +218,7 @@ class HostVersions(Frozen, frozen=True):
 
     Attributes:
         runtime: CUDA runtime version, 1000 × major + 10 × minor; null if unknown.
-        driver: Newest CUDA version that the driver supports, in the form of `runtime`;
-            null if unknown.
+        driver: Newest CUDA version of the driver, as `runtime`; null if unknown.
         newest: Compute capability of the newest used device; null if unknown.
         device: Product name of the newest used device; null if not recorded.
         vendors: Vendors of the devices that had activity.

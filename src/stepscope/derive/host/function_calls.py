@@ -64,10 +64,9 @@ def function_calls(
     index = np.minimum(np.searchsorted(owner, counted_owner), max(len(owner) - 1, 0))
     matches = owner[index] == counted_owner
     tracing[index[matches]] = counts[matches]
-    types = handles(events, "type")[owner]
     calls = pl.DataFrame(
         {
-            "name": event_types["name"][types],
+            "name": event_types["name"][handles(events, "type")[owner]],
             "mode": pl.Series(texts, dtype=pl.String)[code],
             "self_ps": nested.self_ps,
             "tracing_count": tracing,

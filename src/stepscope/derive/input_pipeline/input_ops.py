@@ -247,9 +247,8 @@ class _InputEvents:
         pairs = number_rows([number, track])
         threads = np.bincount(number[pairs.first], minlength=len(ops))
         if (ops["category"] == WAITING_FOR_WORKERS).any():
-            doubts = (
-                dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_workers"]) | doubts
-            )
+            why = WHY["input_in_workers"]
+            doubts = dict.fromkeys(INPUT_CATEGORIES[:3], why) | doubts
         # The recorded ops may include work of a category without naming it.
         if not ops["name"].str.starts_with(BEGINNING).any():
             why = WHY["input_in_one_call"]

@@ -233,17 +233,16 @@ def allocation_steps(
     if (
         not isinstance(windows, Unavailable)
         and windows.has_steps
-        # Windows that are device times do not match steps that are host times.
+        # Windows that begin at device times do not match steps that begin on the host.
         and (steps.on_device or windows.anchor == "host")
     ):
         ends.append(windows.rows["end_ps"][-1])
-    last = max(end for end in ends if end is not None)
     intervals = pl.DataFrame(
         {
             "step": rows["step"],
             "name": rows["name"],
             "start_ps": start,
-            "end_ps": np.append(start[1:], last),
+            "end_ps": np.append(start[1:], max(end for end in ends if end is not None)),
             "open_end": np.arange(len(start)) == len(start) - 1,
         },
         schema=STEP_INTERVALS,

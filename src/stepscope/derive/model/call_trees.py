@@ -151,7 +151,7 @@ class ProgramTrees(Frozen, frozen=True):
 def program_places(
     *, events: pl.DataFrame, event_types: pl.DataFrame, event_nesting: Nesting
 ) -> ProgramTrees:
-    """Find the frames around every event of the same thread.
+    """Find the frames around every event on the event's thread.
 
     Only frames that are recorded as events count. A frame's line is the first line of
     its function, since tracers record that line.
@@ -168,10 +168,9 @@ def program_places(
             for pattern in _FRAME
         )
     ).to_series()
-    modules = names["name"].str.extract(_MODULE)
     return ProgramTrees(
         _event_tree(events, event_nesting, lines),
-        _event_tree(events, event_nesting, modules),
+        _event_tree(events, event_nesting, names["name"].str.extract(_MODULE)),
     )
 
 
@@ -254,12 +253,11 @@ def _text_by_class(
         .group_by("class")
         .agg(pl.col("key").first(), pl.len().alias("places"))
     )
-    texts = frames.texts.gather(distinct["key"])
     rows = distinct.select(
         "class",
         text=pl.when(pl.col("places") > 1)
         .then(pl.lit(_SEVERAL))
-        .otherwise(pl.Series(texts)),
+        .otherwise(pl.Series(frames.texts.gather(distinct["key"]))),
     )
     classes = pl.DataFrame({"class": np.arange(len(empty), dtype=code.dtype)})
     return classes.join(rows, on="class", how="left", maintain_order="left")["text"]

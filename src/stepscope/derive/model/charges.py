@@ -41,7 +41,7 @@ CHARGES: Final[dict[str, pl.DataType]] = {
     "occurrences": pl.Int64(),
     "host_ps": pl.Int64(),
     "device_ps": pl.Int64(),
-    "flops": pl.Int64(),  # of the executions with known operations
+    "flops": pl.Int64(),  # sum over the executions with known operations
     "known": pl.Int64(),  # number of executions with known operations
     "allocated_bytes": pl.Int64(),
     "parameters": pl.Int64(),  # elements of the distinct variables that were read
@@ -291,9 +291,8 @@ def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFr
     If several rows have the same op (and node), the first of them gets the bytes.
     """
     key = ["name", "place"]
-    known = merged.select(key).unique()
     unplaced = (
-        allocated.join(known, on=key, how="anti")
+        allocated.join(merged.select(key).unique(), on=key, how="anti")
         .group_by("name", maintain_order=True)
         .agg(pl.col("allocated_bytes").sum().alias("elsewhere"))
     )

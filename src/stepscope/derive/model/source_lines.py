@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: Columns of `SourceLines.lines`.
 LINES: Final[dict[str, pl.DataType]] = {
     "file": pl.String(),  # as recorded: a path, or only the file's name
-    "line": pl.Int64(),  # from 1
+    "line": pl.Int64(),  # line number, counted from 1
     "function": pl.String(),  # null for the line of an op
     "exact": pl.Boolean(),  # True: this line ran; False: any line of the function
     "library": pl.Boolean(),  # in a package or in Python; null if unknown
@@ -265,13 +265,12 @@ class _LineNumbers:
 
     def lines_of_ops(self, ops: pl.DataFrame) -> Int32s:
         """Return the line of each op, -1 for none."""
-        positions = ops.select("source_file", "source_line").iter_rows()
         return np.array(
             [
                 self.number_line((file, line, None, True))
                 if file and line is not None
                 else _NONE
-                for file, line in positions
+                for file, line in ops.select("source_file", "source_line").iter_rows()
             ],
             np.int32,
         )

@@ -145,7 +145,6 @@ def host_ops(
         step_count = len(windows.rows)
         inside = totals_by_code(ops.op, ops.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
-    function = np.bincount(ops.op[ops.eager == 0], minlength=count)
     # Of recursive calls, the total time counts only the outermost call.
     columns = {
         "occurrences": own.count,
@@ -154,7 +153,7 @@ def host_ops(
         ).total,
         "self_ps": own.total,
         "eager": eager.count,
-        "function": function,
+        "function": np.bincount(ops.op[ops.eager == 0], minlength=count),
         "eager_self_ps": eager.total,
     }
     sums = [*(pl.Series(*item) for item in columns.items()), step_self]

@@ -39,7 +39,7 @@ PATH_ROWS: Final[dict[str, pl.DataType]] = {
     "window": pl.Int32(),  # row of windows
     "track": pl.Int32(),  # row of tracks; for a lag, track of the following piece
     "name": pl.String(),  # op, kernel or function; null if unknown
-    "owner": pl.String(),  # owner of the time, as in the account
+    "owner": pl.String(),  # owner of the time, as in the time account
     "why": pl.String(),  # for a lag, the name of its EdgeKind; else "work"
     "start_ps": pl.Int64(),
     "dur_ps": pl.Int64(),
@@ -199,8 +199,7 @@ class _Owners:
         longest_ps = np.zeros(len(rows), np.int64)
         for owner, spans in claims:
             time = spans.within(start[rows], end[rows])
-            better = time > longest_ps
-            owners[rows[better]] = owner
+            owners[rows[time > longest_ps]] = owner
             longest_ps = np.maximum(longest_ps, time)
 
     def _work_claims(self) -> list[tuple[str, Spans]]:

@@ -113,8 +113,8 @@ def event_edges(
     """Return edges for calls that make a stream wait for an event of another stream.
 
     The next activity launched on the waiting stream waits for the last activity that
-    was launched on the other stream before the event was recorded there. Numbers of
-    calls give their order.
+    was launched on the other stream before the event was recorded there. The numbers
+    of calls give their order.
 
     Args:
         tracks: The table `tracks`, for the device on which each wait is recorded.
@@ -170,7 +170,7 @@ def _neighbour_by_call(
     activities: Activities,
     device: Int64s,
     stream: Int64s,
-    number: Int64s,
+    call: Int64s,
     *,
     after: bool,
 ) -> Int64s:
@@ -189,7 +189,7 @@ def _neighbour_by_call(
         order = own_rows[np.argsort(activities.number[own_rows], kind="stable")]
         wanted = (stream == stream_id) & (device == of_device)
         index = np.searchsorted(
-            activities.number[order], number[wanted], side="right" if after else "left"
+            activities.number[order], call[wanted], side="right" if after else "left"
         )
         if not after:
             index -= 1

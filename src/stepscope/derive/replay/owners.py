@@ -168,16 +168,14 @@ class Silences:
 
     Args:
         graph: The graph.
-        host_classes: What each thread did.
-        device_busy: When any device worked.
+        classes: What each thread did.
+        busy: When any device worked.
     """
 
-    def __init__(
-        self, graph: Graph, host_classes: HostClasses, device_busy: Spans
-    ) -> None:
+    def __init__(self, graph: Graph, classes: HostClasses, busy: Spans) -> None:
         self._graph = graph
-        self._classes = host_classes
-        self._busy = device_busy
+        self._classes = classes
+        self._busy = busy
         self._of_track: dict[int, Spans] = {}
         chosen = graph.sampled
         self._long = (

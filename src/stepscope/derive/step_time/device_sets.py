@@ -80,10 +80,8 @@ def device_sets(
     order = owner_indices(codes(device_activity, "kind"), precision)
     computes = precision.bits > 0
     total = int(dur_ps[computes].sum())
-    is_default = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
-    why = why_precisions_unknown(
-        int(dur_ps[is_default].sum()) / total if total else 0.0
-    )
+    default = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
+    why = why_precisions_unknown(int(dur_ps[default].sum()) / total if total else 0.0)
     if why is None:
         doubtful = {}
     else:

@@ -82,7 +82,7 @@ class Launching(Frozen, frozen=True):
         cls,
         correlation: Correlation | Unavailable,
         device_activity: pl.DataFrame | Unavailable,
-        launch_latency: LaunchLatency | Unavailable,
+        latency: LaunchLatency | Unavailable,
     ) -> Launching:
         """Collect the host events that launched device activity."""
         if isinstance(device_activity, Unavailable):
@@ -96,7 +96,7 @@ class Launching(Frozen, frozen=True):
         waiting = {}
         for kind in ("d2h", "h2d"):
             # Find launches that last longer than their copies plus the launch latency.
-            if isinstance(launch_latency, Unavailable):
+            if isinstance(latency, Unavailable):
                 waits = np.empty(0, np.intp)
             else:
                 activity, launches = correlation.activity, correlation.launches
@@ -106,9 +106,7 @@ class Launching(Frozen, frozen=True):
                 own = np.zeros(launches.height, np.int64)
                 np.add.at(own, launch, ints(activity, "dur_ps")[copies])
                 dur = ints(launches, "dur_ps")
-                waits = np.flatnonzero(
-                    (own > 0) & (dur > own + launch_latency.latency_ps)
-                )
+                waits = np.flatnonzero((own > 0) & (dur > own + latency.latency_ps))
             waiting[kind] = event[waits]
         return cls(
             no_device=False,
@@ -161,17 +159,15 @@ class HostEvents(Frozen, frozen=True):
         rows = self.values[StatKey.HLO_OP].owner
         is_end = self.kinds.has(EventFlag.END_THUNK)
         rows = rows[~is_end[handles(self.events, "type")[rows]]]
-        self._fill_codes(code, rows, HostCode.HOST_COMPUTE)
+        self._set_codes(code, rows, HostCode.HOST_COMPUTE)
         # Mark input stages and traced calls, which only their values identify.
-        self._fill_codes(
-            code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT
-        )
+        self._set_codes(code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT)
         calls, codes, texts = text_codes(self.trace, self.values[StatKey.FUNCTION_CALL])
         traced = np.array([text.startswith("traced") for text in texts], np.bool_)
         if len(calls):
-            self._fill_codes(code, calls[traced[codes]], HostCode.TRACING)
+            self._set_codes(code, calls[traced[codes]], HostCode.TRACING)
             if launching.no_device:
-                self._fill_codes(code, calls[~traced[codes]], HostCode.HOST_COMPUTE)
+                self._set_codes(code, calls[~traced[codes]], HostCode.HOST_COMPUTE)
         self._mark_new_functions(code, nesting)
         self._mark_pipelines(code)
         self._mark_system_calls(code, nesting)
@@ -325,14 +321,14 @@ class HostEvents(Frozen, frozen=True):
             code[rows[traced]] = HostCode.TRACING
             rows, around = rows[~traced], nesting.parent[around[~traced]]
 
-    def _fill_codes(self, code: UInt8s, rows: Int32s, value: HostCode) -> None:
+    def _set_codes(self, code: UInt8s, rows: Int32s, value: HostCode) -> None:
         on_thread = self._on_threads()[handles(self.events, "track")[rows]]
         code[rows[on_thread & (code[rows] == HostCode.NOTHING)]] = value
 
     def _mark_pipelines(self, code: UInt8s) -> None:
         """Mark functions of an input pipeline as work of the pipeline, not of a step.
 
-        The executor may run both on the same threads; ids distinguish them.
+        The executor may run both kinds of work on one thread; ids distinguish them.
 
         Definition: docs/definitions/names-and-events.md#functions-of-input-pipelines.
         """
@@ -340,7 +336,7 @@ class HostEvents(Frozen, frozen=True):
         if not captured.any():
             return
         types = handles(self.events, "type")
-        self._fill_codes(
+        self._set_codes(
             code, wanted_rows(types, captured).astype(np.int32), HostCode.PIPELINE
         )
         runs = self.kinds.has(
@@ -372,8 +368,7 @@ class HostEvents(Frozen, frozen=True):
         while len(rows):
             inside = around >= 0
             above = code[around]
-            free = ~inside | (above == HostCode.DISPATCH)
-            parts.append(rows[free])
+            parts.append(rows[~inside | (above == HostCode.DISPATCH)])
             undecided = inside & (above == HostCode.NOTHING)
             rows, around = rows[undecided], nesting.parent[around[undecided]]
         marked = np.concatenate(parts)

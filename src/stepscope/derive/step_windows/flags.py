@@ -126,11 +126,11 @@ def window_flags(
     cut = is_true(steps.rows["cut"])[step].copy()
     if n > 1 and correlation is not None:
         cut[-1] |= _last_is_unexecuted(ints(steps.rows, "start_ps"), correlation)
-    unrecorded = np.zeros(n, np.bool_)
+    missing = np.zeros(n, np.bool_)
     if correlation is not None:
-        unrecorded = _unrecorded_steps(steps, correlation)[step]
+        missing = _unrecorded_steps(steps, correlation)[step]
     if facts.complete_until_ps is not None:
-        unrecorded |= end > facts.complete_until_ps
+        missing |= end > facts.complete_until_ps
     count = len(steps.rows)
     work = None
     if device_activity is not None and activity_steps is not None:
@@ -138,7 +138,7 @@ def window_flags(
     if work is None:
         work = host_work(steps, facts.tracks, facts.events, facts.event_kinds)
     is_other = steps_of_other_kinds(work, count, np.arange(count) < count - 1)[step]
-    is_other &= ~unrecorded
+    is_other &= ~missing
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
     # Mark windows in which the host compiled, or traced a function again.
     of_compiling = facts.event_kinds.host_class == HostClass.COMPILE
@@ -148,7 +148,7 @@ def window_flags(
         _spans_of_rows(facts.events, np.concatenate([found, traced])).within(start, end)
         > 0
     )
-    early |= cold_start(start, end, facts.events) & ~(compiles | unrecorded | is_other)
+    early |= cold_start(start, end, facts.events) & ~(compiles | missing | is_other)
     marked = {
         "first": np.arange(n) == 0,
         "open_end": is_open,
@@ -156,17 +156,17 @@ def window_flags(
         "compile": compiles,
         "autotune": _autotune_spans(facts, device_activity).within(start, end) > 0,
         "dispatch_only": np.full(n, dispatch_only),
-        "unrecorded": unrecorded,
+        "unrecorded": missing,
         "other_kind": is_other,
         "warm_up": early,
         "outlier": _length_outliers(
-            end - start, ~(is_open | unrecorded | is_other | early)
+            end - start, ~(is_open | missing | is_other | early)
         ),
     }
     pattern = np.zeros(n, np.uint16)
     for bit, name in enumerate(FLAGS):
         pattern |= marked[name].astype(np.uint16) << bit
-    # Build the list of names once per distinct combination of flags.
+    # Build each list of names only once per distinct combination of flags.
     occurring, index = np.unique(pattern, return_inverse=True)
     names = pl.Series(
         [

@@ -239,15 +239,14 @@ def _unite_call_activities(
     """Assign all activities of one call to one step.
 
     The boundaries are times of one device. A second device that is slightly behind ends
-    a step's work after the next boundary; one that is ahead begins it too early.
+    a step's work after the next boundary; one that is ahead begins it early.
     """
     launch = correlation.launch_of_activity
     several = correlation.activity_count_of_launch > 1
     if not several.any():
         return
-    start_ps, dur_ps = (
-        ints(correlation.activity, name) for name in ("start_ps", "dur_ps")
-    )
+    start_ps = ints(correlation.activity, "start_ps")
+    dur_ps = ints(correlation.activity, "dur_ps")
     ranges = time_ranges_by_code(launch, start_ps, dur_ps, count=len(several))
     middle = ranges.first_ps + (ranges.last_ps - ranges.first_ps) // 2
     # Leave out calls whose work spans several steps, such as a graph of steps. Work
@@ -286,11 +285,9 @@ def _last_step_begun(starts: Int64s, times: Int64s) -> Int32s:
     return step_of
 
 
-def _assign_by_group(
-    steps: Steps, device_activity: pl.DataFrame, step_of: Int32s
-) -> None:
+def _assign_by_group(steps: Steps, activity: pl.DataFrame, step_of: Int32s) -> None:
     groups = steps.rows["group"]
-    column = device_activity["group"]
+    column = activity["group"]
     if groups.null_count() == len(groups) or column.null_count() == len(column):
         return
     row = np.flatnonzero(groups.is_not_null().to_numpy())

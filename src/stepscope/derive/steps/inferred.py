@@ -99,11 +99,11 @@ def find_inferred(
             break
         periods = _period_candidates(evidence, sequence, track=track)
         found += periods
-        better = _best_measured(evidence, periods)
+        rival = _best_measured(evidence, periods)
         if best is None or (
-            better is not None and ranking_key(better) > ranking_key(best)
+            rival is not None and ranking_key(rival) > ranking_key(best)
         ):
-            best = better
+            best = rival
     rejected = [each for each in found if best is None or each.what != best.what]
     rejected.sort(key=lambda each: -each.confidence)
     chosen = [] if best is None else [best]
@@ -144,7 +144,6 @@ def _measured_launch(
     name = shorten_name(evidence.event_types["name"][launch.type])
     track = evidence.tracks["name"][launch.track]
     period = measure_boundaries(sequence, launch.start_ps)
-    begins = launch.start_ps
     return Measured(
         source="launch",
         what=f"launches of {name} on {track}, by the {sequence.what}",
@@ -155,7 +154,7 @@ def _measured_launch(
         slack_ps=None,
         on_device=evidence.tracks["device"][launch.track] is not None,
         edge=not evidence.runs_op_by_op(period.n, executed=period.repeats)
-        or not evidence.lacks_an_edge(begins, on_device=False, programs=False),
+        or not evidence.lacks_an_edge(launch.start_ps, on_device=False, programs=False),
     )
 
 

@@ -107,7 +107,7 @@ class Measured(Frozen, frozen=True):
 def candidate_objection(measured: Measured) -> str:
     """Return the reason for rejecting a candidate; empty without a reason."""
     if measured.source == "period" and measured.period.repeats <= 1:
-        # A launch proves that a program ran again. A kernel alone may be anything.
+        # A launch proves that a program ran again. A single kernel proves nothing.
         return "a single repeating symbol is not a step"
     if measured.layers:
         return measured.layers
@@ -119,8 +119,7 @@ def candidate_objection(measured: Measured) -> str:
 
 def ranking_key(measured: Measured) -> tuple[bool, float]:
     """Return a sort key that is highest for the best candidate."""
-    good = not candidate_objection(measured)
-    return good, measured.confidence
+    return not candidate_objection(measured), measured.confidence
 
 
 def unite_threads(alike: list[Measured]) -> Measured:

@@ -114,8 +114,7 @@ def count_runs(runs: dict[int, Spans], launches: pl.DataFrame, launch: Int32s) -
     begins = ints(launches, "start_ps")[called]
     count = 0
     for track in np.unique(thread).tolist():
-        own_begins = begins[thread == track]
-        run = runs.get(track, Spans.empty()).holding(own_begins)
+        run = runs.get(track, Spans.empty()).holding(begins[thread == track])
         count += len(np.unique(run[run >= 0])) + int((run < 0).sum())
     return count
 

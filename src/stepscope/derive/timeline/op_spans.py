@@ -139,9 +139,7 @@ def op_lines_of_devices(
         step = np.full(len(event), -1, np.int32)
     kind = codes(tracks, "kind")
     stored = tracks.filter(pl.col("event_end") > pl.col("event_begin"))
-    has_modules = set(
-        stored.filter(pl.col("derived") == "xla_modules")["device"].to_list()
-    )
+    has_modules = set(stored.filter(pl.col("derived") == "xla_modules")["device"])
     lines: list[DerivedLine] = []
     for row, part in _track_ranges(track):
         computing = chosen[part]
@@ -173,7 +171,7 @@ def op_lines_of_devices(
 
 def op_lines_of_threads(
     events: pl.DataFrame,
-    host_op_events: HostOpEvents,
+    op_events: HostOpEvents,
     steps: Steps | None,
     names: Names,
 ) -> list[DerivedLine]:
@@ -181,17 +179,17 @@ def op_lines_of_threads(
 
     Ops outside compiled programs are already recorded as events of their threads.
     """
-    ops = host_op_events.ops
+    ops = op_events.ops
     compiled = ops["hlo_op"].is_not_null().to_numpy()
-    chosen = np.flatnonzero(compiled[host_op_events.op])
+    chosen = np.flatnonzero(compiled[op_events.op])
     if not len(chosen):
         return []
     described = ops.with_columns(evidence=pl.lit(int(OpEvidence.HLO), pl.UInt8))
     paths = paths_of_ops(described, ops["hlo_op"].fill_null("").to_list(), names)
-    event = host_op_events.event[chosen]
-    op = host_op_events.op[chosen].astype(np.int32)
-    start_ps = host_op_events.start_ps[chosen]
-    end_ps = start_ps + host_op_events.dur_ps[chosen]
+    event = op_events.event[chosen]
+    op = op_events.op[chosen].astype(np.int32)
+    start_ps = op_events.start_ps[chosen]
+    end_ps = start_ps + op_events.dur_ps[chosen]
     # Find the step on the host in which each start is; -1 for none.
     if steps is None or steps.on_device:
         step = np.full(len(start_ps), -1, np.int32)

@@ -384,13 +384,11 @@ def _lay_groups(
         ((nested, "main"), (False, "overlap"), (nested, "undrawn"))
     ):
         chosen = group == number
-        group_lanes = _lay_chosen(starts, durs, chosen, row, nested=nests, kind=kind)
+        added = _lay_chosen(starts, durs, chosen, row, nested=nests, kind=kind)
         below = lanes[-1].first_row + lanes[-1].rows if lanes else 0
         if below:
             np.add(row, np.int32(below), out=row, where=chosen)
-        lanes += [
-            replace(lane, first_row=lane.first_row + below) for lane in group_lanes
-        ]
+        lanes += [replace(lane, first_row=lane.first_row + below) for lane in added]
     return row, tuple(lanes)
 
 

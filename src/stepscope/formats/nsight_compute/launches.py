@@ -83,8 +83,7 @@ def _base_of_simple_unit(unit: str) -> tuple[str, float]:
     if match is None:
         return unit, 1.0
     name = match["unit"].lower()
-    factor = _PREFIXES[match["prefix"].lower()]
-    return ("Hz" if name == "hz" else name), factor
+    return ("Hz" if name == "hz" else name), _PREFIXES[match["prefix"].lower()]
 
 
 class NumberForms:
@@ -184,7 +183,7 @@ class Measured(Frozen, frozen=True):
         launches: Launches in the order of the file.
         metrics: Metrics of all launches, without empty cells.
         forms: Parser of the file's numbers.
-        impossible: Number of grids and blocks beyond the limits of all devices.
+        impossible: Number of grids and blocks larger than any device allows.
     """
 
     launches: list[Launch]
@@ -254,7 +253,6 @@ class _Collected:
                     cells["Metric Value"],
                 )
             elif rule:
-                speedup = self._forms.number(cells["Estimated Speedup"])
                 self.rules.append(
                     RuleResult(
                         row=row,
@@ -262,7 +260,7 @@ class _Collected:
                         rule=rule,
                         kind=cells["Rule Type"] or None,
                         text=shorten_text(cells["Rule Description"]),
-                        speedup_percent=speedup,
+                        speedup_percent=self._forms.number(cells["Estimated Speedup"]),
                         speedup_kind=cells["Estimated Speedup Type"] or None,
                     )
                 )
@@ -288,7 +286,7 @@ class _Collected:
         )
 
     def add_wide(self, table: Table) -> None:
-        """Add a table with one row per launch; rows without a launch hold units."""
+        """Add a table with one row per launch; rows without a launch contain units."""
         cells = _Cells(table.header)
         columns = [
             (col, name) for col, name in enumerate(table.header) if name not in _LEADING
@@ -314,7 +312,6 @@ class _Collected:
             self.refused[NO_LAUNCH] += 1
             return None
         block = self._read_sizes(cells["Block Size"], MAX_THREADS)
-        grid = self._read_sizes(cells["Grid Size"], None)
         self.launches.append(
             Launch(
                 launch=launch,
@@ -324,7 +321,7 @@ class _Collected:
                 compute_capability=cells["CC"] or None,
                 stream=_whole_number(cells["Stream"]),
                 block=block,
-                grid=grid,
+                grid=self._read_sizes(cells["Grid Size"], None),
             )
         )
         self._row_of[key] = len(self.launches) - 1

@@ -51,8 +51,7 @@ _OWNED: Final = Owned(
 )
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
-    devices = signals.needed(compiled_percent)
-    compiled = devices.get(shares.label)
+    compiled = signals.needed(compiled_percent).get(shares.label)
     if compiled is None:
         return _ITEM.cannot_tell("untold")
     if compiled >= thresholds.compiled_most.value:

@@ -150,8 +150,7 @@ _PACKING_GAIN: Final = 0.7
 
 def packing_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return what-if edits: packing kernels take a fraction of their time."""
-    work = signals.needed(kernel_work)
-    classes = _packing_kernels(work)["class"].unique().to_list()
+    classes = _packing_kernels(signals.needed(kernel_work))["class"].unique().to_list()
     return (Faster(classes, (1 - _PACKING_GAIN / 2, 1 - _PACKING_GAIN)),)
 
 
@@ -235,13 +234,11 @@ _ALL_REDUCE_TIME_ITEM: Final = rule_item("allreduce.time")
 
 def all_reduce_time_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     """Return what-if edits: large all-reduces take the time of their links."""
-    all_reduces = judged_all_reduces(signals, sized=False)
-    large = all_reduces.calls.filter(
+    large = judged_all_reduces(signals, sized=False).calls.filter(
         (pl.col("bytes") >= thresholds.large_exchange.value)
         & pl.col("link_ps").is_not_null()
     )
-    latency = thresholds.exchange_latency.value
-    return change_to_rate(large, pl.col("link_ps") + latency)
+    return change_to_rate(large, pl.col("link_ps") + thresholds.exchange_latency.value)
 
 
 @rule(_ALL_REDUCE_TIME_ITEM, *ALL_REDUCE_READS, change=all_reduce_time_changes)

@@ -113,9 +113,7 @@ def without_a_core(
     mean_ms = sum(excess) / max(len(compared.steps), 1) / PS_PER_MS
     # A worker that waits for its batch is late without having more work.
     failed = finding.status == "fail" and 2 * mean_ms >= (finding.ms_per_step or 0.0)
-    waits = [
-        _core_wait_percent(signals, thresholds, worker, mean_ms) for worker in workers
-    ]
+    waits = [_wait_percent(signals, thresholds, worker, mean_ms) for worker in workers]
     known = [wait for wait in waits if wait is not None]
     waiting = min(known) if failed and known and len(known) == len(waits) else None
     enough = waiting is not None and waiting >= (finding.share_percent or 0.0)
@@ -135,7 +133,7 @@ def without_a_core(
     )
 
 
-def _core_wait_percent(
+def _wait_percent(
     signals: Signals, thresholds: Thresholds, worker: str, excess_ms: float
 ) -> float | None:
     """Return the share of time in which a worker's threads wait for a core.
@@ -278,7 +276,6 @@ def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
         comparison.steps, [step.last for step in comparison.steps]
     )
     same = last is not None and percent >= thresholds.same_worker.value
-    last_in = _ARRIVAL_ITEM.fact("last_in", percent if same else None)
     judged = judge_steps(
         _ARRIVAL_ITEM,
         signals,
@@ -287,7 +284,7 @@ def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
         cause="waiting",
         effect_ps=known,
         named=last if same else None,
-        facts=(last_in,),
+        facts=(_ARRIVAL_ITEM.fact("last_in", percent if same else None),),
     )
     late = comparison.workers if last is None or not same else (last,)
     return without_a_core(judged, signals, thresholds, comparison, late)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.thresholds import Thresholds
 
-_ODD_SIZES_ITEM: Final = rule_item("tc.dims")
+_ODD_SIZE_ITEM: Final = rule_item("tc.dims")
 
 #: Saved share of the kernels' time: up to about 2/3, minus the cost of padding.
 _ODD_SIZES_GAIN: Final = (0.3, 0.6)
@@ -47,21 +47,19 @@ def _odd_sizes_worked(work: KernelWork, _: Thresholds) -> Worked:
     )
 
 
-@rule(_ODD_SIZES_ITEM, *WORKED_READS, change=faster_kernels_change(_odd_sizes_worked))
+@rule(_ODD_SIZE_ITEM, *WORKED_READS, change=faster_kernels_change(_odd_sizes_worked))
 def judge_odd_sizes(signals: Signals, thresholds: Thresholds) -> Finding:
     work = judged_kernels(signals, thresholds, matrix_units=True)
     worked = _odd_sizes_worked(work, thresholds)
     odd = worked.rows
     return judge_kernels(
-        _ODD_SIZES_ITEM,
+        _ODD_SIZE_ITEM,
         signals,
         thresholds,
         work,
         worked,
-        why_unknown=_ODD_SIZES_ITEM.reason("no_sizes"),
-        facts=_ODD_SIZES_ITEM.facts(
-            odd_size=odd["odd_size"][0] if odd.height else None
-        ),
+        why_unknown=_ODD_SIZE_ITEM.reason("no_sizes"),
+        facts=_ODD_SIZE_ITEM.facts(odd_size=odd["odd_size"][0] if odd.height else None),
     )
 
 

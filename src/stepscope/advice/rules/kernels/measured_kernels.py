@@ -66,8 +66,7 @@ def judge_measured(
     verdict. `fields` go to the finding.
     """
     work = judged_kernels(signals, thresholds)
-    measured = signals.needed(measured_work)
-    judged = measured.with_columns(
+    judged = signals.needed(measured_work).with_columns(
         found=fault.found,
         saved=pl.col("time_ps") * fault.saved.clip(0, 1),
         because=pl.lit(None, pl.String) if fault.because is None else fault.because,
@@ -84,7 +83,7 @@ def judge_measured(
         signals,
         thresholds,
         work,
-        # The minimum gain is 0, because the device may have other limits.
+        # The minimum gain is 0, because something else may limit the kernel.
         Worked(chosen, (0.0, max_gain), unknown),
         why_unknown=_TEXTS.reason(
             "unmeasured", share=work.share(chosen), unknown=share

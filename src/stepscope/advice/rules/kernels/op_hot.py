@@ -51,8 +51,7 @@ def hot_op_changes(signals: Signals, thresholds: Thresholds) -> Changes:
 @rule(_ITEM, *WORKED_READS, op_roofs, change=hot_op_changes)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     work = judged_kernels(signals, thresholds)
-    roofs = signals.needed(op_roofs)
-    heavy = _heavy_ops(roofs, thresholds)
+    heavy = _heavy_ops(signals.needed(op_roofs), thresholds)
     slow = heavy.filter(pl.col("of_limit") < thresholds.slow_op.value)
     if not slow.height and heavy["of_limit"].null_count():
         return _ITEM.cannot_tell("unknown_work")

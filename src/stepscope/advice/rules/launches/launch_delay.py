@@ -38,7 +38,7 @@ _LAUNCH_OR_HOST_OPS: Final = msgspec.structs.replace(
 _MAX_GRAPH_PERCENT: Final = 50.0
 
 #: Minimum share of the wait that work outside steps must cause to be the finding.
-_MIN_PART_OF_WAIT: Final = 0.5
+_MIN_WAIT_PART: Final = 0.5
 #: Kinds of work outside steps; removing such work does not make a step shorter.
 _OUTSIDE_STEPS: Final = ("set_up", "first_runs", "captured", "over")
 #: Minimum share of the step, in percent, of a host op that is reported.
@@ -130,7 +130,7 @@ def _owned_launch_time(shares: StepShares) -> Owned:
 def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
     """Return work outside of steps that causes most of the wait; None if none does."""
     set_up = (signals.known(set_up_signals) or {}).get(shares.label)
-    min_percent = _MIN_PART_OF_WAIT * shares.percent(*_owned_launch_time(shares).owners)
+    min_percent = _MIN_WAIT_PART * shares.percent(*_owned_launch_time(shares).owners)
     return None if set_up is None or set_up.percent < min_percent else set_up
 
 
@@ -149,9 +149,7 @@ def _largest_op_percent(
         if part.function is None and part.name not in (ranges or ())
     )
     largest = max(ops, default=0.0)
-    min_percent = max(
-        _MIN_PART_OF_WAIT * shares.percent(*owned.owners), _MIN_OPS_PERCENT
-    )
+    min_percent = max(_MIN_WAIT_PART * shares.percent(*owned.owners), _MIN_OPS_PERCENT)
     return largest if largest >= min_percent else None
 
 

@@ -69,14 +69,13 @@ def joined_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     change=joined_kernel_changes,
 )
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    account = signals.needed(account_signals)
-    shares = account.judged("launch", "host_compute")
+    shares = signals.needed(account_signals).judged("launch", "host_compute")
     if shares.device is not None:
         return _judge_device_kernels(signals, shares, thresholds)
     device = signals.of(device_signals)
     if device.recorded != "host_only":
         return _ITEM.cannot_tell(device.reason or NO_KERNELS)
-    return _judge_host_ops(signals, shares, thresholds)
+    return _judge_ops(signals, shares, thresholds)
 
 
 def _judge_device_kernels(
@@ -181,9 +180,7 @@ def _kernels_per_step(groups: tuple[WorkGroup, ...]) -> float:
     return sum(group.per_step for group in groups)
 
 
-def _judge_host_ops(
-    signals: Signals, shares: StepShares, thresholds: Thresholds
-) -> Finding:
+def _judge_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Finding:
     hosts = signals.needed(small_ops)
     stepped = shares.step_source is not None
     if stepped and shares.step_confidence < thresholds.medium_confidence.value:

@@ -124,8 +124,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if not hidden:
         return finding
-    actions = _actions_for_fetch(fetching, shares, signals)
-    return replace(finding, actions=actions)
+    return replace(finding, actions=_actions_for_fetch(fetching, shares, signals))
 
 
 def _parts_with_producer(
@@ -209,8 +208,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
             # The recording does not show how these batches are produced.
             own_threads = shares.host in signals.of(made_in_own_threads)
             assumed = ("own_threads",) if own_threads else ("one_by_one", "cacheable")
-            by_producers = _producer_facts("unfed", shares, signals)
-            facts = by_producers or ("unseen", *assumed)
+            facts = _producers("unfed", shares, signals) or ("unseen", *assumed)
             actions += fit_worker_numbers(
                 _ITEM.actions_for("unfed", "fetch", *facts), signals
             )
@@ -268,7 +266,7 @@ def _batch_production_facts(
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # Recorded stages include those that fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
-        by_producers = () if stages else _producer_facts("fetch", shares, signals)
+        by_producers = () if stages else _producers("fetch", shares, signals)
         return (*native, *(by_producers or ("one_by_one", "cacheable")))
     reason_late = "late_although_ahead" if workers is None else "worker_processes"
     late = (
@@ -279,9 +277,7 @@ def _batch_production_facts(
     return lacks if "ready" in lacks else late
 
 
-def _producer_facts(
-    cause: str, shares: StepShares, signals: Signals
-) -> tuple[str, ...]:
+def _producers(cause: str, shares: StepShares, signals: Signals) -> tuple[str, ...]:
     """Return facts about other threads or processes that produce the awaited batches.
 
     System calls show which thread or process the step's thread waits for. A thread that

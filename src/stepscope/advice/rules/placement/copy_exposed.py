@@ -59,8 +59,7 @@ def parallel_copy_changes(signals: Signals, thresholds: Thresholds) -> Changes:
 @rule(_ITEM, *OWNED_READS, copy_signals, change=parallel_copy_changes)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
-    devices = signals.needed(copy_signals)
-    copies = devices.get(shares.label)
+    copies = signals.needed(copy_signals).get(shares.label)
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
     because = _reasons_for_long_copies(copies, thresholds) if judged.failed else ()
     groups = () if copies is None else copies.groups

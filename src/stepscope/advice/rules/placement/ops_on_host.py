@@ -54,8 +54,7 @@ def judge_placed(
         kinds: Kind of the ops by cause.
     """
     shares = owned_shares(_OWNED, signals, thresholds)
-    devices = signals.needed(placement_signals)
-    placed = devices.get(shares.label, ())
+    placed = signals.needed(placement_signals).get(shares.label, ())
     max_unexplained = thresholds.unexplained_warn.value
     series = _divide_by_kind(shares, placed, kinds, unknown_from=max_unexplained)
     judged = judge_series(item, signals, thresholds, series)
@@ -109,11 +108,9 @@ def _divide_by_kind(
     )
 
 
-_OVERRIDDEN_OPS_ITEM: Final = rule_item("place.override")
+_OVERRIDDEN_ITEM: Final = rule_item("place.override")
 
 
-@rule(_OVERRIDDEN_OPS_ITEM, *PLACED_READS)
+@rule(_OVERRIDDEN_ITEM, *PLACED_READS)
 def judge_overridden_ops(signals: Signals, thresholds: Thresholds) -> Finding:
-    return judge_placed(
-        _OVERRIDDEN_OPS_ITEM, {"overridden": "model"}, signals, thresholds
-    )
+    return judge_placed(_OVERRIDDEN_ITEM, {"overridden": "model"}, signals, thresholds)

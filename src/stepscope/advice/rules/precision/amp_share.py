@@ -39,8 +39,7 @@ def narrower_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes
 
     Kernels with recorded 16-bit counterparts take the time of these counterparts.
     """
-    work = signals.needed(kernel_work)
-    rows = _replaceable_kernels(work)
+    rows = _replaceable_kernels(signals.needed(kernel_work))
     measured = rows.filter(pl.col("speedup").is_not_null())
     eligible = rows.filter(pl.col("speedup").is_null())
     factors = (

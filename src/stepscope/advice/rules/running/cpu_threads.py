@@ -31,8 +31,7 @@ _OWNED: Final = Owned(
 @rule(_ITEM, *OWNED_READS, processor_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
-    hosts = signals.needed(processor_signals)
-    processor = hosts.get(shares.host)
+    processor = signals.needed(processor_signals).get(shares.host)
     if processor is None:
         return _ITEM.cannot_tell("elsewhere")
     work = shares.times(*_OWNED.owners)

@@ -53,11 +53,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if not because or judged_finding.status == "fail":
         return judged_finding
     # The cost of blocking calls and anomaly checks shows only in a run without them.
-    note = because[0]
     finding = _ITEM.finding(
         "fail",
         severity="warn",
-        note=note,
+        note=because[0],
         confidence=judged_finding.confidence,
         because=because,
         facts=judged_finding.facts,

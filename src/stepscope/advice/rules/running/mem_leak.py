@@ -47,10 +47,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 def _finding_of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
     """Return the finding about a container to which most steps add arrays."""
-    memories = signals.of(memory_signals).memories
     sizes = {
         memory.host: memory.capacity_bytes
-        for memory in memories
+        for memory in signals.of(memory_signals).memories
         if memory.name == PROCESS
     }
     grown = [

@@ -49,9 +49,7 @@ _MIN_MAIN_PART: Final = 0.5
 #: Fraction of a recording that counts as its beginning.
 _BEGIN: Final = 0.05
 #: Flaws that make all step times useless; they are more serious than other flaws.
-_INVALIDATING_FLAWS: Final = frozenset(
-    {"silent", "in_doubt", "unread", "devices", "clocks"}
-)
+_INVALIDATING: Final = frozenset({"silent", "in_doubt", "unread", "devices", "clocks"})
 #: Owners that must be measured for unexplained time to be a flaw of the recording.
 _NEEDED_HOST_OWNERS: Final = ("host_compute", "profiler")
 _NEEDED_DEVICE_OWNERS: Final = ("queued", "launch", "profiler")
@@ -87,7 +85,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     flaws.sort(
         key=lambda flaw: (
             _RANKS[flaw.severity],
-            flaw.word not in _INVALIDATING_FLAWS,
+            flaw.word not in _INVALIDATING,
             -flaw.percent,
         )
     )
@@ -263,9 +261,8 @@ def _record_facts(capture: CaptureSignals, account: AccountSignals) -> tuple[Fac
         ("no_launch", capture.without_launch_percent),
         ("clock_doubt", _clock_percent(account)),
     )
-    clock_error = account.judged().clock_error_ps / PS_PER_US
     return (
         *(_ITEM.fact(name, value) for name, value in counts),
         *(_ITEM.fact(name, value) for name, value in shares),
-        *_ITEM.facts(clock_error=clock_error),
+        *_ITEM.facts(clock_error=account.judged().clock_error_ps / PS_PER_US),
     )

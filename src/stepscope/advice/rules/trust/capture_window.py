@@ -54,9 +54,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if shares.step_source is None:
         return _ITEM.cannot_tell("no_steps")
     windows = _window_facts(shares, hosts, thresholds)
-    compile_unknown = "compile" in shares.missing
     note, severity = _window_flaw(
-        windows, shares, thresholds, compile_unknown=compile_unknown
+        windows, shares, thresholds, compile_unknown="compile" in shares.missing
     )
     warm = note == "warm_up"
     effect = sum(shares.times("compile")) / max(windows.judged, 1)
@@ -93,10 +92,8 @@ def _window_facts(
     )
     early, later = compiling[:_WARM_UP_STEPS], compiling[FIRST_STEPS:]
     later_ps = lengths[1:]
-    begins = [
-        steps.begins_ns for steps in hosts.values() if steps.begins_ns is not None
-    ]
-    several = len(begins) == len(hosts) > 1
+    begun = [steps.begins_ns for steps in hosts.values() if steps.begins_ns is not None]
+    several = len(begun) == len(hosts) > 1
     return _WindowFacts(
         judged=len(lengths),
         clean=len(lengths) - dirty,
@@ -105,46 +102,42 @@ def _window_facts(
         times=lengths[0] / max(float(np.median(later_ps)), 1)
         if len(later_ps) >= thresholds.few_steps.value
         else None,
-        apart_ps=(max(begins) - min(begins)) * PS_PER_NS if several else None,
+        apart_ps=(max(begun) - min(begun)) * PS_PER_NS if several else None,
     )
 
 
 def _window_flaw(
-    windows: _WindowFacts,
+    window: _WindowFacts,
     shares: StepShares,
     thresholds: Thresholds,
     *,
     compile_unknown: bool,
 ) -> tuple[str | None, Severity]:
     min_steps = thresholds.few_steps.value
-    recompiles = windows.late_percent >= thresholds.recompile_warn.value
-    if windows.early_percent >= thresholds.dirty_compile.value and not recompiles:
+    recompiles = window.late_percent >= thresholds.recompile_warn.value
+    if window.early_percent >= thresholds.dirty_compile.value and not recompiles:
         # With too few steps after warm-up the recording is not usable.
-        return "warm_up", "warn" if windows.clean < min_steps else "info"
-    if windows.judged < min_steps:
+        return "warm_up", "warn" if window.clean < min_steps else "info"
+    if window.judged < min_steps:
         return "few", "info"
     length = float(np.median(shares.window_ps))
-    if windows.apart_ps is not None and windows.apart_ps > length:
+    if window.apart_ps is not None and window.apart_ps > length:
         return "ranks", "info"
-    long = (
-        windows.times is not None and windows.times > thresholds.long_first_step.value
-    )
+    long = window.times is not None and window.times > thresholds.long_first_step.value
     return ("long_first" if compile_unknown and long else None), "info"
 
 
-def _facts_of_window(
-    windows: _WindowFacts, steps: HostSteps | None
-) -> tuple[Fact, ...]:
+def _facts_of_window(window: _WindowFacts, steps: HostSteps | None) -> tuple[Fact, ...]:
     left_out = {} if steps is None else steps.left_out
     note = ", ".join(f"{count} {flag}" for flag, count in sorted(left_out.items()))
     period = None if steps is None else steps.period_ps
     return (
-        _ITEM.fact("judged", windows.judged, note=note or None),
+        _ITEM.fact("judged", window.judged, note=note or None),
         *_ITEM.facts(
-            clean=windows.clean,
-            early=windows.early_percent,
-            times=None if windows.times is None else round(windows.times, 1),
-            apart=None if windows.apart_ps is None else windows.apart_ps / PS_PER_US,
+            clean=window.clean,
+            early=window.early_percent,
+            times=None if window.times is None else round(window.times, 1),
+            apart=None if window.apart_ps is None else window.apart_ps / PS_PER_US,
             step=None if period is None else period / PS_PER_US,
         ),
     )

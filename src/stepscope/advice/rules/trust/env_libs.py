@@ -33,10 +33,9 @@ _WANTED: Final = (
 def evaluate(signals: Signals, _: Thresholds) -> Finding:
     if signals.of(device_signals).recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
-    hosts = signals.needed(version_signals)
     known = {
         host: host_versions
-        for host, host_versions in hosts.items()
+        for host, host_versions in signals.needed(version_signals).items()
         if host_versions.runtime is not None and host_versions.newest is not None
     }
     if not known:

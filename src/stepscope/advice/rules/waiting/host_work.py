@@ -222,13 +222,13 @@ def _advise_by_time_use(
     finding: Finding,
     signals: Signals,
     shares: StepShares,
-    blocking: HostFunction | None,
+    blocker: HostFunction | None,
 ) -> Finding:
     """Choose actions by how the named function spends its time."""
     time_uses = signals.of(function_ways).get(shares.host)
     if time_uses is None or not finding.parts:
         return finding
-    only_in = None if blocking is None else blocking.alone
+    only_in = None if blocker is None else blocker.alone
     time_use = time_uses.division_of_function(
         finding.parts[0], shares.device, only=only_in
     )

@@ -38,7 +38,7 @@ _NEEDED: Final = ("metadata_json", "timestamp", "duration", "resource_id", "type
 
 
 class Device(NamedTuple):
-    """An accelerator; None means unknown."""
+    """An accelerator; unknown fields are None."""
 
     ordinal: int
     name: str | None = None
@@ -237,9 +237,7 @@ def exported_activities(document: bytes) -> Activities:
     )
     base = decoded.base_ns
     arguments = [bytes(event.args) for event in stored]
-    externals = msgspec.json.decode(
-        b"[" + b",".join(arguments) + b"]", type=list[_External]
-    )
+    ids = msgspec.json.decode(b"[" + b",".join(arguments) + b"]", type=list[_External])
     start = [base + _parse_ns(event.ts) for event in stored]
     arrows = [event for event in decoded.events if event.cat == _GRADIENT]
     return Activities(
@@ -252,7 +250,7 @@ def exported_activities(document: bytes) -> Activities:
         external=_int64_array(
             [
                 next((id_ for id_ in (row.id, row.older) if isinstance(id_, int)), 0)
-                for row in externals
+                for row in ids
             ]
         ),
         gradient=_int64_array(_gradient_ids(arrows, stored, start, base)),

@@ -374,10 +374,9 @@ def skip_exit_handlers_of_c() -> bool:
     libc = ctypes.CDLL(None)
     try:
         # C calls the last handler first, and passes the exit status, as `_exit` needs.
-        handlers = [libc["_exit"], libc["fcloseall"]]
         return not any(
             libc["on_exit"](ctypes.cast(handler, ctypes.c_void_p), None)
-            for handler in handlers
+            for handler in (libc["_exit"], libc["fcloseall"])
         )
     except AttributeError:
         # Only the GNU C library has `on_exit`.

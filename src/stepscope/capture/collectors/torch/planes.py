@@ -208,9 +208,7 @@ def _unwrap_annotations(activities: Activities) -> Activities:
     return replace(activities, name=names, category=categories, arguments=arguments)
 
 
-def _rows_by_place(
-    activities: Activities, process: int
-) -> Iterator[tuple[_Place, Int64s]]:
+def _rows_by_place(activities: Activities, pid: int) -> Iterator[tuple[_Place, Int64s]]:
     rows: dict[_Place, list[int]] = {}
     known: dict[tuple[str, int, int], _Place] = {}
     for row, key in enumerate(
@@ -222,9 +220,7 @@ def _rows_by_place(
         )
     ):
         if key not in known:
-            known[key] = _line_place(
-                *key, process=process, names=activities.thread_names
-            )
+            known[key] = _line_place(*key, process=pid, names=activities.thread_names)
         rows.setdefault(known[key], []).append(row)
     for place in sorted(rows):
         yield place, np.array(rows[place], np.int64)
@@ -265,7 +261,7 @@ def _rows_of_ops(activities: Activities) -> Int64s:
     """Return for each event the row of its op, or -1.
 
     The op is found by the event's external id or, on a device, by its launch call.
-    Otherwise it is the innermost op around the event or call on its thread.
+    Otherwise the op is the innermost op around the event or call on its thread.
 
     Definition: docs/formats/kineto.md#device-activity.
     """
@@ -330,8 +326,7 @@ def _devices_by_number(activities: Activities) -> dict[int, Device]:
     """Return the devices by the numbers that activities use.
 
     ROCm numbers devices differently in activities and in its list. If activities use
-    one number and the list has one device, it is that device. Otherwise the device is
-    unknown.
+    one number and the list has one device, they match. Otherwise the device is unknown.
 
     Definition: docs/formats/kineto.md#device-activity.
     """

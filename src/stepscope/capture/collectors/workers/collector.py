@@ -279,8 +279,7 @@ class WorkersCollector(Collector):
             return SamplesLine(process, self._names[process], self._hz, kind)
 
         space = XSpaceBuilder(platform.node(), start_ns=None)
-        plane = space.plane(HOST_PLANE)
         begins = self._store.write_frames(
-            plane, ended, line_of=samples_line, clock=clock
+            space.plane(HOST_PLANE), ended, line_of=samples_line, clock=clock
         )
         return Fragment(space.to_bytes(), len(begins), min(begins))

@@ -56,9 +56,7 @@ def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
         is_batch = name in {"on_train_batch_begin", "on_train_batch_end"}
         before = harmless(counter.window.abandon)(hook)
         undone.append(
-            _wrap_method(
-                CallbackList, name, before=before, fit=fit if is_batch else None
-            )
+            _wrap(CallbackList, name, before=before, fit=fit if is_batch else None)
         )
 
     @harmless(counter.window.abandon)
@@ -66,10 +64,10 @@ def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
         # TensorFlow may be tracing a graph, which updates no variable.
         tensorflow = sys.modules.get("tensorflow")
         if tensorflow is None or tensorflow.executing_eagerly():
-            # `carries` ranks an update above more frequent calls.
+            # `carries` ranks an update above calls that are more frequent.
             counter.call_ended(_UPDATES, id(optimizer), carries=True)
 
-    undone.append(_wrap_method(Optimizer, "apply", after=optimizer_updated))
+    undone.append(_wrap(Optimizer, "apply", after=optimizer_updated))
 
     def undo_hooks() -> None:
         for restore in undone:
@@ -111,7 +109,7 @@ class _Fit:
         self._counter.ends(FIT)
 
 
-def _wrap_method(
+def _wrap(
     owner: type,
     name: str,
     *,
@@ -122,7 +120,7 @@ def _wrap_method(
     """Patch a method to call `before` and `after`; return a function to unpatch it.
 
     Args:
-        fit: Its `calling` is set during the call.
+        fit: State of `fit`, whose `calling` is true during the call.
     """
     method = getattr(owner, name)
 

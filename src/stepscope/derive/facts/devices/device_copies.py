@@ -134,8 +134,7 @@ def _judged_copies(
     copies = rows_of_kinds(
         activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER)
     )
-    begin = ints(activity, "start_ps")[copies]
-    copies = copies[windows_of_times(measured, begin) >= 0]
+    copies = copies[windows_of_times(measured, ints(activity, "start_ps")[copies]) >= 0]
     names = require_available(recorded.trace.table("event_types"))["name"]
     source, certainty = _ops_of_copies(recorded, copies)
     rows = activity[copies].select(
@@ -241,9 +240,7 @@ def _ops_around(
     kind = activity["kind"].cast(pl.String)
     ordered = (
         activity.select("device", "start_ps", "bytes")
-        .with_columns(
-            row=pl.int_range(pl.len()), kind=kind, op=names.gather(op).alias("op")
-        )
+        .with_columns(row=pl.int_range(pl.len()), kind=kind, op=names.gather(op))
         .sort("device", "start_ps")
         .with_columns(
             op=pl.when(pl.col("kind").is_in(["kernel", "collective"])).then("op")

@@ -83,11 +83,9 @@ class DeviceFill(Frozen, frozen=True):
     def unfilled_percent(self, shares: StepShares) -> float:
         """Return the percentage of step time in kernels with too few blocks.
 
-        The kernels' share of all kernel time is multiplied by the percentage of compute
-        time in judged steps.
+        This is their share of kernel time × the compute percentage of judged steps.
         """
-        compute = shares.percent(*COMPUTE)
-        return compute * self.unfilled_ps / max(self.kernel_ps, 1)
+        return shares.percent(*COMPUTE) * self.unfilled_ps / max(self.kernel_ps, 1)
 
 
 @of_each_device_or_why
@@ -207,14 +205,13 @@ def compiled_percent(
     None if neither ops nor programs were recorded, so that the share is unknown.
     """
     called = bool(event_types["name"].str.contains(_COMPILED_CALL).any())
-    generated = event_types["name"].str.contains(_GENERATED)
     rows = device_activity.select(
         "device",
         "dur_ps",
         kernel=pl.col("kind") == "kernel",
         has_op=pl.col("hlo_op").is_not_null() | pl.col("op").is_not_null(),
         generated=pl.col("hlo_op").is_not_null()
-        | generated.gather(device_activity["type"]),
+        | event_types["name"].str.contains(_GENERATED).gather(device_activity["type"]),
     ).filter("kernel")
     known = bool(rows["has_op"].any()) or not isinstance(launches, Unavailable)
     percents: dict[int | None, float | None] = {}

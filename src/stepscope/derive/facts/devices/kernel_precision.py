@@ -126,7 +126,7 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     """Device time of compute kernels by precision, over the whole profile.
 
     Kernels are eligible if matrix units for narrow types could run them. Times are sums
-    over kernels in ps.
+    in ps.
 
     Attributes:
         narrow_ps: Time of compute kernels in 16 bit or narrower.
@@ -324,9 +324,7 @@ def _largest_ops(
             "silent": pl.Series(silent, dtype=pl.Boolean)[op],
             "ps": kernels.total_ps[kernels.wide],
         }
-    ).select(
-        pl.when("silent").then("kernel").otherwise("op").alias("name"), pl.col("ps")
-    )
+    ).select(pl.when("silent").then("kernel").otherwise("op").alias("name"), "ps")
     top = time.group_by("name").sum().sort("ps", "name", descending=[True, False])
     return tuple(
         Fact(name="largest_op", value=ps / PS_PER_US, unit="us", note=name)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 #: The track is looked up only for this many classes, those with most time.
-_MAX_CLASSES_WITH_TRACK: Final = 200
+_MAX_TRACKED_CLASSES: Final = 200
 
 
 class KernelWork(Frozen, frozen=True, dict=True):
@@ -52,9 +52,9 @@ class KernelWork(Frozen, frozen=True, dict=True):
             `kernel` (name without types), `full_name`, `op` and `op_type` (null if
             unknown), `category` (HLO opcode or op type), `precision` ("16", "32", "64",
             "tf32"; null unknown), `told` (whether there is evidence for the precision),
-            `matrix_units` and `eligible` (null unknown), `plain` (whether its name is
-            that of work without products), `collective`, `converts` (whether it only
-            changes the element type; null if types were not recorded), `reorders`
+            `matrix_units` and `eligible` (null unknown), `plain` (whether its name
+            shows that it computes no products), `collective`, `converts` (whether it
+            only changes the element type; null if types were not recorded), `reorders`
             (whether it only changes the order of elements, by its name), `odd_size` (a
             size of a product that is not a multiple of 8; null for none, or not
             recorded), `sized` (whether sizes were recorded), `shape` (op type and sizes
@@ -143,9 +143,7 @@ def kernel_work(
         return NO_KERNELS
     shown = _typical_step_rows(of_host, judged.device, placed, classes)
     # Track and name are looked up for the longest kernel of each class in `shown`.
-    wanted = pl.col("class").is_in(
-        rows["class"].head(_MAX_CLASSES_WITH_TRACK).implode()
-    )
+    wanted = pl.col("class").is_in(rows["class"].head(_MAX_TRACKED_CLASSES).implode())
     events = _longest_by_class(shown.filter(wanted))["event"].drop_nulls()
     return KernelWork(
         label=judged.label,
@@ -229,7 +227,7 @@ def _kernel_rows(
 def _typical_step_rows(
     trace: TraceData, device: int, windows: Windows, classes: ActivityClasses
 ) -> pl.DataFrame:
-    """Return the device's activities in one judged step, that of median length."""
+    """Return the device's activities in the judged step of median length."""
     steps = windows.measured
     steps = steps.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
     step = steps.sort("dur", "start_ps").row(len(steps) // 2, named=True)

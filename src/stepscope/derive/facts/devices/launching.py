@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.unavailable import Unavailable
 
-#: Minimum share of kernel launches that compiled programs make, for a step that runs as
-#: one program.
+#: A step is one program if compiled programs make at least this share of its launches.
 _MIN_PROGRAM_SHARE: Final = 0.8
 _KERNELS: Final = [
     ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
@@ -42,7 +41,7 @@ _KERNELS: Final = [
 
 
 class LaunchSignals(Frozen, frozen=True):
-    """The cost of launching work.
+    """Number and cost of kernel launches.
 
     Attributes:
         latency_ps: Median time from a launch call to its kernel on an idle device.
@@ -191,10 +190,9 @@ def _device_queue(
     inside = windows_of_times(measured, out_of) >= 0
     waiting = np.searchsorted(into, out_of, side="right") - np.arange(len(out_of))
     # Mean length of the queue in each part of a step, averaged over the steps.
-    parts = np.linspace(0.0, 1.0, PARTS + 1)
-    offsets = (ends - starts)[:, None] * parts
+    offsets = (ends - starts)[:, None] * np.linspace(0.0, 1.0, PARTS + 1)
     edges = starts[:, None] + offsets.astype(np.int64)
-    # Time in the queue up to each edge, summed over all activities.
+    # Time in the queue up to each end of a part, summed over all activities.
     held = _elapsed_time(into, edges) - _elapsed_time(out_of, edges)
     mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
 

@@ -36,7 +36,7 @@ _OF_INPUT: Final = (
 
 
 class WorkGroup(Frozen, frozen=True):
-    """Kernels of one op type, or of one name if the op is unknown.
+    """Kernels of one op type; if the op is unknown, kernels with one name.
 
     Attributes:
         name: The op type, or the kernel's name.
@@ -235,10 +235,15 @@ def small_ops(
 
 def _dispatch_gaps(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the gaps between two consecutive short ops on a thread."""
-    ordered = rows.sort("track", "start", "end", descending=[False, False, True])
-    return ordered.select(
-        "window",
-        "type",
-        gap=pl.col("start") - pl.col("end").cum_max().shift(1).over("track"),
-        follows=pl.col("short") & pl.col("short").shift(1).over("track"),
-    ).filter(pl.col("follows") & (pl.col("gap") > 0) & (pl.col("gap") <= _DISPATCH_PS))
+    return (
+        rows.sort("track", "start", "end", descending=[False, False, True])
+        .select(
+            "window",
+            "type",
+            gap=pl.col("start") - pl.col("end").cum_max().shift(1).over("track"),
+            follows=pl.col("short") & pl.col("short").shift(1).over("track"),
+        )
+        .filter(
+            pl.col("follows") & (pl.col("gap") > 0) & (pl.col("gap") <= _DISPATCH_PS)
+        )
+    )

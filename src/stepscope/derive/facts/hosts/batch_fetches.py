@@ -107,12 +107,11 @@ def input_decision(
             working_ps=shares.working_ps,
         )
         times.append(time)
-    blind = fetching if isinstance(fetching, Unavailable) else None
     return decide_input(
         times,
         fetched=not isinstance(fetching, Unavailable) and fetching.consumer_recorded,
         device=device,
-        blind=blind,
+        blind=fetching if isinstance(fetching, Unavailable) else None,
         thresholds=thresholds,
     )
 

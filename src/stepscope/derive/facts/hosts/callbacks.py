@@ -31,8 +31,7 @@ _OPS: Final = Pattern(
 )
 _TO_WORK: Final = ("calls_back", "calls_back_from_graph")
 _TO_DEBUG: Final = ("calls_back_to_debug",)
-#: This fraction of a sampled call is not counted at each end, where the sampled time is
-#: least certain.
+#: A sampled call has uncertain ends: its length divided by this is cut off at each end.
 _MARGIN_DIVISOR: Final = 4
 
 
@@ -71,7 +70,7 @@ def called_back(
     own = next((shares for shares in step_shares if shares.device is None), None)
     if own is None:
         return None
-    ran = _callback_runs(trace, host_states, naming)
+    ran = _callbacks(trace, host_states, naming)
     to_work, to_debug = (
         _parts_called(
             *(named, function_frames, function_purposes.types_with_work(*works), ran),
@@ -85,9 +84,7 @@ def called_back(
     return CalledBack(to_work, to_debug)
 
 
-def _callback_runs(
-    trace: TraceData, states: HostStates, named: Naming
-) -> dict[str, Spans]:
+def _callbacks(trace: TraceData, states: HostStates, named: Naming) -> dict[str, Spans]:
     """Return, by name, when callback ops ran on threads that drive the steps."""
     events = require_available(trace.table("events"))
     types = handles(events, "type")

@@ -45,8 +45,7 @@ class EagerOps(Frozen, frozen=True):
             end of an eager op to the start of the next one. In JAX also the time of the
             calls in which no instruction runs.
         per_step: Mean number of eager ops in a step.
-        names: The eager ops with most self time → their share of `eager_ps`, in
-            percent.
+        names: The eager ops with most self time → percentage of `eager_ps`.
     """
 
     eager_ps: int
@@ -143,8 +142,7 @@ def _ops_of_tensorflow(
     trace: TraceData, ops: HostOpEvents, windows: Windows
 ) -> EagerOps | None:
     """Return the eager ops; None if the recording does not distinguish eager ops."""
-    counted = ops.ops["category"].to_numpy() != OpCategory.DATASET
-    chosen = wanted_rows(ops.op, counted)
+    chosen = wanted_rows(ops.op, ops.ops["category"].to_numpy() != OpCategory.DATASET)
     if not (ops.eager[chosen] >= 0).any():
         return None
     # Neighbouring steps are one interval in `judged`, which makes the search fast.
@@ -160,12 +158,11 @@ def _ops_of_tensorflow(
     kept = has_eager[on_threads]
     rows, on_threads, eager = rows[kept], on_threads[kept], eager[kept]
     start = ops.start_ps[rows]
-    names = ops.ops.select(pl.coalesce("type", "name")).to_series()
     runs = _Runs(
         *(on_threads, start, start + ops.dur_ps[rows], ops.self_ps[rows]),
         eager,
         ops.op[rows],
-        names,
+        ops.ops.select(pl.coalesce("type", "name")).to_series(),
     )
     return _sum_runs(windows, runs, op_ps=op_ps)
 
@@ -262,8 +259,7 @@ def _gaps_between_ops(runs: _Runs, window: Int64s) -> tuple[Int64s, Int64s, Int6
         order = np.lexsort((-runs.end_ps, runs.start_ps, runs.track))
         runs, window = runs.chosen_rows(order), window[order]
     latest = runs.end_ps.copy()
-    edges = np.flatnonzero(np.diff(runs.track)) + 1
-    for part in np.split(latest, edges):
+    for part in np.split(latest, np.flatnonzero(np.diff(runs.track)) + 1):
         np.maximum.accumulate(part, out=part)
     begin, end = latest[:-1], runs.start_ps[1:]
     follows = runs.eager[:-1] & runs.eager[1:] & (runs.track[:-1] == runs.track[1:])

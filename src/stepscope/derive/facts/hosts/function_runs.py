@@ -44,16 +44,13 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: What takes at least this share of a function's time, in percent, is its main
-#: activity.
+#: The main activity of a function takes at least this percentage of its time.
 MIN_MAIN_PERCENT: Final = 50.0
-#: Time without ops is proven to be work if the thread wants a core for at least this
-#: share of the time.
+#: Time without ops counts as computing if a thread wants a core in this share of it.
 _MIN_AWAKE_SHARE: Final = 0.8
-#: A function is the loop around the steps from this share of the steps' time.
+#: A function with at least this share of the steps' time is the loop around them.
 _MIN_LOOP_SHARE: Final = 0.95
-#: Minimum time without ops that counts as work; gaps between consecutive ops are
-#: shorter.
+#: Minimum time without ops that counts as computing; gaps between ops are shorter.
 _SILENCE_PS: Final = PS_PER_MS
 
 
@@ -132,7 +129,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def silence(self) -> Spans:
-        """Return the intervals of `quiet` of at least 1 ms."""
+        """Return the intervals of `quiet` that last at least 1 ms."""
         quiet = self.quiet
         is_long = quiet.end_ps - quiet.start_ps >= _SILENCE_PS
         return Spans(quiet.start_ps[is_long], quiet.end_ps[is_long])
@@ -167,13 +164,11 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     def collector(self) -> Part | None:
         """Return the innermost function that contains most garbage collections.
 
-        It must spend most of its time in garbage collection; this excludes the step
-        loop.
+        Garbage collection must be most of its time, so the step loop is excluded.
         """
         collections = self.collecting & self.inside
-        tracks = list(self.tracks)
         part = function_around_work(
-            self.frames, collections, tracks, total_ps=self.total_ps
+            self.frames, collections, list(self.tracks), total_ps=self.total_ps
         )
         return part if part is not None and part.function is not None else None
 
@@ -181,20 +176,21 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     def predicts_often(self) -> bool:
         """Return whether Keras's `predict` is called several times.
 
-        One call for many batches is normal. Samples may show several calls as one.
+        One call of `predict` for many batches is normal. Samples may show several calls
+        as one.
         """
         kinds = self.purposes.types_with_work("predicts", "begins_prediction")
         return any(int((self.frames.type == kind).sum()) > 1 for kind in kinds)
 
     def own_functions(self) -> tuple[Part, ...]:
-        """Return the program's own functions that mostly work in the judged steps.
+        """Return the program's own functions that mostly compute in the judged steps.
 
         A function that fills nearly all steps is excluded as the loop. If it mostly
         calls Keras's `predict`, the innermost such function is included.
         """
         working, predicting = [], []
         for kind, name in self.frames.names.items():
-            # Code without a function name, such as `<lambda>`, is skipped.
+            # Functions without a name, such as `<lambda>`, are skipped.
             if name.library is not False or name.function.endswith(">"):
                 continue
             ran, part = self.spans_of_types([kind]), Part.from_function(name, 0.0)
@@ -328,8 +324,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
             effect_ms: Time of the function in a mean step.
             only: Time that is removed; None for all calls.
         """
-        calls = self.calls if only is None else only
-        return Quiet(calls, self.runs.threads, effect_ms)
+        return Quiet(self.calls if only is None else only, self.runs.threads, effect_ms)
 
     @cached_property
     def alone(self) -> Spans:
@@ -360,7 +355,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return 100 * (spans & self.seen).length_ps / max(self.seen.length_ps, 1)
 
     def percent_of_work(self, *works: KnownWork) -> float:
-        """Return the percentage of the function's time in functions of known work."""
+        """Return the percentage of its time in functions that do the given work."""
         kinds = self.runs.purposes.types_with_work(*works)
         return self.percent_within(self.runs.spans_of_types(kinds)) if kinds else 0.0
 
@@ -383,15 +378,14 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return self.runs.predicts_often and predicts >= MIN_MAIN_PERCENT
 
     def calls_work(self, work: KnownWork) -> bool:
-        """Return whether the function calls library functions of one kind of work."""
+        """Return whether the function calls library functions that do the given work."""
         kinds = self.runs.purposes.types_with_work(work)
         return bool(np.isin(self.runs.frames.type[self.called_rows], kinds).any())
 
     @property
     def asks_the_model(self) -> bool:
         """Return whether the function runs the model but does not train it."""
-        trains = self.calls_work("trains")
-        return self.calls_work("runs_the_model") and not trains
+        return self.calls_work("runs_the_model") and not self.calls_work("trains")
 
     @property
     def is_in_the_model(self) -> bool:
@@ -405,8 +399,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         """Return whether the model runs during the function, called by it or not.
 
         A function in at least half of the steps needs to contain the forward or the
-        backward pass. A function in fewer steps, for example validation, needs to
-        contain both.
+        backward pass. A function in fewer steps, such as validation, must contain both.
         """
         contains_model = self.runs.ran.run_within(SampledTime(self.seen, self.seen, 0))
         if 2 * self.times_ps.count(0) > len(self.times_ps):

@@ -185,7 +185,7 @@ def service_signals(
     """Return the slowest stage of each host's longest pipeline, the busiest first."""
     services = known_hosts(slowest_stage).values()
     if not services:
-        return first_reason(slowest_stage) or _TOO_FEW_BATCHES
+        return first_reason(slowest_stage) or _FEW_BATCHES
     return tuple(sorted(services, key=lambda one: -one.busy_percent))
 
 
@@ -208,7 +208,7 @@ def slowest_stage(
     )
     chosen = host_calls.join(longest.select("pipeline"), on="pipeline").sort("start_ps")
     if len(chosen) < _MIN_BATCHES:
-        return _TOO_FEW_BATCHES
+        return _FEW_BATCHES
     begin = chosen["start_ps"].to_numpy()
     period = float(begin[-1] - begin[0]) / (len(chosen) - 1)
     own = (
@@ -231,12 +231,10 @@ def slowest_stage(
         services.append(
             Service(trace.host, name, time / len(chosen), overlap, period, len(chosen))
         )
-    return max(
-        services, key=lambda service: service.busy_percent, default=_TOO_FEW_BATCHES
-    )
+    return max(services, key=lambda service: service.busy_percent, default=_FEW_BATCHES)
 
 
-_TOO_FEW_BATCHES: Final = Unavailable(
+_FEW_BATCHES: Final = Unavailable(
     code="NO_SAMPLES",
     reason="Too few batches were recorded to measure how busy their pipeline is.",
     remedy="Record more steps.",
@@ -250,16 +248,14 @@ _READERS: Final = frozenset(
 )
 _PARALLEL_READERS: Final = frozenset({"ParallelInterleave", "LegacyParallelInterleave"})
 _PYTHON_STAGES: Final = frozenset({"Generator", "GeneratorDatasetOp", "PyFunc"})
-#: A practice is advised for stages with at least this share of a batch's time, in
-#: percent.
-_MIN_STAGE_PERCENT: Final = 30.0
+#: Practices are advised for stages with at least this percentage of a batch's time.
+_MIN_PERCENT: Final = 30.0
 _MIN_PYTHON_PERCENT: Final = 20.0
-#: A Python function counts as waiting, not computing, from this share of its time, in
-#: percent: it holds no lock while waiting. The value is low because CPU times are
+#: If a Python function waits for at least this percentage of its time, it counts as
+#: waiting, not computing: it holds no lock. The value is low because CPU times are
 #: sampled, which misses a part of the waiting.
 _MIN_WAITING_PERCENT: Final = 25.0
-#: Stages after the last prefetch are slow from this share of a batch's time, in
-#: percent.
+#: Stages after the last prefetch matter if they take this percentage of batch time.
 _MIN_LATE_PERCENT: Final = 5.0
 #: A map function with at least this many calls per batch, each with less than this self
 #: time in ps, spends most of its time on the calls.
@@ -290,7 +286,7 @@ def missing_practices(
         stage.type in {"Map", "ParallelMap"}
         and stage.runs_per_call >= _MIN_CALLS_PER_BATCH
         and stage.mean_self_ps < _MAX_BRIEF_CALL_PS
-        and stage.percent >= _MIN_STAGE_PERCENT
+        and stage.percent >= _MIN_PERCENT
         for stage in stages
     )
     tests = (
@@ -298,9 +294,9 @@ def missing_practices(
         ("prefetch", late >= _MIN_LATE_PERCENT),
         (
             "parallel_read",
-            reading >= _MIN_STAGE_PERCENT and not types & _PARALLEL_READERS,
+            reading >= _MIN_PERCENT and not types & _PARALLEL_READERS,
         ),
-        ("parallel_map", mapping >= _MIN_STAGE_PERCENT),
+        ("parallel_map", mapping >= _MIN_PERCENT),
         # A map function is called often per batch and is short.
         ("vectorise", calls_mostly),
         ("native_code", _is_python(share, python)),
@@ -308,16 +304,14 @@ def missing_practices(
     lacking = tuple(name for name, holds in tests if holds)
     prefetched = share.get("Prefetch", 0.0)
     ready = sum(stage.percent * stage.ready_percent / 100 for stage in prefetches)
-    if not lacking and prefetched >= _MIN_STAGE_PERCENT and ready >= prefetched / 2:
+    if not lacking and prefetched >= _MIN_PERCENT and ready >= prefetched / 2:
         # Most of the waiting is the transfer of batches that were ready.
         return ("ready",)
     producing = reading + mapping + share.get("ParallelMap", 0.0)
-    cached = (
-        ("cache",) if producing >= _MIN_STAGE_PERCENT and "Cache" not in types else ()
-    )
+    cached = ("cache",) if producing >= _MIN_PERCENT and "Cache" not in types else ()
     if lacking:
         return (*lacking, *cached)
-    return ("upstream" if prefetched >= _MIN_STAGE_PERCENT else "cheaper", *cached)
+    return ("upstream" if prefetched >= _MIN_PERCENT else "cheaper", *cached)
 
 
 def _is_python(share: Mapping[str, float], python: PythonElements | None) -> bool:

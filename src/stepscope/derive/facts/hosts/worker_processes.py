@@ -64,7 +64,7 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
     def compute(self) -> bool | None:
         """Return whether the workers mostly compute; None if not recorded.
 
-        If not, they wait for a disk or a network.
+        Workers that do not compute wait for a disk or a network.
         """
         return None if self.used is None else self.used >= _MIN_CORE_USE * self.workers
 
@@ -93,8 +93,7 @@ def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | Non
     # Samples are rare, so the last sample before the steps also counts.
     first = max(int(np.searchsorted(readings.time_ps, starts[0])) - 1, 0)
     past = int(np.searchsorted(readings.time_ps, ends[-1], side="right"))
-    counted = readings.value[first : max(past, first + 1)]
-    workers = round(float(np.median(counted)))
+    workers = round(float(np.median(readings.value[first : max(past, first + 1)])))
     if not workers:
         return None
     every, full = core_count(trace), None
@@ -106,7 +105,7 @@ def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | Non
 
 @of_each_host
 def machine_cores(*, trace: TraceData) -> int | None:
-    """Return how many cores the program may use, for each host where it is known."""
+    """Return the number of cores that the program may use on each host, if known."""
     return usable_cores(trace)
 
 

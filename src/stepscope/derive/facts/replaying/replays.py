@@ -187,8 +187,7 @@ class ReplaySignals(Frozen, frozen=True):
         """Return the predicted saving per step if several findings of a host are fixed.
 
         The sum of the findings' predicted savings is multiplied by the gain of all
-        changes together, divided by the sum of the gains of single findings. None if
-        unknown.
+        changes together, divided by the sum of single gains. None if unknown.
         """
         replay = self.usable_replay(findings[0][1])
         if replay is None:
@@ -274,9 +273,9 @@ def _gain_scale(
 
 
 def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
-    """Return `limits` with a floor that is at least the busiest track's remaining work.
+    """Return `limits` with a floor of at least the busiest track's remaining time.
 
-    The work is scaled down if the mean step is shorter than the replayed steps.
+    This time is scaled down if the mean step is shorter than the replayed steps.
     """
     period_ms = gain.period_ps / PS_PER_MS
     effect_ms, step_ms, floor_ms = (
@@ -286,8 +285,7 @@ def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
     )
     step_ms = period_ms if step_ms is None else step_ms
     part = min(step_ms / period_ms, 1.0) if period_ms else 0.0
-    left_ms = gain.floor_ps / PS_PER_MS * part
-    return Limits(effect_ms, step_ms, max(left_ms, floor_ms))
+    return Limits(effect_ms, step_ms, max(gain.floor_ps / PS_PER_MS * part, floor_ms))
 
 
 def _gain_range(gain: Gain) -> tuple[float, float]:

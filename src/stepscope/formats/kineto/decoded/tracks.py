@@ -27,8 +27,7 @@ _HOST: Final = "/host:CPU"
 _RECORDER: Final = "PyTorch Profiler"
 #: Stream ids that producers write for "no stream".
 NO_STREAM: Final = frozenset({-1, 2**32 - 1})
-#: Upper bound of device ordinals; machines have fewer devices, so a larger ordinal
-#: comes from a damaged file.
+#: Upper bound of device ordinals; a larger ordinal comes from a damaged file.
 _MAX_DEVICES: Final = 2**16
 _NUMBER: Final = Pattern(r"(-?\d{1,19})\s*\Z")
 
@@ -42,8 +41,7 @@ class Placement(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         tracks: Tracks in their final order.
         track: int32 by index in `EventColumns`; -1 for a device event without a device.
-        main_process: Process number of the recorded program; None if no thread has a
-            process number.
+        main_process: Process number of the program; None if no thread has one.
     """
 
     tracks: list[Track]
@@ -72,8 +70,7 @@ class _Placing:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._tracks: list[tuple[tuple[int, ...], Track]] = []
         # The main process is the one with the most events on threads.
-        kind = self._events.kind
-        rows = np.flatnonzero(np.isin(kind, ON_THREAD))
+        rows = np.flatnonzero(np.isin(self._events.kind, ON_THREAD))
         counts = np.bincount(
             self._events.process[rows], minlength=len(self._event_columns.processes)
         )
@@ -87,8 +84,7 @@ class _Placing:
 
     def threads(self) -> None:
         """Add the tracks of host threads."""
-        kind = self._events.kind
-        rows = np.flatnonzero(np.isin(kind, ON_THREAD))
+        rows = np.flatnonzero(np.isin(self._events.kind, ON_THREAD))
         for process, thread, indices in self._pairs_of_process_and_thread(rows):
             pid = self._pids[process]
             # The tracer writes process number 0 if it does not know the process.
@@ -262,15 +258,15 @@ class _Placing:
         self,
         rows: Int64s,
         key: tuple[object, ...],
-        order: tuple[int, ...],
+        rank: tuple[int, ...],
         track: Track,
     ) -> None:
-        """Put events on the track of a key; create the track if it does not exist."""
+        """Assign events to the track with a key; create the track if it is missing."""
         if not len(rows):
             return
         number = self._numbers.setdefault(key, len(self._tracks))
         if number == len(self._tracks):
-            self._tracks.append((order, track))
+            self._tracks.append((rank, track))
         self._track[rows] = number
 
 

@@ -216,8 +216,7 @@ def _parts_of_damaged(
         begin = opening_match.end()
     tail = max(begin, len(data) - _EDGE_BYTES)
     endings = [match.start() + 1 for match in _EVENTS_END.finditer(view, tail)]
-    head = bytes(view[max(start, begin - _EDGE_BYTES) : begin])
-    fields = _search_known_fields(head)
+    fields = _search_known_fields(bytes(view[max(start, begin - _EDGE_BYTES) : begin]))
     if endings:
         fields |= _search_known_fields(bytes(view[endings[0] :]))
     # An empty event list is closed immediately.

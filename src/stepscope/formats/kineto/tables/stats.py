@@ -56,8 +56,7 @@ _LINKS: Final[dict[str, pl.DataType]] = {"event": pl.Int32(), "value": pl.Int64(
 LINK: Final = "fwdbwd"
 _Scalar = int | float | str | bool | None
 _Value = _Scalar | bytes | Raw
-#: Decoder of arguments that are only numbers, texts and truth values, as in most
-#: events.
+#: Decoder of events whose arguments are only numbers, texts and truth values.
 _SCALAR_DECODER: Final = msgspec.json.Decoder(list[dict[str, _Scalar]])
 _ANY: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 _SCALARS: Final = msgspec.json.Decoder(list[_Scalar])
@@ -136,7 +135,7 @@ def _links_by_sequence(
         .sort("event")
         .unique(["maker", "number"], keep="first", maintain_order=True)
     )
-    # A number counts the nodes so far, so the last op with a number created its node.
+    # A sequence number counts nodes: the last op with a number created its node.
     forward = (
         ops.filter(pl.col("maker") == 0)
         .sort("start", "event")
@@ -145,8 +144,8 @@ def _links_by_sequence(
     pairs = backward.select("maker", "number", event_backward="event").join(
         forward.select("track", "number", event_forward="event"), on="number"
     )
-    # A forward thread id is not the id of the thread's track. It belongs to the track
-    # that has most of the sequence numbers of the id.
+    # A forward thread id is not the id of the thread's track. The id belongs to the
+    # track that has most of its sequence numbers.
     main = (
         pairs.group_by("maker", "track")
         .len()
@@ -181,8 +180,7 @@ def read_arguments(recording: Recording) -> EventValues:
             for kind in np.unique(events.kind[positions]).tolist():
                 of_kind = positions[events.kind[positions] == kind]
                 chosen = (events.ordinal[of_kind] - first).tolist()
-                raws = [arguments[index] for index in chosen]
-                collecting.add(raws, row[of_kind])
+                collecting.add([arguments[index] for index in chosen], row[of_kind])
             first, begin = first + len(arguments), end
     packed = columns.values
     is_kept = row[packed.place] >= 0

@@ -197,9 +197,7 @@ class Export(Frozen, frozen=True, kw_only=True, eq=True):
     def frame(self, table: str) -> pl.DataFrame:
         """Return the rows of a table; an absent table has no rows."""
         rows = self.frames.get(table)
-        return (
-            pl.DataFrame(schema=_row_schema(COLUMNS[table])) if rows is None else rows
-        )
+        return pl.DataFrame(schema=_schema(COLUMNS[table])) if rows is None else rows
 
 
 def read_export(path: Path, limit_bytes: int) -> Export:
@@ -269,7 +267,7 @@ def _table_names(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
     return frozenset(name for (name,) in rows if isinstance(name, str))
 
 
-def _row_schema(wanted: Columns) -> dict[str, pl.DataType]:
+def _schema(wanted: Columns) -> dict[str, pl.DataType]:
     return {
         **dict.fromkeys((*wanted.required, *wanted.optional), pl.Int64()),
         **dict.fromkeys(wanted.numbers, pl.Float64()),
@@ -281,7 +279,7 @@ def _read_frame(
     database: Database, table: str, wanted: Columns, damaged: dict[str, str]
 ) -> pl.DataFrame | None:
     """Return the rows of a table; None if the table lacks a required column."""
-    schema = _row_schema(wanted)
+    schema = _schema(wanted)
     parts = [pl.DataFrame(schema=schema)]
     connection = database.connection
     try:

@@ -79,9 +79,10 @@ def cpu_samples(
         machines: Number of machines in the file.
     """
     # Keep the samples of the given threads, grouped by thread, in time order.
-    rows = export.frame("COMPOSITE_EVENTS").drop_nulls()
     samples = (
-        rows.filter(
+        export.frame("COMPOSITE_EVENTS")
+        .drop_nulls()
+        .filter(
             pl.col("globalTid").is_in(list(threads)),
             # ±36 years in ns: twice the difference of two such times fits 64 bits.
             pl.col("start").is_between(-(2**60), 2**60),

@@ -244,9 +244,7 @@ def _read_copies(
     frame = frame.with_columns(peer=between.fill_null(value=False))
     keys = ["copyKind", "srcKind", "dstKind", "peer"]
     distinct = frame.select(keys).unique(maintain_order=True)
-    named = [
-        _name_and_kind_of_copy(*row, peer=peer) for *row, peer in distinct.iter_rows()
-    ]
+    named = [_name_and_kind(*row, peer=peer) for *row, peer in distinct.iter_rows()]
     table = distinct.with_columns(
         name=pl.Series([names.number(name) for name, _ in named], dtype=pl.Int32),
         directed=pl.Series([kind is not None for _, kind in named], dtype=pl.Boolean),
@@ -258,7 +256,7 @@ def _read_copies(
     return copies, int((~copies["directed"]).sum())
 
 
-def _name_and_kind_of_copy(
+def _name_and_kind(
     number: int | None, source: int | None, destination: int | None, *, peer: bool
 ) -> tuple[str, str | None]:
     """Return the name of a copy, as Kineto names it, and its kind; None if unknown."""

@@ -43,8 +43,7 @@ class Names:
 
     def number(self, text: str) -> int:
         """Return the number of a text; a new text is added."""
-        short = self._shortening.text(text)
-        return self._numbers.setdefault(short, len(self._numbers))
+        return self._numbers.setdefault(self._shortening.text(text), len(self._numbers))
 
     def texts(self) -> tuple[str, ...]:
         """Return number → text."""
@@ -88,9 +87,10 @@ class Names:
 
 def _replace_values(values: pl.Series, old: pl.Series, numbers: list[int]) -> pl.Series:
     table = pl.DataFrame({"given": old, "name": pl.Series(numbers, dtype=pl.Int32)})
-    rows = values.alias("given").to_frame()
-    joined = rows.join(
-        table, on="given", how="left", nulls_equal=True, maintain_order="left"
+    joined = (
+        values.alias("given")
+        .to_frame()
+        .join(table, on="given", how="left", nulls_equal=True, maintain_order="left")
     )
     return joined["name"]
 

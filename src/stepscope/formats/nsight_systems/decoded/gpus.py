@@ -139,8 +139,8 @@ class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
 def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
     """Return the devices of a file, and the device of each process's ordinals.
 
-    CUDA_VISIBLE_DEVICES gives each process different ordinals. If two processes use the
-    same ordinal, the recorded table of devices per process decides.
+    CUDA_VISIBLE_DEVICES gives each process different ordinals. If two processes use one
+    ordinal, the recorded device tables show whether they mean the same device.
 
     Args:
         work: Device activity, with `process` and the process's ordinal.
@@ -193,7 +193,7 @@ class DeviceClock(Frozen, frozen=True, kw_only=True):
         outlasted: Number of waits that returned over 1 ms before the activity's end.
         outlasted_ns: Longest time from the return of such a wait to the end, in ns.
         late_ns: Clock offset of the device (positive if its times are late), in ns;
-            None unless both bounds are close together and beyond 1 ms.
+            None unless its bounds are close together and it exceeds 1 ms.
     """
 
     waits: int
@@ -304,7 +304,7 @@ def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
 
 
 def move_to_host_clock(
-    work: pl.DataFrame, clocks: Mapping[int, DeviceClock]
+    rows: pl.DataFrame, clocks: Mapping[int, DeviceClock]
 ) -> pl.DataFrame:
     """Convert device activity to host times, for devices with a known clock offset."""
     late = {
@@ -313,9 +313,9 @@ def move_to_host_clock(
         if clock.late_ns is not None
     }
     if not late:
-        return work
+        return rows
     by = pl.col("device").replace_strict(late, default=0, return_dtype=pl.Int64)
-    return work.with_columns(start=pl.col("start") - by)
+    return rows.with_columns(start=pl.col("start") - by)
 
 
 def _lateness_between_bounds(beyond: pl.Series, began: pl.Series) -> int | None:

@@ -68,8 +68,7 @@ def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
     refused: Counter[str] = Counter()
     calls, doubled = _read_calls(export, names, refused)
     nvtx = export.frame("NVTX_EVENTS")
-    wanted = [*_MARKS, *_NESTED, *_SPANS]
-    nvtx = nvtx.filter(pl.col("eventType").is_in(wanted))
+    nvtx = nvtx.filter(pl.col("eventType").is_in([*_MARKS, *_NESTED, *_SPANS]))
     ranges = _read_ranges(nvtx, export, names, refused)
     is_span = pl.col("eventType").is_in(list(_SPANS))
     syscalls = export.frame("OSRT_API")
@@ -117,8 +116,7 @@ def _read_calls(
     if second.height:
         keys = ["globalTid", "correlationId"]
         first = rows.filter(~is_second)
-        unmatched = second.join(first.select(keys), on=keys, how="anti")
-        calls = pl.concat([first, unmatched])
+        calls = pl.concat([first, second.join(first.select(keys), on=keys, how="anti")])
     doubled = rows.height - calls.height
     calls = timed_rows(calls, _BACKWARD, refused)
     correlation, returned = pl.col("correlationId"), pl.col("returnValue")

@@ -72,12 +72,10 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """Return first start and last end of events on tracks; None without events."""
-        begin, end = (
-            self.tracks[name].to_list() for name in ("event_begin", "event_end")
-        )
-        start_ps, dur_ps = (
-            self.events[name].to_numpy() for name in ("start_ps", "dur_ps")
-        )
+        begin = self.tracks["event_begin"].to_list()
+        end = self.tracks["event_end"].to_list()
+        start_ps = self.events["start_ps"].to_numpy()
+        dur_ps = self.events["dur_ps"].to_numpy()
         rows = ((begin[track], end[track]) for track in tracks)
         return range_of_tracks(start_ps, dur_ps, rows)
 
@@ -149,8 +147,7 @@ def build_timeline(
 
 def _sort_tracks(events: pl.DataFrame, main: int | None) -> tuple[pl.DataFrame, Int32s]:
     # If there is no main process, all processes count as foreign.
-    own = pl.lit(main, pl.Int64)
-    foreign = (pl.col("process") != own).fill_null(value=True)
+    foreign = (pl.col("process") != pl.lit(main, pl.Int64)).fill_null(value=True)
     # Group consecutive events of one track; a group starts at its earliest event.
     begins = np.flatnonzero(
         events.select(row_changes(TRACK_KEY)).to_series().to_numpy()

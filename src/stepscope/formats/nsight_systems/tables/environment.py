@@ -35,8 +35,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     """
     session = recording.first("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
     duration = recording.first("ANALYSIS_DETAILS", "duration")
-    base = recording.timeline.base_ns
-    start = None if session is None else session + base
+    start = None if session is None else session + recording.timeline.base_ns
     stop = None if session is None or duration is None else session + duration
     analysed = recording.timeline.hull(
         [row for row, track in enumerate(recording.tracks) if track.kind != "overhead"]

@@ -114,10 +114,9 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     positions, rows = recording.rows_of(Origin.MEMORY)
     if not len(positions):
         return why_absent("nsight.no_memory")
-    events = recording.timeline.events[rows].select("start_ps")
     allocations = (
         recording.memory[positions]
-        .hstack(events)
+        .hstack(recording.timeline.events[rows].select("start_ps"))
         .with_columns(
             event=pl.Series(rows),
             place=pl.Series(positions),
@@ -146,7 +145,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
 
 
 def _memory_name(main: int | None) -> pl.Expr:
-    """Return the allocator name `GPU_0_driver`, with the process if it is another."""
+    """Return the name of the allocator, such as `GPU_0_driver of process 7`."""
     number = pl.col("device")
     known = pl.col("memory").is_in(_ON_DEVICE) | pl.col("memory").is_null()
     on_device = pl.concat_str(pl.lit("GPU_"), number, pl.lit("_driver"))
@@ -184,8 +183,7 @@ def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
     is_call = np.array([is_loader_call(name) for name in names.to_list()], np.bool_)
     _, rows = recording.rows_of(Origin.RANGE)
     events = recording.timeline.events[rows].with_columns(event=pl.Series(rows))
-    types = np.flatnonzero(is_call).tolist()
-    calls = events.filter(pl.col("type").is_in(types))
+    calls = events.filter(pl.col("type").is_in(np.flatnonzero(is_call).tolist()))
     if calls.is_empty():
         return why_absent("nsight.no_loader")
     return calls.select(

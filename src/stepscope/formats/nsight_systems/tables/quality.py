@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: If a larger share of waits end before their activity, the device clock is wrong.
 _MAX_EARLY_SHARE: Final = 0.5
 _EXAMPLES: Final = 3
-_MAX_EXAMPLE_CHARS: Final = 160
+_MAX_CHARS: Final = 160
 #: Lowest severity of Nsight Systems' messages that is a warning or an error.
 _WARNING: Final = 2
 #: Matches names of calls that launch exactly one kernel.
@@ -98,9 +98,7 @@ def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
     )
     if messages.height:
         texts = messages["text"].drop_nulls().unique(maintain_order=True)[:_EXAMPLES]
-        shown = "; ".join(
-            shorten_text(text, _MAX_EXAMPLE_CHARS) for text in texts.to_list()
-        )
+        shown = "; ".join(shorten_text(text, _MAX_CHARS) for text in texts.to_list())
         yield quality_note("nsight.recorder_messages", messages.height, shown=shown)
     if recording.graphs:
         yield quality_note("nsight.graphs_as_a_whole", recording.graphs)

@@ -1,8 +1,8 @@
 """Convert events of lines to rows of tracks, with one time base and in checked order.
 
 Nearly every real file is in order already, and the decoder's columns become the table
-without copying. If rows are refused, lines are unordered or a track has several lines,
-a new row order is made; it is kept to assign stats to the new rows.
+without copying. Refused rows, unordered lines, or several lines of one track require a
+new row order, which is kept to assign stats to the new rows.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     dur = space.events.dur_ps
     begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
     odd, disorder, last = _survey_lines(space, base).T
-    beyond = _rows_out_of_range(start) if odd.any() else _NO_ROWS
+    beyond = _out_of_range(start) if odd.any() else _NO_ROWS
     start[beyond] = 0
     for line, shift in enumerate(base.shift_ps.tolist()):
         if shift:
@@ -142,9 +142,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     negative = impossible = _NO_ROWS
     if not is_plain:
         negative = np.flatnonzero(dur < 0)
-        beyond = np.concatenate(
-            [beyond, _rows_out_of_range(start), _rows_out_of_range(dur)]
-        )
+        beyond = np.concatenate([beyond, _out_of_range(start), _out_of_range(dur)])
         impossible = np.setdiff1d(beyond, negative)
     aggregated = space.events.aggregated
     drop = np.unique(np.concatenate([negative, impossible, aggregated]))
@@ -194,7 +192,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
 
 
 def _survey_lines(space: XSpace, base: TimeBase) -> Int64s:
-    """Return for each line: out-of-range times, unordered rows, and the last end."""
+    """Return for each line its out-of-range times, unordered rows, and last end."""
     start, dur = space.events.offset_ps, space.events.dur_ps
     begin, end = space.lines.event_begin, space.lines.event_end
     shift = base.shift_ps.tolist()
@@ -223,8 +221,8 @@ def _last_ends(start_ps: Int64s, dur_ps: Int64s, begin: int, end: int) -> Int64s
     )
 
 
-def _rows_out_of_range(times: Int64s) -> Int64s:
-    """Return rows with a time so large that a sum of two would overflow."""
+def _out_of_range(times: Int64s) -> Int64s:
+    """Return the rows with a time so large that the sum of two would overflow."""
     if not len(times) or (times.min() >= -_LAST_PS and times.max() <= _LAST_PS):
         return _NO_ROWS
     return np.flatnonzero((times < -_LAST_PS) | (times > _LAST_PS))

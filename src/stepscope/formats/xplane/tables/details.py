@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PAIR: Final = Pattern(r"([A-Za-z_]+):(\S+)")
 _TRIPLE: Final = Pattern(r"(-?\d+),(-?\d+),(-?\d+)\Z")
 _MAX_BYTES: Final = 2**63 - 1
-#: Occupancies are rounded to this step, in percent; smaller differences are errors.
+#: Occupancies are rounded to this step, in percent; smaller ones are rounding errors.
 _OCCUPANCY_STEP: Final = 0.001
 
 
@@ -168,7 +168,7 @@ def _recorded_occupancy(pairs: Mapping[str, str], refused: list[str]) -> float |
 def number_geometries(
     details: Int32s, occupancy: NDArray[np.float64] | None, strings: Sequence[str]
 ) -> tuple[Int32s, pl.DataFrame, dict[str, int]]:
-    """Number the launch shapes of some kernels.
+    """Number the distinct launch shapes of the given kernels.
 
     Args:
         details: Number of each kernel's details text, or -1.
@@ -191,8 +191,7 @@ def number_geometries(
     row_of = np.full(len(strings), -1, dtype=np.int32)
     for text, geometry in parsed.items():
         if any(part is not None for part in geometry[:-1]):
-            plain = geometry._replace(refused=())
-            row_of[text] = table.setdefault(plain, len(table))
+            row_of[text] = table.setdefault(geometry._replace(refused=()), len(table))
     rows = values_by_row(row_of, details, none=-1)
     if occupancy is not None:
         rows = _split_by_occupancy(rows, occupancy, table)
@@ -298,8 +297,7 @@ class CopyTable:
         kind = np.full(self._table, codes[SOME_COPY], np.uint8)
         target = np.full(self._table, -1, np.int64)
         for text, copy in self._copies.items():
-            known_kind = copy_kind(copy.source, copy.destination)
-            kind[text] = codes[known_kind or SOME_COPY]
+            kind[text] = codes[copy_kind(copy.source, copy.destination) or SOME_COPY]
             if copy.device is not None:
                 target[text] = copy.device
         texts = np.full(len(rows), -1) if self._handles is None else self._handles[rows]

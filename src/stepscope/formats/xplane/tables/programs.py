@@ -38,7 +38,7 @@ _PROTO_KEYS: Final = ("Hlo Proto", "HLO Proto")
 class ProgramRuns(Frozen, frozen=True):
     """The queued executions of a file, as arrays sorted by device and then start.
 
-    The index of an execution is the correlation id that its call and its ops share.
+    The index of an execution is the correlation id of its call and its ops.
 
     Attributes:
         call: Row in `events` of the call that queued the execution.
@@ -74,8 +74,7 @@ def program_runs(recording: Recording) -> ProgramRuns:
         if (device, run) in calls
     ]
     matched.sort(key=lambda run: run[1:3])
-    columns = np.array(matched, np.int64).reshape(-1, 4).T.copy()
-    return ProgramRuns(*columns)
+    return ProgramRuns(*np.array(matched, np.int64).reshape(-1, 4).T.copy())
 
 
 def _queuing_calls(recording: Recording) -> dict[tuple[int, int], int]:
@@ -129,16 +128,14 @@ def parameters_table(recording: Recording) -> pl.DataFrame | Unavailable:
     rows = np.flatnonzero(np.isin(types.plane, planes) & ~types.unknown)
     values = recording.type_values((*_TEXTS, ParameterStat.TRAINABLE))
     texts = recording.texts()
-    columns = {
-        key: texts.series(key, texts.numbers(values[key])[rows]) for key in _TEXTS
-    }
+    table = {key: texts.series(key, texts.numbers(values[key])[rows]) for key in _TEXTS}
     trained, known = values[ParameterStat.TRAINABLE].integer_values()
     frame = pl.DataFrame(
         {
             "name": pl.Series(recording.type_names[rows].tolist(), dtype=pl.String),
-            "scope": columns[ParameterStat.SCOPE].fill_null(""),
-            "shape": columns[ParameterStat.SHAPE],
-            "dtype": columns[ParameterStat.DTYPE],
+            "scope": table[ParameterStat.SCOPE].fill_null(""),
+            "shape": table[ParameterStat.SHAPE],
+            "dtype": table[ParameterStat.DTYPE],
             "trainable": nullable_series("trainable", trained[rows] != 0, known[rows]),
         }
     )
@@ -152,7 +149,7 @@ class Programs(Frozen, frozen=True, eq=True):
     """The instructions of a file's HLO modules.
 
     Attributes:
-        ops: Table `hlo_ops`, the instructions by program, or why it is absent.
+        ops: Table `hlo_ops` with the instructions, or the reason why it is absent.
     """
 
     ops: pl.DataFrame | Unavailable
@@ -174,8 +171,7 @@ def read_programs(recording: Recording) -> Programs:
         for instruction in instructions
     ]
     # The declared columns have the order of the instruction's fields.
-    ops = pl.DataFrame(rows, schema=HLO_OPS.dtypes(), orient="row")
-    return Programs(ops, broken)
+    return Programs(pl.DataFrame(rows, schema=HLO_OPS.dtypes(), orient="row"), broken)
 
 
 def program_modules(recording: Recording, program: Int64s, present: Bools) -> Int32s:
