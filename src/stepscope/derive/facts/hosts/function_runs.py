@@ -378,7 +378,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return self.runs.predicts_often and predicts >= MIN_MAIN_PERCENT
 
     def calls_work(self, work: KnownWork) -> bool:
-        """Return whether the function calls library functions that do the given work."""
+        """Return whether the function calls library functions of the given work."""
         kinds = self.runs.purposes.types_with_work(work)
         return bool(np.isin(self.runs.frames.type[self.called_rows], kinds).any())
 
