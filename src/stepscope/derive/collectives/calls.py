@@ -210,36 +210,26 @@ def collective_calls(
     )
     own = handles(device_activity, "event")[rows]
     arguments = _call_arguments(trace, stats, own, around.record)
-    types = event_types["name"]
-    types_of = handles(events, "type")
+    types, type_of = event_types["name"], handles(events, "type")
+    op = activity_ops.op[rows]
     names = _Names(
         arguments["name"],
-        _gather_known(types, np.where(around.range >= 0, types_of[around.range], -1)),
-        _op_texts(activity_ops.ops).gather(activity_ops.op[rows]),
+        _gather_known(types, np.where(around.range >= 0, type_of[around.range], -1)),
+        _op_texts(activity_ops.ops).gather(op),
         types.gather(handles(device_activity, "type")[rows]),
     )
     steps = np.full(len(rows), -1, np.int32)
     if not isinstance(activity_steps, Unavailable):
         steps = activity_steps[rows]
-    frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
-    kind = pl.Series([None] * len(frame), dtype=pl.String)
-    for text in frame:
-        # Parse each distinct name once.
-        kinds = {
-            name: collective_kind(name) for name in text.drop_nulls().unique().to_list()
-        }
-        named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
-        kind = kind.fill_null(named) if kinds else kind
     described = arguments.select("group", "group_size").with_columns(
         activity=pl.Series(rows, dtype=pl.Int32),
         device=handles(device_activity, "device")[rows],
         step_row=steps,
-        kind=kind.fill_null("other"),
+        kind=_kinds_of_names(names),
         start_ps=ints(device_activity, "start_ps")[rows],
         dur_ps=ints(device_activity, "dur_ps")[rows],
         exposed_ps=exposure.alone_ps[rows],
     )
-    op = activity_ops.op[rows]
     tensors = _Tensors(
         _shape_texts(trace, handles(device_activity, "shape")[rows]),
         activity_ops.ops["name"].str.contains(_LISTS).gather(op),
@@ -255,6 +245,18 @@ def collective_calls(
         .select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_CALLS.items())
         .sort("device", "start_ps", maintain_order=True)
     )
+
+
+def _kinds_of_names(names: _Names) -> pl.Series:
+    """Return the kind that the first name with a known kind has, else `other`."""
+    kind = pl.Series([None] * len(names.op), dtype=pl.String)
+    for text in names:
+        # Parse each distinct name once.
+        distinct = text.drop_nulls().unique().to_list()
+        kinds = {name: collective_kind(name) for name in distinct}
+        named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
+        kind = kind.fill_null(named) if kinds else kind
+    return kind.fill_null("other")
 
 
 def _call_arguments(
