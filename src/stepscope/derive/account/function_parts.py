@@ -371,10 +371,7 @@ def _is_part_of_caller(
 
 
 def _paths_around_steps(
-    path: Int64s,
-    count: int,
-    runs: tuple[Int64s, Int64s],
-    steps: tuple[Int64s, Int64s],
+    path: Int64s, count: int, runs: tuple[Int64s, Int64s], steps: tuple[Int64s, Int64s]
 ) -> Bools:
     """Return for each path if it has calls around two whole steps or the only step.
 

@@ -59,7 +59,7 @@ class HostWaits(Frozen, frozen=True):
         thread: Name of the thread or thread pool that the sleeping thread waits for;
             None if unknown. It works most, or is the only one in a function.
         running: Function that `thread` is in for most of this time; None for none.
-        works: Whether `thread` works; else no thread of the process does.
+        works: Whether `thread` works; if not, no thread of the process works.
         of_library: Whether a library started `thread` and runs nothing of the program
             on it, for example to manage a pool of processes.
         pooled: Whether threads outside of Python may have computed for the sleeping

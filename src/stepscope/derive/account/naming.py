@@ -160,7 +160,7 @@ class Naming(Frozen, frozen=True, dict=True):
         left = spans
         if owner == "launch":
             transit = left & device.latency
-            # A call that is far longer than a launch does more than launch.
+            # A call that is far longer than a launch also does something else.
             transit = transit - self._long_calls(device, transit)
             times += [(LAUNCH_LATENCY, transit.length_ps)] if len(transit) else []
             left = left - transit
@@ -247,7 +247,7 @@ class Naming(Frozen, frozen=True, dict=True):
         if not len(covered):
             return _Named([], covered)
         if owner == "launch":
-            # The outermost op names launching; launch calls are separate parts.
+            # Launching is named by the outermost op; launch calls are separate.
             calls = self.classes.code_spans(track, covered)(HostCode.LAUNCH)
             parts = []
             for detail, part in (("launch call", calls), ("dispatch", covered - calls)):

@@ -245,10 +245,7 @@ def charged_rows(
 
 
 def _window_rows(
-    starts: Int64s,
-    ends: Int64s,
-    device: int | None,
-    times: Mapping[str, Int64s | None],
+    starts: Int64s, ends: Int64s, device: int | None, times: Mapping[str, Int64s | None]
 ) -> pl.DataFrame:
     return pl.DataFrame(
         [

@@ -223,7 +223,7 @@ def align_clocks(
 
     The offset is computed from collectives if they connect the two hosts, directly or
     through other hosts. If not, it is computed from the absolute times that both hosts
-    recorded. Without these, it is computed from steps that both hosts have.
+    recorded. If there are none, it is computed from steps that both hosts have.
 
     Args:
         starts_unix_ns: Host → absolute time of its time 0, None if not recorded. If

@@ -104,8 +104,8 @@ def program_traits(
 _FULL_GENERATION: Final = 2
 #: Minimum number of collections of all objects from which their trigger is inferred.
 _MIN_COLLECTIONS: Final = 3
-#: If there are fewer younger collections than this per collection of all objects, the
-#: program itself triggers the latter. Python does so only after more than ten
+#: If fewer collections of young objects than this run per collection of all objects,
+#: the program itself triggers the latter. Python does so only after more than ten
 #: collections of the middle generation, each of which follows more than ten of the
 #: youngest.
 _MIN_YOUNGER_PER_FULL: Final = 50

@@ -251,7 +251,7 @@ def _collect_frames(
     types = function_names.canonical[handles(events, "type")[rows]]
     rates = [hz[track] for track in np.unique(recorded[by_samples]).tolist()]
     # Samples of a thread that Python started include the function that starts threads.
-    # Traced threads may lack it, but all of them count as started by Python.
+    # A traced thread may lack this function, but counts as started by Python.
     names = function_names.names
     starts = [row for row, name in names.items() if name.function.endswith(BEGINNINGS)]
     pythons = np.unique(track[~by_samples[order] | np.isin(types, starts)])

@@ -214,7 +214,7 @@ def _sum_runs(
     Args:
         runs: The executions.
         op_ps: Self time of all ops in judged steps; null for compiled functions.
-        computing: When instructions run by the calls compute; None for ops.
+        computing: When instructions of compiled functions compute; None for ops.
     """
     starts = ints(windows.measured, "start_ps")
     window = np.searchsorted(starts, runs.start_ps, side="right") - 1

@@ -185,8 +185,8 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     def own_functions(self) -> tuple[Part, ...]:
         """Return the program's own functions that mostly compute in the judged steps.
 
-        A function that fills nearly all steps is excluded as the loop. If it mostly
-        calls Keras's `predict`, the innermost such function is included.
+        A function that fills nearly all steps is the step loop and is excluded. If it
+        mostly calls Keras's `predict`, the innermost such function is included.
         """
         working, predicting = [], []
         for kind, name in self.frames.names.items():

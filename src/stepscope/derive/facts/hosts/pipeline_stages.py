@@ -292,10 +292,7 @@ def missing_practices(
     tests = (
         # A part of each batch is produced only after the batch is requested.
         ("prefetch", late >= _MIN_LATE_PERCENT),
-        (
-            "parallel_read",
-            reading >= _MIN_PERCENT and not types & _PARALLEL_READERS,
-        ),
+        ("parallel_read", reading >= _MIN_PERCENT and not types & _PARALLEL_READERS),
         ("parallel_map", mapping >= _MIN_PERCENT),
         # A map function is called often per batch and is short.
         ("vectorise", calls_mostly),
