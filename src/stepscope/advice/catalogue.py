@@ -27,7 +27,7 @@ class _Catalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """All declared texts.
 
     Attributes:
-        owners: What the time of an owner means, by category and owner.
+        owners: Meaning of each cause of time (owner), by category and owner.
         rules: Texts of each rule by the rule's id.
         shared: Texts that several rules use, by file.
     """
@@ -75,9 +75,9 @@ def _compiled() -> bytes:
     return compiled
 
 
-#: What the time of an owner means, by category and owner.
+#: Meaning of each cause of time (owner), by category and owner.
 OWNERS_OF: Final = catalogue().owners
-#: What the time of an owner means, by owner.
+#: Meaning of each cause of time, by owner.
 OWNER_TEXTS: Final = {
     owner: words for owners in OWNERS_OF.values() for owner, words in owners.items()
 }

@@ -44,10 +44,10 @@ _MAX_NAMES: Final = 10
 
 
 class PathShare(msgspec.Struct, frozen=True, kw_only=True):
-    """The time of one owner, op or thread on the critical path.
+    """The time on the critical path of one cause (owner), op or thread.
 
     Attributes:
-        name: Owner, op or thread; null if unknown.
+        name: Cause, op or thread; null if unknown.
         ms: Time on the critical path of the mean step.
         percent: `ms` as a share of the critical path, which is as long as the steps.
     """
@@ -65,7 +65,7 @@ class StepPath(msgspec.Struct, frozen=True, kw_only=True):
         steps: Number of steps whose critical path is known.
         unexplained_percent: Share of event starts on the path that no dependency
             explains; a lower share makes the path more reliable.
-        owners: Time on the path by owner, longest first.
+        owners: Time on the path by cause, longest first.
         ops: Time by op, kernel or function; the ten longest.
         threads: Time by thread or stream; the ten longest.
     """

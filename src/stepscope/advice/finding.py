@@ -101,8 +101,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             the first of `devices`, in percent.
         owners: What the lost time is attributed to, as in the breakdown of step time.
         topics: Kinds of host work, such as "garbage", that the finding is about; their
-            time is part of the time of owners.
-        place: Where the lost time is, relative to steps; null without owners.
+            time is part of the time of `owners`.
+        place: Where the lost time is, relative to steps; null if `owners` is empty.
         pattern: How the lost time is distributed over the steps; null if there is none.
         ms_per_step: Mean lost time per step, over all steps; null without steps.
         threshold: The number that `value` was compared with.

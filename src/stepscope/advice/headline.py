@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
 
 #: Topic of the headline: a failing finding ("finding"); idle time that no rule covers;
-#: a step bound by its device; work of a host without devices; the largest owner of a
-#: step that nothing bounds; "nothing" if there is no time to explain.
+#: a step bound by its device; work of a host without devices; the largest cause of time
+#: in a step that nothing bounds; "nothing" if there is no time to explain.
 LeadKind = Literal["finding", "idle", "device", "host", "largest", "nothing"]
 _COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
-#: Owners of time in which a device does not compute: idle, or exposed transfers.
+#: Causes of time in which a device does not compute: idle time, exposed transfers.
 _NOT_COMPUTING: Final = frozenset(IDLE_OWNERS) | (
     frozenset(BUSY_OWNERS) - frozenset(_COMPUTE)
 )
-#: Name for all device work as one owner.
+#: Name for the time of all device work together.
 _DEVICE_WORK_OWNER: Final = "busy"
 #: Minimum number of judged steps from which a single hit step is an exception.
 _MIN_JUDGED_STEPS: Final = 3
@@ -50,7 +50,7 @@ MIN_SIMILAR_RATIO: Final = 0.9
 _MIN_HEADLINE_PERCENT: Final = 1.0
 #: Minimum share of all time, in percent, in slow steps that become the headline.
 _MIN_SLOW_STEPS_PERCENT: Final = 50.0
-#: Owner of waiting for other workers, and the findings that name the late worker.
+#: Name of waits for other workers, and the findings that name the late worker.
 _PEER_OWNER: Final = "peer"
 _LATE_WORKER_FINDINGS: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
 #: Minimum share of the wait for other workers that such a finding must explain.
@@ -325,7 +325,7 @@ def _lead_of_finding(finding: Finding, account: AccountSignals | None = None) ->
 def _unexplained_idle_lead(
     findings: Sequence[Finding], shares: StepShares, thresholds: Thresholds
 ) -> tuple[Lead, float] | None:
-    """Return the owner of most idle time without a finding, and its ms per step."""
+    """Return the cause of most idle time without a finding, and its ms per step."""
     failing = [finding for finding in findings if finding.status == "fail"]
     known_owners = {owner for finding in failing for owner in finding.owners}
     # Late workers are found by comparing workers; the time of one worker does not show

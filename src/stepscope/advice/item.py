@@ -229,7 +229,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.collects or self.seen_on is not None
 
     def levels(self, thresholds: Thresholds) -> tuple[Threshold, Threshold]:
-        """Return the thresholds for a fail and for a critical fail; they may be equal."""
+        """Return the thresholds for a fail and for a critical fail; may be equal."""
         warn: Threshold = getattr(thresholds, f"{self.level}_warn")
         return warn, getattr(thresholds, f"{self.level}_critical", warn)
 
@@ -294,7 +294,7 @@ class Rule(Frozen, frozen=True, eq=True):
         judge: Computes the finding from signals and thresholds alone.
         reads: The signals that the rule reads.
         change: Returns how a step would change without the problem, for a replay; None
-            if the finding's owners determine the change, or the change is unknown.
+            if the finding's causes of time determine the change, or it is unknown.
     """
 
     item: Item

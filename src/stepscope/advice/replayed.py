@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Maximum number of findings that are replayed together.
 MAX_REPLAYED_FINDINGS: Final = 3
-#: Owners whose time can be removed: all idle time, and copies of input.
+#: Causes of time that can be removed: all idle time, and copies of input.
 _REMOVABLE_OWNERS: Final = frozenset({*IDLE_OWNERS, "copy_in"})
 #: A gain below this, in ms, counts as no gain.
 _MIN_GAIN_MS: Final = 1e-3
@@ -52,8 +52,8 @@ def limit_saving(finding: Finding, signals: Signals) -> Finding:
 def saving_limits(finding: Finding, signals: Signals) -> Limits:
     """Return the upper bounds of a finding's saving, as far as step times show them.
 
-    A saving cannot remove device work, except work of the owners that the finding is
-    about. A finding without owners may be about any work of the device.
+    A saving cannot remove device work, except the work that the finding is about. A
+    finding without `owners` may be about any work of the device.
     """
     account, label = signals.known(account_signals), finding.devices[:1]
     shares = next(
@@ -82,11 +82,11 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
             their gains are only upper bounds, or they belong to another host.
         saving_ms: Milliseconds per step that fixing all of `findings` would save, at
             most the sum of the single savings; null with fewer than two findings.
-        next_owner: Next bottleneck: owner of most of the critical path of the steps
-            once the first of `findings` is fixed. Null if unknown.
+        next_owner: Next bottleneck: cause of most time on the critical path of the
+            steps once the first of `findings` is fixed. Null if unknown.
         next_percent: Share of `next_owner` in that path, in percent; null if unknown.
         next_hidden: Whether other work hides most of that time before the fix: the
-            first finding is about the same owner, or the owner's share of the step time
+            first finding is about the same cause, or the cause's share of the step time
             is far smaller than its share of the path.
     """
 
@@ -98,10 +98,10 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
     next_hidden: bool = False
 
 
-#: Minimum share of the critical path, in percent, at which one owner is all of it.
+#: Minimum share of the critical path, in percent, at which one cause is all of it.
 _MIN_WHOLE_PATH_PERCENT: Final = 99.0
-#: An owner is hidden if its share of step time is below this fraction of its share of
-#: the critical path.
+#: A cause of time is hidden if its share of step time is below this fraction of its
+#: share of the critical path.
 _MAX_VISIBLE_PART: Final = 0.5
 
 
@@ -117,7 +117,7 @@ def _changes_of_finding(
         return ()
     own = _CHANGES.get(finding.id)
     changes = () if own is None else own(signals, thresholds)
-    # A replay removes whole owners; topics are only some of an owner's time.
+    # A replay can remove all time with one cause, but not a topic within it.
     if changes or finding.place is None or not finding.owners or finding.topics:
         return changes
     goes = finding.pattern is not None and _REMOVABLE_OWNERS.issuperset(finding.owners)
@@ -139,7 +139,7 @@ def promise_by_replay(
     if not changes:
         return finding
     if isinstance(changes[0], Gone):
-        # A replay removes all time of the owners, so the bound has to cover all of it.
+        # A replay removes all time with these causes, so the bound has to cover it.
         pattern, effect_ms = finding.pattern, finding.ms_per_step
         if pattern is None or effect_ms is None:
             return finding
@@ -224,15 +224,14 @@ def replay_together(
 def _is_hidden_work(
     owner: str, path_percent: float, gone: Finding, signals: Signals
 ) -> bool:
-    """Return whether other work hides most of an owner's time before the fix."""
+    """Return whether other work hides most of this time before the fix."""
     if owner in gone.owners:
         return True
     account = signals.of(account_signals)
     if isinstance(account, Unavailable):
         return False
     shares = next(
-        (worker for worker in account.shares if worker.label == gone.devices[0]),
-        None,
+        (worker for worker in account.shares if worker.label == gone.devices[0]), None
     )
     if shares is None:
         return False

@@ -1,4 +1,4 @@
-"""Changes of owners, categories, ops and kernels between two runs."""
+"""Changes of step time by cause, category, op and kernel between two runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StepTimeChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Time per step of one owner, category, op or kernel in both runs.
+    """Time per step of one cause (owner), category, op or kernel in both runs.
 
     Attributes:
         name: Name of the owner, category, op or kernel.
@@ -115,9 +115,9 @@ def step_time_change(base: RunTimes, new: RunTimes) -> StepTimeChange:
 
 
 def owner_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
-    """Compare the owners of the step time, largest change first.
+    """Compare the step time by cause (owner), largest change first.
 
-    An owner that could not be measured in one of the runs is left out: in that run, its
+    A cause that could not be measured in one of the runs is left out: in that run, its
     time is part of `unexplained`.
     """
     known = [
@@ -135,7 +135,7 @@ def owner_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
 def breakdown_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
     """Compare the categories of the step time, in their order.
 
-    A category is left out if the two runs measured different owners of it.
+    A category is left out if the two runs measured different causes of it.
     """
     changes = []
     for category in CATEGORIES:

@@ -83,8 +83,8 @@ class FindingChange(msgspec.Struct, frozen=True, kw_only=True):
         base: Status in the base run; null if the rule gave no finding.
         new: Status in the new run; null if the rule gave no finding.
         severity: Severity of the failed finding; of the new run's, if both failed.
-        base_ms: Effect per step of the base run; null if unknown.
-        new_ms: Effect per step of the new run; null if unknown.
+        base_ms: Lost time per step of the base run; null if unknown.
+        new_ms: Lost time per step of the new run; null if unknown.
     """
 
     id: str
@@ -110,11 +110,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             are not comparable.
         synthetic_input: Whether the base run's steps wait for input; null unless the
             new run is declared to use synthetic data.
-        owners: Owners of the step time, largest change first; null if unknown.
+        owners: Step time by cause, largest change first; null if unknown.
         ops: Ops by self time, largest change first; null if unknown.
         kernels: Kernels by time, largest change first; null if unknown.
         findings: Changes of the findings that fail in at least one of the runs.
-        promises: Outcomes of the gains that the base run's findings promised.
+        promises: Outcomes of the savings that the base run's findings predicted.
         missing: Null fields with their reasons.
     """
 

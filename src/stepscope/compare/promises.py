@@ -1,4 +1,4 @@
-"""The gains that findings promised for a run, and whether a later run achieved them.
+"""The savings predicted by findings of a run, and whether a later run achieved them.
 
 Definition: docs/compare.md#promises.
 """

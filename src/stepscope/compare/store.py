@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = 1
 _SUFFIX: Final = ".promises.json"
-#: Maximum size of a file of promises, in bytes.
+#: Maximum size of a file of predicted savings, in bytes.
 _LIMIT_BYTES: Final = 256 * 2**20
 _WAY_OUT: Final = "Move the file away; the next --store creates a new one."
 
@@ -90,7 +90,7 @@ class RunOutcomes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def promise_file(path: str | os.PathLike[str]) -> Path:
-    """Return the file of promises next to the log directory that contains a path.
+    """Return the file of predicted savings of the log directory that contains a path.
 
     For `logs`, `logs/plugins/profile/<run>` and a file in it, the result is
     `logs.promises.json`. For a file outside such a directory, the file's own directory
@@ -115,7 +115,7 @@ def promise_file(path: str | os.PathLike[str]) -> Path:
 
 
 def read_promises(path: Path) -> PromiseFile:
-    """Read a file of promises; a file that does not exist contains no promises.
+    """Read a file of predicted savings; a file that does not exist contains none.
 
     Raises:
         BadInput: The file is damaged, or has another version; the message names the

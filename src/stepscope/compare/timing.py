@@ -1,4 +1,4 @@
-"""Lengths of a run's measured steps, and the times of their owners."""
+"""Lengths of a run's measured steps, and their time by cause (owner)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-#: Owner of the time for starting, stopping and writing the recording.
+#: Name of the time for starting, stopping and writing the recording.
 _RECORDING: Final = "profiler"
 
 
@@ -26,8 +26,8 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         window_ps: Length of each step without the cost of the recording, host by host.
-        owners_ps: Owner → its time in each step. Owners that could not be measured are
-            left out, and the others add up to the step.
+        owners_ps: Cause (owner) → its time in each step; the causes add up to the step.
+            Causes that could not be measured are left out.
         hosts: Number of hosts; each has an equal number of the steps.
         recording_ps: Cost of the recording in all steps, which their lengths exclude.
     """
@@ -74,7 +74,7 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_times(profile: ProfileData) -> RunTimes | Unavailable:
-    """Measure the steps that a report's statistics use, with their owners.
+    """Measure the steps that a report's statistics use, with their time by cause.
 
     The cost of the recording is left out, because it exists only during a recording,
     and because it falls on a few steps by chance.

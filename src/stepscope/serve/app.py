@@ -202,7 +202,7 @@ def answer_comparison(query: Query) -> Response:
 
 
 def explain_interval(query: Query) -> Response:
-    """Answer with the owners of the time in an interval."""
+    """Answer with what the time of an interval is attributed to."""
     args = query.given
     host, device = args.read_text("host"), args.read_exact("device")
     at_ps, begin, end = (args.read_exact(f"{name}_ps") for name in ("at", "from", "to"))
@@ -311,8 +311,7 @@ class App:
     """The WSGI application on one store.
 
     If there is no policy, the server around the application decides who may send
-    requests. `packed` compresses answers, which is not worth it between programs of one
-    machine.
+    requests. `packed` compresses answers, which is not worth it on one machine.
     """
 
     def __init__(

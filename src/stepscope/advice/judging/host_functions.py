@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
-#: The owner that the functions' time belongs to.
+#: The cause (owner) that the functions' time is attributed to.
 OWNER: Final = "host_compute"
 #: The signals that the functions below read.
 FUNCTION_READS: Final[tuple[RunDerivation[Any], ...]] = (

@@ -1,6 +1,6 @@
-"""Judging the time that is attributed to some owners, as several rules do.
+"""Judging the time that has certain causes (owners), as several rules do.
 
-`owned_shares` checks that the owners are recorded, `judge_owned` judges their time, and
+`owned_shares` checks that the causes are recorded, `judge_owned` judges their time, and
 `OwnedTime.finding` returns the finding.
 """
 
@@ -45,7 +45,7 @@ class Owned(Frozen, frozen=True, eq=True):
     """The time that a rule is about.
 
     Attributes:
-        parts: Owners of time, or kinds of host work (topics), by cause.
+        parts: The rule's cause → owners of the time, or kinds of host work (topics).
         place: Where the time is, relative to steps.
         device: Whether the rule is about a waiting device: it does not apply without
             devices, and cannot tell without records of their work.
@@ -53,7 +53,7 @@ class Owned(Frozen, frozen=True, eq=True):
             if a device may exist whose work was not recorded.
         steps: Whether the rule needs steps.
         seen: Owners and topics that must be measured; otherwise the rule cannot tell.
-        unknown: Whether unexplained time may be theirs, from `unexplained_warn` on.
+        unknown: Whether unexplained time, from `unexplained_warn` on, may be theirs.
         clocks: Whether clock differences of host and device change the time.
         lost: Whether lost records of the device increase the time.
     """
@@ -86,13 +86,13 @@ class Owned(Frozen, frozen=True, eq=True):
 
 
 class OwnedTime(JudgedSeries, frozen=True, kw_only=True):
-    """The judged time of some owners, from which a rule creates its finding."""
+    """Judged time with certain causes, from which a rule creates its finding."""
 
     owned: Owned
     shares: StepShares
 
     def finding(self, **fields: Any) -> Finding:
-        """Return the finding, with devices, named parts and evidence of the owners.
+        """Return the finding, with devices, named parts and evidence of the time.
 
         Args:
             fields: Fields of the finding that replace these.
@@ -121,11 +121,11 @@ def judge_owned(
     shares: StepShares | None = None,
     series: StepSeries | None = None,
 ) -> OwnedTime:
-    """Judge the time of some owners in each judged step.
+    """Judge the time with certain causes in each judged step.
 
     Args:
         shares: The time account to judge, if the rule has already read it.
-        series: The series to judge; None for the time of all owners.
+        series: The series to judge; None for all time that `owned` describes.
     """
     shares = shares or owned_shares(owned, signals, thresholds)
     series = series or owned.series(shares, thresholds)
@@ -157,5 +157,5 @@ def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> Step
     return shares
 
 
-#: A threshold that no share reaches: unexplained time never counts for these owners.
+#: A threshold that no share reaches: unexplained time never counts as such time.
 _ABOVE_ANY_PERCENT: Final = 101.0

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
 
 ONE_WORKER: Final = shared_texts("judging").reason("one_worker")
-#: Owners of a host's work if it has no device; waits for workers or data do not count.
+#: Causes of time that are work of a host without devices; waits do not count.
 HOST_WORK: Final = ("host_compute", "compilation", "output")
 
 

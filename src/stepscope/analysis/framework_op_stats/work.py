@@ -30,7 +30,7 @@ CALLS: Final[dict[str, pl.DataType]] = {
     "op": pl.String(),
     "type": pl.String(),
     "event": pl.Int32(),  # row of events; null if no host event shows the call
-    # Start of the host event, else of the first launch call or the first activity.
+    # Start of the host event; if none, of the first launch call or activity.
     "start_ps": pl.Int64(),
     "launched": pl.Boolean(),  # whether `start_ps` is a time on the host
     "host_ps": pl.Int64(),  # null if no host event shows the call

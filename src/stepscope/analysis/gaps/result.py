@@ -1,4 +1,4 @@
-"""`GapExplanation`: the owners of a time range, in numbers."""
+"""`GapExplanation`: what the time of a range is attributed to, in numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that ran during the time of an owner, or an interval without an event.
+    """An event that ran during time with one cause, or an interval without an event.
 
     Attributes:
         begin_ps: Start of the interval, clipped to the explained range.
@@ -16,7 +16,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         track: Row in the timeline's tracks; null without an event.
         item: Row of `events`; null without an event.
         name: Name of the event or function; null if unknown.
-        ps: Time of the owner that the event covers and no nested event covers.
+        ps: Time with this cause that the event covers and no nested event covers.
         percent: `ps` as a share of the explained range.
     """
 
@@ -30,7 +30,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of an owner's time that has one name.
+    """The time that has one cause and one name.
 
     Attributes:
         name: Op, call or function that took the time; null for time without a name.
@@ -38,7 +38,7 @@ class NamedPart(msgspec.Struct, frozen=True, kw_only=True):
         function: Python function; null if `name` is not a function.
         file: File of the function; null if unknown.
         line: First line of the function; null if unknown.
-        ps: Time of the part.
+        ps: Time with this cause and name.
         percent: `ps` as a share of the explained range.
     """
 
@@ -52,13 +52,13 @@ class NamedPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnedTime(msgspec.Struct, frozen=True, kw_only=True):
-    """The time of one owner.
+    """The time that has one cause (owner).
 
     Attributes:
         owner: What the time is attributed to, as in the breakdown of step time.
-        ps: Time of the owner in the explained range.
+        ps: Time with this cause in the explained range.
         percent: `ps` as a share of the explained range.
-        parts: The owner's time by name, longest first; the parts add up to `ps`.
+        parts: This time by name, longest first; the parts add up to `ps`.
         intervals: The 100 intervals that took most of the time, in order of time.
         interval_count: Number of all intervals, listed or not.
     """
@@ -118,24 +118,24 @@ class HostWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GapExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The owners of a time range on a device, or on step threads without a device.
+    """The causes of time in a range, on a device or on step threads without a device.
 
     Attributes:
         host: Name of the host.
         device: Ordinal of the device; null on a host without devices.
-        kind: "gap": the device was idle; "busy": the device worked; "host": the time of
-            one owner on a host without devices; "interval": the requested range.
+        kind: "gap": the device was idle; "busy": the device worked; "host": an interval
+            with one cause on a host without devices; "interval": the requested range.
         begin_ps: Start of the range, since the start of the profile.
         end_ps: End of the range, since the start of the profile.
         dur_ps: Length of the range.
         step: Number of the step in whose window the range begins; null for none.
-        owners: Owners, longest time first; times and `outside_ps` add up to the range.
-        outside_ps: Time before the first window or after the last, without an owner.
+        owners: Time by cause, longest first; with `outside_ps` it adds up to the range.
+        outside_ps: Time before the first window or after the last, which has no cause.
         before: Activity that ended when a gap began; null if the range is not a gap.
         after: Activity that began when a gap ended; null if the range is not a gap.
         meanwhile: Work of the host's threads; launching threads first, then by time.
         not_explained_percent: Share of the range without a recorded explanation.
-        confidence: Certainty of the owners: "high", "medium" or "low".
+        confidence: Certainty of the causes: "high", "medium" or "low".
         remedy: What to record to see more; null if nearly all time is explained.
     """
 

@@ -174,12 +174,12 @@ def gap_neighbours(
 
 
 class AccountedDevice(Frozen, frozen=True):
-    """The time of one device, or of a host without devices, attributed to owners.
+    """The time of one device, or of a host without devices, by cause (owner).
 
     Attributes:
-        device: Idle time by owner.
+        device: Idle time by cause.
         busy: Busy time of the device; None without a device.
-        unknown: Owners whose time could not be measured; it counts as unexplained.
+        unknown: Causes whose time could not be measured; it counts as unexplained.
         account_range: Start of the first window and end of the last one, in ps.
         end_ps: End of the recording.
     """
@@ -192,7 +192,7 @@ class AccountedDevice(Frozen, frozen=True):
     end_ps: int
 
     def spans_by_owner(self) -> dict[str, Spans]:
-        """Return owner → its spans, which are disjoint within `account_range`."""
+        """Return cause → spans with it, which are disjoint within `account_range`."""
         charged = {} if self.busy is None else self.busy.charged
         spans = {**charged, **self.device.idle}
         by_owner = {name: spans[name] for name in spans if name not in self.unknown}
@@ -224,7 +224,7 @@ class TimeRange(Frozen, frozen=True):
 def owned_time(
     profile: ProfileData, host: str, device: int | None
 ) -> tuple[AccountedDevice, ...] | Unavailable:
-    """Return the time by owner of a device, or of all the host's devices for None.
+    """Return the time by cause of a device, or of all the host's devices for None.
 
     Raises:
         BadUsage: The host or device does not exist.
@@ -276,7 +276,7 @@ def range_around_instant(devices: tuple[AccountedDevice, ...], at_ps: int) -> Ti
 
     The range is the longest gap of any device at the instant. If all devices are busy,
     the range is the busy interval of the first device. Without devices, the range is
-    the interval in which the step threads' time has one owner.
+    the interval in which the step threads' time has one cause.
 
     Raises:
         BadUsage: The instant is outside the recording.

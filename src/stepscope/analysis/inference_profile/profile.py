@@ -47,7 +47,7 @@ NEEDS: Final = (requests,)
 
 _SLOW_PER_MILLE: Final = 950
 
-#: Column → code and remedy, for a column without any value.
+#: Column → code and remedy, for a column that has no value at all.
 _REASONS: Final = declared_reasons(
     REQUESTS,
     {

@@ -74,7 +74,7 @@ def run_hardware(profile: ProfileData) -> Hardware:
 
 
 def _peak_share(profile: ProfileData) -> tuple[float, float] | Unavailable:
-    """Return percent of the peak, and percent of device time with a known peak."""
+    """Return the percentage of the peak, and of the device time with a known peak."""
     performed = possible = 0.0
     known_ps = whole_ps = 0
     why: Unavailable = _WHY["no_peak"]

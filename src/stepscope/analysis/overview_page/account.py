@@ -1,4 +1,4 @@
-"""The breakdown of the mean step: time by owner on every device, with named parts."""
+"""The breakdown of the mean step: time by cause on every device, with named parts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
-#: Maximum number of named parts per owner; all further parts are listed as one.
+#: Maximum number of names per cause; all further names are listed as one.
 _MAX_PARTS = 20
 
 
 class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A named part of an owner's time.
+    """The time of the mean step that has one cause and one name.
 
     Attributes:
         name: Op, call or function that took the time; null for all further parts.
@@ -47,17 +47,17 @@ class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean time of one owner per step.
+    """The mean time per step that has one cause (owner).
 
     Attributes:
         host: Name of the host.
         device: Ordinal of the device; null for the threads of a host without devices.
         owner: What the time is attributed to.
-        category: Category of step time that the owner belongs to.
-        ms: Mean time per step; the owners of a device add up to the step.
+        category: Category of step time that the cause belongs to.
+        ms: Mean time per step; all causes of a device add up to the step.
         percent: Share of the step time.
         between_ms: Part of `ms` between steps; null for work of the device.
-        parts: The owner's time by name; null for work of the device.
+        parts: This time by name; null for work of the device.
     """
 
     host: str
@@ -73,7 +73,7 @@ class AccountEntry(msgspec.Struct, frozen=True, kw_only=True):
 def account_entries(
     run: ProfileData, hosts: Sequence[HostSteps], excluded_flags: Sequence[str]
 ) -> tuple[AccountEntry, ...]:
-    """Return every owner that has time, by host and device, longest time first."""
+    """Return every cause that has time, by host and device, longest time first."""
     return tuple(
         entry
         for host in hosts

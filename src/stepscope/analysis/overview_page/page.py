@@ -148,7 +148,7 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
         compat: Producer whose rules the step times and categories follow; empty for
             stepscope's own rules.
         steps: Every step of every host.
-        account: Time by owner on every device, with named parts; empty if another
+        account: Step time by cause on every device, with named parts; empty if another
             producer's rules are followed.
         step_detection: How steps were found, on the host with the lowest confidence.
         precision: Kernel time by precision; null if unknown.

@@ -141,7 +141,7 @@ def _explaining_entry(path: str, known: dict[str, Missing]) -> Missing | None:
 def declared_reasons(
     table: TableSchema, causes: Mapping[str, tuple[str, str]]
 ) -> dict[str, Unavailable]:
-    """Return reasons for columns without any value, in the words of the table.
+    """Return reasons for columns that have no value, in the words of the table.
 
     Args:
         table: Table that declares the meaning of null in each column.

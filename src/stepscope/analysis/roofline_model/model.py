@@ -62,7 +62,7 @@ NEEDS: Final = (
     op_costs,
 )
 
-#: Column of ops or kernels → reason, for a column without any value.
+#: Column of ops or kernels → reason, for a column that has no value at all.
 _REASONS: Final = declared_reasons(
     OP_ROWS,
     {

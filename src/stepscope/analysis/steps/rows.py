@@ -40,16 +40,16 @@ NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _OF_DEVICES: Final = frozenset({"output", "device_collectives"})
 _BETWEEN_DEVICES: Final = "device_collectives"
 _BUSY: Final = frozenset(BUSY_OWNERS)
-#: Measured columns in addition to the owners; they are averaged like owners.
+#: Measured columns in addition to time by cause; they are averaged as well.
 _MEASURES: Final = ("device_busy_ps", "device_working_ps", "idle_input_ps")
 
 NO_BATCH_REQUESTS: Final = _WHY["unasked"]
-#: Owners whose time may contain waits for batches, if no batch request was recorded.
+#: Columns of time that may be waits for batches, if no batch request was recorded.
 UNKNOWN_CAUSE_COLUMNS: Final = ("between_ps", "unexplained_ps")
 
 
 class HostSteps(Frozen, frozen=True, dict=True):
-    """The windows of one host with the time of each owner.
+    """The windows of one host with their time by cause (owner).
 
     Attributes:
         steps: The steps, or why there are none and the profile is the only window.
@@ -57,7 +57,7 @@ class HostSteps(Frozen, frozen=True, dict=True):
             `batches`, `start_ps`, `window_ps`, `open_end`, `flags`, `host_period_ps`,
             `device`, `gap_ps`, `device_step_time_ps`, the owners, and further measures
             such as `starved_ps`. `step` is null without steps.
-        any_device: Rows as in `rows`, with all devices taken as one.
+        any_device: Rows as in `rows`, with all devices as one, busy if any is.
         missing: Owner → why this host could not measure it. Waiting for input is also
             missing if no event shows a request for a batch and time of unknown cause
             may be such a wait.
@@ -154,7 +154,7 @@ def _host_steps(
 def _join_charges(
     charged: pl.DataFrame, named: pl.DataFrame, spans: pl.DataFrame
 ) -> pl.DataFrame:
-    """Add names and device step times to the rows with owners.
+    """Add names and device step times to the rows.
 
     A row without a device has the longest device step time of its step.
     """
@@ -181,10 +181,10 @@ def _join_charges(
 def present_categories(
     rows: pl.DataFrame, why: Mapping[str, Unavailable]
 ) -> tuple[list[str], list[str]]:
-    """Return categories and owners that can be shown, in their order.
+    """Return categories and causes (owners) that can be shown, in their order.
 
-    An owner is shown if every row measured it; if it is in `why`, its time must also be
-    positive. A category is shown if one of its owners is. If time of a category was not
+    A cause is shown if every row measured it; if it is in `why`, its time must also be
+    positive. A category is shown if one of its causes is. If time of a category was not
     recorded (for other reasons than a missing device), the category is shown only if
     its remaining time is positive, as a lower bound: a zero would mean no time at all.
     """
@@ -221,8 +221,8 @@ def category_columns(
 ) -> pl.DataFrame:
     """Return `<category>_ps` of every category that can be shown.
 
-    Owners that only some rows measured count as unexplained, so that the categories of
-    each row still add up to its window.
+    Time by a cause that only some rows measured counts as unexplained, so that the
+    categories of each row still add up to its window.
 
     Args:
         rows: Rows with the columns of the owners.
@@ -313,7 +313,7 @@ def why_no_category(
 
 
 def why_no_owner(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
-    """Return why owners could not be measured on some host, by owner."""
+    """Return cause of time → why some host could not measure it."""
     by_owner: dict[str, Unavailable] = {}
     for host in hosts:
         by_owner = {**host.missing, **by_owner}
@@ -330,7 +330,7 @@ def shows_batch_requests(profile: ProfileData, host: str) -> bool:
 
 
 def may_hide_input(rows: pl.DataFrame) -> bool:
-    """Return whether rows without any wait for input have time of unknown cause."""
+    """Return whether rows show no wait for input but have time of unknown cause."""
     typical = typical_rows(rows)
     waits = typical["input_ps"]
     if waits.null_count() or waits.sum():

@@ -122,7 +122,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
             Categories that could not be measured are left out.
         breakdown_std_ms: Category → sample standard deviation of its time.
         breakdown_percent: Category → share of the step time.
-        breakdown_detail_ms: Owner of the time → mean time.
+        breakdown_detail_ms: Cause of the time (owner) → mean time.
         overlapped_ms: Kind of device work → mean time hidden by other device work; not
             part of the breakdown.
         device_execution_percent: Share of step time with device work; null if unknown.
@@ -327,7 +327,7 @@ def _step_time(
 def _known_statistics(
     values: pl.Series, why: Unavailable
 ) -> tuple[Statistics | None, tuple[Missing, ...]]:
-    """Return statistics of the known values of `…_ps` as `…_ms`; None without any."""
+    """Return statistics of the known values of `…_ps` as `…_ms`; None if none."""
     field = f"{values.name.removesuffix('_ps')}_ms"
     known = values.drop_nulls()
     if len(known):
@@ -359,7 +359,7 @@ def bottleneck_side(verdict: str) -> str:
 
 
 def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
-    """Return every category and owner that is left out, with its reason."""
+    """Return every category and cause that is left out, with its reason."""
     why = why_no_owner(hosts)
     categories, owners = present_categories(rows, why)
     entries = []

@@ -47,7 +47,7 @@ OWNER_TOTALS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),  # null for the step threads of a host without devices
     "owner": pl.String(),
     "category": pl.String(),
-    "time_ps": pl.Int64(),  # null if the owner's time is unknown
+    "time_ps": pl.Int64(),  # null if unknown
 }
 #: Columns of the sums by name.
 SUMS: Final[dict[str, pl.DataType]] = {
@@ -237,8 +237,8 @@ class WindowTotals(msgspec.Struct, frozen=True, kw_only=True):
         begin_ps: Start of the window.
         end_ps: End of the window.
         account_ps: Length of the part of the window from the start of the first step to
-            the end of the last one; the owners of each device add up to it.
-        owners: Columns `OWNER_TOTALS`: time by owner on the devices that the tracks
+            the end of the last one; the causes of time on each device add up to it.
+        owners: Columns `OWNER_TOTALS`: time by cause on the devices that the tracks
             belong to; on all devices if no track belongs to a device.
         spans: Number of spans that begin in the window or extend into it.
         ops: Sums of device activity by op, columns `SUMS`. A span that extends beyond
@@ -270,7 +270,7 @@ def window_totals(
     end_ps: int,
     tracks: Sequence[int] = (),
 ) -> WindowTotals | Unavailable:
-    """Add up the spans and the time by owner in [begin_ps, end_ps).
+    """Add up the spans, and the time by cause, in [begin_ps, end_ps).
 
     Args:
         end_ps: End of the window; not before its start.
@@ -319,7 +319,7 @@ def window_totals(
 def _owner_totals(
     run: ProfileData, host: str, begin_ps: int, end_ps: int, *, devices: frozenset[int]
 ) -> tuple[int, pl.DataFrame] | Unavailable:
-    """Return the covered length of the window, and each owner's time in it."""
+    """Return the covered length of the window, and its time by cause."""
     charged = run.derived(host, account)
     placed = run.derived(host, windows)
     if isinstance(charged, Unavailable):

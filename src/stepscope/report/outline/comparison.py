@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Minimum change of a shown op or kernel, as a share of the base step. For ops and
 #: kernels no error is known, so smaller changes are in the JSON only.
 MIN_SHARE: Final = 0.001
-#: Maximum number of owners that explain a change; minimum share of each, in percent.
+#: Maximum number of causes that explain a change; minimum share of each, in percent.
 _MAX_OWNERS: Final = 3
 _MIN_PERCENT: Final = 5.0
 _TOPICS: Final = {

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
     Summary = OverviewPageResult | StepSummary
 
-#: Minimum share of the step, in percent, of a category to list its owners.
+#: Minimum share of the step, in percent, of a category to list its causes.
 _MIN_DIVIDED_PERCENT: Final = 1.0
 #: Minimum share of the step, in percent, of a named part of a category.
 _MIN_NAMED_PERCENT: Final = 5.0
-#: Minimum share of the step, in percent, of an owner that is listed.
+#: Minimum share of the step, in percent, of a cause that is listed.
 _MIN_DISPLAYED_PERCENT: Final = 0.1
 #: Maximum number of named parts of a category.
 _MAX_PARTS: Final = 3
@@ -176,7 +176,7 @@ def _owner_shares(summary: Summary, category: str, time: float) -> Iterator[Para
         for name, part in sorted(known.items(), key=lambda pair: -pair[1])
         if 100 * part / total_ms >= _MIN_DISPLAYED_PERCENT
     ]
-    # A single owner repeats what its category says, except in the category `other`.
+    # A single cause repeats what its category says, except in the category `other`.
     if len(shares) > 1 or (shares and category == "other"):
         yield Paragraph(f"parts: {join_phrases(shares)}", role="dim", indent=4)
 

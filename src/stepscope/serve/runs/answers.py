@@ -302,7 +302,7 @@ def _measured_profile(opened: Opened) -> MeasuredSteps:
 def write_explanation(
     opened: Opened, host: str | None, wanted: RequestedTime, *, device: int | None
 ) -> bytes:
-    """Write the owners of an interval, as `stepscope explain` does."""
+    """Write the causes of time in an interval, as `stepscope explain` does."""
     profile = opened.view_of_hosts(() if host is None else (host,)).profile
     explanation = explain_gap(profile, profile.hosts[0], wanted, device=device)
     return to_json.render_gap(explanation)

@@ -24,7 +24,7 @@ _ITEM: Final = rule_item("multi.batch")
 
 _GIB: Final = 2**30
 _OWNED: Final = Owned(parts={"launching": ("launch",)}, device=True, steps=True)
-#: Owners of time between steps that is spent once per batch, whatever the batch size.
+#: Causes of time between steps that is spent once per batch, whatever its size.
 _BETWEEN: Final = ("sync", "between")
 _EXCHANGING: Final = ("collective", "peer")
 

@@ -94,16 +94,11 @@ def judge_transposes(signals: Signals, thresholds: Thresholds) -> Finding:
     if not _convolution_classes(work):
         return _TRANSPOSES_ITEM.not_applicable("no_convolution")
     return judge_kernels(
-        _TRANSPOSES_ITEM,
-        signals,
-        thresholds,
-        work,
-        _reorder_kernels(work, thresholds),
+        _TRANSPOSES_ITEM, signals, thresholds, work, _reorder_kernels(work, thresholds)
     )
 
 
 def _convolution_classes(work: KernelWork) -> set[int]:
-    """Return the classes of convolution and batch normalization kernels."""
     convolutions = work.rows.filter(
         (
             pl.col("full_name").str.contains(_CONVOLUTION)

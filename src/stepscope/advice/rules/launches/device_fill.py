@@ -172,5 +172,5 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-#: Owners of launching work on the device and of copies to and from it.
+#: Time for launching work on the device and for copies to and from it.
 _LAUNCH_AND_COPIES: Final = ("launch", "copy_in", "copy_out")

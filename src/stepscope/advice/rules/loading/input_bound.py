@@ -52,9 +52,9 @@ _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
 _OWNED: Final = Owned(
     parts={"fetch": ("input",), "transfer": ("copy_in",)}, steps=True, lost=True
 )
-#: Owners if no fetch is recorded but the program is silent before each batch.
+#: The judged time if no fetch is recorded but the program is silent before each batch.
 _UNFED: Final = replace(_OWNED, parts={**_OWNED.parts, "unfed": ("unfed",)})
-#: Owners if a step waits only in calls that copy.
+#: The judged time if a step waits only in calls that copy.
 _COPIED: Final = replace(_OWNED, parts={"transfer": ("input", "copy_in")})
 _COPY_CALL: Final = Pattern(r"(?i)memcpy")
 #: Minimum share of copy calls in the wait at which the whole wait counts as copies.

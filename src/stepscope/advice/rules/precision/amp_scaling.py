@@ -25,7 +25,7 @@ _OWNED: Final = Owned(
     device=True,
     steps=True,
     seen=("scaling", "launch"),
-    # The gaps are found on the device, whatever owner their time has.
+    # The gaps are found on the device, whatever their time is attributed to.
     unknown=False,
     lost=True,
 )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _OUTLIERS_ITEM: Final = rule_item("step.outlier")
 
 _OWNED: Final = Owned(parts={}, host=True, steps=True)
-#: Owners that are work of the model itself.
+#: Causes of time that are work of the model itself.
 _WORK: Final = frozenset(
     {*(one for one in OWNER_TEXTS if one.startswith("compute")), "host_compute"}
 )

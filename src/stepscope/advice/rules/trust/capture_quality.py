@@ -33,7 +33,7 @@ class _Flaw(Frozen, frozen=True, eq=True):
         word: Identifier of the flaw.
         severity: How serious the flaw is.
         percent: Share of the time that the flaw hides; 0 if it hides none.
-        owner: Owner of the hidden time; None without an owner.
+        owner: What the hidden time is attributed to; None if it is not attributed.
     """
 
     word: str
@@ -50,7 +50,7 @@ _MIN_MAIN_PART: Final = 0.5
 _BEGIN: Final = 0.05
 #: Flaws that make all step times useless; they are more serious than other flaws.
 _INVALIDATING: Final = frozenset({"silent", "in_doubt", "unread", "devices", "clocks"})
-#: Owners that must be measured for unexplained time to be a flaw of the recording.
+#: Times that must be measured for unexplained time to be a flaw of the recording.
 _NEEDED_HOST_OWNERS: Final = ("host_compute", "profiler")
 _NEEDED_DEVICE_OWNERS: Final = ("queued", "launch", "profiler")
 _RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
@@ -95,7 +95,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _flaws_by_owner(
     account: AccountSignals, capture: CaptureSignals, thresholds: Thresholds
 ) -> list[_Flaw]:
-    """Return flaws for time that nothing explains, by the owner of the time."""
+    """Return flaws for queued and for unexplained time."""
     shares = account.judged()
     grave = thresholds.unexplained_warn.value
     flaws = []

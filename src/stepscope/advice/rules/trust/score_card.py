@@ -67,10 +67,7 @@ def _facts_of_ops(signals: Signals) -> tuple[Fact, ...]:
     op_shares = signals.of(ops_on_sides)
     if isinstance(op_shares, Unavailable):
         count, time = _ITEM.facts(ops=None, ops_time=None)
-        return (
-            replace(count, note=op_shares.reason),
-            replace(time, note=None),
-        )
+        return (replace(count, note=op_shares.reason), replace(time, note=None))
     return _ITEM.facts(ops=op_shares.count_percent, ops_time=op_shares.time_percent)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _BETWEEN_ITEM: Final = rule_item("gaps.between")
 
-#: Owners with separate findings: waiting for batches, compiling, recording flaws.
+#: Causes with separate findings: waiting for batches, compiling, recording flaws.
 _OTHERS: Final = frozenset({"input", "compile", "profiler", "queued", "switch"})
 _BETWEEN_OWNED: Final = Owned(
     parts={owner: (owner,) for owner in IDLE_OWNERS if owner not in _OTHERS},
@@ -43,7 +43,7 @@ _BETWEEN_OWNED: Final = Owned(
     device=True,
     steps=True,
     seen=("launch",),
-    # All time between steps counts as lost, whatever owner it has.
+    # All time between steps counts as lost, whatever it is attributed to.
     unknown=False,
     lost=True,
 )

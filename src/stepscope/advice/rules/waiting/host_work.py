@@ -219,10 +219,7 @@ def _named_parts(
 
 
 def _advise_by_time_use(
-    finding: Finding,
-    signals: Signals,
-    shares: StepShares,
-    blocker: HostFunction | None,
+    finding: Finding, signals: Signals, shares: StepShares, blocker: HostFunction | None
 ) -> Finding:
     """Choose actions by how the named function spends its time."""
     time_uses = signals.of(function_ways).get(shares.host)
