@@ -77,6 +77,18 @@ def test_generation_and_driver_decide(
     assert (finding.unavailable is not None) == (status == "cannot_tell")
 
 
+@pytest.mark.parametrize(
+    ("absent", "named"), [("newest", "compute capability"), ("runtime", "CUDA version")]
+)
+def test_the_reason_names_what_was_not_recorded(
+    signals_of: Any, absent: str, named: str
+) -> None:
+    given = {version_signals: {"vm": versions(**{absent: None})}}
+    finding = evaluate(signals_of(given), THRESHOLDS)
+    assert finding.unavailable is not None
+    assert named in finding.unavailable.reason
+
+
 def test_the_action_names_the_one_library_to_move(signals_of: Any) -> None:
     given = {version_signals: {"vm": versions(runtime=11000, driver=10000)}}
     finding = evaluate(signals_of(given), THRESHOLDS)

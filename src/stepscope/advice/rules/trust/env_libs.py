@@ -33,13 +33,15 @@ _WANTED: Final = (
 def evaluate(signals: Signals, _: Thresholds) -> Finding:
     if signals.of(device_signals).recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
+    recorded = signals.needed(version_signals)
     known = {
         host: host_versions
-        for host, host_versions in signals.needed(version_signals).items()
+        for host, host_versions in recorded.items()
         if host_versions.runtime is not None and host_versions.newest is not None
     }
     if not known:
-        return _ITEM.cannot_tell("no_versions")
+        has_runtime = any(versions.runtime for versions in recorded.values())
+        return _ITEM.cannot_tell("no_generation" if has_runtime else "no_versions")
     host, oldest = min(known.items(), key=lambda item: item[1].runtime or 0)
     capability = oldest.newest or (0, 0)
     wanted = next((version for first, version in _WANTED if capability >= first), None)
