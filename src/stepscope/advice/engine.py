@@ -150,7 +150,7 @@ def mark_explained_findings(
 def _keep_narrowest_explanations(
     finding: Finding, findings: Mapping[str, Finding]
 ) -> Finding:
-    """Of a finding's explanations, drop those that another one of them explains."""
+    """Drop each explanation of a finding that another of its explanations explains."""
     names = finding.explained_by
     last = tuple(
         name

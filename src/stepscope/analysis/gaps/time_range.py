@@ -192,7 +192,7 @@ class AccountedDevice(Frozen, frozen=True):
     end_ps: int
 
     def spans_by_owner(self) -> dict[str, Spans]:
-        """Return cause → spans with it, which are disjoint within `account_range`."""
+        """Return the spans of each cause of time, disjoint within `account_range`."""
         charged = {} if self.busy is None else self.busy.charged
         spans = {**charged, **self.device.idle}
         by_owner = {name: spans[name] for name in spans if name not in self.unknown}

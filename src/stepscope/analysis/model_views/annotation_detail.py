@@ -220,7 +220,7 @@ def _kernels_inside(
 def _sum_by_name(
     parts: list[pl.DataFrame], key: tuple[str, str], time: str, table: TableSchema
 ) -> pl.DataFrame:
-    """Count rows and add up a time by a key that begins with a name; longest first."""
+    """Group rows by a key with a name; count them and add up a time; longest first."""
     summed = (
         pl.concat(parts)
         .group_by(key)

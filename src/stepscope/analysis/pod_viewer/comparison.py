@@ -103,7 +103,7 @@ def compare_steps(
     """Compare the workers of every step of the run.
 
     Args:
-        any_device: `host`, `window`, `united_ps`: time with any busy device.
+        any_device: `host`, `window`, `united_ps` (time in which any device is busy).
 
     Returns:
         Slot → comparison of its workers.

@@ -116,7 +116,7 @@ def share_of_rows(
     """Return the share of input in some rows (host, device, step).
 
     Args:
-        rows: Rows with the columns of the owners, and `starved_ps`.
+        rows: Rows with columns of time by cause, and `starved_ps`.
         why: Owner → why it could not be measured.
         unknown_ps: Time that may also be input, judging by device activity alone.
     """

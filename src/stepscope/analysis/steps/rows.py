@@ -225,7 +225,7 @@ def category_columns(
     categories of each row still add up to its window.
 
     Args:
-        rows: Rows with the columns of the owners.
+        rows: Rows with columns of time by cause.
         why: Owner → why it could not be measured.
     """
     categories, owners = present_categories(rows, why)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 #: Number of spans per piece: a trade-off between the number of calls and memory.
 PIECE_SPANS: Final = 1 << 13
-#: Maximum number of values per piece; events with many values then need no more memory.
+#: Maximum number of values per piece: events with many values make shorter pieces.
 _PIECE_STATS: Final = 1 << 16
 
 #: Kinds of activity that move or fill memory.

@@ -86,7 +86,7 @@ def largest_excess_name(
 
 
 def _named_ms(shares: StepShares) -> dict[str, float]:
-    """Return the named parts of a host's own work, in milliseconds per step."""
+    """Return a host's own work by name, in milliseconds per step."""
     named_ps: Counter[str] = Counter()
     for work in shares.names:
         if work.owner in _OWNERS and work.name is not None and not work.loop:

@@ -143,7 +143,7 @@ def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
         & ~pl.col("full_name").str.contains(_FUSED)
         & ~pl.col("op").fill_null("").str.contains(_FUSED)
     )
-    # A kernel whose name has a 32-bit type next to 16-bit converts between the two.
+    # A kernel with both a 16-bit and a 32-bit type in its name converts between them.
     harmful = softmax.filter(
         pl.col("told")
         & (pl.col("precision") == "16")
