@@ -24,7 +24,7 @@ from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.op_names import NO_ANNOTATION
+from stepscope.derive.names.op_names import UNANNOTATED
 from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import ascii_only
@@ -362,7 +362,7 @@ def op_phases(names: pl.Series, types: pl.Series) -> UInt8s:
     if differentiated:
         forward &= ~name.str.contains(_PROGRAM) | name.str.contains(_DIFFERENTIATED)
     rules = (
-        (name == NO_ANNOTATION, "unknown"),
+        (name == UNANNOTATED, "unknown"),
         (kind.str.contains(_OPTIMIZER_TYPE), "optimizer"),
         (name.str.contains(_BACKWARD), "backward"),
         (name.str.contains(_OPTIMIZER_NAME), "optimizer"),

@@ -122,9 +122,7 @@ _NO_OP: Final = (
 
 
 def device_sequence(
-    tracks: pl.DataFrame,
-    device_activity: pl.DataFrame,
-    launch_of: Int32s | None,
+    tracks: pl.DataFrame, device_activity: pl.DataFrame, launch_of: Int32s | None
 ) -> SymbolSequence | None:
     """Return the kernels of the busiest stream; None if no kernel ran.
 
@@ -220,10 +218,7 @@ def op_sequences(
 
 
 def instruction_sequence(
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    kinds: EventKinds,
-    executed: Int32s,
+    tracks: pl.DataFrame, events: pl.DataFrame, kinds: EventKinds, executed: Int32s
 ) -> SymbolSequence | None:
     """Return instructions of compiled programs on host threads; None if there are none.
 

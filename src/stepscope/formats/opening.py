@@ -412,7 +412,6 @@ def _read_host(host: HostFiles) -> TraceData:
 
 
 def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:
-    """Return a note per group of hosts with identical files."""
     of_size: dict[tuple[int, ...], list[list[HostFiles]]] = {}
     for host in hosts:
         sizes = tuple(path.stat().st_size for path in host.paths)

@@ -112,7 +112,6 @@ def _trained_models() -> list[Any]:
 
 
 def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
-    """Return all objects of the process that have one of these types."""
     until_s = time.thread_time() + _SEARCH_S
     objects = gc.get_objects()
     # Examine only types, by `id`: an attribute of an object, or the hash of a type, may

@@ -86,7 +86,7 @@ def read_notes(folder: str) -> tuple[Note, ...]:
     return tuple(sorted(notes))
 
 
-def say_steps_are_counted(folder: str) -> None:
+def say_steps_counted(folder: str) -> None:
     """Report to the other processes of the run that this one counts steps."""
     try:
         with open(f"{folder}/{os.getpid()}.steps", "w", encoding="utf-8"):  # noqa: PTH123 - avoids importing pathlib

@@ -28,7 +28,7 @@ from stepscope.capture.launching.notes import (
     Note,
     ending_error,
     program_name,
-    say_steps_are_counted,
+    say_steps_counted,
     steps_were_counted,
     write_note,
 )
@@ -467,7 +467,7 @@ class Window:
     def _note_ended(self, last: int) -> None:
         before, self._ended = self._ended, last
         if before < _MIN_STEPS <= last:
-            say_steps_are_counted(self.plan.notes)
+            say_steps_counted(self.plan.notes)
 
     def _begin_session(self, options: ProfilerOptions) -> None:
         self._beginning = True

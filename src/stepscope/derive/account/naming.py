@@ -233,7 +233,7 @@ class Naming(Frozen, frozen=True, dict=True):
             nothing = np.empty(0, np.int64)
             return covered, nothing, nothing
         outermost = owner == "launch" or set(wanted) <= set(STICKY)
-        rows = self._meeting_rows(track, covered, wanted, outermost=outermost)
+        rows = self._meeting_rows(track, covered, wanted, outer=outermost)
         time = (
             self._time_within(covered, rows)
             if outermost
@@ -292,15 +292,10 @@ class Naming(Frozen, frozen=True, dict=True):
         ]
 
     def _meeting_rows(
-        self,
-        track: int,
-        spans: Spans,
-        wanted: Collection[int],
-        *,
-        outermost: bool = False,
+        self, track: int, spans: Spans, wanted: Collection[int], *, outer: bool = False
     ) -> Int64s:
         return self.classes.rows.meeting_rows(
-            track, spans, code=self.classes.code, wanted=wanted, outermost=outermost
+            track, spans, code=self.classes.code, wanted=wanted, outermost=outer
         )
 
     def _time_within(self, spans: Spans, rows: Int64s) -> Int64s:
@@ -308,7 +303,6 @@ class Naming(Frozen, frozen=True, dict=True):
         return spans.within(start, start + self.classes.rows.dur_ps[rows])
 
     def _self_time(self, rows: Int64s, spans: Spans) -> Int64s:
-        """Return the self time of each row within some spans."""
         start, dur = self.classes.rows.start_ps[rows], self.classes.rows.dur_ps[rows]
         nested = nest_subset(start, dur, track=np.zeros(len(rows), np.int32))
         time = self._time_within(spans, rows)

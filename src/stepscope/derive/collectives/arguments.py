@@ -141,7 +141,7 @@ def host_collectives(
         return WHY["no_host_collectives"]
     group = [""] * len(rows)
     if not isinstance(stats, Unavailable):
-        group = recorded_arguments(trace, stats, rows)["group"].to_list()
+        group = event_arguments(trace, stats, rows)["group"].to_list()
     kinds = {
         number: collective_kind(names[number]) or "other"
         for number in np.unique(types[rows]).tolist()
@@ -158,7 +158,7 @@ def host_collectives(
     ).sort("start_ps", "event")
 
 
-def recorded_arguments(
+def event_arguments(
     trace: TraceData, stats: pl.DataFrame, events: Int32s
 ) -> pl.DataFrame:
     """Return the collective's arguments in each event, as columns `ARGUMENTS`.

@@ -13,8 +13,8 @@ from stepscope.derive.collectives.arguments import (
     bus_share,
     collective_kind,
     element_type,
+    event_arguments,
     is_sure_kind,
-    recorded_arguments,
 )
 from stepscope.derive.columns.arrays import (
     ACTIVITY_CODES,
@@ -145,7 +145,7 @@ def collectives(
         Columns `COLLECTIVE_ROWS`, by kind and device; no rows without collectives. A
         collective whose kind is unknown has the kind `other`.
     """
-    del device_activity  # required: without it "no collectives" would be unproven
+    del device_activity  # a required input: it proves that no collective ran
     if isinstance(collective_calls, Unavailable):
         if collective_calls == NO_COLLECTIVES:
             return pl.DataFrame(schema=COLLECTIVE_ROWS)
@@ -266,10 +266,10 @@ def _call_arguments(
     if isinstance(stats, Unavailable):
         empty = pl.DataFrame(schema=ARGUMENTS).clear(len(own))
         return empty.with_columns(group=pl.lit(""))
-    args = recorded_arguments(trace, stats, own)
+    args = event_arguments(trace, stats, own)
     if args["name"].null_count() == 0:
         return args
-    hosts = recorded_arguments(trace, stats, record)
+    hosts = event_arguments(trace, stats, record)
     return args.select(
         pl.when(args["name"].is_not_null()).then(pl.col(name)).otherwise(hosts[name])
         for name in ARGUMENTS

@@ -293,7 +293,6 @@ def _read_padding(given: Operands, index: int | None, rank: int) -> _Sizes | Non
 
 
 def _convolution_gradients() -> Rule:
-    """Return the rule of those gradients of a convolution that are requested."""
 
     def count_flops(given: Operands) -> int | None:
         outer, inputs, weight = (given.tensor_at_index(index) for index in range(3))

@@ -14,7 +14,7 @@ from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.derive.names.op_names import (
     COPY_OPS,
     HLO_TEXTS,
-    NO_ANNOTATION,
+    UNANNOTATED,
     UNKNOWN,
     name_scope,
     read_annotations,
@@ -216,7 +216,7 @@ class OpEvidence(IntEnum):
     HLO = 1  # the HLO instruction, found in the program
     HLO_NAME = 2  # name of the HLO instruction, whose program was not recorded
     ANNOTATION = 3  # the framework's annotation of the device event
-    COPY = 4  # only a copy's direction, or that the activity is a memset
+    COPY = 4  # only the kind of activity: a copy in one direction, or a memset
     LAUNCH = 5  # the host op that encloses the launch call
     NONE = 6
 
@@ -334,7 +334,7 @@ class _AttributedOps:
     def __init__(self, row_count: int) -> None:
         self.op = np.zeros(row_count, np.int32)
         self.frames = [
-            _op_rows(name=[NO_ANNOTATION], type=[UNKNOWN], evidence=OpEvidence.NONE)
+            _op_rows(name=[UNANNOTATED], type=[UNKNOWN], evidence=OpEvidence.NONE)
         ]
         self._count = 1
 

@@ -252,7 +252,6 @@ def _min_bytes_by_step(
 def _largest_ops(
     allocations: pl.DataFrame, rows: Int64s, total_bytes: int | None
 ) -> tuple[Part, ...]:
-    """Return the ops that allocated most bytes in some allocations."""
     if not len(rows) or not total_bytes:
         return ()
     named = (

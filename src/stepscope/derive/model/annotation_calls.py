@@ -367,7 +367,6 @@ def _calls_of_launches(
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> tuple[Int32s | Unavailable, Int32s | Unavailable]:
-    """Return the range call of each launch call, and of each activity's launch call."""
     if isinstance(of_launch, Unavailable) or isinstance(correlation, Unavailable):
         inputs = (device_activity, of_launch, correlation)
         why = next(reason for reason in inputs if isinstance(reason, Unavailable))

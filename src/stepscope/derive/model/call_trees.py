@@ -177,7 +177,6 @@ def program_places(
 def _event_tree(
     events: pl.DataFrame, nesting: Nesting, texts: pl.Series
 ) -> EventTree | None:
-    """Return the tree of the events whose type has a text."""
     named = present_mask(texts)
     if not named.any():
         return None
@@ -276,9 +275,7 @@ def _program_node(frames: EventTree) -> Int32s:
 
 
 def _lines_of_instructions(
-    classes: ActivityClasses,
-    hlo_ops: pl.DataFrame | Unavailable,
-    empty: pl.Series,
+    classes: ActivityClasses, hlo_ops: pl.DataFrame | Unavailable, empty: pl.Series
 ) -> pl.Series:
     if isinstance(hlo_ops, Unavailable) or hlo_ops.is_empty():
         return empty

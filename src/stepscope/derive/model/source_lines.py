@@ -278,16 +278,12 @@ class _LineNumbers:
     def to_frame(self) -> pl.DataFrame:
         rows = zip(self._number, self._more, strict=True)
         return pl.DataFrame(
-            [(*place, *details) for place, details in rows],
-            schema=LINES,
-            orient="row",
+            [(*place, *details) for place, details in rows], schema=LINES, orient="row"
         )
 
 
 def _runs_of_functions(
-    functions: FunctionLines | Unavailable,
-    types: pl.DataFrame,
-    lines: _LineNumbers,
+    functions: FunctionLines | Unavailable, types: pl.DataFrame, lines: _LineNumbers
 ) -> Runs:
     """Return the calls of functions; a call without a file counts with its caller."""
     if isinstance(functions, Unavailable):

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 #: Name of the op of activities without an op name. Definition:
 #: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
-NO_ANNOTATION: Final = "(no annotation)"
-#: Type and category of `NO_ANNOTATION`.
+UNANNOTATED: Final = "(no annotation)"
+#: Type and category of `UNANNOTATED`.
 UNKNOWN: Final = "Unknown"
 
 #: Kind of activity → (op, category) of a copy or memset without an annotation. All

@@ -167,12 +167,7 @@ def _event_pairs(
 
 
 def _neighbour_by_call(
-    activities: Activities,
-    device: Int64s,
-    stream: Int64s,
-    call: Int64s,
-    *,
-    after: bool,
+    activities: Activities, device: Int64s, stream: Int64s, call: Int64s, *, after: bool
 ) -> Int64s:
     """Return the next or last activity of a stream, by the number of its launch call.
 

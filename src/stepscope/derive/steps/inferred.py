@@ -40,8 +40,8 @@ from stepscope.derive.steps.periods import (
     MIN_SIMILARITY,
     MIN_STEPS,
     Period,
+    best_period,
     measure_boundaries,
-    preferred_period,
     propose_periods,
 )
 from stepscope.trace.reading.stat_keys import StatKey
@@ -281,7 +281,7 @@ def _best_measured(evidence: StepEvidence, measured: list[Measured]) -> Measured
     good = [each for each in measured if not candidate_objection(each)]
     if not good:
         return None
-    period = preferred_period([each.period for each in good])
+    period = best_period([each.period for each in good])
     best = next(each for each in good if each.period is period)
     alike = [best, *(_same_on_other_threads(evidence, best, good))]
     return unite_threads([_move_to_cycle_begin(evidence, each) for each in alike])

@@ -120,7 +120,7 @@ _MIN_PAUSE_RATIO: Final = 1.5
 _MAX_CANDIDATES_SHOWN: Final = 3
 
 
-def preferred_period(periods: Sequence[Period]) -> Period:
+def best_period(periods: Sequence[Period]) -> Period:
     """Return the preferred one of the candidates without an objection.
 
     Of the candidates that cover almost as much as the best, take the smallest period.
@@ -174,7 +174,7 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
     if not good:
         periods.sort(key=lambda period: -period.confidence)
         return periods[:_MAX_CANDIDATES_SHOWN]
-    best = preferred_period(good)
+    best = best_period(good)
     first = _begin_after_pause(sequence, best.first)
     exact = measure_segments(
         sequence,
@@ -270,12 +270,7 @@ def _proposed_symbols(sequence: SymbolSequence) -> Int64s:
 
 
 def measure_segments(
-    sequence: SymbolSequence,
-    symbol: int,
-    first: Int64s,
-    start_ps: Int64s,
-    *,
-    cells: int,
+    sequence: SymbolSequence, symbol: int, first: Int64s, at_ps: Int64s, *, cells: int
 ) -> Period:
     """Measure the segments that begin at the given entries and times.
 
@@ -299,8 +294,8 @@ def measure_segments(
     return Period(
         symbol=symbol,
         first=first,
-        start_ps=start_ps,
-        period_ps=median_period(start_ps) or 0,
+        start_ps=at_ps,
+        period_ps=median_period(at_ps) or 0,
         coverage=coverage,
         cv=work_variation(sequence, first),
         gap_ps=float(sequence.gap_ps[first[first < len(sequence)]].mean())

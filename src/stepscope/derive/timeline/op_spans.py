@@ -170,10 +170,7 @@ def op_lines_of_devices(
 
 
 def op_lines_of_threads(
-    events: pl.DataFrame,
-    op_events: HostOpEvents,
-    steps: Steps | None,
-    names: Names,
+    events: pl.DataFrame, op_events: HostOpEvents, steps: Steps | None, names: Names
 ) -> list[DerivedLine]:
     """Return the op lines of threads that ran instructions of compiled programs.
 

@@ -56,10 +56,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         )
         if shares.device is None
         else shares.series(
-            {"launch": ("launch",)},
-            unknown_from=_ABOVE_ANY_PERCENT,
-            clocks=True,
-            lost=True,
+            {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
         )
     )
     verdict = judge(
@@ -137,4 +134,4 @@ def _finding_of_eager_ops(
 
 
 #: A threshold that no share reaches: unexplained time never counts as time of ops.
-_ABOVE_ANY_PERCENT: Final = 101.0
+_NEVER: Final = 101.0

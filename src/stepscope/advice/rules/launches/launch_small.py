@@ -94,10 +94,7 @@ def _judge_device_kernels(
     small, brief_ps = _brief_kernel_groups(all_groups, launching, thresholds)
     waits = judge(
         shares.series(
-            {"launch": ("launch",)},
-            unknown_from=_ABOVE_ANY_PERCENT,
-            clocks=True,
-            lost=True,
+            {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
         ),
         warn=thresholds.launch_warn,
         critical=thresholds.launch_critical,
@@ -299,4 +296,4 @@ _MIN_JOINED_KERNELS: Final = 2
 #: Maximum number of groups to name.
 _MAX_GROUPS_NAMED: Final = 3
 #: A threshold that no share reaches: unexplained time never counts as kernel time.
-_ABOVE_ANY_PERCENT: Final = 101.0
+_NEVER: Final = 101.0

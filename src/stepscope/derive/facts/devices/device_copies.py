@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints, rows_of_kinds
 from stepscope.derive.costs.operands import operands_from_text
 from stepscope.derive.device.attribution import OpEvidence
-from stepscope.derive.names.op_names import NO_ANNOTATION
+from stepscope.derive.names.op_names import UNANNOTATED
 from stepscope.derive.run_derivation import of_each_device_or_why
 from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
@@ -250,7 +250,7 @@ def _ops_around(
             after=pl.col("op").backward_fill().over("device"),
         )
     )
-    named = pl.all_horizontal(pl.col("before", "after") != NO_ANNOTATION)
+    named = pl.all_horizontal(pl.col("before", "after") != UNANNOTATED)
     copies = ordered.filter(pl.col("row").is_in(copy_rows.tolist())).with_columns(
         pair=pl.when(named).then(pl.format("between {} and {}", "before", "after"))
     )

@@ -255,11 +255,7 @@ class _Placing:
             yield number // width, number % width, indices
 
     def _put_on_track(
-        self,
-        rows: Int64s,
-        key: tuple[object, ...],
-        rank: tuple[int, ...],
-        track: Track,
+        self, rows: Int64s, key: tuple[object, ...], rank: tuple[int, ...], track: Track
     ) -> None:
         """Assign events to the track with a key; create the track if it is missing."""
         if not len(rows):

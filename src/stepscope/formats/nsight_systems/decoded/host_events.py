@@ -74,9 +74,7 @@ def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
     syscalls = export.frame("OSRT_API")
     threads = _thread_ids(calls, ranges) or _thread_ids(syscalls)
     syscalls = timed_rows(
-        syscalls.filter(pl.col("globalTid").is_in(list(threads))),
-        _BACKWARD,
-        refused,
+        syscalls.filter(pl.col("globalTid").is_in(list(threads))), _BACKWARD, refused
     )
     syscalls = syscalls.with_columns(name=names.number_ids(syscalls["nameId"]))
 
