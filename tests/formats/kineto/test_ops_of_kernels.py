@@ -15,7 +15,7 @@ import stepscope as ss
 from stepscope.derive.consistency import consistency
 from stepscope.derive.device.attribution import NoOp, activity_ops
 from stepscope.derive.host.op_events import host_op_events
-from stepscope.derive.names.op_names import NO_ANNOTATION
+from stepscope.derive.names.op_names import UNANNOTATED
 from stepscope.derive.phases import PHASES, phases
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_kernel_time_has_an_op_or_a_reason(item: str, shared_profile: Shared) ->
     ops = profile.derived(trace.host, activity_ops)
     rows = activity.select("kind", "dur_ps").with_columns(
         reason=pl.Series(ops.no_op.astype(int)),
-        named=ops.ops["name"].gather(ops.op) != NO_ANNOTATION,
+        named=ops.ops["name"].gather(ops.op) != UNANNOTATED,
     )
     kernels = rows.filter(pl.col("kind").is_in(["kernel", "collective"]))
     assert ((kernels["reason"] == NoOp.NAMED) == kernels["named"]).all()
