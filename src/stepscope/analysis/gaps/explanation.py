@@ -1,4 +1,4 @@
-"""Explain a time range: the owners of its time, and what ran in parallel.
+"""Explain a time range: what its time is attributed to, and what ran in parallel.
 
 Definition: docs/explain.md.
 """
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 #: What to explain, in ps: an instant, or start and end of a time range.
 RequestedTime: TypeAlias = "int | tuple[int, int]"
 
-#: Maximum number of intervals listed per owner.
+#: Maximum number of intervals listed per cause (owner) of time.
 _MAX_INTERVALS: Final = 100
-#: Owners of time that nothing in the recording explains; and the owner whose time is
-#: explained only if an event or function gives it a name.
+#: Names for time that nothing in the recording explains; and the cause whose time is
+#: explained only if an event or function names it.
 _UNEXPLAINED_OWNERS: Final = ("queued", "unexplained")
 _EXPLAINED_IF_NAMED: Final = "between"
 #: Unexplained shares of the range, in percent: above the first the confidence is not
@@ -60,11 +60,7 @@ _MIN_KNOWN_LAUNCH_PART: Final = 0.5
 
 
 def explain_gap(
-    profile: ProfileData,
-    host: str,
-    requested: RequestedTime,
-    *,
-    device: int | None = None,
+    run: ProfileData, host: str, requested: RequestedTime, *, device: int | None = None
 ) -> GapExplanation | Unavailable:
     """Explain a time range of a device, or of the step threads without a device.
 
@@ -76,7 +72,7 @@ def explain_gap(
     Raises:
         BadUsage: The host, the device or the time is not in the recording.
     """
-    devices = owned_time(profile, host, device)
+    devices = owned_time(run, host, device)
     if isinstance(devices, Unavailable):
         return devices
     time_range = (
@@ -84,16 +80,16 @@ def explain_gap(
         if isinstance(requested, int)
         else range_between_times(devices, *requested)
     )
-    named = profile.derived(host, naming)
+    named = run.derived(host, naming)
     names = None if isinstance(named, Unavailable) else named
-    where = shown_events(profile, host)
+    where = shown_events(run, host)
     account_range = time_range.owned.account_range
     begin, end = (
         max(time_range.begin_ps, account_range[0]),
         min(time_range.end_ps, account_range[1]),
     )
     owners = tuple(
-        _owned_time(profile, time_range, (owner, spans), names=names, where=where)
+        _owned_time(run, time_range, (owner, spans), names=names, where=where)
         for owner, owner_spans in time_range.owned.spans_by_owner().items()
         if len(spans := owner_spans.clip(begin, end))
     )
@@ -111,8 +107,8 @@ def explain_gap(
         + nameless_ps
     )
     unexplained = 100 * (dark_ps + outside) / dur
-    tracks = profile.table(host, "tracks")
-    before, after = gap_neighbours(profile, time_range, where)
+    tracks = run.table(host, "tracks")
+    before, after = gap_neighbours(run, time_range, where)
     # The remedy for unexplained time, which is then adapted to the recording.
     see_more = Unavailable(
         code="NOT_RECORDED", reason="", remedy=Remedy.RECORD_UNKNOWN_TIME
@@ -124,7 +120,7 @@ def explain_gap(
         begin_ps=time_range.begin_ps,
         end_ps=time_range.end_ps,
         dur_ps=dur,
-        step=step_number_at(profile, host, time_range.begin_ps),
+        step=step_number_at(run, host, time_range.begin_ps),
         owners=tuple(sorted(owners, key=lambda owned: -owned.ps)),
         outside_ps=outside,
         before=before,
@@ -134,7 +130,7 @@ def explain_gap(
         else on_host(time_range, names, tracks, where),
         not_explained_percent=unexplained,
         confidence=_confidence_level(time_range, unexplained),
-        remedy=with_fitting_remedies(profile, see_more).remedy
+        remedy=with_fitting_remedies(run, see_more).remedy
         if unexplained >= _MIN_PERCENT_FOR_REMEDY > 100 * outside / dur
         else None,
     )
@@ -241,10 +237,10 @@ def _device_activities(
 def _confidence_level(
     time_range: TimeRange, unexplained: float
 ) -> Literal["high", "medium", "low"]:
-    """Return how certain the owners are.
+    """Return how certain the attribution of the time is.
 
-    The owner of a gap is determined from the thread that launched the work after the
-    gap. If that thread is unknown, all threads that drive the step were examined.
+    A gap is attributed by what the thread did that launched the work after the gap. If
+    that thread is unknown, all threads that drive the step were examined.
     """
     if unexplained > _MAX_UNEXPLAINED_MEDIUM:
         return "low"

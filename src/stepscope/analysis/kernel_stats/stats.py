@@ -67,7 +67,7 @@ _ORDER: Final = (
     *("uses_tensor_core", "tensor_core_eligible", "op_name"),
 )
 
-#: Column → code and remedy, for a column without any value.
+#: Column → code and remedy, for a column that has no value at all.
 _REASONS: Final = declared_reasons(
     KERNEL_ROWS,
     {
@@ -201,10 +201,8 @@ def analyse(
     )
 
 
-def _kernel_sources(
-    profile: ProfileData, host: str, of_class: pl.Series
-) -> pl.DataFrame:
-    places = profile.derived(host, kernel_places)
+def _kernel_sources(run: ProfileData, host: str, of_class: pl.Series) -> pl.DataFrame:
+    places = run.derived(host, kernel_places)
     if isinstance(places, Unavailable):
         nothing = [None] * len(of_class)
         return pl.DataFrame(

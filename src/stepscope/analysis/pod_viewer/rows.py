@@ -53,14 +53,14 @@ WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
     "work_ps": pl.Int64(),  # device work without collectives
     "wait_ps": pl.Int64(),  # time of charged collectives in which the worker waits
     "transfer_ps": pl.Int64(),  # time of charged collectives in which data is moved
-    "untold_ps": pl.Int64(),  # time of charged collectives: either of the two
+    "untold_ps": pl.Int64(),  # charged collectives: waiting or moving, unknown which
     "waited_for_ps": pl.Int64(),  # summed time that others waited for the worker
 }
-#: Owners of device work other than collectives.
+#: Causes of device time other than collectives.
 _OWN_WORK: Final = tuple(
     name for name in BUSY_OWNERS if name not in ("collective", "transfer_wait")
 )
-#: Last owner that is charged before collectives (owners are charged in a fixed order).
+#: Last cause charged before collectives (overlapping time is charged in a fixed order).
 _BEFORE_COLLECTIVES: Final = "memset"
 _SPLIT: Final = ("wait_ps", "transfer_ps", "untold_ps")
 
@@ -199,7 +199,7 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
             key = rows["step"].to_numpy()
         together = key >= 0
         number = np.where(together, key, np.arange(len(rows), dtype=np.int64))
-        # Owner -1 means that the step can be shared.
+        # The owner -1 means that hosts can share the step.
         owner = np.where(together, -1, order).astype(np.int64)
         frames.append(
             rows.select(
@@ -291,11 +291,9 @@ def _add_starts(
     windows = host.windows.rows.with_row_index("window").select(
         pl.col("window").cast(pl.Int32), "step_row"
     )
-    computed = windows.join(first, on="step_row", nulls_equal=True).drop("step_row")
+    starts = windows.join(first, on="step_row", nulls_equal=True).drop("step_row")
     return (
-        started.join(
-            computed, on=["window", "device"], how="left", maintain_order="left"
-        )
+        started.join(starts, on=["window", "device"], how="left", maintain_order="left")
         .with_columns(
             begin_ps=pl.when(pl.col("device").is_null())
             .then("begin_ps")

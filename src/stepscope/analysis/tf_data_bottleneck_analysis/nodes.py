@@ -146,13 +146,10 @@ def _reported_parameters(
         stage: dict(recorded.get(event, {}))
         for stage, event in zip(stages.tolist(), events.tolist(), strict=True)
     }
-    owner, fill = mean_fill(trace, stats, graph.event[executions])
+    executed = graph.event[executions]
+    owner, fill = mean_fill(trace, stats, executed)
     of_event = dict(
-        zip(
-            graph.event[executions].tolist(),
-            graph.stage[executions].tolist(),
-            strict=True,
-        )
+        zip(executed.tolist(), graph.stage[executions].tolist(), strict=True)
     )
     stage_of = np.array([of_event[event] for event in owner.tolist()], np.int64)
     for stage in np.unique(stage_of).tolist():

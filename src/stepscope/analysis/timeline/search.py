@@ -304,9 +304,7 @@ def _kernel_events(profile: ProfileData, host: str, sought: SoughtKernel) -> Int
     }
     meant = described.rows.with_columns(
         launch_dimensions("grid"), launch_dimensions("block")
-    ).filter(
-        pl.col(name) == value for name, value in wanted.items() if value is not None
-    )
+    ).filter(pl.col(name) == text for name, text in wanted.items() if text is not None)
     is_meant = np.zeros(len(classes.rows), np.bool_)
     is_meant[meant["class"].to_numpy()] = True
     return handles(activity, "event")[is_meant[classes.code]]

@@ -150,12 +150,10 @@ def _table_lines(part: parts.Table, width: int) -> list[Line]:
 
 
 def _min_table_width(part: parts.Table) -> int:
-    first, *other_widths = (
+    widths = [
         max(map(len, column)) for column in zip(part.header, *part.rows, strict=True)
-    )
-    return (
-        min(first, _MIN_COLUMN_WIDTH) + sum(other_widths) + 2 * (1 + len(other_widths))
-    )
+    ]
+    return min(widths[0], _MIN_COLUMN_WIDTH) + sum(widths[1:]) + 2 * len(widths)
 
 
 def _row_sentence(part: parts.Table, row: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Owners of a time interval, in sentences and as an outline."""
+"""What the time of an interval is attributed to, in sentences and as an outline."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.gaps.result import GapExplanation, NamedPart, OwnedTime
 
-#: Maximum number of owners in a sentence, and the minimum share of each, in percent.
+#: Maximum number of causes in a sentence, and the minimum share of each, in percent.
 _MAX_OWNERS: Final = 4
 _MIN_PERCENT: Final = 1.0
-#: Minimum share of an owner's time that its longest name must have to be mentioned.
+#: Minimum share of a cause's time that its longest name must have to be mentioned.
 _MIN_NAMED_PART: Final = 0.3
 #: Share of unexplained time, in percent, above which the sentence begins with it.
 _NO_ANSWER: Final = 40.0
@@ -35,7 +35,7 @@ _MAX_NAME_LENGTH: Final = 60
 
 
 def gap_text(gap: GapExplanation) -> str:
-    """Write which owners the time of an interval belongs to."""
+    """Write what the time of an interval is attributed to."""
     sentences = [_lead_sentence(gap)]
     owners = [
         owner
@@ -47,7 +47,7 @@ def gap_text(gap: GapExplanation) -> str:
         for owner in owners[:_MAX_OWNERS]
     ]
     unexplained = gap.not_explained_percent
-    # Time outside of steps never has an owner; it does not count as unexplained.
+    # Time outside of steps is never attributed; it does not count as unexplained.
     is_outside = gap.outside_ps >= gap.dur_ps
     no_answer = (
         f"Unexplained: {percent(unexplained)} of the interval." if unexplained else None
@@ -122,13 +122,11 @@ def interval_position_text(gap: GapExplanation) -> str:
     device = "" if gap.device is None else f", device {gap.device}"
     step = "" if gap.step is None else f", step {gap.step}"
     # Nanoseconds (six decimals) are precise enough to select the interval again.
-    begin, end = (
-        f"{time_ps / PS_PER_MS:,.6f} ms" for time_ps in (gap.begin_ps, gap.end_ps)
-    )
+    begin, end = (f"{ps / PS_PER_MS:,.6f} ms" for ps in (gap.begin_ps, gap.end_ps))
     return f"{gap.host}{device}{step}, from {begin} to {end}"
 
 
-#: Maximum number of names under an owner; minimum share of the interval, in percent.
+#: Maximum number of names per cause of time; minimum share of the interval, in percent.
 _MAX_NAMES: Final = 4
 _MIN_LISTED_PERCENT: Final = 0.5
 _MAX_HOST_ROWS: Final = 10
@@ -136,7 +134,7 @@ _MAX_HOST_ROWS: Final = 10
 
 @parts.outlined
 def gap_outline(gap: GapExplanation) -> Iterator[parts.Part]:
-    """Write the sentence, then the owners by name, then the host's other work."""
+    """Write the sentence, then the causes by name, then the host's other work."""
     yield parts.Heading(interval_position_text(gap), 1)
     yield parts.Paragraph(gap_text(gap), strong=True)
     yield from _owner_parts(gap)

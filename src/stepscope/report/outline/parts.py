@@ -105,14 +105,12 @@ class Table(Frozen, frozen=True, eq=True):
 
     def with_columns(self, shown: Sequence[int]) -> Table:
         """Return the table with only the columns at these indices."""
-        positions = list(enumerate(shown))
+        pairs = list(enumerate(shown))
         return Table(
             header=tuple(self.header[column] for column in shown),
             rows=tuple(tuple(row[column] for column in shown) for row in self.rows),
-            words=frozenset(
-                index for index, column in positions if column in self.words
-            ),
-            left=frozenset(index for index, column in positions if column in self.left),
+            words=frozenset(index for index, column in pairs if column in self.words),
+            left=frozenset(index for index, column in pairs if column in self.left),
             expendable=self.expendable,
         )
 

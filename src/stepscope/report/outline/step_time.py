@@ -342,9 +342,8 @@ def _statistics_paragraphs(page: OverviewPageResult) -> Iterator[Paragraph]:
     device = page.device_step_time_ms
     if device is not None and device.mean is not None:
         mean = ms(device.mean)
-        yield Paragraph(
-            f"mean time from the first to the last kernel of a step: {mean}", role="dim"
-        )
+        what = "mean time from the first to the last device activity of a step"
+        yield Paragraph(f"{what}: {mean}", role="dim")
 
 
 def host_table(document: Document) -> Iterator[Table]:

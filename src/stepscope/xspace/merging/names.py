@@ -162,16 +162,14 @@ def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
     return b"".join(out)
 
 
-def _rewrite_stats(body: bytes, stat_ids: IdMap, missing: int) -> bytes:
+def _rewrite_stats(body: bytes, ids: IdMap, missing: int) -> bytes:
     out = []
     for tag, raw, _ in _read_fields(body):
         if tag == EventMetadata.STAT:
             inner = raw[len(encode_varint(tag)) :]
             _, start = read_varint(inner, 0)
             out.append(
-                sized_field(
-                    tag, rewritten_stat(inner[start:], stat_ids, missing=missing)
-                )
+                sized_field(tag, rewritten_stat(inner[start:], ids, missing=missing))
             )
         else:
             out.append(raw)
