@@ -317,7 +317,7 @@ def _share_range(low: float, more: float) -> tuple[float, float]:
 def _dominant_part(
     shares: dict[str, tuple[float, float]],
 ) -> Literal["transfer", "utilisation", "compute", "mixed"] | None:
-    """Return the part above half for any division of unknown time; None if undecided."""
+    """Return the part above half, however unknown time is split; None if undecided."""
     half = LIMITS["dominates_percent"].value / 100.0
     names: tuple[Literal["transfer", "utilisation", "compute"], ...]
     names = ("transfer", "utilisation", "compute")
