@@ -66,7 +66,7 @@ def counter_tile(
     """Return the same tile of some counters.
 
     Args:
-        tracks: 1 to `MOST_TRACKS` tracks of counters, numbered as in the catalogue.
+        tracks: 1 to `MAX_TRACKS` tracks of counters, numbered as in the catalogue.
 
     Raises:
         BadUsage: A counter, level or tile does not exist, or too many are requested.

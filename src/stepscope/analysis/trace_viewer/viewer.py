@@ -163,8 +163,7 @@ class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
         derived_spans: Number of spans on derived tracks, which are not events.
         flows: Number of arrows from launch calls to device activity; null if launch
             calls were not recorded.
-        without_time: Number of events that the recorder only counted; the timeline
-            omits them.
+        without_time: Number of events that the recorder only counted; no times exist.
         one_clock: Whether all hosts are shown on one clock; null if impossible.
         start_ms: Start of the first span; null without spans.
         end_ms: End of the last span; null without spans.
