@@ -294,11 +294,10 @@ def host_phases(
 ) -> HostPhases:
     """Find the phase of every event by ranges, names of ops and gradients."""
     named = op_phases(host_op_events.ops["name"], host_op_events.ops["type"])
-    firm_codes = [PHASES.index(phase) for phase in FIRM]
     of_type = range_phases(event_types["name"]).astype(np.int32)
     types = handles(events, "type")
     own = values_by_row(_phase_labels(of_type), types)
-    is_firm = np.isin(of_type, firm_codes)
+    is_firm = np.isin(of_type, [PHASES.index(phase) for phase in FIRM])
     # Most recordings have no such ranges, so no label per event is written.
     firm: Int32s = np.broadcast_to(np.int32(-1), types.shape)
     if is_firm.any():

@@ -44,14 +44,13 @@ def allocation_rows(
     kind = pl.coalesce(
         kind, pl.concat_str(pl.lit("device type "), number), pl.lit("unknown")
     )
-    numbered = (number != _CPU) & (pl.col("device") >= 0)
     # Size of the device's memory, in bytes; unknown on the CPU.
     of_device = pl.col("device").replace_strict(
         dict(device_bytes), default=None, return_dtype=pl.Int64
     )
     frame = _add_allocator_state(
         reports.with_columns(
-            allocator=pl.when(numbered)
+            allocator=pl.when((number != _CPU) & (pl.col("device") >= 0))
             .then(pl.concat_str(kind, pl.lit(":"), pl.col("device")))
             .otherwise(kind)
         )

@@ -217,15 +217,13 @@ class HostStates(Frozen, frozen=True):
             of_any_thread: Result of `claims_of_any_thread` for the same set.
         """
         active = self.doing_spans(track, within)
-        functions = self.function_spans.get(track, _NO_SPANS).limit_to(within)
-        away = self.off_core.get(track, Spans.empty())
         lines = (track, *self.notes) if track in self.program_threads() else (track,)
         own = self._ordered_claims(
             _union_states([self.classes.code_spans(line, within) for line in lines]),
-            functions,
+            self.function_spans.get(track, _NO_SPANS).limit_to(within),
             within,
             active=active,
-            away=away,
+            away=self.off_core.get(track, Spans.empty()),
         )
         # Both lists have the same causes in the same order. For each cause, the
         # launching thread comes before the other threads.

@@ -132,7 +132,6 @@ def scaling_gaps(
     own_rows, start = own_rows[order], start[order]
     end = start + ints(device_activity, "dur_ps")[own_rows]
     kernel = codes(device_activity, "kind")[own_rows] == ACTIVITY_CODES["kernel"]
-    is_check_kernel = kernel & is_check[handles(device_activity, "type")[own_rows]]
     size = (
         device_activity["bytes"]
         .fill_null(_MAX_CHECK_RESULT_BYTES + 1)
@@ -141,7 +140,7 @@ def scaling_gaps(
     answers = codes(device_activity, "kind")[own_rows] == ACTIVITY_CODES["d2h"]
     copies = np.flatnonzero(answers & (size <= _MAX_CHECK_RESULT_BYTES))
     # The last finite check before each copy; -1 for none.
-    rows = np.flatnonzero(is_check_kernel)
+    rows = np.flatnonzero(kernel & is_check[handles(device_activity, "type")[own_rows]])
     index = np.searchsorted(rows, copies) - 1
     check = np.where(index >= 0, np.append(rows, -1)[index], -1)
     # The first kernel after each copy; the number of activities for none.

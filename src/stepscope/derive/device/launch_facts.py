@@ -106,8 +106,7 @@ def idle_waits_ps(correlation: Correlation) -> Int64s:
     waited = ints(correlation.activity, "start_ps")[known] - values_by_row(
         ints(correlation.launches, "start_ps"), launch_of[known]
     )
-    waits_ps: Int64s = waited[correlation.queue_empty[known] | (waited < 0)]
-    return waits_ps
+    return waited[correlation.queue_empty[known] | (waited < 0)]
 
 
 def typical_ps(waits_ps: Int64s) -> tuple[int, int]:

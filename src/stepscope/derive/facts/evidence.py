@@ -179,8 +179,7 @@ def indices_of_largest(values: Int64s) -> Int64s:
         smallest = np.partition(values, -MAX_RANGES_SHOWN)[-MAX_RANGES_SHOWN]
         equal = np.flatnonzero(values == smallest)[:MAX_RANGES_SHOWN]
         chosen = np.sort(np.append(equal, np.flatnonzero(values > smallest)))
-    rows: Int64s = chosen[np.argsort(-values[chosen], kind="stable")[:MAX_RANGES_SHOWN]]
-    return rows
+    return chosen[np.argsort(-values[chosen], kind="stable")[:MAX_RANGES_SHOWN]]
 
 
 def event_labels(

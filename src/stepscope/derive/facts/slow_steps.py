@@ -52,10 +52,9 @@ def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
     length = np.array(shares.window_ps, np.float64)
     median = float(np.median(length))
     deviation = float(np.median(np.abs(length - median)))
-    slow: Bools = (length > median + _MIN_SLOW_DEVIATIONS * deviation) & (
+    return (length > median + _MIN_SLOW_DEVIATIONS * deviation) & (
         length > thresholds.outlier_ratio.value * median
     )
-    return slow
 
 
 def longest_period(steps: int) -> int:

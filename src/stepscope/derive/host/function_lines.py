@@ -206,9 +206,8 @@ def _line_runs(
     rows = np.concatenate(parts).astype(np.int32)
     # Lines with a duration of 0 add no time and may start with the line around them.
     rows = rows[ints(events, "dur_ps")[rows] > 0]
-    values = rows_of_owners(stats, "event", rows)
     key = find_handle(trace.strings, StatKey.SOURCE_LINE)
-    number, present = owner_numbers(values, rows, key)
+    number, present = owner_numbers(rows_of_owners(stats, "event", rows), rows, key)
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     track = thread[handles(events, "track")[rows]]
     runs = FunctionLines(

@@ -169,9 +169,8 @@ def read_contexts(
     value, named = values_of_owners(consumers.row, owner, other_process)
     consumers = consumers._replace(process=np.where(named, value, consumers.process))
     types, thread = handles(events, "type"), handles(events, "track")
-    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
     is_start = kinds.has(EventFlag.POOL_START)
-    rows = wanted_rows(types, marks)
+    rows = wanted_rows(types, kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP))
     is_begin = is_start[types[rows]]
     pair = is_begin[:-1] & ~is_begin[1:] & (thread[rows[:-1]] == thread[rows[1:]])
     begins, ends = rows[:-1][pair], ints(events, "start_ps")[rows[1:][pair]]

@@ -125,10 +125,9 @@ def _calls_of_holder(
         nesting.parent,
         rows=(int(tracks["event_begin"][holder]), int(tracks["event_end"][holder])),
     )
-    through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
     type_ = values_by_row(handles(events, "type"), around, none=-1)
     return values_by_row(of_event, around, none=-1), values_by_row(
-        through, type_, none=False
+        kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME), type_, none=False
     )
 
 

@@ -103,13 +103,12 @@ def critical_path(
         node, edge = pieces.node[reverse], pieces.edge[reverse]
         start, end = pieces.start_ps[reverse], pieces.end_ps[reverse]
         reason = _edge_kinds(step_graph, edge)
-        track = step_graph.nodes.track[node]
         kept = end > start
         frames.append(
             pl.DataFrame(
                 {
                     "window": [int(chosen.rows[number])] * int(kept.sum()),
-                    "track": track[kept],
+                    "track": step_graph.nodes.track[node][kept],
                     "name": names.piece_names(
                         step_graph, node[kept], edge[kept], start[kept], end[kept]
                     ),

@@ -42,13 +42,12 @@ def launch_edges(
         source: By activity: node in which the call submitted it; -1 if unknown.
         from_start: By activity: whether the start of `source` counts, not its end.
     """
-    took = activities.start_ps - submitted
     known = (source >= 0) & (activities.launch >= 0)
     return Edges.make_edges(
         EdgeKind.LAUNCH,
         np.where(known, source, _NONE),
         first + np.arange(len(source)),
-        lag_ps=np.minimum(took, pace.latency_ps),
+        lag_ps=np.minimum(activities.start_ps - submitted, pace.latency_ps),
         from_start=from_start,
     )
 
@@ -81,9 +80,8 @@ def across_edges(
     for device in np.unique(activities.device[late]).tolist():
         own_rows = np.flatnonzero(activities.device == device)
         by_end = own_rows[np.argsort(activities.end_ps[own_rows], kind="stable")]
-        ends = activities.end_ps[by_end]
         of_device = activities.device[late] == device
-        index = np.searchsorted(ends, begun, side="right") - 1
+        index = np.searchsorted(activities.end_ps[by_end], begun, side="right") - 1
         for back in range(_MAX_ENDS_SEARCHED):
             rows = by_end[np.maximum(index - back, 0)]
             fits = of_device & (source < 0) & (index >= back)

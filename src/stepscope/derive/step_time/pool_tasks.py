@@ -116,9 +116,8 @@ def pool_tasks(
     time_ps = ints(events, "start_ps")
     # Find each begin that is directly followed by an end on the same thread.
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
-    begins = kinds.has(EventFlag.POOL_START)
     rows = wanted_rows(types, marks)
-    is_begin = begins[types[rows]]
+    is_begin = kinds.has(EventFlag.POOL_START)[types[rows]]
     pair = is_begin[:-1] & ~is_begin[1:] & (tracks[rows[:-1]] == tracks[rows[1:]])
     starts, stops = rows[:-1][pair], rows[1:][pair]
     produced = rows_with_key(stats, "event", find_handle(strings, StatKey.PRODUCER))

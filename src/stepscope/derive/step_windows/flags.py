@@ -197,8 +197,7 @@ def _traced_calls(facts: WindowFacts) -> Int64s:
     traced = np.array([text.startswith(_TRACED) for text in texts], np.bool_)
     if not traced.any():
         return np.empty(0, np.int64)
-    calls: Int64s = owner[traced[code]].astype(np.int64)
-    return calls
+    return owner[traced[code]].astype(np.int64)
 
 
 def _autotune_spans(facts: WindowFacts, device_activity: pl.DataFrame | None) -> Spans:

@@ -324,8 +324,7 @@ def windows_of_times(rows: pl.DataFrame, times_ps: Int64s) -> Int64s:
     """Return which row of `rows` (in time order) contains each time, or -1."""
     window = np.searchsorted(ints(rows, "start_ps"), times_ps, side="right") - 1
     inside = times_ps < np.append(ints(rows, "end_ps"), 0)[window]
-    held: Int64s = np.where(inside & (window >= 0), window, -1)
-    return held
+    return np.where(inside & (window >= 0), window, -1)
 
 
 def _rows_with_window(rows: pl.DataFrame, wanted: Bools) -> pl.DataFrame:

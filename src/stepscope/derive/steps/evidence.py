@@ -264,8 +264,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             return np.empty(0, np.bool_)
         scalars = (pl.col("kind") == "h2d") & (pl.col("bytes") <= _MAX_SCALAR_BYTES)
         chosen = self.device_activity.select(scalars.fill_null(value=False)).to_series()
-        is_scalar: Bools = chosen.to_numpy()
-        return is_scalar
+        return chosen.to_numpy()
 
     def _copies_scalars(self, rows: Int64s) -> Bools:
         """Return which events are inside an op that copies a scalar to the device.
@@ -325,9 +324,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         kinds = self.event_kinds
         waits = np.isin(kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK))
         # A wait for the end of a program counts as running the program.
-        waits = (waits | kinds.has(EventFlag.READ_BACK)) & ~kinds.has(PROGRAM_CALLS)
-        is_wait: Bools = waits
-        return is_wait
+        return (waits | kinds.has(EventFlag.READ_BACK)) & ~kinds.has(PROGRAM_CALLS)
 
     def _call_counts(self, types: Bools) -> frozenset[int]:
         of_type = handles(self.events, "type")[self._program_rows(types)]

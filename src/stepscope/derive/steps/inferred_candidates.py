@@ -299,8 +299,7 @@ def _outermost_events(
     reach = np.maximum.accumulate(ends, out=ends)
     outer = ~left_out
     outer[1:] &= start[1:] >= reach[:-1]
-    rows: Int64s = begin + np.flatnonzero(outer)
-    return rows
+    return begin + np.flatnonzero(outer)
 
 
 def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int64s:

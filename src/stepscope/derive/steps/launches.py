@@ -150,9 +150,8 @@ def _repeated_launches(events: pl.DataFrame, event: Int64s) -> list[Launch]:
     track, of_type = (handles(events, name)[event] for name in ("track", "type"))
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
     program = number_rows([track, of_type])
-    total = np.bincount(program.code, weights=dur)
     often = np.bincount(program.code) >= MIN_STEPS
-    order = np.argsort(-total, kind="stable")
+    order = np.argsort(-np.bincount(program.code, weights=dur), kind="stable")
     launches = []
     for code in order[often[order]][:_MAX_PROGRAMS_TRIED].tolist():
         rows = np.flatnonzero(program.code == code)

@@ -184,9 +184,8 @@ def numbered_ranges(
         text=pl.col("name").str.extract(STEP_RANGE, 1),
         number=pl.col("name").str.extract(STEP_RANGE, 2).cast(pl.Int64),
     )
-    named = present_mask(parts["number"])
     of_type = handles(events, "type")
-    event = wanted_rows(of_type, named).astype(np.int32)
+    event = wanted_rows(of_type, present_mask(parts["number"])).astype(np.int32)
     marks = _build_marks(events, event, fill_nulls(parts["number"], 0)[of_type[event]])
     marks = marks.choose_marks(_is_thread(tracks)[marks.track])
     if not len(marks):

@@ -166,8 +166,7 @@ def _pauses_by_load(
 
 
 def _contains_times(spans: Spans, times_ps: Int64s) -> Bools:
-    inside: Bools = spans.within(times_ps, times_ps + 1) > 0
-    return inside
+    return spans.within(times_ps, times_ps + 1) > 0
 
 
 def _high_percentile(pauses: Int64s) -> float | None:

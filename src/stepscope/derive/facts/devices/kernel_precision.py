@@ -91,8 +91,7 @@ class _Kernels(Frozen, frozen=True):
     @property
     def undecided(self) -> Bools:
         """Return whether it is unknown, for each class, if it is eligible."""
-        undecided: Bools = (self.eligible < 0) & ~self.plain
-        return undecided
+        return (self.eligible < 0) & ~self.plain
 
     def group_times(self) -> dict[str, int]:
         """Return the time of each group of kernels that `PrecisionSignals` reports."""

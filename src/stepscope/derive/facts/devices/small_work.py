@@ -169,14 +169,13 @@ def small_ops(
         return None
     measured = windows.measured
     steps = len(measured)
-    window = windows_of_times(measured, ops.start_ps)
     category = ops.ops["category"].to_numpy()[ops.op]
     track = handles(events, "track")[ops.event]
     produces_batch = _produces_batches(host_classes, track, ops.start_ps)
     rows = pl.DataFrame(
         {
             "track": track,
-            "window": window,
+            "window": windows_of_times(measured, ops.start_ps),
             "start": ops.start_ps,
             "end": ops.start_ps + ops.dur_ps,
             "self": ops.self_ps,

@@ -131,11 +131,10 @@ def loader_calls(
     is_fetch = np.isin(frames.type, fetches)
     if not is_fetch.any():
         return None
-    below = frames.rows_called_from(is_fetch)
     length = frames.end_ps - frames.start_ps
     kinds, index = np.unique(frames.type, return_inverse=True)
     totals = np.bincount(index, weights=length)
-    called = np.bincount(index, weights=length * below)
+    called = np.bincount(index, weights=length * frames.rows_called_from(is_fetch))
     return LoaderCalls(
         {
             (name.function, name.file, name.line): 100 * part / max(total, 1)

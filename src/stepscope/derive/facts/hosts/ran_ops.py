@@ -85,8 +85,7 @@ class RanOps(Frozen, frozen=True, dict=True):
         )
         total = np.bincount(self.kind, weights=length)
         base_ps = max(time.seen.length_ps, time.of_ps // _MIN_TIME_DIVISOR)
-        within: Bools = (2 * held * base_ps >= total * time.ran.length_ps) & (held > 0)
-        return within
+        return (2 * held * base_ps >= total * time.ran.length_ps) & (held > 0)
 
     def spans_of_other_kinds(self, time: SampledTime) -> Spans:
         """Return when ops ran that mostly run outside a function.

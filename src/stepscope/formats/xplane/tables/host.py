@@ -101,9 +101,8 @@ def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
         return or_lost(why_absent("xplane.no_iterators"), recording.damaged_at)
     stats = recording.values_at_rows(["id", "parent_id"], rows)
     line = recording.timeline
-    types = line.type[rows]
     names = recording.type_names
-    distinct, inverse = np.unique(types, return_inverse=True)
+    distinct, inverse = np.unique(line.type[rows], return_inverse=True)
     long_names = pl.Series([names[code] for code in distinct.tolist()], dtype=pl.String)
     return pl.DataFrame(
         {
