@@ -56,9 +56,8 @@ def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
     for ordinal in ordinals:
         # If there is only one device, its columns are used without a copy.
         rows = np.arange(len(device)) if single else np.flatnonzero(device == ordinal)
-        starts, durs = (
-            column if single else column[rows] for column in (start_ps, dur_ps)
-        )
+        starts = start_ps if single else start_ps[rows]
+        durs = dur_ps if single else dur_ps[rows]
         if (starts[1:] < starts[:-1]).any():
             # The stable sort merges the streams, each of which is already sorted.
             order = np.argsort(starts, kind="stable")

@@ -155,9 +155,8 @@ class _NamedEvents:
         kinds = self._kinds
         eager = event_types["name"].str.starts_with("EagerLocalExecute: ").to_numpy()
         call = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)
-        no_op = kinds.has(
-            EventFlag.ALLOCATOR | EventFlag.END_THUNK | EventFlag.PYTHON_FRAME
-        )
+        no_op_flags = EventFlag.ALLOCATOR | EventFlag.END_THUNK | EventFlag.PYTHON_FRAME
+        no_op = kinds.has(no_op_flags)
         # A function of the program is not an op: it runs ops, mostly on other threads.
         function = kinds.op_type.str.starts_with("__inference_").fill_null(value=False)
         is_op = kinds.is_op() & ~no_op & ~function.to_numpy()

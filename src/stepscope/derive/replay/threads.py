@@ -88,9 +88,8 @@ def find_threads(
     driving = [track for track in classes.threads.driving_tracks() if on_host[track]]
     callers = [] if activities is None else np.unique(activities.caller).tolist()
     working = [track for track, sets in classes.by_thread.items() if sets]
-    chosen = dict.fromkeys(
-        track for track in (*driving, *callers, *working) if track >= 0
-    )
+    needed = (*driving, *callers, *working)
+    chosen = dict.fromkeys(track for track in needed if track >= 0)
     reader = _ThreadReader(sampled, tracks, events, classes, activities)
     # Choose the thread that is the program itself.
     marks = classes.threads.by_evidence[EVIDENCE.index("marker")].sum(axis=1)

@@ -468,10 +468,7 @@ def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
     if ((start[1:] - end[:-1]) > _MAX_PAUSE_SHARE * (start[1:] - start[:-1])).any():
         return False
-    begun = np.sort(
-        ints(events, "start_ps")[
-            handles(events, "track") == int(steps.rows["track"][-1])
-        ]
-    )
+    on_track = handles(events, "track") == int(steps.rows["track"][-1])
+    begun = np.sort(ints(events, "start_ps")[on_track])
     held = np.searchsorted(begun, end) - np.searchsorted(begun, start)
     return bool(held[-1] >= _MIN_COMPLETE_SHARE * held[:-1].min())

@@ -354,9 +354,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             .agg(pl.len().alias("times"), pl.col("at").min())
             .group_by("base")
             .agg(pl.col("times").max(), pl.col("at").sort())
-            .filter(
-                (pl.col("times") == 1) & (pl.col("at").list.len() >= _MIN_SERIES_LENGTH)
-            )
+            .filter(pl.col("times") == 1, pl.col("at").list.len() >= _MIN_SERIES_LENGTH)
             .sort("base")
         )
         return [begins.to_numpy() for begins in series["at"]]

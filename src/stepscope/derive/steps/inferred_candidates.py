@@ -181,9 +181,7 @@ def candidate_steps(measured: Measured, *, rejected: bool) -> CandidateSteps:
     rows = pl.DataFrame(
         {
             "step": np.arange(n),
-            "name": pl.select(
-                pl.format("step {} (inferred)", pl.int_range(n))
-            ).to_series(),
+            "name": [f"step {number} (inferred)" for number in range(n)],
             "marker": pl.Series([None] * n, dtype=pl.String),
             "start_ps": period.start_ps,
             "end_ps": pl.Series([None] * n, dtype=pl.Int64),

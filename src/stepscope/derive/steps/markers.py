@@ -273,9 +273,8 @@ def find_markers(
         ),
         (numbered_ranges(tracks, events, event_types), step_sources.NUMBERED_RANGE),
     )
-    keys = [
-        find_handle(trace.strings, key) for key in (StatKey.GROUP_ID, StatKey.N_STEPS)
-    ]
+    stat_keys = (StatKey.GROUP_ID, StatKey.N_STEPS)
+    keys = [find_handle(trace.strings, key) for key in stat_keys]
     candidates: list[CandidateSteps] = []
     for chosen, confidence in sources:
         outermost = _one_per_step(chosen)
@@ -299,9 +298,7 @@ def find_markers(
         return tuple(candidates)
     start, end = candidates[0].rows.select("start_ps", "end_ps").row(0)
     for index, inner in enumerate(candidates[1:], start=1):
-        inside = inner.rows.filter(
-            (pl.col("start_ps") >= start) & (pl.col("end_ps") <= end)
-        )
+        inside = inner.rows.filter(pl.col("start_ps") >= start, pl.col("end_ps") <= end)
         if len(inside) >= _MIN_INNER_MARKERS:
             return (inner, *candidates[:index], *candidates[index + 1 :])
     return tuple(candidates)

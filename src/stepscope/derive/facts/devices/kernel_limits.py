@@ -43,9 +43,7 @@ def op_roofs(
         return ops
     if isinstance(costs, Unavailable):
         return costs
-    chosen = ops.rows.filter(
-        (pl.col("device") == judged.device) & (pl.col("kernel_ps") > 0)
-    )
+    chosen = ops.rows.filter(pl.col("device") == judged.device, pl.col("kernel_ps") > 0)
     compute = pl.col("flops") / pl.col("peak_flops")
     memory = pl.col("accessed_bytes") / pl.col("peak_bytes")
     known = compute.is_not_null() & memory.is_not_null() & compute.is_finite()

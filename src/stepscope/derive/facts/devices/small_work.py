@@ -242,7 +242,5 @@ def _dispatch_gaps(rows: pl.DataFrame) -> pl.DataFrame:
             gap=pl.col("start") - pl.col("end").cum_max().shift(1).over("track"),
             follows=pl.col("short") & pl.col("short").shift(1).over("track"),
         )
-        .filter(
-            pl.col("follows") & (pl.col("gap") > 0) & (pl.col("gap") <= _DISPATCH_PS)
-        )
+        .filter(pl.col("follows"), pl.col("gap") > 0, pl.col("gap") <= _DISPATCH_PS)
     )
