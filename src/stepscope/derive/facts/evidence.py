@@ -53,7 +53,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
     """The estimated time that a change saves per step, from `low` to `high`.
 
-    In a finding both numbers are within its `Limits`.
+    In a finding, `low` and `high` are within the `Limits` of the finding.
 
     Attributes:
         low: Least saving in milliseconds per step.
@@ -73,7 +73,7 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
     open_above: bool = False
 
     def within(self, limits: Limits) -> Saving:
-        """Return the saving with both ends between 0 and the greatest possible."""
+        """Return the saving, with `low` and `high` clipped to 0 … `max_saving_ms`."""
         high = min(max(self.high, 0.0), limits.max_saving_ms)
         low = min(max(self.low, 0.0), high)
         return msgspec.structs.replace(self, low=low, high=high)
@@ -94,7 +94,7 @@ class Limits(Frozen, frozen=True, eq=True):
 
     @property
     def max_saving_ms(self) -> float:
-        """Return the greatest possible saving, at most the lost time and the step."""
+        """Return the upper bound of the saving, from the lost time and the step."""
         known = [] if self.effect_ms is None else [self.effect_ms]
         if self.step_ms is not None:
             known.append(self.step_ms - self.floor_ms)
@@ -131,7 +131,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_function(cls, name: FunctionName, share_percent: float) -> Part:
-        """Return the part for a function and its share."""
+        """Describe a function, and its share of step time, as a part."""
         return cls(
             name=name.function,
             function=name.function,
@@ -185,7 +185,7 @@ def indices_of_largest(values: Int64s) -> Int64s:
 def event_labels(
     trace: TraceData, rows: list[int]
 ) -> dict[int, tuple[str | None, str]]:
-    """Return row of events → (name of its track, name of the event)."""
+    """Return, by row of the table of events, the names of its track and of the event."""
     events = trace.table("events")
     types = trace.table("event_types")
     tracks = trace.table("tracks")

@@ -1,4 +1,4 @@
-"""Source of the steps, the steps that rules judge, and waiting outside the steps."""
+"""How steps were found, which steps the rules judge, and waiting outside the steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import StepCandidates, Steps
     from stepscope.trace.model import TraceData
 
-#: Flags of windows whose step is untypical.
+#: Flags that mark the step of a window as untypical.
 _UNTYPICAL = frozenset((*LEFT_OUT, "outlier", "cut"))
 
 
@@ -191,9 +191,9 @@ def step_signals(
 def unexplained_outside(
     *, account: Account, windows: Windows
 ) -> dict[int | None, float]:
-    """Return the unexplained percentage of a recording outside a device's activity.
+    """Return the percentage of unexplained time before and after a device's activity.
 
-    In this time the program starts or ends, or the recording is longer than the
+    In such time the program starts or ends, or the recording is longer than the
     program. Recordings with steps, and devices without activity, are left out.
     """
     if windows.has_steps:

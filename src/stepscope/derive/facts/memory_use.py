@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _RSS: Final = "process RSS (bytes)"
-#: Name of the process's own memory in place of an allocator's name.
+#: Name of the process's own memory, which has no allocator.
 PROCESS: Final = "process"
 #: Names of PyTorch's events for an allocation and for a failed allocation.
 _ALLOCATION: Final = "[memory]"
@@ -36,7 +36,7 @@ _AVAILABLE: Final = "memory available (bytes)"
 
 
 class MemoryUse(Frozen, frozen=True):
-    """One memory of one host.
+    """The use of one memory (of an allocator, or of the process) on one host.
 
     Attributes:
         name: Name of the allocator, or "process" for the memory of the process.
@@ -119,14 +119,14 @@ class Failure(Frozen, frozen=True):
     def fits_in_pieces(self) -> bool:
         """Return whether the allocator's unused memory was as large as the request.
 
-        Then the allocation failed because this memory was not contiguous.
+        If so, the allocation failed because the unused memory was not contiguous.
         """
         kept, requested = self.kept_bytes, self.asked_bytes
         return kept is not None and requested is not None and kept >= requested
 
 
 class MemorySignals(Frozen, frozen=True):
-    """All memories of all hosts.
+    """The use of all memories of all hosts, and all failed allocations.
 
     Attributes:
         memories: One entry per allocator, and one per process whose size was sampled.
@@ -206,8 +206,8 @@ def _allocator_use(
     peak = memory.peak
     peak_event = None if peak is None else events.row(peak, named=True)
     min_bytes, numbers = _min_bytes_by_step(memory, time_ps, steps)
-    # Older blocks are missing if the use is computed from recorded allocations, or if
-    # the allocator began to count while recording.
+    # Blocks from before the recording are missing if the use is computed from recorded
+    # allocations, or if the allocator began to count while recording.
     older = events["older_counted"].eq(other=False).any()
     highest = None if peak is None else int(memory.in_use_bytes[peak])
     last = len(memory.rows) - 1
@@ -232,7 +232,7 @@ def _allocator_use(
 def _min_bytes_by_step(
     memory: ReplayedMemory, time_ps: Int64s, steps: _Steps
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Return the least use in each step, and the step numbers."""
+    """Return the least memory use in each step, and the step numbers."""
     if not memory.known.all() or not len(time_ps):
         return (), ()
     starts, ends = steps
@@ -269,7 +269,7 @@ def _largest_ops(
 
 
 def _process_use(trace: TraceData, steps: _Steps) -> MemoryUse | None:
-    """Return the memory of the process; None if its size was not sampled."""
+    """Return the memory use of the process; None if it was not sampled."""
     size, available = counter_readings(trace, _RSS), counter_readings(trace, _AVAILABLE)
     if size is None:
         return None

@@ -1,4 +1,4 @@
-"""CPU cores of a host: threads that wait for a core, sleep of the program's thread."""
+"""CPU cores of a host: how busy they are, and when the program's own thread sleeps."""
 
 from __future__ import annotations
 
@@ -109,13 +109,13 @@ class Processors(Frozen, frozen=True):
     workers: float | None = None
 
     def are_full(self, thresholds: Thresholds) -> bool:
-        """Return whether nearly all cores are in use by some program."""
+        """Return whether nearly all cores are in use, by this or other programs."""
         return 100 * self.machine >= thresholds.busy_cores.value * self.cores
 
     def whose_threads_crowd(
         self, thresholds: Thresholds
     ) -> Literal["own", "others"] | None:
-        """Return which program's threads overload the cores; None if no threads do."""
+        """Return whose threads overload the cores; None if the cores have capacity."""
         if not self.are_full(thresholds):
             return None
         if self.own is not None and 2 * self.own < self.machine:
@@ -232,8 +232,9 @@ def asleep(
 ) -> Asleep | None:
     """Return the sleep of the program's thread on each host where it is known.
 
-    None if all cores are in use and threads of libraries may have computed for the
-    thread: they rarely got a core, so low CPU use does not show that they waited.
+    The sleep is unknown (None) if all cores are in use and library threads may have
+    computed for the thread: without a core, their low CPU use does not prove that they
+    waited.
     """
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
     if host_waits.pooled and cores is not None and cores.are_full(THRESHOLDS):

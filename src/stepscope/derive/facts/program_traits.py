@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: Events that enclose code compiled by PyTorch's compiler.
+#: Names of events that enclose code compiled by PyTorch's compiler.
 _COMPILED: Final = r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction"
-#: Nodes of PyTorch's autograd graph.
+#: Names of the events of nodes of PyTorch's autograd graph.
 _BACKWARD: Final = r"^autograd::engine::evaluate_function|Backward\d*$"
 
 
@@ -81,7 +81,7 @@ def program_traits(
         return False
 
     def time_of_flag(flag: EventFlag) -> int:
-        """Return the total duration of all events whose type has a flag."""
+        """Return the total duration of all events whose type has the flag."""
         times = 0
         for host, host_kinds in kinds.items():
             rows = wanted_rows(handles(ran_on[host], "type"), host_kinds.has(flag))
@@ -102,12 +102,12 @@ def program_traits(
 
 #: Generation number of a garbage collection that examines all objects.
 _FULL_GENERATION: Final = 2
-#: Minimum number of collections of all objects from which their trigger is inferred.
+#: Minimum number of garbage collections of all objects that show what triggers them.
 _MIN_COLLECTIONS: Final = 3
-#: If fewer collections of young objects than this run per collection of all objects,
-#: the program itself triggers the latter. Python does so only after more than ten
-#: collections of the middle generation, each of which follows more than ten of the
-#: youngest.
+#: If fewer garbage collections of young objects than this run per collection of all
+#: objects, the program itself triggers the collections of all objects. Python itself
+#: triggers one only after more than ten collections of the middle generation, each
+#: after more than ten of the youngest.
 _MIN_YOUNGER_PER_FULL: Final = 50
 
 
@@ -121,7 +121,7 @@ def collected_by_hand(
 ) -> bool | None:
     """Return whether the program itself triggers garbage collections of all objects.
 
-    None, so that the host is left out, if no collection has a recorded generation.
+    None (the host is left out) if no garbage collection has a recorded generation.
     """
     wanted = event_types["name"].is_in(COLLECTIONS).fill_null(value=False).to_numpy()
     rows = wanted_rows(handles(events, "type"), wanted).astype(np.int32)

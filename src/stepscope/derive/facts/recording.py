@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: Severity of a flaw → confidence in a recording with it. The lowest value counts.
+#: Severity of a flaw → confidence in a recording with it. The worst flaw counts.
 _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
 
 
@@ -102,7 +102,7 @@ def capture_signals(
     event_kinds: OfHosts[EventKinds],
     function_frames: OfHosts[FunctionFrames],
 ) -> CaptureSignals:
-    """Describe all recordings; device counts are of the one with most devices."""
+    """Describe all recordings; count the devices of the recording with most devices."""
     hosts = known_hosts(trace)
     notes = [note for recorded in hosts.values() for note in recorded.quality_notes()]
     devices, computing, copying = max(
@@ -172,7 +172,7 @@ def _device_counts(
     named_copy = pl.col("name").str.contains(_COPY)
     computes = kind.is_in(["kernel", "collective"]) & ~named_copy
     copies = kind.is_in(["local_copy", "p2p_copy"]) | ((kind == "kernel") & named_copy)
-    # Names of classes are searched, because classes are far fewer than activities.
+    # Names are searched by class of activities: there are far fewer classes.
     rows = classes.rows
     by_device = (
         rows.select(
@@ -201,7 +201,7 @@ def _hides_replays(
     replaying = types["name"].str.contains(_REPLAY)
     if not replaying.any():
         return False
-    # Activities without a launch call may be a part of a graph's activities.
+    # Activities without a recorded launch call may belong to a graph.
     loose = 100 * untied_ps > THRESHOLDS.without_launch.value * work_ps
     if loose or isinstance(launches, Unavailable) or isinstance(tied, Unavailable):
         return True
@@ -280,7 +280,7 @@ def recorder_signals(
 ) -> RecorderTime:
     """Sum the profiler's own time on each host; parallel events count once.
 
-    Hosts without events are left out.
+    Hosts without events of the profiler are left out.
     """
     own = event_kinds.host_class == HostClass.PROFILER
     on_buffers = event_types["name"].str.contains(_BUFFERS).to_numpy()

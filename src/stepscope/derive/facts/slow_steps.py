@@ -30,8 +30,8 @@ _MIN_SLOW_STEPS: Final = 3
 _MIN_EXPLAINED_SHARE: Final = 0.6
 _MIN_EXPLAINED_SHARE_OF_FEW: Final = 0.9
 _MIN_MANY_STEPS: Final = 5
-#: Names of a cause's time are reported if its mean time in other steps is at most this
-#: fraction of its mean time in slow steps.
+#: The named parts of a cause are reported if its mean time in other steps is at most
+#: this fraction of its mean time in slow steps.
 _MAX_OTHER_STEPS_RATIO: Final = 0.2
 
 
@@ -48,7 +48,7 @@ class Period(NamedTuple):
 
 
 def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
-    """Return whether each step is slow, by deviation from and ratio to the median."""
+    """Return whether each step is much longer than the median step."""
     length = np.array(shares.window_ps, np.float64)
     median = float(np.median(length))
     deviation = float(np.median(np.abs(length - median)))
@@ -58,7 +58,7 @@ def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
 
 
 def longest_period(steps: int) -> int:
-    """Return the longest period that can be found in a number of steps."""
+    """Return the longest period that can be found in a recording of `steps` steps."""
     return min(_MAX_PERIOD_STEPS, steps // _MIN_SLOW_STEPS)
 
 
@@ -87,7 +87,8 @@ def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
     """Return, by cause, the extra time of slow steps compared with a usual step.
 
     If one cause takes less time than usual, the extra time of the other causes is
-    reduced in proportion. The parts then add up to the extra time of the whole step.
+    reduced in proportion. The extra times of all causes then add up to that of the
+    whole step.
     """
     usual = ~slow
     length = np.array(shares.window_ps, np.int64)
@@ -135,8 +136,9 @@ def named_parts(
 ) -> tuple[Part, ...]:
     """Return the parts of step time that only slow steps have.
 
-    A function that only slow steps call is first. Then follow the named parts of the
-    main cause (`owner`) of the extra time, if its time is mostly in slow steps.
+    A function that only slow steps call is first. The named parts of the main cause
+    (`owner`) of the extra time follow, if this cause takes its time mostly in slow
+    steps.
     """
     if not slow.any():
         return ()
@@ -148,7 +150,7 @@ def named_parts(
     if not inside or float(times[~slow].mean()) > _MAX_OTHER_STEPS_RATIO * inside:
         return first
     # The loop around all steps does not make steps slow. A function with less than half
-    # of the cause's time does not explain it.
+    # of the cause's time does not explain the cause.
     parts = tuple(part for part in shares.parts(owner) if not part.loop)
     share = parts[0].share_percent if parts and parts[0].function is not None else 0.0
     if 2 * share < shares.percent(owner):

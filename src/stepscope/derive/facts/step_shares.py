@@ -1,4 +1,4 @@
-"""Breakdown of step time for rules: time of each cause by judged step, and names."""
+"""Breakdown of step time for rules: each cause's time in each judged step, and names."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class StepShares(Frozen, frozen=True):
 
     @property
     def label(self) -> str:
-        """Return `host:device`, or the host without a device."""
+        """Return `host:device`, or only the host if there is no device."""
         return self.host if self.device is None else f"{self.host}:{self.device}"
 
     @property
@@ -165,7 +165,7 @@ class StepShares(Frozen, frozen=True):
     def held_percent(
         self, owner: str, topics: Collection[str], *, place: str = "any"
     ) -> float:
-        """Return the owner's time in the given topics, in percent of step time."""
+        """Return the owner's time that has one of the topics, in percent of step time."""
         total = self.total_ps
         held_ps = sum(
             time
@@ -188,13 +188,13 @@ class StepShares(Frozen, frozen=True):
         Args:
             parts: Cause → its owners.
             unknown_from: Minimum percentage of unexplained time that may belong to
-                owners. It always may if the time of any of them is unknown.
+                owners. It always may if the time of any owner is unknown.
             clocks: Whether the clock offset of host and device changes the lost time.
             lost: Whether lost records of the device may increase the lost time.
         """
         owners = [owner for names in parts.values() for owner in names]
         unknown = sum(self.times("unexplained", place=place))
-        # Without a device, time of device owners cannot be missing.
+        # On a host without a device, device owners have no time that could be missing.
         nowhere = BUSY_OWNERS if self.device is None else ()
         blind = any(owner in self.missing and owner not in nowhere for owner in owners)
         dark = self.percent("unexplained", place=place) >= unknown_from
@@ -220,13 +220,13 @@ class StepShares(Frozen, frozen=True):
         )
 
     def host_ops_lead(self) -> bool:
-        """Return whether at least half of host computing is ops, not functions."""
+        """Return whether ops take at least half of the host computing time."""
         work = self.named("host_compute")
         functions = sum(part.time_ps for part in work if part.function is not None)
         return 2 * functions <= sum(part.time_ps for part in work)
 
     def system_calls_lead(self) -> bool:
-        """Return whether more than half of host computing is system calls."""
+        """Return whether system calls take more than half of host computing time."""
         work = self.named("host_compute")
         calls = sum(
             part.time_ps
@@ -245,7 +245,8 @@ class StepShares(Frozen, frozen=True):
                 groups.setdefault(key, []).append(part)
         times = {key: sum(part.time_ps for part in groups[key]) for key in groups}
         largest = sorted(times, key=times.__getitem__, reverse=True)[:MAX_RANGES_SHOWN]
-        # Parts with one name are merged; a detail of at least half of the time is kept.
+        # Parts of equal name are merged; a detail with half of their time or more is
+        # kept.
         details = {
             key: part.detail
             for key in largest
@@ -326,15 +327,19 @@ class AccountSignals(Frozen, frozen=True):
         return any(share.device is not None for share in self.shares)
 
     def judged(self, *owners: str, place: str = "any") -> StepShares:
-        """Return the busiest device, else the host with most time of the owners."""
+        """Return the busiest device; without devices, the host whose owners take most
+        time.
+        """
         return judged_device(self.shares, lambda one: one.percent(*owners, place=place))
 
     def shares_of_label(self, label: str) -> StepShares:
-        """Return the breakdown of the device or host with a label."""
+        """Return the breakdown of the device or host that has a label."""
         return next(share for share in self.shares if share.label == label)
 
     def ranked_labels(self, *owners: str, place: str = "any") -> tuple[str, ...]:
-        """Return all labels: first the judged device, then by the owners' share."""
+        """Return all labels: the judged device first, then by the owners' share of
+        time.
+        """
         first = self.judged(*owners, place=place)
         other_shares = sorted(
             (shares for shares in self.shares if shares is not first),
@@ -353,7 +358,7 @@ def step_shares(
     steps: Steps | Unavailable,
     windows: Windows,
 ) -> tuple[StepShares, ...]:
-    """Return the breakdown of all measured windows, with outliers, by device."""
+    """Return, by device, the breakdown of all measured windows, including outliers."""
     rows, between = map(windows.rows_of_measured, (account.rows, account.between))
     return tuple(
         _shares_of_device(
@@ -487,7 +492,7 @@ def _missing_and_topics(
     topics: IdleTopics | Unavailable,
     device: int | None,
 ) -> tuple[dict[str, Unavailable], Mapping[str, Spans]]:
-    """Return why the time of owners and topics is unknown, and when each topic was."""
+    """Return why times of owners or topics are unknown, and when each topic occurred."""
     missing = {
         owner: why
         for owner, why in account.missing.items()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Gone(Frozen, frozen=True):
-    """Removes all time with some causes.
+    """Removes all time that has one of the given causes.
 
     Attributes:
         place: "inside" steps, "between" steps or "any".
@@ -88,7 +88,7 @@ class Joined(Frozen, frozen=True):
 
 
 class Levelled(Frozen, frozen=True):
-    """Shortens activities towards the median of all devices, except collectives.
+    """Shortens activities, except collectives, towards the median of all devices.
 
     Attributes:
         left: Remaining fractions of the time, for the smallest and the largest change.
@@ -120,7 +120,7 @@ class CopiesInParallel(Frozen, frozen=True):
 
 
 class NotAwaited(Frozen, frozen=True):
-    """Removes host waits for a device that end in its idle time of one topic."""
+    """Removes host waits that end during the device's idle time of one topic."""
 
     topic: str
 
@@ -178,8 +178,8 @@ class Edits(Frozen, frozen=True, eq=True):
             ("effect"), its greatest possible saving ("bound"), or "nothing".
         effect_ms: This time in a mean step; None if it is the finding's lost time.
         partly: Whether the change rarely removes all of the time.
-        device: Whether the change affects device activities or waits for a device.
-            Unrecorded time of threads may then also be a wait for the device.
+        device: Whether the change affects device activities or waits for a device. If
+            so, unrecorded time of threads may also be a wait for the device.
     """
 
     least: Edit
@@ -307,7 +307,7 @@ def _overlap_copies(
         on_device & recorded.copies[owner][row] & (owner in change.owners)
         for owner in ("copy_in", "copy_out")
     )
-    # The copy call returns at once, but reading the result still waits for the copy.
+    # The edited copy call returns at once, but reading the result waits for the copy.
     staged = np.zeros(graph.count, np.bool_)
     waits = edges.kind == EdgeKind.SYNCHRONISE
     staged[edges.target[waits & into[edges.source]]] = True

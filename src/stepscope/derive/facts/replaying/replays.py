@@ -1,4 +1,4 @@
-"""Predicted savings of changes, from a replay of the steps on their dependencies."""
+"""Predicted savings of changes, from replays of the steps' dependency graph."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class ReplaySignals(Frozen, frozen=True):
     def together(
         self, findings: Sequence[tuple[Sequence[Change], str, Saving]], limits: Limits
     ) -> Saving | None:
-        """Return the predicted saving per step if several findings of a host are fixed.
+        """Return the predicted saving per step if all the findings of a host are fixed.
 
         The sum of the findings' predicted savings is multiplied by the gain of all
         changes together, divided by the sum of single gains. None if unknown.
@@ -223,10 +223,10 @@ class ReplaySignals(Frozen, frozen=True):
     def next_bottleneck(
         self, changes: Sequence[Change], label: str
     ) -> tuple[str, float] | None:
-        """Return the cause of most of the critical path after some changes.
+        """Return the cause with most time on the critical path after some changes.
 
-        The second value is its share of the path in percent. The profiler's own time is
-        excluded, because it ends with the recording. None if unknown.
+        The second value is the cause's share of the path in percent. The profiler's own
+        time is excluded: a run without a profiler does not have it. None if unknown.
         """
         replay = self.usable_replay(label)
         if replay is None:
@@ -254,7 +254,7 @@ class ReplaySignals(Frozen, frozen=True):
 def _gain_scale(
     edits: Sequence[Edits], effect_ms: float | None, bound: Saving | None
 ) -> float | None:
-    """Return the factor from sampled steps to the mean step; None if unknown."""
+    """Return the factor that scales a gain of replayed steps to the mean step, or None."""
     scales = []
     for compared, step_effect_ms in (
         ("effect", effect_ms),
@@ -273,7 +273,7 @@ def _gain_scale(
 
 
 def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
-    """Return `limits` with a floor of at least the busiest track's remaining time.
+    """Return `limits` whose floor is at least the busiest track's remaining time.
 
     This time is scaled down if the mean step is shorter than the replayed steps.
     """
@@ -291,12 +291,14 @@ def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
 def _gain_range(gain: Gain) -> tuple[float, float]:
     """Return the range of a gain in ms per step, with its uncertainty over the windows.
 
-    Other steps may gain less, so the low end is that of the 95 % interval of the mean,
-    with the resampling used for verdicts. The high end of this interval is not used.
+    Steps that were not replayed may gain less, so the low end is that of the 95 %
+    confidence interval of the mean gain, resampled as for verdicts. The high end of
+    this interval is not used.
     """
     low = gain.low_ps
     if len(gain.by_window_ps[0]) >= _MIN_WINDOWS_FOR_INTERVAL:
-        # Ends are relative to the mean, because upper bounds may have reduced the gain.
+        # Ends are relative to the mean gain: `low` may already be below it by upper
+        # bounds.
         ends = [
             mean_interval_ms(gains.tolist())[0] * PS_PER_MS / mean
             for gains in gain.by_window_ps
