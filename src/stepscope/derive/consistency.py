@@ -1,4 +1,4 @@
-"""`consistency`: doubts that show only when several tables are compared."""
+"""`consistency`: notes on data quality that come from comparing several tables."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Derivations: values that are computed from the tables, each once.
 
-A derivation is a function that is declared by its signature. Its parameters are
-keyword-only and named as tables, as other derivations, `trace` (the `TraceData`) or
-`strings` (the interned texts of the trace). A parameter with `| Unavailable` at the end
-of its annotation accepts an `Unavailable` input. If any other input is `Unavailable`,
-the derivation is not called: its result is that input. `run_derivation.py` declares
-derivations from all hosts.
+A derivation is a function that is declared by its signature. Its keyword-only
+parameters have the names of tables or other derivations, or are `trace` (the
+`TraceData`) or `strings` (the interned texts of the trace). A parameter with `|
+Unavailable` at the end of its annotation accepts an `Unavailable` input. If any other
+input is `Unavailable`, the derivation is not called: its result is that input.
+`run_derivation.py` declares derivations from all hosts.
 
-A new derivation is one file and one line in `DERIVATIONS`, or in `FACTS` if rules read
-it. Its module is imported on first use, because requests use only half of the modules.
+A new derivation needs one file and one line in `DERIVATIONS`, or in `FACTS` if rules
+read it. Modules are imported on first use, because requests use only half of them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Derivation(Frozen, frozen=True, eq=True):
 
     Attributes:
         name: Name of the function, and of the parameter of derivations that use it.
-        inputs: Parameter → whether the function accepts an `Unavailable` for it. If it
-            does not, an `Unavailable` input is the result of the derivation.
+        inputs: Parameter → whether the function accepts an `Unavailable` for it. If
+            not, an `Unavailable` input becomes the result of the derivation.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Derivation(Frozen, frozen=True, eq=True):
     compute: Callable[..., object]
 
 
-#: Module below this folder → the derivations of hosts in it.
+#: Module path below this folder → derivations in the module, for each host.
 _DERIVATIONS: Final = {
     "names.event_kinds": "event_kinds",
     "host.event_nesting": "event_nesting launching_ops",
@@ -103,7 +103,7 @@ _DERIVATIONS: Final = {
     "replay.critical": "critical_path",
     "host.tracers": "tracers",
 }
-#: Module → derivations that rules read. Most of their time they hold the GIL.
+#: Module → derivations that rules read. They hold the GIL most of the time.
 _FACTS: Final = {
     "facts.devices.contention": "contention_signals",
     "facts.devices.device_copies": "copy_signals",
@@ -158,7 +158,7 @@ def _modules_by_name(names_by_module: dict[str, str]) -> dict[str, str]:
     return {name: module for module, names in listed for name in names.split()}
 
 
-#: Name of the function → its module, below this folder.
+#: Name of a derivation → path of its module below this folder.
 DERIVATIONS: Final = _modules_by_name(_DERIVATIONS)
 FACTS: Final = _modules_by_name(_FACTS)
 _MODULES: Final = {**DERIVATIONS, **FACTS}
@@ -201,7 +201,7 @@ def read_signature(function: Callable[..., object]) -> Derivation:
             message names the function and the parameter.
     """
     name = function.__name__
-    # `inspect.signature` returns the same but is twenty times slower.
+    # `inspect.signature` gives the same parameters but is twenty times slower.
     code = function.__code__
     if code.co_argcount or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
         raise TypeError(

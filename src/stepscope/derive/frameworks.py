@@ -40,7 +40,7 @@ _IN_NAMES: Final = {
 _PLAIN: Final = "Python"
 #: Result of `frameworks_used` for a program without a framework.
 PLAIN: Final = (_PLAIN,)
-#: Minimum share of all distinct ops that a framework has; a few names match by chance.
+#: Minimum share of a framework in all distinct ops; a few names match by chance.
 _MIN_OP_SHARE: Final = 0.2
 
 
@@ -54,10 +54,10 @@ def frameworks_used(
 ) -> tuple[str, ...]:
     """Return frameworks with a large share of all distinct ops, most frequent first.
 
-    If there are no ops, names of other events decide, then what stepscope recorded,
-    then which functions ran (a short program ends before its framework is recorded). If
-    none of these shows a framework, return "Python", or nothing if another profiler
-    recorded.
+    If there are no ops, the evidence is, in this order: names of other events, what
+    stepscope recorded, and which functions ran (a short program ends before its
+    framework is recorded). If none of these shows a framework, return "Python", or
+    nothing if another profiler recorded.
     """
     counts = dict.fromkeys(_NAMES.values(), 0)
     for kinds in known_hosts(event_kinds).values():
@@ -73,7 +73,7 @@ def frameworks_used(
     )
     if frequent:
         return frequent
-    # Without ops, find frameworks by the names of other events.
+    # If there are no ops, find frameworks by the names of other events.
     named = dict.fromkeys(
         framework
         for types in known_hosts(event_types).values()
@@ -84,7 +84,7 @@ def frameworks_used(
 
 
 def is_framework_function(name: FunctionName) -> bool:
-    """Return whether a function is internal to a framework, for running ops."""
+    """Return whether a function is a framework's internal function for running ops."""
     return bool(name.library) and _PACKAGE.search(name.file or "") is not None
 
 

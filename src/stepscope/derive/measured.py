@@ -78,8 +78,8 @@ _LIMITS: Final = {
 _FULL_PERCENT: Final = 100.0
 
 _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
-#: Confidence that a measured launch is the recorded launch: the product of the factors
-#: of name, shape and order, and of this factor, because the runs differ.
+#: Factor for comparing different runs. The confidence that a measured launch is the
+#: recorded launch is the product of this factor and those of name, shape and order.
 _TWO_RUNS_FACTOR: Final = 0.95
 _OF_NAME: Final = {"whole": 1.0, "signature": 0.95, "base": 0.8}
 #: Factor of the confidence if several kernels share the base name and the shape.
@@ -204,7 +204,7 @@ def _matches(
         return
     sequence = in_order[np.isin(in_order, candidates.classes)]
     if len({recorded.device[class_] for class_ in candidates.classes}) > 1:
-        # Several devices alternate in an order that differs between runs.
+        # Launches on several devices alternate in an order that differs between runs.
         cycle, pairing = sequence[:0], "shared"
     elif len(rows) == len(sequence):
         cycle, pairing = sequence, "order"

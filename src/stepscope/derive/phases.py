@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-#: The phases. Their indices are the codes of `op_phases`. If several phases have the
-#: same time, it is charged to the first of them; the unknown phase is last.
+#: The phases. Their indices are the codes of `op_phases`. Time of several phases is
+#: charged to the first of them; the unknown phase is last.
 PHASES: Final = ("forward", "loss", "backward", "optimizer", "unknown")
 UNKNOWN_PHASE: Final = len(PHASES) - 1
 
@@ -78,8 +78,8 @@ _PROGRAM: Final = r"^(?:jit|pjit|pmap)\("
 #: Pattern of ops that move tensors; they do not belong to a phase.
 _TRANSFER_TYPE: Final = r"^_?(?:Host)?(?:Send|Recv)$|^Memcpy|^Memset|^Iterator|^_?Arg$"
 
-#: Phases whose ranges decide for all events inside: for example, forward computations
-#: that a backward pass repeats are part of the backward pass.
+#: Phases of which a range sets the phase of all events inside: for example, forward
+#: computations that a backward pass repeats are part of the backward pass.
 FIRM: Final = ("backward", "optimizer")
 #: Patterns of names of ranges (of the program, of its framework or of a tracer of
 #: calls) and their phases. The first pattern that matches decides.
@@ -117,7 +117,7 @@ class HostPhases(Frozen, frozen=True):
         return self.refine_phases(host_ops.event, self.ops[host_ops.op])
 
     def refine_phases(self, event: NDArray[np.integer], named: UInt8s) -> UInt8s:
-        """Return the phases of work whose own names are also evidence.
+        """Return the phases of pieces of work, by their events and by their own names.
 
         Args:
             event: The events in which the work was done or launched; -1 for none.
@@ -134,8 +134,8 @@ class Phases(Frozen, frozen=True):
 
     Attributes:
         rows: `window`, `device` (null for times of the host's ops) and `<phase>_ps`.
-            The times of a device add up to its compute time, the times of a host to the
-            host compute in the account.
+            The times of a device add up to its compute time; the times of a host add up
+            to the host compute in the time account.
         seen: The phases of the profile's ops and ranges. If another phase has a time of
             0, its ops may not have been recognised.
         side: `device` or `host`: on which the ops ran.
@@ -245,10 +245,10 @@ def _host_sets(
 ) -> dict[str, Spans]:
     """Return when step threads run ops of each phase; the innermost op decides.
 
-    Host compute outside of named ops has the phase of the range around it, or the
-    unknown phase without a range.
+    Host compute outside of named ops has the phase of the range around it; outside of
+    all ranges, its phase is unknown.
     """
-    # Codes 1 to 5 are phases; events inside a sticky code of `host_classes` keep it.
+    # Codes 1 to 5 are phases; a sticky code of an event is that of all events inside.
     other_code = len(PHASES) + 1
     of_code = np.zeros(256, np.uint8)
     of_code[HostCode.HOST_COMPUTE] = UNKNOWN_PHASE + 1
@@ -272,7 +272,7 @@ def _host_sets(
 
 
 def _phase_times(sets: dict[str, Spans], starts: Int64s, ends: Int64s) -> pl.DataFrame:
-    """Charge each time to the first phase that has it, the unknown phase last."""
+    """Charge time of several phases to the first of them; the unknown phase is last."""
     columns: dict[str, Int64s | Int32s] = {
         "window": np.arange(len(starts), dtype=np.int32)
     }

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _Of = TypeVarTuple("_Of")
 
-#: A derivation (by its function), a derivation of the run, or the name of a table.
+#: A value: a derivation (by its function), one of the run, or the name of a table.
 Wanted: TypeAlias = "Callable[..., object] | RunDerivation[Any] | str"
 #: A unit of parallel computation: a (host, name of a value), a derivation of the run,
 #: or a reader of derivations.
@@ -43,8 +43,8 @@ _Task: TypeAlias = "tuple[str, str] | RunDerivation[Any] | Reader"
 _OF_TRACE: Final = frozenset({"trace", "strings"})
 #: Parameter of a derivation of the run that receives the `ProfileData`.
 _RUN: Final = "profile"
-#: Order in which tables are built in parallel with derivations. Large tables, and those
-#: read from them, are last, so that other computations need not wait for them.
+#: Order in which tables are built in parallel with derivations. Large tables, and
+#: tables built from them, are last, so that other computations need not wait for them.
 _LARGE = (
     "allocations",
     "device_activity",
@@ -60,7 +60,7 @@ class Reader(Frozen, frozen=True):
     """A function that reads derivations.
 
     Attributes:
-        needs: The derivations and tables that it reads; it needs those of every host.
+        needs: The derivations and tables that the function reads on every host.
     """
 
     needs: tuple[Wanted, ...]
@@ -101,7 +101,7 @@ class ProfileData:
             wanted: A function of `DERIVATIONS`.
         """
         value = self._derived_value(self.trace(host), _value_name(wanted))
-        # The value is cached by the name of its function, which returns this type.
+        # The cached value was returned by `wanted`, so it has this type.
         return cast("_Value | Unavailable", value)
 
     def of_run(self, wanted: RunDerivation[_Value]) -> _Value:

@@ -19,10 +19,10 @@ class RunDerivation(Frozen, Generic[_Value_co], frozen=True):
     """A value that is derived from all hosts of a run.
 
     Attributes:
-        function: A pure function of keyword-only parameters. With `gather`, it is a
-            derivation of each host. Without `gather`, the name of a parameter decides
-            what it receives: for a table or a derivation of hosts, the values by host;
-            for a derivation of the run, its value; for `profile`, the `ProfileData`.
+        function: A pure function of keyword-only parameters. If `gather` is set, the
+            function is a derivation of each host. If not, a parameter named after a
+            table or a derivation of hosts receives the values by host, one named after
+            a derivation of the run its value, and `profile` the `ProfileData`.
         gather: Combines the values of `function` by host into one value.
     """
 
@@ -31,7 +31,7 @@ class RunDerivation(Frozen, Generic[_Value_co], frozen=True):
 
     @property
     def name(self) -> str:
-        """Return the name by which other derivations use it."""
+        """Return the name by which other derivations request this one."""
         return self.function.__name__
 
 

@@ -1,4 +1,4 @@
-"""Sequences of symbols, in which steps without markers are searched.
+"""Sequences of symbols in which unmarked steps are searched.
 
 On a device, a sequence is the kernels of the stream with most kernel time. On a host,
 it is the ops of the busiest thread, the ops of all threads, or the executed
@@ -68,12 +68,12 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def weight_before(self) -> Int64s:
-        """Total weight before each entry, and before the end."""
+        """Total weight of all entries before each entry, and of all entries."""
         return _running_sums(self.weight)
 
     @cached_property
     def work_before(self) -> Int64s:
-        """Total work before each entry, and before the end."""
+        """Total work of all entries before each entry, and of all entries."""
         return _running_sums(self.work)
 
     @cached_property
@@ -102,7 +102,8 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
 
 #: Kinds of device activity that are part of a program: computing and waiting.
 _PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
-#: Maximum share of the recording for one event: a longer one is not one of three steps.
+#: Maximum share of the recording that an event takes; a longer one is not one of three
+#: steps.
 _MAX_EVENT_SHARE: Final = 0.5
 #: A thread is a worker of an input pipeline if at least this share of its op time is in
 #: functions of the pipeline.
@@ -281,7 +282,7 @@ def _kernel_symbols(device_activity: pl.DataFrame, row: Int64s) -> Codes:
 
 
 def _pauses_and_union(start: Int64s, dur: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the idle time before each entry, and the busy time that it adds."""
+    """Return the idle time before each entry, and the busy time that the entry adds."""
     end = start + dur
     reach = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
     return np.maximum(start - reach, 0), np.maximum(end - np.maximum(start, reach), 0)

@@ -206,7 +206,7 @@ def collective_kind(text: str) -> str | None:
 
 
 def is_sure_kind(kind: str) -> bool:
-    """Return whether only collectives have this kind in their names.
+    """Return whether this kind occurs only in names of collectives.
 
     Names such as gather, scatter and reduce also belong to ops within one device.
     """

@@ -1,12 +1,12 @@
 """Waiting in collectives of several workers, and clock offsets between their hosts.
 
-A worker is one device of one host. All members of a group call its collectives in the
-same order, so all n-th calls of a kind in a step are one collective.
+A worker is one device of one host. All members of a process group call its collectives
+in the same order, so their n-th calls of a kind in a step are one collective.
 
 All devices leave a collective at the same time. The device that enters last spends the
-least time in the collective: the transfer time. Any longer time on another device is
-waiting. This needs no common clock. The ends on two hosts are the same moment, and no
-member can leave before all members have entered. Both facts bound the clock offset.
+least time in the collective: the transfer time. On another device, the rest of the time
+is waiting. This needs no common clock. The ends on two hosts are the same moment, and
+no member can leave before all members have entered. Both facts bound the clock offset.
 
 On a busy host, a thread may get a core and leave milliseconds after other threads. So
 its waiting ends when the last member enters.
@@ -107,7 +107,7 @@ def waiting_spans(calls: pl.DataFrame) -> tuple[Spans, Spans, Spans]:
 
 
 def matched_collectives(calls: pl.DataFrame) -> pl.DataFrame:
-    """Number the collectives in which several workers took part.
+    """Give each collective in which several workers took part a number.
 
     Calls without a recorded group are assigned to one group of all workers with calls
     in the step. If members made different numbers of calls of a kind, none is matched.
@@ -186,8 +186,9 @@ class HostClock(Frozen, frozen=True, eq=True):
         shift_ps: Picoseconds to add to a time of this host to get the reference's time;
             None if the offset is unknown.
         doubt_ps: Error of `shift_ps` if all members of a collective leave it at the
-            same time: the largest deviation of one collective. With few collectives it
-            is `bound_ps`; with steps, the longest step's duration. Else None.
+            same time: the largest deviation of one collective. If there are few
+            collectives, it is `bound_ps`; if the offset is from steps, the longest
+            step's duration; in other cases None.
         bound_ps: Largest possible error of `shift_ps`, whichever member left first;
             None if the hosts share no collective.
         offset_ps: Picoseconds by which the absolute clock recorded on this host is
@@ -303,7 +304,7 @@ def _clock_by_times(
 def _through_collectives(
     hosts: Sequence[str], by_host: Mapping[str, pl.DataFrame]
 ) -> dict[str, _Tie]:
-    """Find the offset of every host that collectives connect to the first host.
+    """Find the clock offset of each host that collectives connect to the first host.
 
     If there are several paths, the one through the fewest hosts is used; if these are
     equal, the one with most collectives.

@@ -136,7 +136,7 @@ class _Program:
 
     def _computation_flops(self, name: str, depth: int) -> int | None:
         if name not in self._sums:
-            # The entry prevents endless recursion if a damaged program calls itself.
+            # The cached value ends the recursion if a damaged program calls itself.
             self._sums[name] = None
             costs = [self.count_flops(op, depth) for op in self._inside.get(name, [])]
             known = [number for number in costs if number is not None]

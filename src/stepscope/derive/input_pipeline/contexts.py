@@ -1,6 +1,6 @@
-"""Work handed to other threads: the call that it runs for, and who takes an element.
+"""Work handed to other threads: for which call it runs, and who takes its elements.
 
-An event that produces a type and id is the parent of the events that consume them.
+An event that produces a context (type and id) is the parent of its consumers.
 
 Definition: docs/definitions/names-and-events.md#work-handed-to-other-threads.
 """
@@ -56,7 +56,7 @@ class Contexts(Frozen, frozen=True, dict=True):
     """All contexts of a host.
 
     Attributes:
-        consumers: Events inside which work that another thread handed over runs.
+        consumers: Events that enclose work handed over by another thread.
         pool_begins: int64, ascending; rows of events with which a pool's thread begins
             a task. These events have no duration: the task ends at the entry of
             `pool_ends_ps` with the same index.
@@ -135,7 +135,7 @@ def match_handovers(produced: Elements, taken: Elements) -> tuple[Int64s, Int64s
     code = number_rows((stage, number_values(number).code)).code
     is_taking = np.arange(len(code)) >= count
     order = np.lexsort((is_taking, time_ps, code))
-    # Find the next taking after each position in this order; one past the end for none.
+    # Find the next position that takes an element; one past the end for none.
     last = len(order)
     positions = np.where(is_taking[order], np.arange(last), last)
     following = np.minimum.accumulate(positions[::-1])[::-1]
@@ -198,7 +198,7 @@ def find_callers(
     stops = is_call.copy()
     stops[contexts.consumer_rows] = True
     origin, current = np.arange(len(rows)), rows.astype(np.int64)
-    # A call may itself be work of another thread; then follow that context first.
+    # If a call is itself work for another thread, follow the call's context first.
     consuming = _is_among(current, contexts.consumer_rows)
     pending = (origin[consuming], current[consuming])
     stop = _outer_stops(parent, current, stops, events=events, contexts=contexts)

@@ -1,7 +1,7 @@
 """`worker_functions`: what the program's worker processes do while steps run.
 
 Workers are sampled from outside their processes, one thread each. Their time is not
-part of a step, so shares are of the time in which workers were sampled during steps.
+part of a step; shares are of the time in which workers were sampled during steps.
 
 Definition: docs/definitions/host-time.md#worker-processes.
 """
@@ -48,7 +48,7 @@ _SENDS: Final = Pattern(r"(?:^|\.)(?:send|send_bytes)\Z")
 _NOTHING: Final = np.empty(0, np.int64)
 #: Minimum share of the workers' working time that counts as most of it.
 _MIN_MAIN_SHARE: Final = 0.5
-#: A function is worth naming from this share of the workers' sampled time on.
+#: Minimum share of a named function in the workers' sampled time.
 _MIN_NAMED_SHARE: Final = 0.2
 
 
@@ -110,7 +110,7 @@ class WorkerFunctions(Frozen, frozen=True):
         """The function whose total time is most of the workers' working time.
 
         It is a function of the program, else of a library. None if no function takes
-        most, if it takes little of the sampled time, or if there are too few samples.
+        most of it, if the function takes little sampled time, or if samples are few.
         """
         main = self.most
         if main is None and self.functions:
@@ -226,7 +226,7 @@ class _JoinedWorkers(NamedTuple):
         return cls(moved, sampled, with_time, first, width, len(tracks))
 
     def clock_times(self, spans: Spans) -> Spans:
-        """Return the clock times of shifted times, united over all workers."""
+        """Convert shifted times to clock times, united over all workers."""
         parts = []
         for number in range(self.places):
             begin = number * self.width

@@ -66,7 +66,7 @@ def nest_events(
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    # Check that each row has a track; else its results would be uninitialised.
+    # Check that each row has a track; results of rows without one are uninitialised.
     order = np.lexsort((ends, begins))
     edges = np.concatenate(([0], ends[order]))
     if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != len(start_ps):

@@ -47,7 +47,7 @@ class TrackRows(Frozen, frozen=True):
         return slice(int(self.begins[track]), int(self.ends[track]))
 
     def covered_spans(self, rows: slice, chosen: Bools | None = None) -> Spans:
-        """Return the union of the events in `rows`, or of the chosen ones of them."""
+        """Return the union of all events in `rows`, or of the chosen events."""
         starts, durs = self.start_ps[rows], self.dur_ps[rows]
         if chosen is not None:
             starts, durs = starts[chosen], durs[chosen]
@@ -247,7 +247,7 @@ class Spans(Frozen, frozen=True, dict=True):
             index = int(outer.end_ps.searchsorted(inner.end_ps[-1], side="left"))
             if index < len(outer) and bool(outer.start_ps[index] <= inner.start_ps[0]):
                 return inner
-        # Visit only intervals near the other set, perhaps a few of millions.
+        # Visit only intervals near the other set: of millions, these may be few.
         left, right = self._near_part(other), other._near_part(self)
         return _merge_sets(kernels.intersect_sets, left, right)
 
@@ -269,7 +269,7 @@ class Spans(Frozen, frozen=True, dict=True):
         return int(self.start_ps[0]), int(self.end_ps[-1])
 
     def clip(self, start_ps: int, end_ps: int) -> Spans:
-        """Return the part within one window; the result may share this set's arrays."""
+        """Return the part of the set in a window; it may share the set's arrays."""
         if end_ps <= start_ps:
             return Spans.empty()
         first = int(self.end_ps.searchsorted(start_ps, side="right"))
@@ -290,8 +290,8 @@ class Spans(Frozen, frozen=True, dict=True):
         inside = self.clip(start_ps, end_ps)
         starts = np.concatenate(([start_ps], inside.end_ps))
         ends = np.concatenate((inside.start_ps, [end_ps]))
-        # There is always a gap between two intervals. There is one before the first or
-        # after the last interval unless that interval reaches the window's edge.
+        # There is always a gap between two intervals. The first and the last interval
+        # also have a gap outside, unless they reach the window's edge.
         first = int(starts[0] >= ends[0])
         last = len(ends) - int(len(ends) > first and starts[-1] >= ends[-1])
         return Spans(starts[first:last], ends[first:last])
@@ -335,7 +335,7 @@ class Spans(Frozen, frozen=True, dict=True):
         return before[len(starts) :] - before[: len(starts)]
 
     def _covered_before_times(self, times: Int64s) -> Int64s:
-        """Return `covered_before` of few times, without an array as long as the set."""
+        """Return `covered_before` of a few times; use no array as long as the set."""
         order = np.argsort(times, kind="stable")
         ascending = np.empty(len(times), np.int64)
         _checked(

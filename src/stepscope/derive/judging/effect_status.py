@@ -37,7 +37,7 @@ NO_JUDGED_STEPS: Final = Unavailable(
 
 
 class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """An effect on one device, or on one host's step threads, over its judged steps.
+    """Lost time of one device, or of one host's step threads, in its judged steps.
 
     Attributes:
         step_source: Source of the steps; null if the whole profile is one window.
@@ -77,7 +77,7 @@ _ROUNDING_FACTOR: Final = 1 - 1e-9
 
 
 class EffectStatus(NamedTuple):
-    """The judgement of an effect over steps.
+    """The judgement of an effect (lost time) over steps.
 
     Attributes:
         status: Whether the effect is a finding.

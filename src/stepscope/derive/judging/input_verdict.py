@@ -159,7 +159,7 @@ class InputTime(Frozen, frozen=True):
 
         Args:
             fetched: Whether any batch fetch was recorded.
-            thresholds: The share from which on unexplained time may be input.
+            thresholds: Has the minimum share of unexplained time that may be input.
         """
         unknown = sum(self.parts_ps["unexplained"])
         share = percent_of(unknown, self.total_ps)

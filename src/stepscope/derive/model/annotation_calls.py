@@ -57,10 +57,11 @@ def charge_foreign_launches(
 ) -> Int32s:
     """Charge launches outside of all ranges to the range that waits for their thread.
 
-    This is the innermost range of another thread at the time of the launch. No third
-    thread may be in a range then. At nearly all launches during a call of the range,
-    the range's thread must run neither an op nor a driver call. A thread that never
-    runs ops or driver calls is not considered, because it would always seem to wait.
+    That range is the innermost one of another thread at the time of the launch. No
+    third thread may be in a range at that time. At nearly all launches during a call of
+    the range, the range's thread must run neither an op nor a driver call. A thread
+    that never runs ops or driver calls is not considered, because it would always seem
+    to wait.
 
     Args:
         of_event: By row of events, the innermost call of a range around it, else -1.
@@ -132,7 +133,7 @@ def _calls_of_holder(
 
 
 def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
-    """Keep range calls only at times at which just one thread is in such a call."""
+    """Keep range calls only at times at which just one thread is in a range call."""
     call, silent = waiting[0]
     count = (call >= 0).astype(np.int32)
     for its_call, its_silence in waiting[1:]:
@@ -219,7 +220,7 @@ class AnnotationCalls(Frozen, frozen=True):
     of_activity: Int32s | Unavailable
 
     def calls_named(self, name: str) -> Bools:
-        """Return by call whether the call has this name."""
+        """Return for each call whether it has this name."""
         key = self.names.index(name) if name in self.names else -1
         of_name: Bools = self.places.key[self.places.node] == key
         return of_name
@@ -240,8 +241,8 @@ def annotation_calls(
 ) -> AnnotationCalls | Unavailable:
     """Find the calls, nest them, and charge device work to the call that launched it.
 
-    Device work is charged to the range around its launch call on the launching thread,
-    else to the one range that waits for that thread, else to no range.
+    Device work is charged to the range around its launch call on the launching thread.
+    If there is none, it is charged to the one range that waits for that thread, if any.
 
     Definition: docs/tools/model_views.md#time-per-annotation.
     """

@@ -42,7 +42,7 @@ def merge_nodes(parent: Int32s, key: Int32s) -> CallTree:
     """Combine items that have equal keys and equal parents into one node.
 
     Args:
-        parent: By item: the item inside which it runs, -1 for none; without cycles.
+        parent: By item: the item that encloses it, -1 for none; without cycles.
         key: By item: a number that is equal for items to combine.
     """
     node = np.full(len(key), -1, np.int32)
@@ -62,7 +62,7 @@ def merge_nodes(parent: Int32s, key: Int32s) -> CallTree:
         parents.append(above[distinct.first])
         keys.append(own[distinct.first].astype(np.int32))
         count += distinct.count
-        # Skip items that contain no other items, which most are.
+        # Skip items that contain no other items; most items are of this kind.
         holders = level[children[level] > 0]
         ends = np.cumsum(children[holders])
         shift = np.repeat(
@@ -76,7 +76,7 @@ def merge_nodes(parent: Int32s, key: Int32s) -> CallTree:
 def inherit_labels(
     parent: Int32s, label: Int32s, begin: int = 0, end: int | None = None
 ) -> Int32s:
-    """Replace labels of -1, in place, by the label of the nearest labelled item around.
+    """Replace labels of -1, in place, by the label of the nearest enclosing item.
 
     Args:
         parent: By item; the item around it, -1 for none.
@@ -93,7 +93,7 @@ def inherit_labels(
 
 
 def label_inside(parent: Int32s, rows: NDArray[np.integer], count: int) -> Int32s:
-    """Return by item the index in `rows` of it or the innermost item around it, or -1.
+    """Return by item the index of the innermost of `rows` that contains it, or -1.
 
     Args:
         parent: By item; the item around it, -1 for none.
@@ -212,8 +212,8 @@ def kernel_places(
 
     The result has one row per class of `activity_classes`; null if not recorded,
     "mixed" if the kernel is launched from several locations. The line is that of the
-    instruction in a compiled program, else of the innermost function around the launch,
-    if possible of one that is not in a library.
+    instruction in a compiled program. For any other kernel it is that of the innermost
+    function around the launch, if possible outside libraries.
     """
     empty = pl.Series([None] * len(activity_classes.rows), dtype=pl.String)
     source, module = empty, empty
@@ -239,7 +239,7 @@ def kernel_places(
 def _text_by_class(
     frames: EventTree | None, event: Int32s, code: Int32s, empty: pl.Series
 ) -> pl.Series:
-    """Return the text around the launches of each class; "mixed" if several differ."""
+    """Return the frame around launches of each class; "mixed" if there are several."""
     if frames is None:
         return empty
     node = np.append(_program_node(frames)[frames.node], np.int32(-1))[event]
@@ -263,7 +263,7 @@ def _text_by_class(
 
 
 def _program_node(frames: EventTree) -> Int32s:
-    """Return for each node itself or the innermost node around it outside libraries."""
+    """Replace nodes in libraries by the innermost node around them outside of any."""
     library = frames.texts.str.contains(LIBRARY).to_numpy()[frames.places.key]
     parent = frames.places.parent
     itself = np.arange(len(parent), dtype=np.int32)

@@ -246,8 +246,9 @@ def merged_charges(
     """Return one row per op and node, columns `CHARGES`.
 
     Executions that both host and device recorded count once, with the greater count.
-    Their operations count once, those of the device if known, because these really ran.
-    Device executions without a launch call count as host executions of the same op.
+    Their operations also count once: the device's number if known, because the device
+    really ran them. Device executions without a launch call count as host executions of
+    the same op.
     """
     sides = [
         _with_all_columns(side).with_columns(on_device=pl.lit(on_device))
@@ -264,7 +265,7 @@ def merged_charges(
     )
     sums = [_sum_of_known(name) for name in _NULLABLE_SUMS]
     merged = (
-        # Types and sources that one side lacks are taken from the other side, by name.
+        # Op types and sources that only one side recorded apply to both sides.
         pl.concat(sides)
         .with_columns(pl.col("type", "source").drop_nulls().last().over(place))
         .group_by(*_KEY, "on_device", maintain_order=True)
@@ -286,7 +287,7 @@ def merged_charges(
 
 
 def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFrame:
-    """Add `allocated_bytes` by op and node, else by op alone.
+    """Add `allocated_bytes` by op and node; if no row has both, by op alone.
 
     If several rows have the same op (and node), the first of them gets the bytes.
     """
@@ -309,7 +310,7 @@ def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFr
 
 
 def _count_executions(work: DeviceWork, rows: Rows, groups: Codes) -> Int64s:
-    """Count executions by code; unknown ones are counted by their commonest kernel."""
+    """Count executions by code; if unknown, count those of the most frequent kernel."""
     execution = work.execution[rows]
     runs = distinct_runs(
         groups.code, execution, groups=groups.count, executions=work.execution_count

@@ -185,7 +185,7 @@ def line_times(
 
     Args:
         source: The executions by line.
-        within: Time of the host that counts; None for all of it.
+        within: Host time to include; None for all of it.
         activities: By row of device_activity: whether it counts; None for all of them.
 
     Returns:

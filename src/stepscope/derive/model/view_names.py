@@ -5,7 +5,7 @@ from typing import Final, Literal
 #: Views in which every execution belongs to exactly one node.
 View = Literal["scope", "graph", "op", "code"]
 VIEWS: Final[tuple[View, ...]] = ("scope", "graph", "op", "code")
-#: These views and those by source line and by named range, which may lack executions.
+#: All views: also those by source line and by named range, which may lack executions.
 AnyView = Literal["scope", "graph", "op", "code", "source", "annotation"]
 SOURCE: Final = "source"
 ANNOTATION: Final = "annotation"

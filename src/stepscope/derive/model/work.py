@@ -99,7 +99,7 @@ class ModelWork(Frozen, frozen=True):
     groupings: dict[View, Grouping]
 
     def runs_and_steps(self, side: Side) -> tuple[object, object]:
-        """Return executions on host or device and their steps, or why unknown."""
+        """Return executions on host or device, and their steps, or reasons."""
         if side == "host":
             return self.host, self.windows
         return self.device_ops, self.activity_steps
@@ -263,7 +263,7 @@ def _charges_by_node(
 def _begins_in_steps(
     work: ModelWork, start_ps: Int64s, steps: Sequence[int] | None
 ) -> Bools:
-    """Return for each start whether it is in the windows of `steps`; True if None."""
+    """Return whether each start is in a window of `steps`; True if `steps` is None."""
     if steps is None or isinstance(work.windows, Unavailable):
         return np.ones(len(start_ps), np.bool_)
     began = np.zeros(len(start_ps), np.bool_)

@@ -396,7 +396,7 @@ def kernel_costs(
         return by_program
     doubtful = encloses_unknown_costs(device_executions, execution_costs)
     doubtful |= device_executions.launched & execution_costs.only_calls
-    # Executions with work of several ops or on several devices are also doubtful.
+    # The costs of executions with work of several ops or devices are also doubtful.
     doubtful |= device_executions.owner < 0
     launched = np.flatnonzero(execution >= 0)
     owner = execution[launched]

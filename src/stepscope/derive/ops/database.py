@@ -287,7 +287,7 @@ def _device_sums(
         name: totals_by_code(code, values, count=count).total
         for name, values in columns.items()
     }
-    # An op is eligible if any of its kernels is, and not eligible if none is.
+    # An op can use tensor cores if any of its kernels can, and cannot if none can.
     can = np.where(computes, eligible, 0)
     some = np.bincount(code[can == 1], minlength=count) > 0
     open_ = np.bincount(code[can < 0], minlength=count) > 0
@@ -300,7 +300,7 @@ def _device_sums(
     ]
 
 
-#: Evidence that identifies an op of the program. Copies and unnamed work have none.
+#: Evidence that identifies an op of the program. Copies and unnamed work lack it.
 PROGRAM_EVIDENCE: Final = (
     OpEvidence.HLO,
     OpEvidence.HLO_NAME,

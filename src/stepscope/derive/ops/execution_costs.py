@@ -65,7 +65,7 @@ class ExecutionCosts(Frozen, frozen=True):
             model, -1 for any other.
         variables: Distinct lists of the sizes of the variables that one execution read.
         only_calls: bool; True if the operations are 0 because the op only calls other
-            ops. If it still puts work on a device, the cost of that work is unknown.
+            ops. The cost of device work that it launches itself is unknown.
     """
 
     flops: Int64s
@@ -319,8 +319,8 @@ def _take_inner(
     """Subtract from chosen executions, in place, the FLOPs of nested executions.
 
     The FLOPs of an op with callees are the greater of two numbers: those according to
-    its own operands, and the sum over its callees. The op itself is charged with what
-    its callees leave.
+    its own operands, and the sum over its callees. The op itself is charged with that
+    number minus the sum over its callees.
     """
     chosen_rows = np.flatnonzero(chosen)
     if not len(chosen_rows):
