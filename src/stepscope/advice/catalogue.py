@@ -27,7 +27,7 @@ class _Catalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """All declared texts.
 
     Attributes:
-        owners: Meaning of each cause of time (owner), by category and owner.
+        owners: Meaning of each cause of time (owner), by category and cause.
         rules: Texts of each rule by the rule's id.
         shared: Texts that several rules use, by file.
     """
@@ -75,7 +75,7 @@ def _compiled() -> bytes:
     return compiled
 
 
-#: Meaning of each cause of time (owner), by category and owner.
+#: Meaning of each cause of time (owner), by category and cause.
 OWNERS_OF: Final = catalogue().owners
 #: Meaning of each cause of time, by owner.
 OWNER_TEXTS: Final = {

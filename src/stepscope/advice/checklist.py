@@ -37,7 +37,8 @@ class CheckedStage(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         stage: Number of the stage in the order of the optimization guides, 0 to 9.
         title: Topic of the stage.
-        counts: Number of checks by status, only if above 0, most serious first.
+        counts: Number of checks by status, most serious first; statuses without checks
+            are left out.
         notes: Number of failing checks with severity "info".
         findings: Ids of the stage's findings, in order.
     """

@@ -69,7 +69,7 @@ def evaluate(
     """Run every rule, and return the findings in the order in which to act on them."""
     accounted = signals.of(account_signals)
     if accounted == NOTHING_RECORDED:
-        # If no event is recorded, every rule has the same answer: the reason.
+        # If no event was recorded, every rule gives the reason for that as its answer.
         return mark_stage_order(
             rule.item.cannot_tell(NOTHING_RECORDED) for rule in RULES
         )
@@ -136,7 +136,7 @@ def mark_explained_findings(
         marked[name] = replace(broad, explained_by=explaining)
     for narrow, broad in pairs:
         if broad.saving_ms is None and narrow.saving_ms is not None:
-            # A finding with a gain cannot be a part of a finding without a gain.
+            # A finding that has a gain cannot be a part of a finding that has none.
             continue
         free = not any(marked[finding.id].explained_by for finding in (narrow, broad))
         if free and shared([narrow], broad) >= part * _share_of_time(narrow):
@@ -166,7 +166,7 @@ def _narrower_holding_enough(
     enough: float,
     shared: Callable[[Sequence[Finding], Finding], float],
 ) -> tuple[str, ...]:
-    """Return the findings that explain enough of a broader one's time, largest first.
+    """Return narrower findings that explain enough of a broader one, largest first.
 
     If single findings explain enough alone, the other findings are left out.
     """

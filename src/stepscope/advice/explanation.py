@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.critical import CriticalPath
     from stepscope.derive.run_derivation import RunDerivation
 
-#: Field that is null if the gain does not come from a replay.
+#: Field of an explanation that is null if the gain does not come from a replay.
 GAIN_FIELD: Final = "finding.saving_ms.identity_error_percent"
 
 Number = int | float | str | bool | None
 
-#: Maximum number of a signal's values, of parts per list, and of nesting levels shown.
+#: Maximum number of values shown of a signal, of parts per list, of nesting levels.
 _MAX_NUMBERS: Final = 40
 _MAX_LIST_PARTS: Final = 4
 _DEEPEST: Final = 5
@@ -278,7 +278,7 @@ def _named_fields(value: object) -> dict[str, object] | None:
 
 
 def _series_numbers(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:
-    """Yield the sum of a list of times, or the range of another list of numbers."""
+    """Yield the sum of a list if its numbers are times, else their range."""
     if not any(values):
         return
     if name.rpartition(".")[2].endswith("_ps") or "_ps." in name:

@@ -66,8 +66,8 @@ TOOLS: Final[tuple[Tool, ...]] = (
 
 #: Name of the option that asks for the producer's own numbers.
 COMPAT: Final = "compat"
-#: What each tool reads in addition to its own needs: notes on data quality and, for
-#: remedies, the tracers that were on.
+#: Data that every tool reads in addition to its own needs: notes on data quality, and
+#: the tracers that were on (for remedies).
 _DOUBTS: Final[tuple[Wanted, ...]] = ("quality", consistency, tracers)
 
 
@@ -85,7 +85,7 @@ def find_tool(name: str) -> Tool:
 
 
 def tool_needs(name: str) -> tuple[Wanted, ...]:
-    """Return what a tool and its notes on data quality read."""
+    """Return the data that a tool and its notes on data quality read."""
     return *find_tool(name).needs, *_DOUBTS
 
 
@@ -104,7 +104,8 @@ def tool_answers(
     the tool starts, from any thread.
     """
     tools = [find_tool(name) for name in names]
-    # `Any`: only the tool, which is loaded by name, knows the class of its result.
+    # The type is `Any`, because a tool is loaded by name and defines its result's
+    # class.
     results: dict[str, Any] = {}
 
     def reader(tool: Tool) -> Reader:

@@ -1,8 +1,8 @@
-"""The tools with the numbers that TensorFlow itself computed at capture time.
+"""Tool results with the numbers that TensorFlow itself computed at capture time.
 
 TensorFlow uses the steps stored in the file. On the host, TensorFlow counts only
-iterators and infeeds, because it recognises copies under one name only. Self times are
-taken among all ops, and readers that prefetch are recognised by parts of their names.
+iterators and infeeds, because it recognises copies under one name only. Readers that
+prefetch are recognised by parts of their names.
 
 Definition: docs/definitions/compatibility.md#its-input-analysis.
 """
@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 
 _WHY: Final = package_reasons("compat_tensorflow")
 
-#: Minimum percentage of `other` for which TensorFlow's page says POTENTIALLY.
+#: Minimum percentage of `other` at which TensorFlow's page calls a run POTENTIALLY
+#: input-bound.
 _POTENTIALLY_PERCENT: Final = 3.0
 
 _READER: Final = r"::(?:TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO)$"
@@ -80,7 +81,7 @@ _ON_DEVICE: Final = (
 
 
 def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
-    """Return the steps in the form of a tool's result, and their statistics."""
+    """Return TensorFlow's steps as a tool's result has them, with their statistics."""
     frame = pl.DataFrame(
         [{"step_ps": step.duration_ps, **step.category_ps} for step in steps]
     )
@@ -148,8 +149,9 @@ def compat_placement(
 ) -> tuple[Placement, Eager] | Unavailable:
     """Count op executions on hosts and on devices, as TensorFlow does.
 
-    TensorFlow counts input pipeline ops as host ops, and ops that launch device work on
-    both sides. On the device, TensorFlow counts only work with an annotation.
+    TensorFlow counts input pipeline ops as host ops, and counts an op that launches
+    device work both on the host and on the device. On the device, TensorFlow counts
+    only work with an annotation.
     """
     executions = device_executions = 0
     time = eager = device_time = device_eager = 0
@@ -293,7 +295,8 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
     kept = [
         entry for entry in missing if entry.field.startswith((*STEP_TIMES, "steps."))
     ]
-    # The device's step time equals the step time, so its nulls have the same reasons.
+    # TensorFlow's device step time equals its step time: both are null for the same
+    # reasons.
     kept += [
         msgspec.structs.replace(entry, field=f"device_{entry.field}")
         for entry in kept
@@ -328,8 +331,8 @@ def input_pipeline_analyzer(
 ) -> InputPipelineResult | Unavailable:
     """Measure how input-bound the hosts are by TensorFlow's steps and op times.
 
-    `compat_verdict` is the word on TensorFlow's page. `verdict` judges TensorFlow's
-    share by stepscope's thresholds.
+    `compat_verdict` is the verdict on TensorFlow's page. `verdict` compares
+    TensorFlow's share of input with stepscope's thresholds.
     """
     measured = measured_run(profile, host=options.host, marker=options.marker)
     if isinstance(measured, Unavailable):

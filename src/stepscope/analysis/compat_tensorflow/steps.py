@@ -38,7 +38,7 @@ DEVICE_TO_DEVICE: Final = 120
 DEVICE_TO_HOST: Final = 130
 DEVICE_COMPUTE_32: Final = 140
 DEVICE_COMPUTE_16: Final = 150
-#: Class of events that the computation ignores; larger than any other class.
+#: Class number of events that the computation ignores; larger than all other numbers.
 SKIPPED: Final = 255
 #: Event class → category of the results; classes without an entry are `other`.
 CLASS_CATEGORIES: Final = {
@@ -83,8 +83,8 @@ class Events(Frozen, frozen=True):
     """Classified events of the host or of the devices, one array element per event.
 
     Attributes:
-        number: Class; `SKIPPED` if the computation ignores the event.
-        group: Stored step group; negative for none.
+        number: Class of the event; `SKIPPED` if the computation ignores the event.
+        group: Step group stored in the file; negative for none.
         is_marker: Whether the event marks a step.
     """
 
@@ -100,7 +100,7 @@ class Events(Frozen, frozen=True):
         return msgspec.structs.replace(self, number=number.astype(np.uint8))
 
     def spans_of_markers(self) -> dict[int, tuple[str, int, int]]:
-        """Map each group to name, start and end of its longest marker event."""
+        """Map each step group to name, start and end of its longest marker event."""
         spans: dict[int, tuple[str, int, int]] = {}
         for row in np.flatnonzero(self.is_marker).tolist():
             group, begin = int(self.group[row]), int(self.start_ps[row])
@@ -152,7 +152,7 @@ def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
 def device_events(
     activity: pl.DataFrame, types: pl.DataFrame, trace: TraceData
 ) -> Events:
-    """Return all device activity; `SKIPPED` if it lacks a group or correlation id."""
+    """Return all device activity; without group or correlation id it is `SKIPPED`."""
     names = types["name"]
     by_name = _numbers_by_name(names, _DEVICE_RULES, otherwise=DEVICE_COMPUTE_32)
     half_name = names.str.contains(_HALF_NAME).to_numpy()
@@ -201,7 +201,7 @@ class CompatStep(Frozen, frozen=True, eq=True):
     """One step as TensorFlow computes it.
 
     Attributes:
-        start_ps: Start of the device's step, or of the marker around it.
+        start_ps: Start of the device's step, or of the step marker around it.
         duration_ps: Length of the step; the categories add up to it.
         category_ps: Category of the results → time charged to it.
     """
@@ -262,7 +262,7 @@ class _Sweep(Frozen, frozen=True):
     def sweep_step(
         self, group: int, name: str, start_ps: int, end_ps: int
     ) -> CompatStep:
-        """Charge each instant to the largest class that is active at that instant.
+        """Charge each instant to the class with the largest number that is active then.
 
         If the step's marker covers the given span, the step is the span of the marker.
         """
@@ -292,9 +292,10 @@ class _Sweep(Frozen, frozen=True):
 def _stored_spans(
     trace: TraceData, tables: Mapping[str, pl.DataFrame]
 ) -> dict[int, tuple[str, int, int]]:
-    """Map each group to name, start and end of its longest stored step.
+    """Map each step group to name, start and end of its longest stored step.
 
-    Without stored steps, a group's range is the range of its device activity.
+    If no step is stored for a group, the group's range is the range of its device
+    activity.
     """
     tracks, events = tables["tracks"], tables["events"]
     groups = rows_with_key(

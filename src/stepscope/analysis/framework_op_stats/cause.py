@@ -56,7 +56,7 @@ LIMITS: Final = {
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _KERNEL: Final = _KINDS.index("kernel")
 
-#: Parts of the device time; time of overlapping parts is charged to the first of them.
+#: Parts of the device time; where parts overlap, the first one in this order counts.
 _PARTS: Final = ("compute", "unknown", "low_occupancy", "small_grid", "transfer")
 _FILLED: Final = ("compute_us", "low_occupancy_us", "small_grid_us")
 _FILLS: Final = ("full", "unknown", "low_occupancy", "small_grid")
@@ -106,7 +106,8 @@ class Parts(Frozen, frozen=True):
 
     Attributes:
         ps: Time by part, named as in `Cause` without the unit; `waiting` is separate.
-        waiting_ps: Idle time; None if too few starts of calls are known.
+        waiting_ps: Idle time during calls; None if the starts of too few calls are
+            known.
         untested_ps: Part of `compute` in kernels whose occupancy is unknown.
     """
 
@@ -234,7 +235,7 @@ def device_time_parts(
 
 
 def _part_of_class(count: int, fills: pl.DataFrame | None) -> tuple[Int64s, Bools]:
-    """Return by activity class: index in `_PARTS`, and whether the part is untested."""
+    """Return each activity class's index in `_PARTS`, and whether it is untested."""
     part = np.full(count, _PARTS.index("unknown"), np.int64)
     untested = np.zeros(count, np.bool_)
     if fills is not None and len(fills):
@@ -255,7 +256,7 @@ def dominant_cause(
 
     Args:
         parts: Parts of every host whose calls launched device work.
-        absent: Why no device could be analysed; None if any could.
+        absent: Why no device could be analysed; None if any device could be.
     """
     if not parts:
         nothing = dict.fromkeys(Cause.__struct_fields__)
@@ -281,7 +282,8 @@ def dominant_cause(
     doubtful = {"low_occupancy"} if untested else set()
     if ps["unknown"]:
         doubtful |= {"compute", "low_occupancy", "small_grid"}
-    # A part of zero may contain unknown time; a positive part is a lower bound.
+    # Kernels of unknown kind may belong to these parts: zero then means unknown, and a
+    # positive part is a lower bound.
     known_ps = {
         name: None if name in doubtful and not value else value
         for name, value in ps.items()
@@ -317,7 +319,7 @@ def _share_range(low: float, more: float) -> tuple[float, float]:
 def _dominant_part(
     shares: dict[str, tuple[float, float]],
 ) -> Literal["transfer", "utilisation", "compute", "mixed"] | None:
-    """Return the part above half, however unknown time is split; None if undecided."""
+    """Return the part with over half of the time; None if unknown time may decide."""
     half = LIMITS["dominates_percent"].value / 100.0
     names: tuple[Literal["transfer", "utilisation", "compute"], ...]
     names = ("transfer", "utilisation", "compute")

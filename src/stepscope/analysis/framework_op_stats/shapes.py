@@ -71,7 +71,7 @@ def _fill_host_calls(
     call[place] = np.arange(len(place))
     order = np.argsort(costs.depth, kind="stable")
     cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
-    # One round per level of nesting, outermost level first.
+    # Each iteration handles one nesting level of the calls, outermost first.
     for rows in np.split(order, cuts)[1:]:
         open_rows = rows[call[rows] < 0]
         call[open_rows] = call[costs.parent[open_rows]]
@@ -106,7 +106,7 @@ def _fill_host_calls(
 def _sum_by_call(
     values: Int64s, call: Int64s, inside: Bools, worked: Bools, is_complete: Bools
 ) -> Int64s:
-    """Add up by call; unknown if any work has no value, unless `is_complete`."""
+    """Add up values by call; unknown if any value is missing, unless `is_complete`."""
     count = len(is_complete)
     known = inside & (values >= 0)
     total = np.zeros(count, np.int64)
@@ -121,7 +121,7 @@ def _sum_by_call(
 def _fill_device_calls(
     profile: ProfileData, work: OpWork, flops: Int64s, accessed: Int64s
 ) -> None:
-    """Fill in the calls that only devices show, from costs of their instructions."""
+    """Fill in calls known only from device work, by the costs of instructions."""
     if "device_activity" in work.absent or len(work.calls) == work.executions:
         return
     costs = profile.derived(work.host, run_costs)
@@ -144,7 +144,8 @@ def _fill_device_calls(
 def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
     """Return the shape of each call of one host; null if no shape was recorded.
 
-    The call's first device activity with a shape determines it, else the call's event.
+    The shape is that of the call's first device activity with a shape, or, if there is
+    none, that of the call's host event.
     """
     texts = pl.Series("shape", [None], pl.String).extend_constant(
         None, max(len(work.calls) - 1, 0)
@@ -215,7 +216,7 @@ def _shapes_of_events(profile: ProfileData, work: OpWork) -> _CallShapes:
 def _recorded_texts(
     trace: TraceData, values: StatRows, names: Sequence[StatKey]
 ) -> pl.DataFrame | None:
-    """Return columns `event` and `text` for the first given name that any event has."""
+    """Return columns `event` and `text` for the first name that any event has."""
     for name in names:
         handle = find_handle(trace.strings, name)
         named_values = values.only(values.key == handle)
@@ -241,7 +242,7 @@ def shape_rows(
         work.calls.select("op", "host_ps")
         .with_columns(shape, device_ps=_device_ps(profile, work))
         .with_columns(
-            # Time on the device if it did the call's work, else time on the host.
+            # The time on the device, or on the host if the call has no device work.
             worked_ps="host_ps" if "device_activity" in work.absent else "device_ps"
         )
         .with_columns(*call_costs(profile, work))

@@ -124,7 +124,7 @@ def analyse(
 def _rows_of_side(
     side: Side, name: str, costs: pl.DataFrame, *, idle: bool, latency_ps: float
 ) -> pl.DataFrame:
-    """Return the rows of one side in order of rank, without the column `rank`."""
+    """Return a side's ops (host or device) by rank, without the column `rank`."""
     merged = side.rows.hstack(work_rates(side.rows, costs))
     total_ps = int(merged["self_ps"].sum())
     if idle:
@@ -196,7 +196,7 @@ def _mean_us(column: str) -> pl.Expr:
 
 
 def _is_small_op(step_count: int | None, latency_ps: float) -> pl.Expr:
-    """Mark ops with many short kernels per step; null on hosts and without steps."""
+    """Mark ops with many short kernels per step; null on hosts, or without steps."""
     if not step_count:
         return pl.lit(None, pl.Boolean)
     runs, latencies = (

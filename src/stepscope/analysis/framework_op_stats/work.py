@@ -43,8 +43,9 @@ class OpWork(Frozen, frozen=True):
 
     Attributes:
         calls: Columns `CALLS`. The first rows are executions that host events show. The
-            other rows are calls known only from device work: the k-th execution of each
-            kernel of an op in a program on a device belongs to the op's k-th call.
+            other rows are calls known only from device work: in one program on one
+            device, the k-th execution of each of an op's kernels belongs to the op's
+            k-th call.
         executions: Number of rows at the start of `calls` that are host executions.
         activity: int64, ascending; rows of device_activity that the calls caused,
             including activities of nested ops.
@@ -52,7 +53,8 @@ class OpWork(Frozen, frozen=True):
         launch: int64, ascending; rows of launches made inside the calls, or that
             started activities of the calls.
         launch_call: int64 per entry of `launch`; index in `calls`.
-        absent: Missing input (`host_op_events`, `device_activity`, `launches`) → why.
+        absent: Missing input (`host_op_events`, `device_activity`, `launches`) → why it
+            is missing.
     """
 
     host: str
@@ -143,7 +145,7 @@ def _add_device_work(
     *,
     launch_of: Int32s,
 ) -> OpWork:
-    """Add the device work of the calls, and the calls that only devices show."""
+    """Add the device work of the calls, and the calls known only from device work."""
     executions = len(side.executed)
     call = values_by_row(side.launch_call, launch_of, none=-1).astype(np.int64)
     unlaunched = np.flatnonzero(_selected_ops(ops.ops, selection)[ops.op] & (call < 0))
@@ -200,7 +202,7 @@ def _calls_around(parent: Int32s, event: Int32s, wanted: Int32s) -> Int32s:
 def _calls_by_kernel(
     activity: pl.DataFrame, ops: ActivityOps, rows: Int64s
 ) -> tuple[Int64s, pl.DataFrame]:
-    """Find the calls of activities that no execution launched, from repeated kernels.
+    """Assign activities without a host call to calls, by counting repeated kernels.
 
     If an activity has no op, or only its copy direction as a name, it has no kernel and
     counts as one call, as in the op tables.

@@ -46,12 +46,13 @@ RequestedTime: TypeAlias = "int | tuple[int, int]"
 
 #: Maximum number of intervals listed per cause (owner) of time.
 _MAX_INTERVALS: Final = 100
-#: Names for time that nothing in the recording explains; and the cause whose time is
-#: explained only if an event or function names it.
+#: Causes (owners) that leave time unexplained; and the cause whose time is explained
+#: only where an event or function was recorded.
 _UNEXPLAINED_OWNERS: Final = ("queued", "unexplained")
 _EXPLAINED_IF_NAMED: Final = "between"
-#: Unexplained shares of the range, in percent: above the first the confidence is not
-#: high, above the second it is low; from the third on a remedy is given.
+#: Thresholds of the unexplained share of the range, in percent: above the first the
+#: confidence is not high, above the second it is low, from the third on a remedy is
+#: given.
 _MAX_UNEXPLAINED_HIGH: Final = 20.0
 _MAX_UNEXPLAINED_MEDIUM: Final = 40.0
 _MIN_PERCENT_FOR_REMEDY: Final = 5.0
@@ -62,7 +63,7 @@ _MIN_KNOWN_LAUNCH_PART: Final = 0.5
 def explain_gap(
     run: ProfileData, host: str, requested: RequestedTime, *, device: int | None = None
 ) -> GapExplanation | Unavailable:
-    """Explain a time range of a device, or of the step threads without a device.
+    """Explain a time range of a device, or of a deviceless host's step threads.
 
     Args:
         requested: Instant or (start, end) of a range, in ps since the profile's start.
@@ -239,8 +240,8 @@ def _confidence_level(
 ) -> Literal["high", "medium", "low"]:
     """Return how certain the attribution of the time is.
 
-    A gap is attributed by what the thread did that launched the work after the gap. If
-    that thread is unknown, all threads that drive the step were examined.
+    The cause of a gap is what a thread did during the gap: the thread that launched the
+    work after it. If that thread is unknown, all step threads are examined instead.
     """
     if unexplained > _MAX_UNEXPLAINED_MEDIUM:
         return "low"

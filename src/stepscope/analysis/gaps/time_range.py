@@ -179,7 +179,8 @@ class AccountedDevice(Frozen, frozen=True):
     Attributes:
         device: Idle time by cause.
         busy: Busy time of the device; None without a device.
-        unknown: Causes whose time could not be measured; it counts as unexplained.
+        unknown: Causes whose time could not be measured; their time counts as
+            unexplained.
         account_range: Start of the first window and end of the last one, in ps.
         end_ps: End of the recording.
     """
@@ -276,7 +277,7 @@ def range_around_instant(devices: tuple[AccountedDevice, ...], at_ps: int) -> Ti
 
     The range is the longest gap of any device at the instant. If all devices are busy,
     the range is the busy interval of the first device. Without devices, the range is
-    the interval in which the step threads' time has one cause.
+    the interval around the instant in which the step threads' time has one cause.
 
     Raises:
         BadUsage: The instant is outside the recording.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Missing, Unavailable
 
 
-#: Code of a reason that does not mean lost data: the run has no device.
+#: Code of the reason that the run has no device, which does not mean lost data.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _OTHER_BUCKET: Final = REQUEST_BUCKETS[-1]
 
@@ -50,7 +50,7 @@ class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bucket_columns(rows: pl.DataFrame, why: Mapping[str, Unavailable]) -> pl.DataFrame:
-    """Return a column per bucket that can be shown; the columns add up to `dur_ps`.
+    """Return a column per showable bucket of latency; they add up to `dur_ps`.
 
     A bucket that is unknown for some requests counts as unexplained. If time of a
     category was not recorded (for other reasons than a missing device), its buckets are

@@ -294,7 +294,7 @@ def _span_ps(rows: pl.DataFrame) -> int:
 def _request_rates(
     rows: pl.DataFrame, hosts: list[HostRequests]
 ) -> tuple[dict[str, float | None], list[Missing]]:
-    """Return rates of all hosts together, which need no common clock."""
+    """Return request rates over all hosts; the hosts need no common clock."""
     requests = [host.throughput_per_s for host in hosts if host.throughput_per_s]
     busy = [host.concurrency for host in hosts if host.concurrency is not None]
     if len(requests) < len(hosts):

@@ -298,7 +298,7 @@ def _missing_entries(
 
 
 _TABLES_READ: Final = ("tracks", "events", "iterators", "device_activity", "launches")
-#: Fields of the result that come from its device side, and from its host side.
+#: Fields of the result that `DeviceSide` provides, and those that `HostSide` provides.
 _OF_STEPS, _OF_WORK = (
     [
         name

@@ -96,7 +96,8 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         for name, spans in waits.items()
         if spans is not None and shares[name].wait_ps is not None
     }
-    # A host whose requests for batches were not recorded may have waited for batches.
+    # If a host's requests for batches were not recorded, it may still have waited for
+    # them.
     batches = {name: spans for name, spans in known.items() if name in asking_hosts}
     steps = tuple(
         step
@@ -153,7 +154,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
 def _shares_of_run(
     shares: Mapping[str, InputShare], matching: StepMatching, summary: StepSummary
 ) -> dict[str, Any]:
-    """Return shares and step times of all hosts; null unless they run in lock step."""
+    """Return input shares and step times of the run; null if not in lock step."""
     if not matching.in_lock_step:
         return {
             **dict.fromkeys(PERCENTS),
@@ -171,7 +172,7 @@ def _shares_of_run(
     }
 
 
-#: Names of the shares of all hosts together, and of their step times.
+#: Result fields with the run's shares of input, and fields with its step times.
 PERCENTS: Final = (
     "input_percent",
     "input_at_most_percent",

@@ -246,7 +246,7 @@ def _missing_of_ops(
 def _breakdown_us(
     ops_by_host: Mapping[str, pl.DataFrame], doubts: Mapping[str, Sequence[Unavailable]]
 ) -> dict[str, float | None]:
-    """Add up self times by category; null instead of 0 if time may be lost."""
+    """Add up input ops' self times by category; null, not 0, if records may be lost."""
     spent: dict[str, float | None] = {}
     totals: Counter[str] = Counter()
     for rows in ops_by_host.values():
@@ -293,7 +293,7 @@ def _largest_category(
     return max(known, key=lambda name: known[name]) if known else None
 
 
-#: Minimum share of the wait for batches without a working worker to call workers idle.
+#: Workers are idle if no worker works during at least this share of the batch waits.
 _MIN_IDLE_PART: Final = 0.5
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from stepscope.derive.judging.input_actions import InputFact
     from stepscope.derive.judging.input_verdict import InputVerdict
 
-#: Maximum mean duration, in µs, of small copies: of the calls that send the data and of
-#: the copies themselves (an asynchronous call is short for any size).
+#: Copies count as small if the calls that send data and the copies themselves take at
+#: most this time on average, in µs. (An asynchronous call is short for any size.)
 _SMALL_US: Final = 100.0
 
 
@@ -77,7 +77,7 @@ def next_steps(
     holding = [name for name, holds in facts.items() if holds]
     known_us = {name: time for name, time in spent_us.items() if time}
     total_us = sum(known_us.values())
-    # Categories that are listed last, because steps do not wait for them longest.
+    # Categories that are listed last, because steps wait longer for something else.
     late = {
         name
         for name in known_us

@@ -189,7 +189,7 @@ def _input_parts(
 def device_rows(
     host: HostSteps, *, excluded_flags: Sequence[str], wait_known: bool
 ) -> pl.DataFrame:
-    """Return the share of each device's time in input, over the counted steps.
+    """Return the share of input in each device's time, over the counted steps.
 
     Args:
         wait_known: Whether a waiting time of 0 means that there was no waiting.

@@ -40,7 +40,7 @@ def without_measures(profile: ProfileData) -> dict[str, Unavailable]:
 
 
 def measured_columns(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return the measured columns by `class`; no rows without measurements."""
+    """Return Nsight Compute's columns by kernel `class`; no rows without its table."""
     measured = profile.derived(host, measured_kernels)
     if isinstance(measured, Unavailable):
         return pl.DataFrame(schema={"class": pl.Int32, **MEASURED_COLUMNS})

@@ -58,7 +58,7 @@ NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)
 
 _SLICES: Final = 10
 
-#: Includes the total shared memory, because older recordings contain only the total.
+#: Columns that distinguish rows. Older recordings have only the total shared memory.
 _KEY: Final = (*KERNEL_KEY, "shared_memory_bytes")
 _ORDER: Final = (
     "kernel_name",

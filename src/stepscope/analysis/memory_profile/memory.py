@@ -124,7 +124,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(Frozen, frozen=True, eq=True):
-    """Numbers of a memory that need all its events.
+    """Numbers that are computed from all events of a memory.
 
     Attributes:
         frees: Number of deallocations.
@@ -163,7 +163,8 @@ def memory_facts(view: MemoryView) -> Facts:
         placed=events["address"].null_count() < len(events) or held == len(events),
         capacity=_integer_or_none(total.max()),
         least_capacity=_integer_or_none(total.min()),
-        # At least the largest heap of the events, even if the allocator reports less.
+        # The peak is at least the largest heap in the events, even if the allocator
+        # reports less.
         lifetime_peak=None
         if recorded is None
         else max(recorded, int(view.memory.heap_bytes.max())),

@@ -193,7 +193,7 @@ def annotation_rows(
 def annotation_missing(
     hosts: Sequence[AnnotatedHost], frame: pl.DataFrame, no_steps: Unavailable
 ) -> list[Missing]:
-    """Return reasons for null columns, and for hosts whose launches are unknown.
+    """Return why columns are null, and why launches of hosts are unknown.
 
     Args:
         hosts: The hosts with annotations, at least one.

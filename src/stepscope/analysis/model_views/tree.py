@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from stepscope.derive.model.work import PlacedCharges
     from stepscope.trace.schema import TableSchema
 
-#: Columns of `Tree.own` and `Tree.total`. A `has_…` column counts the charges for which
-#: the metric is known; 0 means that the metric is unknown.
+#: Columns of `Tree.own` and `Tree.total`. A `has_…` column counts the cost entries
+#: (charges) for which the metric is known; 0 means that the metric is unknown.
 METRICS: Final = (
     *("occurrences", "host_ps", "device_ps", "flops", "has_flops", "known_ps"),
     *("allocated_bytes", "has_allocated_bytes", "parameters", "has_parameters"),
@@ -31,7 +31,7 @@ METRICS: Final = (
 #: Name of the node for time without a recorded source line.
 NO_SOURCE: Final = "(no source line)"
 _NO_TYPE: Final = "(no type)"
-#: Maximum number of levels of a path; all deeper levels are one name.
+#: Maximum number of levels of a path; deeper levels are joined into one name.
 _MAX_LEVELS: Final = 100
 _VARIABLES: Final = [METRICS.index("parameters"), METRICS.index("has_parameters")]
 _TREE_COLUMNS: Final = ("id", "parent", "depth", "name")
@@ -59,7 +59,7 @@ _ORDERS: Final = {
 
 
 class Tree(Frozen, frozen=True):
-    """Nodes, parents before their children.
+    """Nodes of a tree of costs, parents before their children.
 
     Attributes:
         parent: Parent by node; -1 for a root.
@@ -67,7 +67,8 @@ class Tree(Frozen, frozen=True):
         type: By node: the type of its op; None for a scope and for several types.
         own: int64 (nodes, METRICS); without descendants.
         total: int64 (nodes, METRICS); with descendants.
-        by_clock: Whether host time is elapsed time; device time is then not added.
+        by_clock: Whether host time is elapsed time; if so, device time is not added to
+            it.
     """
 
     parent: list[int]
@@ -216,7 +217,7 @@ def sum_up(parent: Sequence[int], own: Int64s) -> Int64s:
 def _path_of_charge(
     group_by: View, name: str, type_: str | None, source: str | None, place: int
 ) -> tuple[int, list[str]]:
-    """Return the parent place of a charge, and the labels from the place to it."""
+    """Return a cost entry's parent place, and the labels from there to the entry."""
     if group_by == "op":
         return -1, [type_ or _NO_TYPE]
     if group_by == "code":
@@ -237,7 +238,7 @@ def _metrics_of_charges(rows: pl.DataFrame) -> Int64s:
     numbers = rows.select(pl.exclude("name", "type", "source", "place")).fill_null(0)
     knows_flops = rows["flops"].is_not_null()
     runs = pl.col("occurrences")
-    # FLOPs of a charge without executions are known in full or not at all.
+    # FLOPs of a cost entry without executions are known in full or not at all.
     known = (
         pl.when(runs > 0)
         .then(pl.col("known") / runs)
@@ -332,7 +333,7 @@ def show_nodes(tree: Tree, settings: Settings) -> ShownNodes:
         return reached & wanted
 
     if settings.account_displayed_op_only:
-        # A node that is hidden only because of its depth counts for its ancestors.
+        # A node that is hidden only because of its depth adds to its ancestors' totals.
         own = np.where(reaches_thresholds(tree)[:, None], tree.own, 0)
         tree = msgspec.structs.replace(tree, total=sum_up(tree.parent, own))
     # With `account_displayed_op_only`, thresholds apply to the displayed totals.
@@ -349,7 +350,7 @@ def match_names(
     wanted: tuple[str, ...],
     unwanted: tuple[str, ...] = (),
 ) -> Bools:
-    """Return by name whether a wanted and no unwanted pattern matches all of it."""
+    """Return which whole names match a wanted pattern and no unwanted pattern."""
     texts = pl.Series(names, dtype=pl.String)
     matched = np.ones(len(texts), np.bool_)
     if wanted != _ALL_NAMES:

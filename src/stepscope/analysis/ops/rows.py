@@ -76,7 +76,7 @@ COSTS: Final[dict[str, pl.DataType]] = {
     "peak_bytes": pl.Float64(),
 }
 _GIGA: Final = 1e9
-#: Maximum use of all peaks, as a fraction, at which latency limits an op.
+#: Latency limits an op that uses at most this fraction of each peak rate.
 _IN_USE: Final = 0.01
 
 
@@ -105,7 +105,7 @@ def _merged_costs(
     costs: Callable[..., pl.DataFrame | Unavailable],
     ops: Callable[..., DeviceOps | HostOps | Unavailable],
 ) -> pl.DataFrame:
-    """Add up by op; a value unknown on any host or device is unknown in the sum."""
+    """Add up costs by op; a sum is unknown if the value of any device is unknown."""
     frames = [pl.DataFrame(schema=COSTS)]
     of_host = {host: profile.derived(host, costs) for host in profile.hosts}
     if all(isinstance(host_costs, Unavailable) for host_costs in of_host.values()):
@@ -242,7 +242,7 @@ NO_OPS: Final = _WHY["no_ops"]
 
 
 def without_steps(profile: ProfileData) -> Unavailable:
-    """Return why times per step are unknown, for a run in which all are unknown."""
+    """Return why no time per step of a run is known."""
     for host in profile.hosts:
         for derived in (profile.derived(host, steps), profile.derived(host, windows)):
             if isinstance(derived, Unavailable):

@@ -74,7 +74,7 @@ def select_ops(
     A name with `…` selects the one known name of which it is a short form.
 
     Args:
-        what: Kind of the names (ops, …), for the message.
+        what: Kind of the names (ops, …), for the error message.
 
     Raises:
         BadUsage: Both op and scope are given, or no name matches.

@@ -274,7 +274,7 @@ def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
         return why or _WHY["no_kernels_of_ops"]
     shares = {name: 100.0 * value / time["all"] for name, value in time.items()}
     unknown = why_precisions_unknown(time["default"] / time["all"]) is not None
-    # If the precision of many kernels is unknown, a share of 0 is unknown too.
+    # If the precision of many kernels is unknown, a share of 0 means unknown.
     known = {
         name: None if unknown and not share else share for name, share in shares.items()
     }
@@ -303,7 +303,7 @@ def missing_of_precision(shares: PrecisionShares | None) -> list[Missing]:
 
 
 def op_placements(profile: ProfileData) -> PlacementOfRun:
-    """Measure executions and self times by side, eager shares, and training."""
+    """Measure where ops ran, how much ran eagerly, and whether the run trains."""
     by_host, absent = derived_by_host(profile, op_placement)
     if not by_host:
         why = next(reversed(absent.values()), _WHY["no_names"])
@@ -361,7 +361,7 @@ def _ratio_percent(part: int | None, total: int | None) -> float | None:
 def _placement_missing(
     profile: ProfileData, placement: Placement, eager: Eager
 ) -> tuple[Missing, ...]:
-    """Return an entry per null: why its side is absent, or that no event shows it."""
+    """Return a reason per null: its host or device is absent, or no event shows it."""
     no_host = next(iter(derived_by_host(profile, host_ops)[1].values()), None)
     no_device = next(iter(derived_by_host(profile, device_ops)[1].values()), None)
     fallback = no_device or no_host or _WHY["not_told"]

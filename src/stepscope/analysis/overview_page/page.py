@@ -254,7 +254,7 @@ def compose_page(
             for name, why in measured.absent.items()
         ),
         *times.missing,
-        # The numbers of a host without steps refer to the whole recording.
+        # If a host has no steps, its numbers refer to the whole recording.
         *(
             host.steps.missing_field("step_detection.source")
             for host in hosts
@@ -389,7 +389,7 @@ def _run_summary(
 
 
 def _not_averaged(matching: StepMatching) -> Unavailable:
-    """Return why there are no numbers over all hosts."""
+    """Return why there are no means over all hosts."""
     return Unavailable(
         code="NO_SAMPLES",
         reason=matching.notes[0].message,

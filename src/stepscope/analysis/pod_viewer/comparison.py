@@ -123,7 +123,7 @@ def compare_steps(
     measured = (pl.len() > 1) & (work.null_count() == 0) & (work.median() > 0)
     begun = pl.col("begin_ps").is_not_null()
     begin = pl.col("begin_ps").filter(begun)
-    # If the offset of a clock is unknown, starts cannot be compared.
+    # If the offset of a host's clock is unknown, its starts cannot be compared.
     one_host = pl.col("host").n_unique() == 1
     doubt = pl.col("doubt_ps").filter(begun)
     both = doubt.get(begin.arg_min()) + doubt.get(begin.arg_max())
@@ -159,10 +159,10 @@ def compare_steps(
 
 
 def _scale_ends() -> list[pl.Expr]:
-    """Return the slowest and fastest row by each evidence, and whether they differ."""
+    """Return the slowest and fastest worker by each evidence, and if they differ."""
     alike = THRESHOLDS.worker_difference.value
     min_difference = pl.max_horizontal(alike * pl.col("window_ps").median(), 1.0)
-    # Time that the other workers waited for the most awaited worker, mean per worker.
+    # Mean time per worker that the others waited for the most awaited worker.
     per_other = pl.col("waited_for_ps").max().fill_null(0) / (pl.len() - 1)
     work, window = pl.col("work_ps"), pl.col("window_ps")
     return [
@@ -181,7 +181,7 @@ def _scale_ends() -> list[pl.Expr]:
 
 
 def _row_at_end(column: str, *, descending: bool = True) -> pl.Expr:
-    """Return the row with the largest (or smallest) value; the first of equal rows."""
+    """Return the row with the largest (or smallest) value of a column, or the first."""
     return (
         pl.col("row")
         .sort_by(column, descending=descending, nulls_last=True, maintain_order=True)

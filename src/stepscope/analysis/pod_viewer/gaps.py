@@ -44,7 +44,7 @@ def pod_gaps(
     Args:
         absent: Host → why the host could not be analysed.
         slowest: The slowest worker, or why no worker is named.
-        why: The collectives, with a reason for each host without collectives.
+        why: The run's collectives, with a reason for each host without any.
     """
     missing = [
         reason.missing_field(f"workers[{host}]") for host, reason in absent.items()
@@ -148,7 +148,7 @@ def _step_reasons(
 
 
 def result_parts(result: PodViewerResult) -> list[tuple[str, object]]:
-    """Return a result's fields, with all steps merged: null if any step has a null.
+    """Return a result's fields, with steps merged: a field null in any step is null.
 
     There may be many thousands of steps and workers, with few fields each.
     """

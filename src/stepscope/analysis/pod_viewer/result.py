@@ -127,7 +127,7 @@ _STARTS: Final = {"start_ms": "start_ps", "aligned_start_ms": "aligned_start_ps"
 def step_workers(
     rows: pl.DataFrame, hosts: Mapping[str, HostSteps]
 ) -> dict[int, list[Worker]]:
-    """Return slot → its workers.
+    """Return slot (index of a step of the run) → the step's workers.
 
     Args:
         hosts: Host → its steps, in the order of the run.

@@ -51,16 +51,17 @@ WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
     # if the host's clock is not aligned, on the host's clock.
     "begin_ps": pl.Int64(),
     "work_ps": pl.Int64(),  # device work without collectives
-    "wait_ps": pl.Int64(),  # time of charged collectives in which the worker waits
-    "transfer_ps": pl.Int64(),  # time of charged collectives in which data is moved
-    "untold_ps": pl.Int64(),  # charged collectives: waiting or moving, unknown which
-    "waited_for_ps": pl.Int64(),  # summed time that others waited for the worker
+    "wait_ps": pl.Int64(),  # part of the charged collectives that is waiting
+    "transfer_ps": pl.Int64(),  # part of the charged collectives that moves data
+    "untold_ps": pl.Int64(),  # part of the charged collectives that may be either
+    "waited_for_ps": pl.Int64(),  # time that other workers waited for it, summed
 }
 #: Causes of device time other than collectives.
 _OWN_WORK: Final = tuple(
     name for name in BUSY_OWNERS if name not in ("collective", "transfer_wait")
 )
-#: Last cause charged before collectives (overlapping time is charged in a fixed order).
+#: Cause just before collectives in the fixed order in which overlapping time is
+#: charged.
 _BEFORE_COLLECTIVES: Final = "memset"
 _SPLIT: Final = ("wait_ps", "transfer_ps", "untold_ps")
 
@@ -199,7 +200,7 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
             key = rows["step"].to_numpy()
         together = key >= 0
         number = np.where(together, key, np.arange(len(rows), dtype=np.int64))
-        # The owner -1 means that hosts can share the step.
+        # The number -1 instead of a host's number means that hosts can share the step.
         owner = np.where(together, -1, order).astype(np.int64)
         frames.append(
             rows.select(

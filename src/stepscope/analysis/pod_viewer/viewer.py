@@ -73,7 +73,7 @@ _INTERCHANGE: Final = {
 }
 
 
-#: Unchecked clock alignments: a late start may be an error of the clock.
+#: Unchecked clock alignments, with which a late start may be a clock error.
 _UNCHECKED: Final = frozenset({"recorded", "steps", "none"})
 
 
@@ -209,7 +209,8 @@ def _slowest_worker(
     categories = category_columns(several_workers, why_no_owner(hosts))
     sources = {clock.source for clock in collectives.clocks.values()}
     return slowest_worker(
-        # Drop owners with the name of a category, so that the category replaces them.
+        # Drop the column of a cause (owner) that has the name of a category: the
+        # category replaces it.
         several_workers.drop(categories.columns, strict=False).hstack(categories),
         [(compared[slot].slowest, compared[slot].slowest_by) for slot in slots],
         [name.removesuffix("_ps") for name in categories.columns],
@@ -218,7 +219,7 @@ def _slowest_worker(
 
 
 def _why_incomplete(run: ProfileData, hosts: Sequence[HostSteps]) -> Unavailable | None:
-    """Return why devices cannot be compared, if records of some devices are missing."""
+    """Return why devices cannot be compared (some were not recorded), or None."""
     for host in hosts:
         unrecorded = run.derived(host.host, unrecorded_devices)
         if not isinstance(unrecorded, Unavailable) and unrecorded.silent:

@@ -59,7 +59,7 @@ def remedy_to_do(profile: ProfileData, why: Unavailable) -> str | None:
 def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
     if remedy is Remedy.RECORD_WITH_STEPSCOPE:
         environments = [profile.table(host, "environment") for host in profile.hosts]
-        # Only recordings by stepscope name their collectors.
+        # The used collectors are known only for recordings by stepscope.
         if all(
             not isinstance(environment, Unavailable)
             and environment["collectors"].null_count() < len(environment)
@@ -89,7 +89,8 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
 def _tracers_in_force(profile: ProfileData) -> Tracers:
     recorder = recorder_without_levels(profile)
     if recorder is not None:
-        # This recorder has no levels, so infer from the events which tracers were on.
+        # This recorder has no tracer levels, so infer from the events which tracers
+        # were on.
         ops, work, frames = [], [], []
         for host in profile.hosts:
             kinds = profile.derived(host, event_kinds)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools
 
 #: Maximum length of a pattern, and maximum product of its repetition counts. The time
-#: is also linear in the length of the pattern with repetitions written out.
+#: of a match is linear in the length of the pattern with its repetitions written out.
 _MAX_PATTERN_LENGTH: Final = 1000
 _MAX_REPETITIONS: Final = 1000
 _COUNTED: Final = Pattern(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")
@@ -44,7 +44,7 @@ def check_pattern(pattern: str, what: str) -> None:
             f"{_MAX_PATTERN_LENGTH:,}. Give several shorter patterns, or part of a name"
         )
         raise BadUsage(message)
-    # Upper bound of the repetitions: multiply all counts, as if they were nested.
+    # Upper bound of the repetitions: the product of all counts, as if all were nested.
     product = 1
     for low, high in _COUNTED.findall(pattern):
         product *= max(int(low), int(high or 0), 1)

@@ -50,16 +50,16 @@ def _shared_columns() -> dict[str, Column]:
 
 
 def null_paths(value: object, path: str = "") -> Iterator[str]:
-    """Yield dotted names of a result's null values; members of a list have one name."""
+    """Yield dotted names of a result's null values; members of a list share a name."""
     return _null_paths((value,), path)
 
 
 def _null_paths(values: tuple[Any, ...], path: str) -> Iterator[str]:
     """Yield the names of null values among values with the same name, and inside them.
 
-    For a thousand steps, one pass per field is far faster than one pass per step.
+    With a thousand steps, one pass per field is much faster than one pass per step.
     """
-    # Types in order of appearance, so that every process yields the same order.
+    # Types are in order of appearance, so that every process yields names in one order.
     kinds = dict.fromkeys(map(type, values))
     if type(None) in kinds:
         yield path
@@ -211,7 +211,7 @@ def share_percent(part: pl.Expr, total: float) -> pl.Expr:
 
 
 def shared_value(column: str) -> pl.Expr:
-    """Return the value that all rows have; `mixed` for several, null for none."""
+    """Return the value that all rows have; `mixed` if values differ, null for none."""
     values = pl.col(column).drop_nulls().unique()
     shared = pl.when(values.len() > 1).then(pl.lit("mixed")).otherwise(values.first())
     return shared.alias(column)

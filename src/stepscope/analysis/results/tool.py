@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _Analyse: TypeAlias = "Callable[[ProfileData, Any], msgspec.Struct | Unavailable]"
 
-#: Default of `Tool.compat`: the tool cannot follow another producer's rules.
+#: Default of `Tool.compat`, for a tool that cannot follow another producer's rules.
 _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MEASURED: Final = "measured"
 SHAPES: Final = "shapes"
 _KEY: Final = ("kernel_name", "op_name")
-#: Columns of FLOPs, bytes and peaks, for all executions together.
+#: Columns of FLOPs, bytes and peaks, summed over all executions.
 _WORK: Final = ("flops", "accessed_bytes", "peak_flops", "peak_bytes")
 #: Precision of a kernel → Tensor Core unit of that precision.
 _MATRIX: Final = {"16": "matrix_fp16", "tf32": "matrix_tf32"}
@@ -71,12 +71,13 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     merged = rows.group_by(_KEY).agg(
         pl.col("occurrences").sum(),
         pl.col("total_ps").sum(),
-        # If a launch shape has no known numbers, the sum would be too small.
+        # The sum over launch shapes is unknown if one shape is: it would be too small.
         *(
             pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
             for name in _WORK
         ),
-        # "shapes" > "measured": the maximum is `measured` only if all shapes are.
+        # As text, "shapes" > "measured": the maximum is `measured` only if all rows
+        # are.
         pl.col("evidence").max(),
     )
     counted = pl.any_horizontal(
@@ -89,7 +90,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     joined = merged.with_columns(counted.alias("counted")).join(
         singles.select(*_KEY, "total_ps")
         .join(of_op, on="op_name")
-        # An op that took longer than its kernel has copies or other launches.
+        # If an op took longer than its kernel, it also has copies or other launches.
         .filter(pl.col("total_ps") == pl.col("of_op_ps"))
         .select(*_KEY, *(pl.col(name).cast(pl.Float64) for name in _WORK)),
         on=_KEY,
@@ -110,7 +111,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
-    """Return ops, with numbers of their kernels if all kernels were measured."""
+    """Return ops; if all kernels of an op were measured, with the kernels' numbers."""
     known = (pl.col("evidence") == MEASURED) & pl.col("flops").is_not_null()
     known &= pl.col("accessed_bytes").is_not_null()
     of_op = (
@@ -218,7 +219,7 @@ def _peak_rate(row: dict[str, Any], specs: dict[int, dict[str, Any]]) -> float |
     if "all" in peaks:
         return peaks["all"]
     if row["run_flops"]:
-        # Use the mix of units that the counters show.
+        # Weight the units' peak rates by the mix of units that the counters show.
         tensor = row["run_flops"] - sum(row[name] for name in _VECTOR)
         counts = {
             "fp32": row["flops_fp32"],

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = package_reasons("steps")
 
-#: Code of a reason that does not mean lost data: the run has no device.
+#: Code of the reason that the run has no device, which does not mean lost data.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 
 
@@ -134,7 +134,8 @@ def share_of_rows(
     transfer_ps = None if copies.null_count() else int(copies.sum())
     known = (wait_ps or 0) + (transfer_ps or 0)
     if no_transfer is not None and no_transfer.code != _NO_DEVICE:
-        # Any host activity can hide a copy, but known device activity cannot hide one.
+        # A copy may occur during any host activity, but not during known device
+        # activity.
         busy = rows["device_busy_ps"]
         unknown_ps = window_ps - known - (0 if busy.null_count() else int(busy.sum()))
     return InputShare(

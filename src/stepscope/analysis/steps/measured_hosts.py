@@ -54,7 +54,7 @@ class StepMatching(Frozen, frozen=True):
 def match_steps(
     hosts: Sequence[HostSteps], starts_unix_ns: Sequence[int | None]
 ) -> StepMatching:
-    """Match steps by number or, failing that, by absolute time; else match no steps.
+    """Match steps by number or, if that fails, by absolute time, or not at all.
 
     Args:
         starts_unix_ns: Each host's time 0, in ns since 1970; None if not recorded.
@@ -124,7 +124,7 @@ def _match_times(
 def _best_offset(
     begin: Int64s, end: Int64s, other_begin: Int64s, other_end: Int64s
 ) -> int:
-    """Return the offset of steps, other host - this host, with the largest overlap."""
+    """Return the index shift between two hosts' steps at which they overlap most."""
     first = np.searchsorted(other_end, begin, side="right")
     last = np.searchsorted(other_begin, end, side="left")
     count = np.maximum(last - first, 0)

@@ -34,7 +34,7 @@ _WHY: Final = package_reasons("steps")
 OWNER_COLUMNS: Final = tuple(f"{owner.name}_ps" for owner in OWNERS)
 #: Category of the unexplained time; it is always known.
 _OTHER_CATEGORY: Final = OWNERS[-1].category
-#: Code of a reason that does not mean lost data: the run has no device.
+#: Code of the reason that the run has no device, which does not mean lost data.
 NO_DEVICE: Final = "NO_DEVICE_PLANE"
 #: Categories of device work; on a host without devices, only host events show them.
 _OF_DEVICES: Final = frozenset({"output", "device_collectives"})
@@ -161,7 +161,7 @@ def _join_charges(
     rows = named.join(charged, on="window", how="inner", maintain_order="left_right")
     step, device = handles(rows, "step_row"), handles(rows, "device")
     of_step, of_device = handles(spans, "step_row"), handles(spans, "device")
-    # The last row and column, at index -1, mean no step and no device.
+    # The last row, at index -1, stands for no step; the last column for no device.
     times = np.full(
         [
             2 + int(max(row_codes.max(initial=-1), span_codes.max(initial=-1)))
@@ -251,7 +251,7 @@ def category_columns(
 
 
 def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
-    """Average over devices per (host, window); the rounded means still add up exactly.
+    """Average over devices per (host, window); means are rounded without a loss.
 
     Columns `busy_least_ps` and `busy_most_ps` are the range of `device_busy_ps`.
     """

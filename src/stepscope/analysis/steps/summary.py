@@ -336,7 +336,7 @@ def _known_statistics(
 
 
 def _flag_counts(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int]:
-    """Return flag → number of complete windows with the flag that do not count."""
+    """Return flag → number of complete windows that do not count and have the flag."""
     windows = pl.concat([host.rows for host in hosts]).filter(~pl.col("open_end"))
     left = windows.join(counted, on=["host", "window"], how="anti").unique(
         ["host", "window"]

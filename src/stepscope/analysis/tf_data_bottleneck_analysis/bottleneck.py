@@ -80,7 +80,7 @@ _TEXTS_OF_BOUND: Final = {
     ): "No call of the input pipeline is slow. The steps wait for the "
     "other parts of the input, such as copies of the batch.",
 }
-#: Text of verdict `not_slow` if it is unknown whether the run is input-bound.
+#: Text of the verdict `not_slow` if it is unknown whether the run is input-bound.
 _NOT_SLOW_UNWEIGHED: Final = (
     "No call of the input pipeline is slow. The program may still be bound by input if "
     "not all of its workers were recorded."

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-#: Number of buckets in a range; only the longest short span of a bucket counts.
+#: Number of buckets into which a range is divided; of the short spans in a bucket, only
+#: the longest counts.
 _PARTS: Final = 512
 _OF_DEVICES: Final = ("stream", "core")
 _OF_HOSTS: Final = ("thread",)
@@ -63,7 +64,8 @@ def best_spot(
     candidates = _candidate_tracks(shown, device, track)
     best = _best_span(shown, candidates, (start_ps, end_ps), names, must_match=False)
     if best is None and names:
-        # If the device is idle, look for named spans on the host's threads.
+        # If the device is idle in the range, look for named spans on the host's
+        # threads.
         threads = _candidate_tracks(shown, None, None)
         best = _best_span(shown, threads, (start_ps, end_ps), names, must_match=True)
     if best is None:

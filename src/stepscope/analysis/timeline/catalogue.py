@@ -123,7 +123,7 @@ def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavail
         host=host,
         begin_ps=begin,
         end_ps=end,
-        # Lowest level at which a tile is at least as wide as the timeline.
+        # Lowest zoom level at which a tile is at least as wide as the timeline.
         coarsest_level=max(0, -(-duration // TILE_BUCKETS) - 1).bit_length(),
         tile_buckets=TILE_BUCKETS,
         sections=shown.timeline.sections.with_row_index("section")

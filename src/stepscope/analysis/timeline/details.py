@@ -163,7 +163,7 @@ def details_of_span(
     is_kernel = isinstance(activity, Activity) and activity.kind in KERNELS
     event = int(shown.first_events(track, items)[0])
     origin = Origin(None, None)
-    # A scope, module or step begins with a kernel, but is not a single op.
+    # A span of a scope, module or step begins with a kernel, but is not a single op.
     if event >= 0 and about["view"] in (None, *_VIEWS_OF_OPS):
         origin = event_origin(profile, host, event)
     return SpanDetails(
@@ -194,7 +194,7 @@ def details_of_span(
     )
 
 
-# `Any`, because the fields of `SpanDetails` have different types.
+# The type is `Any`, because the fields of `SpanDetails` have different types.
 def _table_fields(
     profile: ProfileData, host: str, shown: HostTimeline, *, track: int, item: int
 ) -> dict[str, Any]:

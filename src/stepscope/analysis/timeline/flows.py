@@ -65,9 +65,10 @@ def track_flows(
     end_ps: int = FARTHEST_PS,
     of: tuple[int, int] | None = None,
 ) -> TrackFlows | Unavailable:
-    """Return arrows whose call ends or whose activity starts in [begin_ps, end_ps).
+    """Return arrows whose launch call ends, or device activity starts, in a window.
 
-    Unavailable if launch calls and activities cannot be matched at all.
+    The window is [begin_ps, end_ps). Unavailable if launch calls and activities cannot
+    be matched at all.
 
     Args:
         of: Track and item of a span; only arrows of this span are returned.

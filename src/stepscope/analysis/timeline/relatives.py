@@ -178,7 +178,7 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Origin(NamedTuple):
-    """Op and source location of an event.
+    """Op and source line of an event.
 
     Attributes:
         op: Name of the op; None for none.

@@ -141,7 +141,8 @@ def find_span(
         if after is not None and spans.track == after[0]:
             edge = after[1] - spans.first + (1 if forward else 0)
         elif after is not None and (spans.track > after[0]) != forward:
-            # This track's spans with the same start as `after` were already returned.
+            # Earlier calls already returned this track's spans with the same start as
+            # `after`.
             edge = high if forward else low
         part = slice(max(edge, 0), None) if forward else slice(0, max(edge, 0))
         matches = np.flatnonzero(wanted[spans.name[part]])
@@ -180,7 +181,7 @@ def _track_spans(shown: HostTimeline) -> Iterator[_Spans]:
 
 
 def _wanted_names(shown: HostTimeline, text: str) -> Bools:
-    """Return for each name code whether the name matches the text."""
+    """Return, for each code of a name, whether the name matches the text."""
     if not text:
         raise BadUsage("the text to search for is empty")
     pattern = text[1:-1] if len(text) > 2 and text[0] == text[-1] == "/" else None

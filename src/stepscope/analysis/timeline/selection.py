@@ -40,7 +40,7 @@ EVENT_COLUMNS: Final[dict[str, pl.DataType]] = {
     "category": pl.UInt8(),
 }
 
-#: Maximum number of names per list of sums; further names share one row without a name.
+#: Maximum number of names in a list of sums; all other names share one unnamed row.
 MAX_NAMES: Final = 100
 #: Columns of `WindowTotals.owners`.
 OWNER_TOTALS: Final[dict[str, pl.DataType]] = {
@@ -49,7 +49,7 @@ OWNER_TOTALS: Final[dict[str, pl.DataType]] = {
     "category": pl.String(),
     "time_ps": pl.Int64(),  # null if unknown
 }
-#: Columns of the sums by name.
+#: Columns of the lists of sums by name.
 SUMS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),  # null for the sum of names beyond `MAX_NAMES`
     "count": pl.Int64(),
@@ -285,7 +285,7 @@ def window_totals(
     end_ps = max(begin_ps, end_ps)
     names, spans = [], 0
     inside = np.full(len(shown.events), -1, np.int64)
-    # One track at a time, because all spans of a large run together need much memory.
+    # Add up one track at a time, because all spans of a large run need much memory.
     for chosen in chosen_spans(shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks):
         spans += len(chosen.items)
         names.append(_sum_by_code(chosen.name, chosen.inside_ps, shown.timeline.names))
@@ -319,7 +319,7 @@ def window_totals(
 def _owner_totals(
     run: ProfileData, host: str, begin_ps: int, end_ps: int, *, devices: frozenset[int]
 ) -> tuple[int, pl.DataFrame] | Unavailable:
-    """Return the covered length of the window, and its time by cause."""
+    """Return the length of the window inside the steps, and its time by cause."""
     charged = run.derived(host, account)
     placed = run.derived(host, windows)
     if isinstance(charged, Unavailable):
@@ -394,7 +394,7 @@ def _kernel_sums(
 def _sum_events(
     event: Int32s, code: Int32s, names: pl.Series, inside: Int64s
 ) -> pl.DataFrame:
-    """Add up the events inside the window, by a code that stands for a name."""
+    """Add up the events inside the window, by the code of a name."""
     rows = np.flatnonzero((event >= 0) & (code >= 0))
     rows = rows[inside[event[rows]] >= 0]
     return _sum_by_code(code[rows], inside[event[rows]], names)
@@ -411,7 +411,7 @@ def _sum_by_code(code: Int32s, time_ps: Int64s, names: pl.Series) -> pl.DataFram
 
 
 def _largest_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Add up by name, longest time first; names after the first 100 share a row."""
+    """Add up by name, longest time first; names after the first 100 share one row."""
     if not parts:
         return pl.DataFrame(schema=SUMS)
     sums = (

@@ -1,4 +1,4 @@
-"""What all answers of the trace viewer use: a host's timeline and its spans.
+"""A host's timeline and its spans, which all answers of the trace viewer use.
 
 A span is identified by its track and an item. The item is a row of `events` on a
 recorded track, and a row of the timeline's `slices` on a derived track.
@@ -123,7 +123,8 @@ class HostTimeline(Frozen, frozen=True):
     def coded_names(self, code: Int32s) -> pl.Series:
         """Return the displayed name of each code, as an enumeration of the used names.
 
-        For many spans, building and sending an enumeration is much faster than texts.
+        For many spans, building and sending an enumeration is much faster than building
+        and sending texts.
         """
         # Marking the used codes is faster than sorting all codes.
         place = np.zeros(len(self.timeline.names), np.int64)

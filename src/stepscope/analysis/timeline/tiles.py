@@ -53,7 +53,7 @@ MAX_TRACKS: Final = 64
 
 
 class Rows(Enum):
-    """Rows of a track to return: the rows drawn by default, or all rows."""
+    """Which rows of a track to return: those drawn by default, or all."""
 
     DRAWN = "drawn"
     ALL = "all"

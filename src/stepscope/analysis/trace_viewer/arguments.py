@@ -171,7 +171,7 @@ def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
 def gather_arguments(
     trace: TraceData, rows: StatRows | None, derived_values: Sequence[DerivedValues]
 ) -> Arguments:
-    """Sort values by span; per span: group, recorded values, derived values.
+    """Sort values by span; those of a span by group, recorded before derived values.
 
     Args:
         trace: Trace with the texts that the rows refer to.
@@ -221,7 +221,7 @@ def gather_arguments(
     return _as_arguments(numbered, key_names, texts)
 
 
-#: Unsorted values; keys are handles of strings, or -1, -2, … for derived values.
+#: Columns of unsorted values; a key is a handle of strings, or negative if derived.
 _FRAME: Final[dict[str, pl.DataType]] = {
     "span": pl.Int32(),
     "key": pl.Int32(),

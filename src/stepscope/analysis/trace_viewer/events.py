@@ -169,7 +169,7 @@ class _Host:
         owner, begin = self._source.owner, 0
         while begin < len(self._start_ps):
             end = min(begin + piece_spans, len(self._start_ps))
-            # The number of values per piece is limited, too.
+            # The piece also ends where it would have too many values.
             first = int(np.searchsorted(owner, np.array(begin, owner.dtype)))
             if first + _PIECE_STATS < len(owner):
                 end = min(end, max(int(owner[first + _PIECE_STATS]), begin + 1))

@@ -42,7 +42,7 @@ NEEDS: Final = (trace_timeline,)
 #: Kind of section → first process number; a device with an ordinal has the number 1 +
 #: ordinal. Definition: docs/tools/trace_viewer.md#the-json.
 _FIRST_PROCESS_NUMBERS: Final = {"device": 501, "host": 701, "other": 801}
-#: Distance between the process numbers of two hosts of a run.
+#: Difference between the first process numbers of consecutive hosts of a run.
 _PROCESS_NUMBERS_PER_HOST: Final = 1000
 _ORDINALS: Final = 500
 _LANE_NAMES: Final = {"main": "", "overlap": " · overlap", "undrawn": " · bookkeeping"}
