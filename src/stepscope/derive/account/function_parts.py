@@ -4,9 +4,9 @@ Time inside a library belongs to the program's function that called the library;
 library's function is kept as a detail. Time is divided along the tree of calls. A
 function that runs around steps is the training loop: its time goes to the functions
 that it calls. Within a step, a function that calls several large functions is divided
-among them. A callee in the program that takes most of its caller's time gets a separate
-part. Any other function keeps its time, and the callee with most of the time is its
-detail. Where no function belongs to the program, the same rules apply to libraries.
+among them. If a callee in the program takes most of its caller's time, it gets a
+separate part. Any other function keeps its time; its detail is the callee with most of
+this time. Where no function belongs to the program, the same rules apply to libraries.
 
 Definition: docs/where-a-steps-time-goes.md#functions-by-name.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
 
-#: A callee with at least this share of its caller's time is reported in its place.
+#: A callee with at least this share of its caller's time replaces the caller.
 _MIN_DOMINANT_SHARE: Final = 0.9
 #: A caller is divided among its callees if each takes at least `_MIN_CALLEE_SHARE` of
 #: the caller's time, and all of them together at least `_MIN_JOINT_SHARE`.
@@ -148,8 +148,8 @@ def calling_function(
 
     The loop around steps is returned only if nearly all of its time within steps is in
     the spans, because it calls everything in a step. The program's module is never
-    returned. With `beside`, the threads run in parallel with the steps. Then a function
-    on a framework's thread is not a loop, because two short calls with no sample
+    returned. With `beside`, the threads run in parallel with the steps. In this case a
+    function on a framework's thread is not a loop: two short calls with no sample
     between them look like one long call.
 
     Args:
@@ -164,7 +164,7 @@ def calling_function(
         return None
     tree = _Tree.build_tree(frames, spans, rows, windows, in_parallel=beside)
     min_ps = _MIN_DETAIL_SHARE * spans.length_ps
-    # With several threads, several functions may each run most of the time.
+    # On several threads, several functions may each run for most of the time.
     deepest, waiting = None, list(tree.roots)
     while waiting:
         node = tree.nodes[waiting.pop(0)]
@@ -233,7 +233,8 @@ class _Tree(Frozen, frozen=True, eq=True):
         roots: list[int] = []
         named = [frames.names[kind] for kind in types.tolist()]
         for number, above in enumerate(parent_path.tolist()):
-            # `queue.get` waits in `threading`, which does not show what for.
+            # `queue.get` waits in `threading`, whose functions do not show what is
+            # awaited.
             if above < 0 or not (is_wait(named[above]) and is_wait(named[number])):
                 (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(
@@ -275,7 +276,8 @@ class _Tree(Frozen, frozen=True, eq=True):
             return self._large_calls(node.calls, min_ps)
         if owner == _NONE:
             return self._divided_calls(path, self._large_calls(node.calls, min_ps))
-        # The program's nearest functions below a path, across library calls.
+        # The program's functions that a path calls directly, or through library calls
+        # only.
         own: list[int] = []
         waiting = self._large_calls(self.nodes[path].calls, min_ps)
         while waiting:
@@ -284,7 +286,8 @@ class _Tree(Frozen, frozen=True, eq=True):
                 own.append(call)
             else:
                 waiting += self._large_calls(self.nodes[call].calls, min_ps)
-        # A program's function that a library calls back gets a separate part.
+        # If a library calls back a function of the program, this function gets a
+        # separate part.
         return (
             self._divided_calls(path, own, min_share=_MIN_DETAIL_SHARE)
             if node.is_own
@@ -314,7 +317,7 @@ class _Tree(Frozen, frozen=True, eq=True):
     def _deepest_function(
         self, path: int, separate: list[int], left: int, min_ps: float
     ) -> int:
-        """Return the deepest function with most of the path's undivided time."""
+        """Return the deepest function that has most of the path's undivided time."""
         min_kept_ps = max(_MIN_DETAIL_SHARE * left, min_ps)
         without = set(separate)
         while True:
@@ -356,7 +359,7 @@ def _is_part_of_caller(
     """Return whether a path's function is a lambda that runs inside its creator.
 
     Such a lambda, for example the key of a sort, is part of the function that creates
-    it. A lambda that is called outside of its creator is not.
+    it. A lambda that is called outside of its creator is a separate function.
     """
     name = named[path]
     if not name.function.endswith(_LAMBDA):
@@ -373,11 +376,11 @@ def _is_part_of_caller(
 def _paths_around_steps(
     path: Int64s, count: int, runs: tuple[Int64s, Int64s], steps: tuple[Int64s, Int64s]
 ) -> Bools:
-    """Return for each path if it has calls around two whole steps or the only step.
+    """Return, by path, whether it has calls around two whole steps or the only step.
 
     A long call alone does not identify a loop: a function that runs only in long steps
     is longer than a typical step. Samples also join calls in successive steps if no
-    sample between them shows another function. Such a joined call ends sooner or later,
+    sample between them shows another function. Such a joined call ends at some step,
     but a loop encloses nearly all steps that it overlaps. A call around a single window
     may begin and end slightly inside it, because the profiler's own first events come
     before the first sample.

@@ -41,10 +41,12 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
 
-    #: Function: host code → the instants at which threads have this code.
+    #: Type of a function from a host code to the instants at which threads have this
+    #: code.
     _State = Callable[[HostCode], Spans]
 
-#: Pairs (cause, instants), first match wins; one cause may occur several times.
+#: Pairs (cause, instants): an instant gets the first cause that matches; causes may
+#: recur.
 Claims = tuple[tuple[str, Spans], ...]
 
 #: A gap between launches or ops counts as computing of the program if it is longer than
@@ -64,7 +66,7 @@ _WRAPPERS: Final = (
     | EventFlag.CONTROL_FLOW
     | EventFlag.END_THUNK
 )
-#: The only codes on a line that contains just notes about a thread of another track.
+#: The only codes on a line of notes about a thread that is on another track.
 _NOTED: Final = frozenset({HostCode.COMPILE, HostCode.GARBAGE})
 _INPUT: Final = (
     HostCode.INPUT_WAIT,
@@ -109,12 +111,12 @@ _THREAD_WAITS: Final = (HostCode.BLOCKED, HostCode.SYSTEM_WAIT)
 
 
 def min_work_gap_ps(latency_ps: int) -> int:
-    """Return the minimum gap between ops, in ps, that counts as computing."""
+    """Return the length, in ps, from which a gap between ops counts as computing."""
     return max(_MIN_WORK_GAP_PS, _MIN_WORK_GAP_LATENCIES * latency_ps)
 
 
 class _FunctionSpans(Frozen, frozen=True, eq=True):
-    """When the functions of a thread fetch, write, wait or call a runtime.
+    """The times at which a thread's functions fetch, write, wait or call a runtime.
 
     Attributes:
         named: When functions ran that neither wait for a device nor call its runtime;
@@ -139,7 +141,7 @@ class _FunctionSpans(Frozen, frozen=True, eq=True):
 _SPAN_FIELDS: Final = _FunctionSpans.__struct_fields__
 _NO_SPANS: Final = _FunctionSpans(*(Spans.empty() for _ in _SPAN_FIELDS))
 
-#: Common names of a program's functions that produce or fetch a batch, or write a
+#: Usual names of program functions that produce or fetch a batch, or write a
 #: checkpoint. Functions of known libraries have recorded purposes instead.
 _FETCHES: Final = Pattern(
     r"(?:^|\.)(?:(?:get_)?next_?(?:batch|element)"
@@ -182,8 +184,8 @@ def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
 class HostStates(Frozen, frozen=True):
     """The times at which the threads of a host were in each state.
 
-    Causes are computed only for some spans, such as the idle time of a device, because
-    these are short in a long recording.
+    Causes are computed only for spans such as a device's idle time, which are short in
+    a long recording.
 
     Attributes:
         threads: Rows of tracks of the threads whose state is considered.
@@ -225,8 +227,8 @@ class HostStates(Frozen, frozen=True):
             active=active,
             away=self.off_core.get(track, Spans.empty()),
         )
-        # Both lists have the same causes in the same order. For each cause, the
-        # launching thread comes before the other threads.
+        # `own` and `of_any_thread` have the same causes in the same order. For each
+        # cause, the launching thread comes before the other threads.
         return tuple(
             claim
             for (owner, spans), (_, other) in zip(own, of_any_thread, strict=True)
@@ -287,7 +289,7 @@ class HostStates(Frozen, frozen=True):
     ) -> Claims:
         # A long time without ops is computing in the program if a function or range is
         # recorded for it. If a long op launches only at its end, the time before is its
-        # own computing. Few intervals are long, so they are found first.
+        # own computing. The few long intervals are found first.
         dense = within & self.dense
         long = functions.named - dense - self.awaiting
         silent = _subtract_codes(long, state, (*_LAUNCHES, *_WAITING))
@@ -315,7 +317,7 @@ class HostStates(Frozen, frozen=True):
                 | state(HostCode.SYSTEM_CALL)
                 | (state(HostCode.DISPATCH) - dense),
             ),
-            # All other codes are part of the causes above.
+            # All other host codes belong to one of the causes above.
             (
                 "launch",
                 _union_codes(state, _LAUNCHING)
@@ -467,7 +469,7 @@ def _considered_threads(
     classes: HostClasses,
     functions: Mapping[int, _FunctionSpans],
 ) -> tuple[list[int], Bools]:
-    """Return the threads whose state is considered, and if each runs the program.
+    """Return the threads whose state matters, and whether each runs the program.
 
     Args:
         calling: By row of tracks: whether it has calls or frames of the program.
@@ -487,11 +489,11 @@ def _considered_threads(
 
 
 def _note_lines(tracks: pl.DataFrame, calls: Bools, classes: HostClasses) -> list[int]:
-    """Return the lines that only have notes about the program's first thread.
+    """Return the lines with nothing but notes about the program's first thread.
 
-    A profiler's notes (functions from samples, compilations, garbage collections) are
-    on a separate line if the profiler numbers threads in its own way. Python calls the
-    first thread `MainThread`, and on Linux its id is that of its process.
+    A profiler that numbers threads in its own way writes notes (sampled functions,
+    compilations, garbage collections) on a separate line. Python calls the first thread
+    `MainThread`, and on Linux its id is that of its process.
     """
     first = (pl.col("id") == pl.col("process")) | (pl.col("name") == "MainThread")
     on_host = pl.col("device").is_null() & (pl.col("kind") == "thread")

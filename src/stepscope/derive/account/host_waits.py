@@ -37,7 +37,7 @@ _MIN_READ_SHARE: Final = 0.5
 #: Maximum share of the sleep in which threads outside of Python may compute for the
 #: sleeping thread. On a busy machine such threads rarely get a core.
 _MAX_UNKNOWN_SHARE: Final = 0.1
-#: Another thread causes a wait if it works (or sleeps) for at least this share of it.
+#: Another thread causes a wait if it works (or sleeps) during this share of the wait.
 _MIN_CAUSE_SHARE: Final = 0.5
 #: Suffix of the names of pool threads and of threads that the program did not name.
 _NUMBERED: Final = Pattern(r"[-_]\d+(?= \(|\Z)")
@@ -126,7 +126,7 @@ def host_waits(
     other_clocks = core_time.rest.get(thread_id[:2])
     awaits = function_purposes.purpose == FunctionPurpose.AWAIT
     waits = function_frames.spans(awaits & (function_frames.track == main))
-    # While a thread is in a system call or a wait of Python, no thread computes for it.
+    # No thread computes for a thread that is in a system call or a wait of Python.
     surely = asleep & (own.system | waits)
     pooled = asleep - surely
     unknown = pooled if other_clocks is None else pooled & other_clocks.awake
@@ -175,10 +175,11 @@ def _other_threads(
 def _awaited_thread(
     naming: Naming, other_threads: list[_OtherThread], asleep: Spans, *, works: bool
 ) -> tuple[str | None, Name | None, bool]:
-    """Return the awaited thread, its function, and whether a library started it.
+    """Return the awaited thread, its function, and whether a library started the
+    thread.
 
-    If threads work, it is the thread that works most. If no thread works, it is the
-    only one (or pool) that sleeps in a function other than a wait for threads.
+    If other threads work, it is the thread that works most. If no thread works, it is
+    the only one (or pool) that sleeps in a function other than a wait for threads.
     """
     pools: dict[str, list[_OtherThread]] = defaultdict(list)
     for thread in other_threads:
@@ -209,7 +210,7 @@ def _awaited_thread(
 def _functions_of_thread(
     naming: Naming, thread: _OtherThread, spans: Spans, *, idle: bool
 ) -> list[tuple[Name, int, bool]]:
-    """Return a thread's functions in some spans; if `idle`, without waits for threads.
+    """Return a thread's functions in some spans; `idle` excludes waits for threads.
 
     Each function is returned with its time and whether it belongs to a library.
     """
@@ -218,8 +219,8 @@ def _functions_of_thread(
         return []
     starts, ends = naming.windows
     if len(starts) == 1:
-        # A thread may start after the start of the only window: a function around all
-        # of the thread's time is its loop.
+        # A thread may start after the only window does: a function around all of the
+        # thread's time is the thread's loop.
         own_rows = frames.track == thread.track
         starts = np.maximum(starts, frames.start_ps[own_rows].min(initial=ends[0]))
         ends = np.minimum(ends, frames.end_ps[own_rows].max(initial=starts[0]))

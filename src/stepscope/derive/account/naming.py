@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 NAMED_OWNERS: Final = frozenset(
     {
         *(name for it in HOST_TIMES for name in it.names),
-        # Topics without events: functions show what the program does in their time.
+        # These topics have no events: functions show what the program does meanwhile.
         *("scaling", "read_back", "callback", "unfed", "unnamed"),
     }
 )
@@ -63,7 +63,7 @@ OF_FUNCTIONS: Final = frozenset(
         *("writing", "debugging", "scaling", "read_back", "callback"),
     }
 )
-#: Topic that functions do not name → owners whose events name its time.
+#: Topic → owners whose events name the topic's time if no function names it.
 _NAMED_AS: Final = {
     "callback": ("host_compute",),
     "scaling": ("sync", "launch"),
@@ -110,7 +110,7 @@ class _Named(NamedTuple):
 
 
 class Naming(Frozen, frozen=True, dict=True):
-    """The events and functions that name the time of owners (causes).
+    """The events and functions that show what the time of owners (causes) was spent on.
 
     Attributes:
         names: Name by row of event_types; an op has the same name wherever it occurs.
@@ -214,7 +214,9 @@ class Naming(Frozen, frozen=True, dict=True):
         return spans & work
 
     def naming_threads(self, device: DeviceAccount) -> tuple[int, ...]:
-        """Return the threads whose events name time; threads that launch come first."""
+        """Return the threads whose events name idle time; threads that launch come
+        first.
+        """
         first = [track for track in device.walked_by if track >= 0]
         return tuple(dict.fromkeys((*first, *self.threads)))
 
@@ -247,11 +249,12 @@ class Naming(Frozen, frozen=True, dict=True):
         if not len(covered):
             return _Named([], covered)
         if owner == "launch":
-            # Launching is named by the outermost op; launch calls are separate.
+            # The time of launching gets the name of the outermost op; launch calls are
+            # separate.
             calls = self.classes.code_spans(track, covered)(HostCode.LAUNCH)
             parts = []
             for detail, part in (("launch call", calls), ("dispatch", covered - calls)):
-                # A launch call outside of any op is named by itself.
+                # A launch call outside of any op gets its own name.
                 parts += [
                     (Name(name.name, detail), spent)
                     for name, spent in self._parts_by_type(
@@ -344,7 +347,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def calling_functions(self, owner: str, spans: Spans) -> list[tuple[Name, int]]:
         """Return the program's function that calls most of an owner's time, if any.
 
-        Other threads than the program's first one are searched only for `input`, since
+        Threads other than the program's first one are searched only for `input`, since
         they only produce batches.
         """
         frames = self.frames
@@ -364,7 +367,7 @@ class Naming(Frozen, frozen=True, dict=True):
                 )
             )
         ]
-        # A loop is named only if there is no other function.
+        # A loop gives the name only if there is no other function.
         callers.sort(key=lambda called: called.is_loop)
         return [
             (self.function_name(frames, called.type), called.time_ps)
@@ -382,7 +385,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def remaining_parts(
         self, owner: str, spans: Spans, *, on_device: bool
     ) -> list[tuple[Name, int]]:
-        """Name the time that neither events nor functions of the owner name."""
+        """Name the owner's time that its events and functions do not name."""
         if owner == "launch":
             between = _BETWEEN_OPS if self.has_ops else _BETWEEN_LAUNCHES
             return [(between, spans.length_ps)]
@@ -432,7 +435,7 @@ class Naming(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _surroundings(self) -> Surroundings | None:
-        """Events of the program's thread that name the time between them, or None."""
+        """Events that name the time between them, on the program's thread, or None."""
         if self.program is None:
             return None
         return Surroundings.observe_thread(
@@ -483,7 +486,7 @@ def naming(
     function_frames: FunctionFrames | Unavailable,
     function_lines: FunctionLines | Unavailable,
 ) -> Naming:
-    """Collect the events and functions that name time."""
+    """Collect the events and functions that name the time of owners."""
     names, types = event_types["name"], handles(events, "type")
     on_host = absent_mask(tracks["device"])
     driving = [
@@ -492,7 +495,7 @@ def naming(
     of_program = of_the_program(event_types, event_kinds)
     frames = None if isinstance(function_frames, Unavailable) else function_frames
     framed = [] if frames is None else np.unique(frames.track).tolist()
-    # A thread with only annotated ranges of the program has no class of host time.
+    # A thread that only has annotated ranges of the program has no class of host time.
     ranges = of_program & ~event_kinds.has(EventFlag.PYTHON_FRAME)
     ranging = on_host & host_classes.rows.tracks_having(types, ranges)
     recorded_tracks = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
@@ -511,7 +514,8 @@ def naming(
         event_kinds.host_class,
         (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
-    # TensorFlow numbers threads itself, so samples and events of one are on two tracks.
+    # TensorFlow numbers threads itself, so a thread's samples and events are on two
+    # tracks.
     started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
 

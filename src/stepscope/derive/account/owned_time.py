@@ -116,9 +116,9 @@ class Gaps(Frozen, frozen=True):
 def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     """Divide each idle interval of one device by the launch that ended it.
 
-    Before the launch call begins, the host prepares it. From then on the launch is on
-    its way to the device. As soon as another launched activity waits, the queue is not
-    empty and the host is not the cause.
+    Before the launch call begins, the host prepares it. Once the call has begun, the
+    launch is on its way to the device. While another launched activity waits, the queue
+    is not empty and the host is not the cause of idle time.
 
     Definition: docs/where-a-steps-time-goes.md#idle-time.
 
@@ -130,7 +130,8 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     switch = Spans(start[short], end[short])
     start, end = start[~short], end[~short]
     # No activity begins within an interval, so waiting activities begin at its end or
-    # later. The queue is not empty from the earliest return of their launch calls.
+    # later. The queue is not empty from the earliest return of these activities' launch
+    # calls on.
     endings = _gap_endings(end, launched, facts.latency_ps)
     ended, called, returned = endings.row >= 0, endings.called_ps, endings.returned_ps
     queued_from = np.clip(endings.behind_ps, start, end)
@@ -237,7 +238,8 @@ def charged_rows(
         columns[name] = busy
     waits = missing.get("copy_in")
     return _window_rows(starts, ends, ordinal, columns).with_columns(
-        # Without a device, input is only waiting; lost transfers make it unknown.
+        # Without a device, `input` is only waiting for batches; with lost transfers it
+        # is unknown.
         idle_input_ps=pl.col("input_ps")
         if waits is not None and waits.code == "NO_DEVICE_PLANE"
         else pl.col("input_ps") + pl.col("copy_in_ps")
@@ -269,8 +271,8 @@ class DeviceAccount(Frozen, frozen=True):
 
     Attributes:
         device: Number of the device; None for the step threads of the host.
-        idle: Each of `IDLE_OWNERS` → when it is the cause. The sets are disjoint and,
-            with the busy time of the device, cover the windows.
+        idle: Each of `IDLE_OWNERS` → the time of which it is the cause. The sets are
+            disjoint and, with the busy time of the device, cover the windows.
         between: Time between steps.
         walked_by: Row of tracks → idle intervals that ended with a launch of that
             thread; -1 for no thread or an unknown one.
@@ -289,9 +291,9 @@ class Account(Frozen, frozen=True):
 
     Attributes:
         rows: `window` (row of windows), `device` (null without a recorded device),
-            `window_ps`, and for each of `OWNERS` a column `<owner>_ps`. It is null if
-            the owner's time is unknown; the known ones add up to `window_ps` exactly.
-            Also `device_busy_ps`, `device_working_ps` (null without device),
+            `window_ps`, and for each of `OWNERS` a column `<owner>_ps`. A column is
+            null if the owner's time is unknown; the known columns add up to `window_ps`
+            exactly. Also `device_busy_ps`, `device_working_ps` (null without device),
             `idle_input_ps`.
         between: As `rows`, for `IDLE_OWNERS` in the part of each window between steps.
         any_device: The columns of `rows`, all devices as one; `device` is null.
@@ -390,7 +392,7 @@ _OF_THREADS: Final = (
 
 
 class _Launching(Frozen, frozen=True):
-    """The launches of all devices, with which their idle time is divided."""
+    """The launches of all devices, by which the devices' idle time is divided."""
 
     timeline: dict[int, DeviceRows]
     correlation: Correlation
@@ -480,7 +482,9 @@ def _account_device(
 
 
 def _apply_claims(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
-    """Give each owner, in order, its part of `left`; return the remaining part."""
+    """Assign to each owner, in order, its part of `left`; return what remains of
+    `left`.
+    """
     for owner, spans in claims:
         if not len(left):
             break
@@ -529,7 +533,8 @@ def _build_account(
         }
         between.append(_window_rows(starts, ends, accounted.device, times))
         if device is not None:
-            # Time of device activity in a window that was assigned to an earlier owner.
+            # The part of an owner's device activity that was assigned to an earlier
+            # owner.
             overlapped = (
                 _owner_column(
                     name,
@@ -555,7 +560,7 @@ def _build_account(
             ends,
             device=united,
             ordinal=None,
-            # When no device works, the causes are those of the busiest device.
+            # While no device works, the causes are those found for the busiest device.
             idle={name: spans & free for name, spans in busiest[1].idle.items()},
             missing=missing,
         )

@@ -52,7 +52,7 @@ CALLER_ROWS: Final[dict[str, pl.DataType]] = {
     for name, kind in PART_ROWS.items()
     if name not in ("name", "detail", "loop")
 }
-#: Minimum share of the windows' time whose calling function is searched.
+#: The calling function of a time is searched if the time is this share of the windows.
 _MIN_CALLED_SHARE: Final = 0.02
 
 
@@ -151,7 +151,7 @@ _NONE: Final = -1
 
 
 class NamedEvent(NamedTuple):
-    """An event that ran, or an interval without events, during the time of an owner.
+    """An event that ran, or an interval without an event, in the time of one owner.
 
     Attributes:
         start_ps: Start of the event, or of the interval without an event.
@@ -168,8 +168,8 @@ class NamedEvent(NamedTuple):
 class LargestEvents(NamedTuple):
     """The events that name most of an owner's time, and the number of all such events.
 
-    Attributes:
-        ran: At most the requested number; all events' times add up to the owner's.
+    Attributes: ran: At most the requested number; all events' times add up to the
+    owner's.
     """
 
     ran: list[NamedEvent]
@@ -179,7 +179,9 @@ class LargestEvents(NamedTuple):
 def owner_events(
     naming: Naming, device: DeviceAccount, owner: str, spans: Spans, *, most: int
 ) -> LargestEvents:
-    """Return the events of an owner's time, by the rules of `Naming.named_parts`."""
+    """Return the events in an owner's time that name it by the rules of
+    `Naming.named_parts`.
+    """
     if owner not in NAMED_OWNERS:
         return interval_parts(spans, most=most)
     parts: list[LargestEvents] = []

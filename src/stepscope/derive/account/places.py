@@ -40,10 +40,11 @@ def between_steps(
 ) -> Spans:
     """Return when no step is running, within the time range of the windows.
 
-    A step runs while its mark lasts. Without marks it runs during the program's one
-    call per step that contains nearly all launches. Without such a call, it runs from
-    its first launch to its last. On a host without a device it runs during the
-    requests, or during that one call, if they contain nearly all host computing.
+    A step runs while its mark lasts. Without marks, a step runs during the one call of
+    the program that contains nearly all of its launches. Without such a call, a step
+    runs from its first launch to its last. On a host without a device, a step runs
+    during a request, or during that one call, if these contain nearly all host
+    computing.
 
     Definition: docs/where-a-steps-time-goes.md#inside-or-between.
 
@@ -116,7 +117,7 @@ def _between_work(
 
 
 def marker_names(steps: Steps | Unavailable) -> set[str]:
-    """Return the names of step marks, which do not show what the program does."""
+    """Return the names of step marks: such names do not show what the program does."""
     if isinstance(steps, Unavailable):
         return set()
     names = (*steps.rows["marker"].to_list(), *steps.rows["name"].to_list())

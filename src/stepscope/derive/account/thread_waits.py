@@ -1,6 +1,7 @@
 """When threads had no core, and what other threads did while one waited for them.
 
-Few profilers record when a thread has a core. Waits for threads are system calls.
+Few profilers record when a thread has a core. A wait for another thread is recorded as
+a system call.
 
 Definition: docs/where-a-steps-time-goes.md#waits-for-other-threads.
 """
@@ -47,7 +48,7 @@ def off_core(
     *,
     rows_of: TrackRows,
 ) -> dict[int, Spans]:
-    """Return when each thread had no core: row of tracks of the thread → spans."""
+    """Return the times without a core: row of tracks of the thread → spans."""
     return {
         thread: rows_of.covered_spans(rows_of.track_rows(line))
         for thread, line in lines_without_core(tracks, events, event_types).items()
@@ -60,7 +61,7 @@ def common_spans(sets: Sequence[Spans]) -> Spans:
 
 
 def long_intervals(spans: Spans) -> Spans:
-    """Return the intervals that are at least as long as a short op."""
+    """Return the intervals that are not shorter than a short op."""
     chosen = spans.end_ps - spans.start_ps >= SHORT_OP_PS
     return Spans(spans.start_ps[chosen], spans.end_ps[chosen])
 
@@ -87,7 +88,7 @@ def lines_without_core(
 def host_threads(tracks: pl.DataFrame) -> dict[int, str]:
     """Return the name of each thread of a host by row of tracks.
 
-    For a thread with only stack samples it is the row of the samples' track.
+    A thread that has only stack samples gets the row of the samples' track.
     """
     named = tracks.with_row_index("row").filter(
         pl.col("device").is_null(), pl.col("kind").is_in(["thread", "samples"])
@@ -114,16 +115,16 @@ def awaited_thread(
 ) -> tuple[str, int] | None:
     """Return the thread and the event type that ran during most of the waits.
 
-    If there is no such event, the innermost functions of the other threads are used: a
-    call such as `pthread_join` waits for a thread that may have only stack samples.
+    If no event ran long enough, the innermost functions of the other threads are used:
+    a call such as `pthread_join` waits for a thread that may have only stack samples.
 
     Args:
         threads: Row of tracks of each thread of the host → its name.
         nameless: By row of event_types: whether it does not show what a thread does.
         by: Row of tracks of the thread that waits.
 
-    Returns:
-        Name of the thread and row of event_types; None if none ran half of this time.
+    Returns: Name of the thread and row of event_types; None if none ran half of the
+    waits.
     """
     candidates: list[tuple[int, str, int]] = []
     rows = classes.rows

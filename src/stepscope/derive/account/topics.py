@@ -139,7 +139,7 @@ def scaling_gaps(
     )
     answers = codes(device_activity, "kind")[own_rows] == ACTIVITY_CODES["d2h"]
     copies = np.flatnonzero(answers & (size <= _MAX_CHECK_RESULT_BYTES))
-    # The last finite check before each copy; -1 for none.
+    # The last check for finite values before each copy; -1 for none.
     rows = np.flatnonzero(kernel & is_check[handles(device_activity, "type")[own_rows]])
     index = np.searchsorted(rows, copies) - 1
     check = np.where(index >= 0, np.append(rows, -1)[index], -1)
@@ -171,15 +171,15 @@ _DEBUGGING: Final = (
     r"|DebugNanCount|DebugIdentity(?:V[23])?)(?::|$)"
     r"|(?i:\bdebug_?(?:callback|print)\b)|anomaly_mode\.py\b"
 )
-#: TensorFlow's print first runs an op that formats the tensors as text. In a program
-#: without prints, this op may have another purpose.
+#: TensorFlow's print first runs an op that formats the tensors as text. If a program
+#: has no prints, the op has another purpose.
 _PRINTS: Final = r"(?:^|[:/ ])PrintV2(?::|$)"
 _FORMATS: Final = r"(?:^|[:/ ])StringFormat(?::|$)"
 #: Counter of stepscope's recorder, which also records garbage collections.
 _WATCHED: Final = "process RSS (bytes)"
 _LAUNCHING: Final = HostCode.LAUNCHING
 _COLLECTING: Final = ("between", "host_compute")
-#: Owners of the time from the end of a read-back to the next launch.
+#: Owners of the time between the end of reading a result back and the next launch.
 _REFILLING: Final = ("launch", "sync", "output", "between")
 
 #: Owners whose time can have a topic.
@@ -274,7 +274,7 @@ def idle_topics(
 
 
 class _Host(Frozen, frozen=True):
-    """What the step threads did; some fields cover only the requested time."""
+    """What the step threads did; some fields are restricted to the requested time."""
 
     marked: bool
     garbage: Spans
@@ -345,7 +345,9 @@ class _Host(Frozen, frozen=True):
         )
 
     def launch_calls_around(self, times_ps: Int64s) -> Spans:
-        """Return all threads' launch calls that are in progress at the given times."""
+        """Return the launch calls, of all threads, that are in progress at the given
+        times.
+        """
         classes, threads = self.states.classes, self.states.threads
         near = Spans.from_events(times_ps - 1, np.full(len(times_ps), 2))
         while True:
@@ -356,7 +358,7 @@ class _Host(Frozen, frozen=True):
                 for track in threads
                 if _LAUNCHING in (sets := classes.by_thread.get(track, {}))
             ).meeting(near)
-            # Calls of other threads may overlap these calls or touch their ends.
+            # Calls of several threads may overlap each other or touch at their ends.
             wider = near | Spans.from_events(
                 calls.start_ps - 1, calls.end_ps - calls.start_ps + 2
             )
@@ -388,7 +390,8 @@ def _topics_of_device(
     idle = device.idle
     writing = idle["output"] & host.writing
     if device.device is None:
-        # While ops still run, reading a result is a wait of the step itself.
+        # If ops still run while the host reads a result, the wait belongs to the step
+        # itself.
         reading = idle["sync"] & host.for_device
         chores = idle["between"] | (idle["host_compute"] - host.work)
         # A step goes on while another thread computes.
@@ -436,8 +439,8 @@ class _ReadBacks(Frozen, frozen=True):
     def drained_spans(self, device: DeviceAccount, host: _Host) -> Spans:
         """Return the idle time from the end of a wait to the next activity.
 
-        The host stopped waiting because the device had finished all activities.
-        Activities launched only afterwards could have been queued before. The host
+        The wait ended because the device had finished all activities. Activities that
+        were launched only after the wait could have been queued before it. The host
         waits in a synchronising call, or in the call that copies a small result.
         """
         free = Spans.union_of(device.idle.values())
@@ -468,13 +471,13 @@ class _ReadBacks(Frozen, frozen=True):
         # Without the wait, the host would launch earlier by at most the wait's length.
         length = np.minimum(free.end_ps - begin, np.maximum(waited, called))
         after = Spans.from_events(begin[length > 0], length[length > 0])
-        # Recorded host work between steps has another cause than the wait.
+        # Recorded host work between steps does not come from the wait.
         named = device.idle["between"] & host.doing
         return (after & _union_owners(device.idle, _REFILLING)) - named
 
 
 def _wait_lengths_ps(spans: Spans, begin_ps: Int64s, soon_ps: Int64s) -> Int64s:
-    """Return how long a span has lasted at `begin_ps`; 0 if it does not end soon."""
+    """Return how long a span has lasted at `begin_ps`; 0 if it ends after `soon_ps`."""
     if not len(spans):
         return np.zeros(len(begin_ps), np.int64)
     i = np.searchsorted(spans.start_ps, begin_ps, side="left") - 1

@@ -185,7 +185,7 @@ def indices_of_largest(values: Int64s) -> Int64s:
 def event_labels(
     trace: TraceData, rows: list[int]
 ) -> dict[int, tuple[str | None, str]]:
-    """Return, by row of the table of events, the names of its track and of the event."""
+    """Return, by row of the events table, the names of the track and of the event."""
     events = trace.table("events")
     types = trace.table("event_types")
     tracks = trace.table("tracks")

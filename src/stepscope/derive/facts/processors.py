@@ -115,7 +115,7 @@ class Processors(Frozen, frozen=True):
     def whose_threads_crowd(
         self, thresholds: Thresholds
     ) -> Literal["own", "others"] | None:
-        """Return whose threads overload the cores; None if the cores have capacity."""
+        """Return whose threads overload the cores; None if nobody's threads do."""
         if not self.are_full(thresholds):
             return None
         if self.own is not None and 2 * self.own < self.machine:
@@ -232,9 +232,8 @@ def asleep(
 ) -> Asleep | None:
     """Return the sleep of the program's thread on each host where it is known.
 
-    The sleep is unknown (None) if all cores are in use and library threads may have
-    computed for the thread: without a core, their low CPU use does not prove that they
-    waited.
+    None if all cores are in use and library threads may have computed for the thread:
+    without a core, their low CPU use does not prove that they waited.
     """
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
     if host_waits.pooled and cores is not None and cores.are_full(THRESHOLDS):

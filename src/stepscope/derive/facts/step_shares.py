@@ -1,4 +1,4 @@
-"""Breakdown of step time for rules: each cause's time in each judged step, and names."""
+"""Breakdown of step time for rules: each cause's time in each judged step, named."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class StepShares(Frozen, frozen=True):
     def held_percent(
         self, owner: str, topics: Collection[str], *, place: str = "any"
     ) -> float:
-        """Return the owner's time that has one of the topics, in percent of step time."""
+        """Return the owner's time with one of the topics, in percent of step time."""
         total = self.total_ps
         held_ps = sum(
             time
@@ -327,9 +327,7 @@ class AccountSignals(Frozen, frozen=True):
         return any(share.device is not None for share in self.shares)
 
     def judged(self, *owners: str, place: str = "any") -> StepShares:
-        """Return the busiest device; without devices, the host whose owners take most
-        time.
-        """
+        """Return the busiest device, or the host whose owners take most time."""
         return judged_device(self.shares, lambda one: one.percent(*owners, place=place))
 
     def shares_of_label(self, label: str) -> StepShares:
@@ -337,9 +335,7 @@ class AccountSignals(Frozen, frozen=True):
         return next(share for share in self.shares if share.label == label)
 
     def ranked_labels(self, *owners: str, place: str = "any") -> tuple[str, ...]:
-        """Return all labels: the judged device first, then by the owners' share of
-        time.
-        """
+        """Return all labels: the judged device, then by the owners' share of time."""
         first = self.judged(*owners, place=place)
         other_shares = sorted(
             (shares for shares in self.shares if shares is not first),
@@ -492,7 +488,7 @@ def _missing_and_topics(
     topics: IdleTopics | Unavailable,
     device: int | None,
 ) -> tuple[dict[str, Unavailable], Mapping[str, Spans]]:
-    """Return why times of owners or topics are unknown, and when each topic occurred."""
+    """Return why times of owners or topics are unknown, and when topics occurred."""
     missing = {
         owner: why
         for owner, why in account.missing.items()

@@ -219,7 +219,7 @@ def _large_reduces(reduces: pl.DataFrame) -> pl.DataFrame:
 def _matched_reduces(
     reduces: pl.DataFrame, label: str, rate: float | None
 ) -> pl.DataFrame:
-    """Return the matched all-reduces of one device, as in `AllReduceSignals.calls`."""
+    """Return the matched all-reduces of one device, for `AllReduceSignals.calls`."""
     host, _, device = label.rpartition(":")
     link = pl.col("bus_bytes") / (rate * _GIGA) * PS_PER_S if rate else None
     return (
@@ -240,7 +240,7 @@ def _link_rate(
     """Return the bandwidth of the link in 10^9 bytes/s, and its source."""
     devices = hosts[judged.host]
     if isinstance(devices, Unavailable):
-        # Without the device's name, the recorded bandwidth is not used instead: if all
+        # For an unknown device, the recorded bandwidths are not used either: if all
         # collectives are slow, each would seem fast.
         return None, None
     if len(hosts) == 1:

@@ -31,7 +31,7 @@ _PIPELINE: Final = (HostCode.PIPELINE, HostCode.ITERATOR)
 
 
 class BusyThreads(Frozen, frozen=True):
-    """Number of busy threads of the input pipeline over time, without step threads.
+    """Number of busy input pipeline threads over time; step threads are not counted.
 
     Attributes:
         start_ps: Times at which the number changes.
@@ -116,7 +116,7 @@ def contention_signals(
     launches: pl.DataFrame,
     windows: Windows,
 ) -> dict[int | None, Contention] | Unavailable:
-    """Compare the gaps between launches while cores are busy and while they are not."""
+    """Compare the gaps between launches in busy time with those in other time."""
     cores = core_count(trace)
     if cores is None:
         return _NO_CORES
@@ -174,7 +174,7 @@ def _high_percentile(pauses: Int64s) -> float | None:
 
 
 def _chance_of_longer(a: Int64s, b: Int64s) -> float:
-    """Return the one-sided p-value of the Mann-Whitney test that `a` is longer."""
+    """Return the one-sided Mann-Whitney p-value for "values of `a` are larger"."""
     values, code, count = np.unique(
         np.concatenate((a, b)), return_inverse=True, return_counts=True
     )

@@ -37,7 +37,7 @@ _OWNER: Final = {
 }
 _PAGEABLE: Final = r"(?i)pageable"
 _PINNED: Final = r"(?i)pinned"
-#: A call waits for its copy if it lasts at least this fraction of the copy's duration.
+#: A launch call waits for its copy if it lasts this fraction of the copy or longer.
 _MIN_BLOCKING_RATIO: Final = 0.8
 #: Minimum share of similar copies that must run between the same two ops.
 _MIN_VOTE_SHARE: Final = 0.8
@@ -210,7 +210,7 @@ def _ops_of_copies(
 def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
     """Return size in bytes → op, for tensor sizes that only kernels of one op have.
 
-    Small tensors are left out, because many ops have tensors of equal small sizes.
+    Small tensors are left out, because many ops share their sizes.
     """
     classes, ops = recorded.classes, recorded.ops
     if isinstance(classes, Unavailable) or isinstance(ops, Unavailable):
@@ -232,10 +232,10 @@ def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
 def _ops_around(
     activity: pl.DataFrame, copy_rows: Int64s, names: pl.Series, op: Int32s
 ) -> list[str | None]:
-    """Return the ops before and after each copy, as text.
+    """Describe each copy by the ops before and after it.
 
-    None if copies of the same kind and size are not mostly between the same two ops, or
-    if both ops are unknown.
+    A copy has None if copies of its kind and size are not mostly between the same two
+    ops, or if both ops are unknown.
     """
     kind = activity["kind"].cast(pl.String)
     ordered = (

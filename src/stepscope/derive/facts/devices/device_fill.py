@@ -83,7 +83,7 @@ class DeviceFill(Frozen, frozen=True):
     def unfilled_percent(self, shares: StepShares) -> float:
         """Return the percentage of step time in kernels with too few blocks.
 
-        This is their share of kernel time × the compute percentage of judged steps.
+        It is their share of kernel time × the percentage of computing in judged steps.
         """
         return shares.percent(*COMPUTE) * self.unfilled_ps / max(self.kernel_ps, 1)
 
@@ -202,7 +202,7 @@ def compiled_percent(
 ) -> dict[int | None, float | None]:
     """Return the percentage of kernel time in compiler-generated kernels.
 
-    None if neither ops nor programs were recorded, so that the share is unknown.
+    None (unknown) if neither ops nor programs were recorded.
     """
     called = bool(event_types["name"].str.contains(_COMPILED_CALL).any())
     rows = device_activity.select(

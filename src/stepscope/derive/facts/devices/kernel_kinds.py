@@ -25,8 +25,8 @@ _CONVERTING: Final = Pattern(
     r"copy_kernel.*LoadWithCast|float16_copy_kernel|^(?:loop|wrapped)_convert(?:_fusion)?(?:_\d+)?$"
 )
 _COPY: Final = "aten::copy_"
-#: Names of kernels that change the order of a tensor's elements. Matrix products are
-#: excluded by `_PRODUCT`: their names also contain an order, that of their operands.
+#: Names of kernels that change the order of a tensor's elements. `_PRODUCT` excludes
+#: matrix products, whose names contain the order of their operands.
 _REORDERS: Final = Pattern(
     r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor|transpose|permute", re.IGNORECASE
 )
@@ -47,7 +47,7 @@ def kernel_traits(
         shapes: Index in `strings` of the operands' text, by class; -1 if not recorded.
     """
     traits = []
-    # The loop runs over the few hundred kernels and launch shapes of a step.
+    # This loop is short: a step has a few hundred kernels and launch shapes.
     for handle, type_, name, eligible in zip(
         shapes.gather(rows["class"]),
         rows["op_type"],
@@ -63,7 +63,7 @@ def kernel_traits(
             sizes = [size for tensor in tensors[1:2] for size in tensor.sizes[:2]]
             if not _CONVOLUTION.search(type_ or ""):
                 sizes = [size for tensor in tensors[:3] for size in tensor.sizes[-2:]]
-            # The first size that is not a multiple of `_SIZE_MULTIPLE`.
+            # The first dimension that is not a multiple of `_SIZE_MULTIPLE`.
             odd = next((size for size in sizes if size % _SIZE_MULTIPLE), None)
             if type_ is not None:
                 of_tensors = ("x".join(map(str, tensor.sizes)) for tensor in tensors)
@@ -110,7 +110,7 @@ MIN_RUN_KERNELS: Final = 3
 
 
 class FusableRuns(Frozen, frozen=True):
-    """The kernels in fusable runs on one device.
+    """The kernels in fusable runs (consecutive fusable kernels) on one device.
 
     Attributes:
         rows: Rows of `KernelWork.rows`, with only the time of kernels in fusable runs.

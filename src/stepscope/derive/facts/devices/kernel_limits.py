@@ -27,7 +27,7 @@ def op_roofs(
     device_ops: OfHosts[DeviceOps],
     op_costs: OfHosts[pl.DataFrame],
 ) -> pl.DataFrame | Unavailable:
-    """Return how close the ops of the judged device come to its roofline.
+    """Return how close ops of the judged device are to the device's roofline.
 
     Returns:
         One row per op, most time first: `op`; `share` of the time of all kernels in

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: An op is reported if it has at least this share of the time in 32 bit and TF32.
+#: An op is named if it has at least this share of the 32-bit and TF32 time of all ops.
 _MIN_NAMED_SHARE: Final = 0.01
 
 
@@ -84,13 +84,13 @@ class _Kernels(Frozen, frozen=True):
 
     @property
     def wide(self) -> Bools:
-        """Return whether each class is eligible and known not to be narrow."""
+        """Return, by class, whether it is eligible and surely of a wider precision."""
         wide: Bools = (self.eligible == 1) & ~self.narrow & self.known
         return wide
 
     @property
     def undecided(self) -> Bools:
-        """Return whether it is unknown, for each class, if it is eligible."""
+        """Return, by class, whether its eligibility is unknown."""
         return (self.eligible < 0) & ~self.plain
 
     def group_times(self) -> dict[str, int]:
@@ -265,7 +265,7 @@ def precision_signals(
 def _means_of_steps(
     kernels: _Kernels, accounted: Account | Unavailable, windows: Windows | Unavailable
 ) -> dict[str, int]:
-    """Return the fields that are means over judged steps; empty without steps."""
+    """Return the fields that are means over judged steps; none if there are no steps."""
     if isinstance(windows, Unavailable) or isinstance(accounted, Unavailable):
         return {}
     if not windows.has_steps:
@@ -305,7 +305,7 @@ def _largest_ops(
     types = trace.table("event_types")
     if isinstance(named, Unavailable) or isinstance(types, Unavailable):
         return ()
-    # An op that is unknown or encloses other ops is reported by the kernel's name.
+    # If the op is unknown or encloses other ops, the kernel's name is reported instead.
     silent = [
         evidence == OpEvidence.NONE or is_opaque_type(op_type or name)
         for evidence, op_type, name in named.ops[
@@ -334,7 +334,7 @@ def _largest_ops(
 def _cause_shares(
     kernels: _Kernels, ops: tuple[Fact, ...], means: dict[str, int]
 ) -> tuple[CauseShare, ...]:
-    """Return the largest ops with their shares of step time."""
+    """Return the ops with most time, and their shares of step time."""
     wide_ps = kernels.time(kernels.wide)
     if not means or not wide_ps or not means["step_ps"]:
         return ()
@@ -377,7 +377,7 @@ def checking_kernels(
 ) -> int | None:
     """Return the number of kernels that check for finite gradients on one host.
 
-    None if no kernel and no op checks gradients.
+    None if neither a kernel nor an op checks gradients.
     """
     checks = event_types["name"].str.contains(FINITE_CHECK).to_numpy()
     if not checks.any():
@@ -390,8 +390,8 @@ def checking_kernels(
 def finite_checks(*, checking_kernels: OfHosts[int | None]) -> int | Unavailable | None:
     """Return the number of kernels that check for finite gradients, on all hosts.
 
-    None if no kernel and no op checks gradients. Unavailable if ops check gradients but
-    no kernel has such a name, or if no kernel was recorded.
+    None if neither a kernel nor an op checks gradients. Unavailable if ops check
+    gradients but no kernel has such a name, or if no kernel was recorded.
     """
     if all(isinstance(count, Unavailable) for count in checking_kernels.values()):
         return first_reason(checking_kernels)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
-#: The track is looked up only for this many classes, those with most time.
+#: Maximum number of classes, those with most time, whose tracks are looked up.
 _MAX_TRACKED_CLASSES: Final = 200
 
 
@@ -160,7 +160,7 @@ def kernel_work(
 
 
 def _narrow_speedups(rows: pl.DataFrame) -> pl.Series:
-    """Return by row how much faster 16-bit kernels for equal product sizes are."""
+    """Return by row the speed-up of 16-bit kernels that have equal product sizes."""
     known = rows.filter(pl.col("told") & ~pl.col("collective"))
     known = known.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
     if not len(known):
@@ -227,7 +227,7 @@ def _kernel_rows(
 def _typical_step_rows(
     trace: TraceData, device: int, windows: Windows, classes: ActivityClasses
 ) -> pl.DataFrame:
-    """Return the device's activities in the judged step of median length."""
+    """Return the device's activities in the typical step: that of median length."""
     steps = windows.measured
     steps = steps.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
     step = steps.sort("dur", "start_ps").row(len(steps) // 2, named=True)

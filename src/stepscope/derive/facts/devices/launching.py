@@ -1,4 +1,4 @@
-"""Cost and number of launches, and the length of a device's queue."""
+"""Cost and number of kernel launches, and the length of a device's launch queue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.unavailable import Unavailable
 
-#: A step is one program if compiled programs make at least this share of its launches.
+#: A step is one program if compiled programs issue at least this share of its launches.
 _MIN_PROGRAM_SHARE: Final = 0.8
 _KERNELS: Final = [
     ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
@@ -102,7 +102,7 @@ def launches_one_program(
 ) -> bool | None:
     """Return whether each step launches its kernels in one call.
 
-    The call is that of a compiled program, or a graph launch. None without steps or
+    Such a call runs a compiled program or launches a graph. None without steps or
     without kernel launches.
     """
     if not windows.has_steps:
@@ -113,11 +113,12 @@ def launches_one_program(
         ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )
     start_ps = ints(correlation.launches, "start_ps")
-    # Only kernels count, because copies of results have separate launch calls.
+    # Only launches of kernels count, because copies of results have separate launch
+    # calls.
     kernels = np.isin(codes(correlation.activity, "kind"), _KERNELS)
     led = _mark_rows(correlation.launch_of_activity[kernels], len(start_ps))
     if not len(calls):
-        # Without compiled programs, one launch per step is a graph launch.
+        # If there are no compiled programs, a single launch per step is a graph launch.
         return bool(0 < led.sum() <= windows.rows.height)
     held = calls.holding(start_ps[led])
     if not len(held):
@@ -130,19 +131,19 @@ def launches_one_program(
 
 
 def _mark_rows(rows: NDArray[np.signedinteger], count: int) -> Bools:
-    """Return whether each row number below `count` is in `rows`; -1 is ignored."""
-    # The extra last entry is for -1.
+    """Return, for each row number below `count`, whether it is in `rows`; skip -1."""
+    # The extra last entry takes the marks of row -1.
     marked = np.zeros(count + 1, np.bool_)
     marked[rows] = True
     return marked[:-1]
 
 
-#: Number of equal parts into which a step is divided.
+#: Number of equal parts into which a step is divided to average its queue length.
 PARTS: Final = 10
 
 
 class Queue(Frozen, frozen=True):
-    """The queue of one device in the judged steps.
+    """The launch queue of one device in the judged steps.
 
     Attributes:
         lengths: Mean number of queued activities in each tenth of a step.
@@ -162,7 +163,7 @@ class Queue(Frozen, frozen=True):
 def queue_signals(
     *, correlation: Correlation, windows: Windows
 ) -> dict[int | None, Queue]:
-    """Measure the queue of each device whose launches were recorded."""
+    """Measure the launch queue of each device whose launches were recorded."""
     if not len(windows.measured):
         return {}
     of_device = handles(correlation.activity, "device")
@@ -178,7 +179,7 @@ def queue_signals(
 def _device_queue(
     rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame
 ) -> Queue:
-    """Measure the queue of a device; `rows` are its activities with a launch call."""
+    """Measure a device's launch queue; `rows` are its activities with a launch call."""
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     call = tied.launch_of_activity[rows]
     calls = np.unique(call)
@@ -208,7 +209,7 @@ def _device_queue(
 
 
 def _elapsed_time(since: Int64s, until: Int64s) -> NDArray[np.float64]:
-    """Return by `until` the sum of `until - since` over all earlier `since`."""
+    """Return, for each `until`, the sum of `until - since` over all earlier `since`."""
     total = np.concatenate(([0], np.cumsum(since - since[0]))).astype(np.float64)
     count = np.searchsorted(since, until, side="right")
     times: NDArray[np.float64] = count * (until - since[0]).astype(float) - total[count]

@@ -84,7 +84,7 @@ class _Rows(Frozen, frozen=True):
 def moved_data(
     *, host_moves: OfHosts[MovedData | None]
 ) -> MovedData | Unavailable | None:
-    """Return the copies of the most delayed host that has several devices, or None."""
+    """Return the copies of the host with most copy delay; None if it has one device."""
     moves = known_hosts(host_moves).values()
     if not moves:
         return first_reason(host_moves)
@@ -173,10 +173,10 @@ def _judged_copies(
 def _waits_in_turn(
     rows: _Rows, idle: dict[int, Spans], count: int
 ) -> tuple[Int64s, int | None]:
-    """Return how long the device that receives its input last waits for the others.
+    """Return how long the device with the last input waits for other devices' input.
 
-    The second value is the device that is last in most steps. The wait is 0 in steps
-    whose devices receive their input in parallel.
+    The second value is the device that gets its input last in most steps. The wait is 0
+    in steps whose devices receive their input in parallel.
     """
     waits = np.zeros(count, np.int64)
     lasts: list[int] = []

@@ -1,4 +1,4 @@
-"""Ops on the host that a device waits for, and the share of ops that devices run."""
+"""Host ops that a device waits for, and the share of ops that run on devices."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _on_host(
     if not isinstance(launches, Unavailable):
         tracks = handles(events, "track")[ops.event]
         called, track = ints(launches, "start_ps"), handles(launches, "track")
-        # Each round handles one thread.
+        # Each round of the loop handles one thread.
         for thread in np.flatnonzero(np.bincount(track)).tolist():
             # Calls of a thread are nearly always sorted, which makes this sort fast.
             begins = np.sort(called[track == thread], kind="stable")
@@ -131,7 +131,7 @@ def _kind_of_op(name: str, type_: str | None, scopes: set[str]) -> str:
 
 
 class OpsOnSides(Frozen, frozen=True):
-    """Percentage of ops that run on devices, without ops of input pipelines.
+    """Percentage of ops that run on devices; ops of input pipelines are not counted.
 
     Attributes:
         count_percent: Share of op executions; null if unknown. time_percent: Share of

@@ -41,7 +41,8 @@ Kind = Literal["set_up", "first_runs", "captured", "over"]
 _MIN_STEPS: Final = 3
 _OWNERS: Final = ("launch", "host_compute")
 #: The first execution of an op is long if it takes at least this factor times the
-#: median of the later ones. There must be at least `_MIN_LATER_RUNS` later executions.
+#: median of the later ones. The op must have at least `_MIN_LATER_RUNS` later
+#: executions.
 _MIN_FIRST_TO_LATER_RATIO: Final = 20
 _MIN_LATER_RUNS: Final = 3
 _BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
@@ -66,7 +67,7 @@ class SetUp(Frozen, frozen=True):
 
 
 class _Calls(Frozen, frozen=True):
-    """Long calls of a runtime; arrays by call.
+    """Long calls of a device's runtime; the arrays have one entry per call.
 
     Attributes:
         name: Row of `names`.
@@ -82,7 +83,7 @@ class _Calls(Frozen, frozen=True):
         return Spans.from_events(self.start_ps, self.dur_ps)
 
     def time_by_name(self, spans: Spans) -> dict[str, int]:
-        """Return the part of `spans` within the calls of each name, in ps."""
+        """Return, by name of call, the time of `spans` inside the calls, in ps."""
         within = spans.within(self.start_ps, self.start_ps + self.dur_ps)
         by_name = np.bincount(self.name, weights=within)
         return {
@@ -124,13 +125,13 @@ def set_up_signals(
         waits = Spans.union_of(device.idle[owner] for owner in _OWNERS) & judged
         over = Spans.empty()
         worked = (judged - Spans.union_of(device.idle.values())).hull
-        # For a device without any activity, `over` is empty.
+        # `over`: waits after the last activity; empty if there is no activity.
         if not windows.has_steps and worked is not None and judged.hull is not None:
             over = waits & judged.clip(worked[1], judged.hull[1])
         into_graph = (waits - over) & captured
         first = waits - over - into_graph
         long_ps, by_name = _held_ps(first, calls)
-        # Time in runtime calls, without the first executions of ops.
+        # Time in runtime calls; first executions of ops are not included.
         called_ps, _ = _held_ps(first, calls[:-1])
         lengths: dict[Kind, int] = {
             "set_up" if 2 * called_ps >= long_ps else "first_runs": long_ps,
@@ -141,7 +142,7 @@ def set_up_signals(
         if not lengths[kind]:
             continue
         if kind == "over":
-            # A program that ends makes many short calls.
+            # A program makes many short calls while it ends.
             short = (
                 _recorded_calls(trace, event_kinds, 0, ops=False),
                 _sampled_calls(*samples, 0),
@@ -220,7 +221,7 @@ def _recorded_calls(
 def _inner_rows(
     rows: Int64s, track: Int32s, start_ps: Int64s, dur_ps: Int64s
 ) -> Int64s:
-    """Return the rows that do not enclose any of the other rows."""
+    """Return the calls that do not enclose any other of the calls."""
     order = rows[np.lexsort((-dur_ps[rows], start_ps[rows], track[rows]))]
     ends = start_ps[order] + dur_ps[order]
     holds = (track[order][1:] == track[order][:-1]) & (start_ps[order][1:] < ends[:-1])

@@ -1,4 +1,4 @@
-"""Many short kernels on a device, or many short ops on a host without devices."""
+"""Short kernels on a device, and short ops on a host without devices."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OF_INPUT: Final = (
 
 
 class WorkGroup(Frozen, frozen=True):
-    """Kernels of one op type; if the op is unknown, kernels with one name.
+    """The kernels of one op type; if their op is unknown, the kernels of one name.
 
     Attributes:
         name: The op type, or the kernel's name.
@@ -72,7 +72,7 @@ def small_kernels(
     rows = kernels.rows[
         ["device", "class", "kernel_name", "op_name", "count", "total_ps"]
     ]
-    # If an op is in several programs, the program with most time decides its type.
+    # An op in several programs has the type that it has in the program with most time.
     types: dict[tuple[Any, ...], str | None] = {}
     if not isinstance(device_ops, Unavailable):
         for *key, kind in device_ops.rows[["device", "name", "type"]].iter_rows():
@@ -135,7 +135,7 @@ def _produces_batches(
 
 
 class SmallOps(Frozen, frozen=True):
-    """Short ops on the threads of a host, of types that occur often.
+    """Short ops of frequent types on the threads of a host.
 
     Attributes:
         dispatch_ps: Time from the end of a short op to the start of the next one on its

@@ -1,4 +1,4 @@
-"""Recorded fetching of batches, and how much of it is hidden by device work."""
+"""Recorded batch fetches, and how much of their time device activity hides."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MIN_BATCH_COPY_BYTES: Final = 2**20
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _H2D: Final = _KINDS.index("h2d")
-#: By kind of activity: whether it separates the copies before it from those after it.
+#: By kind of activity: whether it separates copies into groups.
 _DIVIDES: Final = np.isin(
     np.arange(256),
     [_KINDS.index(kind) for kind in ("kernel", "collective", "local_copy")],
@@ -71,7 +71,8 @@ class InputSignals(Frozen, frozen=True):
         mean_fetch_ps: Host → mean duration of a fetch, by judged step with fetches.
         hidden_fetch_ps: `host:device` → part of `mean_fetch_ps` with a busy device.
         pieces: `host:device` → median number of groups of large copies to the device
-            per judged step. Other work separates the groups. A batch usually is one.
+            per judged step. Other device activities separate the groups. A batch
+            usually is one.
         pinned: `host:device` of devices whose large copies are all from pinned memory.
     """
 
@@ -208,7 +209,7 @@ def _mean_fetches(
 ) -> tuple[float, ...]:
     """Return the mean duration of fetches in each judged step with fetches.
 
-    If `within` is given, only the part of each fetch in these spans counts.
+    If `within` is given, only the part of each fetch inside these spans counts.
     """
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     begun = np.searchsorted(waits.start_ps, ends)

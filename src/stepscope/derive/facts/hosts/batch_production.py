@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: TensorFlow's ops that call Python functions (`tf.py_function`, `tf.numpy_function`).
 _OPS: Final = r"(?:^|[:/])(?:Eager)?PyFunc(?:Stateless)?$"
-#: Purposes of functions that call an op's Python function or request a Keras batch.
+#: Purposes of library functions that call an op's Python code or request a Keras batch.
 _CALLERS: Final = ("calls_back_from_graph", "asks_keras_dataset")
 
 
@@ -43,7 +43,8 @@ class PythonElements(Frozen, frozen=True):
     """Ops that call Python functions while a step waits for its batch.
 
     Attributes:
-        percent: Share of the steps' waiting in which an op calls Python.
+        percent: Share of the time in which steps wait for a batch and an op calls
+            Python.
         function: The program's function with most samples in these ops; None without
             samples. Its share is 0, because brief calls are rarely sampled.
         of_keras: Whether a `PyDataset` of Keras calls the function; such datasets have
@@ -101,22 +102,21 @@ def python_elements(
     )
 
 
-#: Minimum percentage of a function's time in calls by a loader, for "mostly".
+#: A loader mostly calls a function if this percentage of its time is in such calls.
 _MIN_MAIN_PERCENT: Final = 50.0
 
 
 class LoaderCalls(Frozen, frozen=True):
-    """How much of each function's time is in calls by a loader of batches.
+    """The share of each function's time during which a loader of batches calls it.
 
-    Attributes:
-        percent: (name, file, line) of a function → share of its time in calls by a
-            loader.
+    Attributes: percent: (name, file, line) of a function → share of its time in calls
+    by a loader.
     """
 
     percent: dict[tuple[str, str | None, int | None], float]
 
     def mostly_calls(self, function: Part) -> bool:
-        """Return whether a loader calls a function for at least half of its time."""
+        """Return whether at least half of a function's time is in calls by a loader."""
         key = (function.name, function.file, function.line)
         return self.percent.get(key, 0.0) >= _MIN_MAIN_PERCENT
 
@@ -161,8 +161,9 @@ class ProductionWaits(Frozen, frozen=True, eq=True):
     """Waits of the program's thread while a step waits for its batch.
 
     Attributes:
-        sent_percent: Share of the step's wait for another process or a network.
-        threads_percent: Share of the step's wait for another thread.
+        sent_percent: Share of the batch wait spent waiting for another process or a
+            network.
+        threads_percent: Share of the batch wait spent waiting for another thread.
     """
 
     sent_percent: float

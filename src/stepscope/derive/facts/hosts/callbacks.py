@@ -38,8 +38,8 @@ _MARGIN_DIVISOR: Final = 4
 class CalledBack(Frozen, frozen=True, eq=True):
     """Functions that ops of the steps call, most time first.
 
-    A function's share is that of the ops that call it: the threads that run the
-    functions have too few samples to measure how long a function runs.
+    A function's share is the time of the ops that call it: the threads that run the
+    functions have too few samples to time the functions themselves.
 
     Attributes:
         working: Functions that the steps need.
@@ -64,8 +64,9 @@ def called_back(
 
     A function belongs to the op on step threads that runs during most of the function's
     samples, if no other such function has more samples there. Functions called in
-    parallel to prepare a batch do not delay an op. On the program's own threads the
-    call stack contains the op, and the breakdown of step time has the function's time.
+    parallel to prepare a batch do not delay an op. For a function on the program's own
+    thread, the call stack contains the op, and the breakdown of step time has the
+    function's time.
     """
     own = next((shares for shares in step_shares if shares.device is None), None)
     if own is None:
@@ -110,7 +111,7 @@ def _parts_called(
     *,
     total_ps: int,
 ) -> tuple[Part, ...]:
-    """Return the functions that ops call, with the time of the ops or their own time.
+    """Return the functions that ops call, with the time of the ops or of the functions.
 
     Args:
         named: Times of functions and ops in the breakdown of step time.

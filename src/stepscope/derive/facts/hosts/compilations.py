@@ -1,4 +1,4 @@
-"""Compilations in the judged steps: the functions, the number of steps, the reasons."""
+"""Compilations in the judged steps: which functions, in how many steps, and why."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Number of steps at the start in which compiling is normal; later steps reuse code.
 FIRST_STEPS: Final = 2
-#: Maximum number of earlier calls among which the enclosing call is searched.
+#: The call around an event is searched among this number of calls before the event.
 _MAX_CALLS_SEARCHED: Final = 64
 #: A call of a compiled function of JAX, with the name of the function.
 _CALL: Final = Pattern(r"^PjitFunction\((?P<function>.+)\)$")
@@ -115,8 +115,8 @@ def _compiled_functions(
             "reason": pl.Series(reasons, dtype=pl.String),
         }
     )
-    # Compilation events inside another one are removed. Of events with equal intervals,
-    # the event that names a function remains.
+    # Compilation events inside another compilation event are removed. Of events with
+    # equal intervals, the event that names a function remains.
     ordered = frame.sort(
         "track", "begin", "stop", "function", descending=[False, False, True, True]
     )
@@ -135,7 +135,7 @@ def _compiled_functions(
 
 
 class _PjitCalls(Frozen, frozen=True):
-    """Calls of JAX's compiled functions on the threads that compile.
+    """Calls of JAX's compiled functions, on the threads that compile functions.
 
     Attributes:
         names: Event names by type.
@@ -165,7 +165,8 @@ class _PjitCalls(Frozen, frozen=True):
         rows = self.rows[int(handles(self.events, "track")[row])]
         past = int(np.searchsorted(starts[rows], starts[row], side="right"))
         end = starts[row] + lasts[row]
-        # The innermost enclosing call began last. Calls are rarely nested deeply.
+        # Of the calls around an event, the innermost began last. Calls are rarely
+        # nested deeply.
         for call in rows[max(past - _MAX_CALLS_SEARCHED, 0) : past][::-1].tolist():
             if starts[call] + lasts[call] >= end:
                 match = _CALL.match(self.names[int(handles(self.events, "type")[call])])

@@ -82,7 +82,7 @@ class EagerSignals(Frozen, frozen=True):
 
 
 class _Runs(Frozen, frozen=True, eq=True):
-    """Op executions in judged steps, on threads with eager ops; arrays by execution.
+    """Op executions in judged steps, on threads with eager ops: one array entry each.
 
     Attributes:
         name: Row of `names`.
@@ -114,9 +114,9 @@ def host_eager_ops(
     host_values: dict[str, StatRows] | Unavailable,
     windows: Windows,
 ) -> tuple[EagerOps | None, bool]:
-    """Return the eager ops, or the calls of JAX's compiled functions, of one host.
+    """Return one host's eager ops, or its calls of JAX's compiled functions.
 
-    The second value is whether any op is PyTorch's.
+    The second value is True if any op is PyTorch's.
     """
     is_torch = host_op_events.ops["category"].to_numpy() == OpCategory.TORCH
     ops = _ops_of_tensorflow(trace, host_op_events, windows)
@@ -145,7 +145,7 @@ def _ops_of_tensorflow(
     chosen = wanted_rows(ops.op, ops.ops["category"].to_numpy() != OpCategory.DATASET)
     if not (ops.eager[chosen] >= 0).any():
         return None
-    # Neighbouring steps are one interval in `judged`, which makes the search fast.
+    # `judged` merges neighbouring steps into one interval, which makes the search fast.
     rows = chosen[windows.judged.holding(ops.start_ps[chosen]) >= 0]
     if not len(rows):
         return None

@@ -1,4 +1,4 @@
-"""Division of the time of a program's functions; functions that few steps call."""
+"""Division of the time of a program's functions, and functions that few steps call."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TimeDivision(Frozen, frozen=True, eq=True):
 
 
 class FunctionDivisions(Frozen, frozen=True):
-    """Data of one host with which the time of any of its functions is divided.
+    """Data of one host for dividing the time of the host's functions.
 
     Attributes:
         purposes: Purposes of known library functions.
@@ -120,7 +120,7 @@ class FunctionDivisions(Frozen, frozen=True):
     def _waiting_percent(
         self, ran: Spans, tracks: list[int], device: int | None
     ) -> float | None:
-        """Return the percentage of `ran` in which the threads waited; None if unknown.
+        """Return in what percentage of `ran` the threads waited; None if unknown.
 
         Time in which other threads were awake does not count as waiting, because they
         may have computed for a sleeping thread.
@@ -180,7 +180,7 @@ def function_ways(
 
 
 #: A function is rare if its mean time in other steps is at most this fraction of its
-#: mean time in the chosen steps. The same holds for its mean share of the step.
+#: mean time in the chosen steps. The same fraction limits its mean share of a step.
 _MAX_OTHER_STEPS_RATIO: Final = 0.2
 #: A function explains slow steps if it has at least this share of their extra time.
 _MIN_EXPLAINED_SHARE: Final = 0.5

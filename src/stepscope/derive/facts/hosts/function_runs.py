@@ -46,16 +46,17 @@ if TYPE_CHECKING:
 
 #: The main activity of a function takes at least this percentage of its time.
 MIN_MAIN_PERCENT: Final = 50.0
-#: Time without ops counts as computing if a thread wants a core in this share of it.
+#: Time without ops counts as computing if a thread wants a core for this share of it.
 _MIN_AWAKE_SHARE: Final = 0.8
 #: A function with at least this share of the steps' time is the loop around them.
 _MIN_LOOP_SHARE: Final = 0.95
-#: Minimum time without ops that counts as computing; gaps between ops are shorter.
+#: Minimum time without ops that counts as computing; usual gaps between ops are
+#: shorter.
 _SILENCE_PS: Final = PS_PER_MS
 
 
 class FunctionRuns(Frozen, frozen=True, dict=True):
-    """When functions ran inside the judged steps of a host without devices.
+    """The times at which functions ran in the judged steps of a host without devices.
 
     Attributes:
         frames: Calls of functions.
@@ -162,9 +163,9 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def collector(self) -> Part | None:
-        """Return the innermost function that contains most garbage collections.
+        """Return the innermost function with most of the garbage collection time.
 
-        Garbage collection must be most of its time, so the step loop is excluded.
+        It must be most of the function's time, which excludes the step loop.
         """
         collections = self.collecting & self.inside
         part = function_around_work(
@@ -185,8 +186,9 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     def own_functions(self) -> tuple[Part, ...]:
         """Return the program's own functions that mostly compute in the judged steps.
 
-        A function that fills nearly all steps is the step loop and is excluded. If it
-        mostly calls Keras's `predict`, the innermost such function is included.
+        A function that fills nearly all steps is the step loop and is excluded. If
+        functions mostly call Keras's `predict`, the innermost such function is
+        included.
         """
         working, predicting = [], []
         for kind, name in self.frames.names.items():
@@ -228,10 +230,8 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 class FunctionTime(Frozen, frozen=True, dict=True):
     """The total time of one function in the judged steps.
 
-    Attributes:
-        runs: Data of all functions of the host.
-        kinds: Event types of this function.
-        only: Time to which the function is limited; None for all calls.
+    Attributes: runs: Data of all functions of the host. kinds: Event types of this
+    function. only: Time to which the function is limited; None for all calls.
     """
 
     runs: FunctionRuns
@@ -253,12 +253,12 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     @cached_property
     def rows(self) -> Bools:
-        """Return by frame whether it is a call of this function."""
+        """Return, by row of frames, whether the frame is a call of this function."""
         return np.isin(self.runs.frames.type, self.kinds)
 
     @cached_property
     def called_rows(self) -> Bools:
-        """Return by frame whether this function called it, directly or indirectly."""
+        """Return by row of frames whether this function called it, directly or not."""
         return self.runs.frames.rows_called_from(self.rows)
 
     @cached_property
@@ -276,7 +276,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         hz, spans = self.runs.frames.hz, self.seen
         if hz is None:
             return SampledTime(spans, spans, 0)
-        # At most a quarter of each span is removed at each end, so its middle remains.
+        # At most a quarter of each span is removed at each end, so the middle remains.
         lengths = spans.end_ps - spans.start_ps
         margins = np.minimum(int(PS_PER_S / hz / 2), lengths // 4)
         ran = Spans.from_events(spans.start_ps + margins, lengths - 2 * margins)
@@ -287,7 +287,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         """Return when the function or its callees ran.
 
         A late sample shows a function that has ended, while the next ops already run.
-        So time of ops that mostly run outside the function is excluded.
+        So the time of ops that mostly run outside the function is excluded.
         """
         return self.seen - self.runs.called.spans_of_other_kinds(self.sampled)
 
@@ -330,10 +330,10 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     def alone(self) -> Spans:
         """Return when the function itself works while no op runs; empty if unproven.
 
-        Callees are included, except functions with their own parts of `silence`. Gaps
+        Callees are included, except those that have their own parts of `silence`. Gaps
         below 1 ms prove nothing, because every caller of ops has them. Longer gaps may
-        be waits for unrecorded ops. They count if the thread's CPU time shows that it
-        works, or if they are most of the function.
+        be waits for unrecorded ops. Longer gaps count if the thread's CPU time shows
+        that it works, or if the gaps are most of the function's time.
         """
         runs = self.runs
         in_silence = runs.types_in_silence
@@ -355,7 +355,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return 100 * (spans & self.seen).length_ps / max(self.seen.length_ps, 1)
 
     def percent_of_work(self, *works: KnownWork) -> float:
-        """Return the percentage of its time in functions that do the given work."""
+        """Return the percentage of the function's time in such kinds of work."""
         kinds = self.runs.purposes.types_with_work(*works)
         return self.percent_within(self.runs.spans_of_types(kinds)) if kinds else 0.0
 
@@ -378,7 +378,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return self.runs.predicts_often and predicts >= MIN_MAIN_PERCENT
 
     def calls_work(self, work: KnownWork) -> bool:
-        """Return whether the function calls library functions of the given work."""
+        """Return whether the function calls library functions of a kind of work."""
         kinds = self.runs.purposes.types_with_work(work)
         return bool(np.isin(self.runs.frames.type[self.called_rows], kinds).any())
 

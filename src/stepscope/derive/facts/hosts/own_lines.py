@@ -1,7 +1,7 @@
 """Lines of a function that compute on the host while no op of a model runs.
 
-Such lines in the training loop itself, or in a function that runs the model, are not a
-separate function. Sampled line numbers show where they are.
+Such lines of the training loop, or of a function that runs the model, do not form a
+separate function. Sampled line numbers show which lines these are.
 
 Definition: docs/advice/host_work.md.
 """
@@ -35,7 +35,8 @@ _MIN_FREE_SHARE: Final = 0.8
 #: Maximum distance of line numbers within one group of lines; it allows one line
 #: without samples, such as an empty line or a comment.
 _MAX_LINE_DISTANCE: Final = 2
-#: Minimum samples of a group's first and last line, relative to its most sampled line.
+#: Minimum samples of the first and last line of a group, relative to the group's
+#: maximum.
 _MIN_EDGE_SAMPLES_RATIO: Final = 0.25
 
 
@@ -59,7 +60,7 @@ class OwnLines(Frozen, frozen=True, eq=True):
     most: int | None = None
 
     def part_of_function(self, function: Part, share_percent: float) -> Part:
-        """Return these lines as a part of their function."""
+        """Return the lines as a part of their function."""
         return msgspec.structs.replace(
             function,
             lines=(self.first, self.last),
@@ -119,7 +120,7 @@ class LineRuns(Frozen, frozen=True):
         return tuple(_merge_lines(lines) for lines in pieces)
 
     def _in_frameworks(self, times_ps: Int64s) -> Bools:
-        """Return for each time whether a thread is in a framework's function."""
+        """Return, for each time, whether any thread runs a framework's function."""
         frames, in_framework = self.frames, np.zeros(len(times_ps), np.bool_)
         kinds = [
             kind for kind, name in frames.names.items() if is_framework_function(name)
@@ -138,7 +139,7 @@ class LineRuns(Frozen, frozen=True):
 
 
 def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
-    """Merge neighbouring lines, without rarely sampled lines at either end."""
+    """Merge neighbouring lines; leave out rarely sampled lines at either end."""
     top = max(lines, key=lambda line: line.looks)
     often = [
         i
@@ -170,9 +171,9 @@ def _sample_times(spans: Spans, hz: float) -> Int64s:
     return times_ps
 
 
-#: The function must contain at least this share of the host work.
+#: A reported function must contain at least this share of the host work.
 _MIN_WORK_SHARE: Final = 0.8
-#: Host work must be at least this share of the function's time, which excludes loops.
+#: Host work must be this share of a function's time or more; this excludes step loops.
 _MIN_FUNCTION_SHARE: Final = 0.6
 
 
@@ -230,11 +231,12 @@ def function_around_work(
 def _is_deeper(
     frames: FunctionFrames, function: tuple[int, int, int], best: tuple[int, int, int]
 ) -> bool:
-    """Return whether a function fits the host work better than the best one so far.
+    """Return whether a function explains the host work better than the best so far.
 
-    Both are given as (time of calls, host work in the calls, type). The function with
-    less time is usually the inner one. If one function calls the other, samples may
-    give both equal times or miss the caller. Then that with more host work is better.
+    Both functions are given as (time of calls, host work in the calls, type). The
+    function with less time is usually the inner one. If one function calls the other,
+    samples may give both equal times or miss the caller. In this case the function with
+    more host work is better.
     """
     below_best, below_function = (
         frames.rows_called_from(frames.type == kind) for kind in (best[2], function[2])

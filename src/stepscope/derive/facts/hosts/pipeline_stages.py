@@ -1,4 +1,4 @@
-"""Stages of the input pipeline: share of a batch's time, and missing best practices."""
+"""Stages of the input pipeline: time per batch, and best practices that are missing."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def slowest_stage(
     for stage, time in own.iter_rows():
         if graph.stages["transparent"][stage] or period <= 0:
             continue
-        # Maximum number of executions at the same time.
+        # Maximum number of executions of the stage at the same time.
         executions = ran[graph.stage[ran] == stage]
         start, dur = graph.start_ps[executions], graph.dur_ps[executions]
         begun = np.sort(start)
@@ -248,17 +248,17 @@ _READERS: Final = frozenset(
 )
 _PARALLEL_READERS: Final = frozenset({"ParallelInterleave", "LegacyParallelInterleave"})
 _PYTHON_STAGES: Final = frozenset({"Generator", "GeneratorDatasetOp", "PyFunc"})
-#: Practices are advised for stages with at least this percentage of a batch's time.
+#: Best practices are advised for stages with this percentage of a batch's time or more.
 _MIN_PERCENT: Final = 30.0
 _MIN_PYTHON_PERCENT: Final = 20.0
 #: If a Python function waits for at least this percentage of its time, it counts as
 #: waiting, not computing: it holds no lock. The value is low because CPU times are
 #: sampled, which misses a part of the waiting.
 _MIN_WAITING_PERCENT: Final = 25.0
-#: Stages after the last prefetch matter if they take this percentage of batch time.
+#: Stages after the last prefetch count if they take this percentage of batch time.
 _MIN_LATE_PERCENT: Final = 5.0
-#: A map function with at least this many calls per batch, each with less than this self
-#: time in ps, spends most of its time on the calls.
+#: The cost of calling a map function dominates if it is called at least this often per
+#: batch, and each call takes less than this self time (ps).
 _MIN_CALLS_PER_BATCH: Final = 8
 _MAX_BRIEF_CALL_PS: Final = 50_000_000
 
@@ -294,7 +294,7 @@ def missing_practices(
         ("prefetch", late >= _MIN_LATE_PERCENT),
         ("parallel_read", reading >= _MIN_PERCENT and not types & _PARALLEL_READERS),
         ("parallel_map", mapping >= _MIN_PERCENT),
-        # A map function is called often per batch and is short.
+        # A map function is short and is called often per batch.
         ("vectorise", calls_mostly),
         ("native_code", _is_python(share, python)),
     )

@@ -1,4 +1,4 @@
-"""The ops that ran in the judged steps, and which of them a function calls."""
+"""The ops that ran in the judged steps, and which of these ops a function calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.host_states import HostStates
     from stepscope.trace.model import TraceData
 
-#: Event of a node of PyTorch's autograd graph; the group is the name of the node's op.
+#: Event of a node of PyTorch's autograd graph; group 1 is the name of the node's op.
 _NODE: Final = Pattern(r"^(?:autograd::engine::\w+: )?([A-Za-z]\w*)Backward\d*$")
 _ENGINE: Final = "autograd::engine::"
 _ATEN: Final = "aten::"
@@ -74,9 +74,9 @@ class RanOps(Frozen, frozen=True, dict=True):
         return Spans.from_events(self.start_ps, self.end_ps - self.start_ps)
 
     def kinds_within(self, time: SampledTime) -> Bools:
-        """Return by kind of op if at least half of its time is within a function.
+        """Return, by kind of op, whether half of its time is within a function.
 
-        The ops' time is extrapolated from when the function certainly ran.
+        The time within the function is extrapolated from the time it certainly ran.
         """
         # 1 ps is added so that ops with a duration of 0 also count.
         length = self.end_ps - self.start_ps + 1
@@ -88,9 +88,9 @@ class RanOps(Frozen, frozen=True, dict=True):
         return (2 * held * base_ps >= total * time.ran.length_ps) & (held > 0)
 
     def spans_of_other_kinds(self, time: SampledTime) -> Spans:
-        """Return when ops ran that mostly run outside a function.
+        """Return the time of the ops whose kinds run mostly outside a function.
 
-        Time in which the function's own ops ran is not included.
+        Time in which ops of the function itself ran is not included.
         """
         own = self.kinds_within(time)[self.kind]
         length = self.end_ps - self.start_ps
@@ -98,7 +98,7 @@ class RanOps(Frozen, frozen=True, dict=True):
         return other_ops - Spans.from_events(self.start_ps[own], length[own])
 
     def run_within(self, time: SampledTime) -> bool:
-        """Return whether most kinds of ops run mostly within a function.
+        """Return whether most kinds of ops have most of their time within a function.
 
         Kinds are counted instead of ops, because one kind may run any number of times.
         If gradients are computed, only ops with gradients count: most autograd nodes
@@ -169,7 +169,7 @@ def ran_ops(
     # PyTorch records two nested events per autograd node; only the outer one counts.
     bare = np.array([not name.startswith(_ENGINE) for name in names], bool) & backward
     count = int((bare if bare.any() else backward)[kind].sum())
-    # Ops that run in both passes get a separate kind for the backward pass.
+    # Ops that run forward and backward get a separate kind for the backward pass.
     node = backward[kind]
     ran = Spans.from_events(start[node], (end - start)[node])
     kind = kind + len(types) * (forward[kind] & (ran.within(start, start + 1) > 0))

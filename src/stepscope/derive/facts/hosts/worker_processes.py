@@ -1,4 +1,4 @@
-"""Worker processes of a program: number, used and free cores, and what they execute."""
+"""Worker processes of a program: their number, their cores, and what they execute."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ _USED: Final = "worker processes CPU (percent)"
 _MACHINE: Final = "machine CPU (percent)"
 #: Workers count as computing if they use at least this many cores each, on average.
 _MIN_CORE_USE: Final = 0.5
-#: If workers mostly wait, this many times their number is advised.
+#: If workers mostly wait, the advised number of workers is this multiple of the present
+#: one.
 _WORKER_FACTOR: Final = 2
 
 
@@ -165,7 +166,7 @@ def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
         return None
     functions = tuple(_worker_part(function, workers) for function in workers.functions)
     named = workers.worth_naming
-    # If steps rarely wait, few samples show what the workers do meanwhile.
+    # If steps rarely wait, few samples show what the workers do during the waits.
     enough = (
         workers.awaited_ps * workers.looks >= MIN_INTERVAL_SAMPLES * workers.looked_ps
     )
@@ -202,7 +203,7 @@ class WorkerOps(Frozen, frozen=True):
     runs: Mapping[str, Mapping[str, float]]
 
     def runs_op(self, host: str, name: str) -> bool:
-        """Return whether a worker runs an op."""
+        """Return whether the worker `host` runs an op."""
         return name in self.runs.get(host, {})
 
     def extra_ops_percent(self, host: str) -> float | None:

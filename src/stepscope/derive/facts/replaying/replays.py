@@ -184,7 +184,7 @@ class ReplaySignals(Frozen, frozen=True):
     def together(
         self, findings: Sequence[tuple[Sequence[Change], str, Saving]], limits: Limits
     ) -> Saving | None:
-        """Return the predicted saving per step if all the findings of a host are fixed.
+        """Return the predicted saving per step if all of a host's findings are fixed.
 
         The sum of the findings' predicted savings is multiplied by the gain of all
         changes together, divided by the sum of single gains. None if unknown.
@@ -254,7 +254,7 @@ class ReplaySignals(Frozen, frozen=True):
 def _gain_scale(
     edits: Sequence[Edits], effect_ms: float | None, bound: Saving | None
 ) -> float | None:
-    """Return the factor that scales a gain of replayed steps to the mean step, or None."""
+    """Return the factor from a gain in the replay to the mean step; None if unknown."""
     scales = []
     for compared, step_effect_ms in (
         ("effect", effect_ms),
