@@ -2,8 +2,8 @@
 
 A request is an event that the program announced as a request (with a request id, a
 batch size, or as a root), or the call with which a serving library runs a request. The
-time of a request is charged to device work that it launched; outside of such work, to
-what its thread was doing; else to what other threads did for it.
+time of a request is charged to device work that it launched. Time outside of such work
+is charged to what its thread did, or to what other threads did for it.
 
 Definition: docs/tools/inference_profile.md#what-is-a-request.
 """
@@ -69,7 +69,7 @@ _TASK: Final = StatKey.BATCHING_TASK_SIZE
 _ROOT: Final = StatKey.ROOT_LEVEL
 _STEP: Final = StatKey.STEP_NUM
 _KEYS: Final = (_ID, _BATCH, _TASK, _ROOT, _STEP)
-#: Root level of an event that the program declared to be a request.
+#: Value of the root level (`_r`) of events that the program declared to be requests.
 _REQUEST_ROOT: Final = -1
 
 #: Patterns of calls of serving libraries, outer first; the first that matches is used.
@@ -121,7 +121,7 @@ def requests(
     """Find the outermost request events of every host thread.
 
     Args:
-        steps: If the program marks steps, an event without request id is training.
+        steps: If the program marks steps, events without request id are training steps.
     """
     if not event_types["known"].any():
         return WHY["nameless_requests"]
@@ -338,7 +338,7 @@ def request_waits(
     if host_classes.launch_unknown is not None:
         missing["launch"] = host_classes.launch_unknown
     if isinstance(host_classes.host_compute, Unavailable):
-        # Without it, it is unknown which calls launch device work and wait for it.
+        # Without it, calls that launch device work and wait for that work are unknown.
         lost = host_classes.host_compute
         missing |= {"host_compute": lost, "blocked": lost}
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
@@ -528,7 +528,7 @@ def _charge_requests(
     *,
     skipped: Collection[str],
 ) -> None:
-    """Charge the requests of one thread; time outside all `sets` is unexplained."""
+    """Charge the request time of one thread; time outside all `sets` is unexplained."""
     rows = served.rows[number]
     starts, ends = served.start_ps[rows], served.end_ps[rows]
     taken, covered = Spans.empty(), np.zeros(len(rows), np.int64)

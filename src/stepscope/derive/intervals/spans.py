@@ -172,9 +172,9 @@ class Spans(Frozen, frozen=True, dict=True):
     ) -> Spans:
         """Return the times between chosen events that start shortly after each other.
 
-        Each event with a code of `begins` adds the time until the next such event, or
-        else its own duration. It also adds the time since the end of all earlier
-        events. Each of these times is added only if it is at most `most_ps`.
+        Each event with a code of `begins` adds the time until the next such event; if
+        that is too long, it adds its own duration. It also adds the time since the end
+        of all earlier events. Times longer than `most_ps` are not added.
 
         Args:
             start_ps: Starts of events, ascending.

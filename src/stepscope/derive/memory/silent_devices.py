@@ -73,8 +73,8 @@ def unrecorded_devices(
     """Compare the devices with allocated memory and the devices that ran kernels.
 
     Args:
-        trace: The trace. Its table of allocations is read only if a device may lack
-            kernels, because most tools that call this do not need that table.
+        trace: The trace. The table of allocations is read only if a device may lack
+            kernels, because most tools do not need that table.
     """
     kind = codes(device_activity, "kind")
     kernel = (kind == ACTIVITY_CODES["kernel"]) | (kind == ACTIVITY_CODES["collective"])

@@ -57,7 +57,7 @@ def charge_foreign_launches(
 ) -> Int32s:
     """Charge launches outside of all ranges to the range that waits for their thread.
 
-    That range is the innermost one of another thread at the time of the launch. No
+    The waiting range is the innermost one of another thread when the launch begins. No
     third thread may be in a range at that time. At nearly all launches during a call of
     the range, the range's thread must run neither an op nor a driver call. A thread
     that never runs ops or driver calls is not considered, because it would always seem

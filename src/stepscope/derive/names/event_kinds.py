@@ -1,8 +1,8 @@
 """`event_kinds`: the kind of an event, as far as its type alone shows it.
 
-Each type is classified once. If the producer records whether a type is an op, that
-decides; patterns of names decide everything else. Facts that depend on more than the
-type (the thread, enclosed events, values) are decided by later derivations.
+Each type is classified once. If the producer records whether a type is an op, its
+record is used; patterns of names decide everything else. Facts that depend on more than
+the type (the thread, enclosed events, values) are decided by later derivations.
 """
 
 from __future__ import annotations
@@ -423,7 +423,7 @@ def _op_names(names: pl.DataFrame) -> OpNames:
     parsed = split.select(_category_expression(), *_op_texts())
     category = parsed["category"].to_numpy()
     is_op = pl.Series(_are_ops(category))
-    # A name in no known form has no parts.
+    # A name that has no known form has no parts.
     unsplit = pl.Series(category == OpCategory.OTHER)
     texts = parsed.select(
         pl.when(is_op)
@@ -445,8 +445,8 @@ def _category_expression() -> pl.Expr:
     """
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     has_colon = right.is_not_null()
-    # A candidate for the op's type is the right part. If that is empty, it is the last
-    # path segment of the left part, without a trailing `_<integer>`.
+    # `right` is a candidate for the op's type. If that is empty, it is the last path
+    # segment of the left part, without a trailing `_<integer>`.
     candidate = (
         pl.when(right == "")
         .then(left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", ""))

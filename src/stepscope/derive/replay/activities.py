@@ -37,8 +37,8 @@ class Sampled(Frozen, frozen=True):
     Attributes:
         bounds_ps: Starts of these windows, followed by the end of the last one.
         lead_ps: Start of the preceding window, which is replayed but not measured. If
-            there is none: start of the first window; if windows begin with device work,
-            earlier by the length of the longest window.
+            no window precedes: start of the first window; if windows begin with device
+            work, earlier by the longest window.
         open_end: Whether the end of the last window is unknown.
     """
 

@@ -308,7 +308,7 @@ def path_owners(
     node = np.concatenate([pieces.node for pieces in paths])
     edge = np.concatenate([pieces.edge for pieces in paths])
     lasted = np.concatenate([pieces.end_ps - pieces.start_ps for pieces in paths])
-    # The recorded time decides the owner of a piece, the replay decides its duration.
+    # A piece has the owner of its recorded time, and the duration from the replay.
     owners = owned.piece_owners(node, edge, recorded[node], ends[node])
     for index in np.flatnonzero((edge == NODE) & silences.may_hold(node)).tolist():
         row = int(node[index])

@@ -264,7 +264,7 @@ def _silent_spans(threads: Sequence[Thread], number: int) -> Spans:
     """Return when a thread is silent while other threads work, perhaps for that thread.
 
     The other threads must work during half of the silence. Within a launching op of the
-    program, the time from their first start to their last end counts as work.
+    program, all time from their first start to their last end counts as their work.
     """
     own = threads[number]
     busy = Spans.union_of(

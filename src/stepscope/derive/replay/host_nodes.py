@@ -253,7 +253,7 @@ def device_waits(
         for thread, spans in zip(threads, whole_device, strict=True)
     ]
     wide = np.concatenate([np.empty(0, np.bool_), *is_wide])
-    # Find the last activity by (stream, wait) that was launched and is done.
+    # Find the last activity by (stream, wait) that was launched and has ended.
     edges = np.flatnonzero(np.diff(activities.track)) + 1
     last = np.full((len(edges) + 1, len(began)), _NONE, np.int64)
     for number, part in enumerate(np.split(np.arange(len(activities.row)), edges)):

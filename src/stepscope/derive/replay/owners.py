@@ -36,7 +36,7 @@ def idle_spans(
     place: str,
     within: tuple[int, int],
 ) -> Spans:
-    """Return a device's idle time of some owners, in a time range and at a place."""
+    """Return a device's idle time of some owners in a time range, at one `place`."""
     spans = Spans.union_of(
         accounted.idle[owner].clip(*within)
         for owner in owners

@@ -124,7 +124,7 @@ class BackWalk:
         edges, run = self._graph.edges, self._run
         node, via, ran = self._path_nodes(last, first_ps)
         begin = run.start_ps[node]
-        # Each entry is a time: the end of a node, its start, or when its edge was
+        # Each entry is a time: the end or start of a node, or when the node's edge was
         # ready. An entry that is not earlier than all previous entries is skipped.
         steps = np.full((len(node), len(_STEPS)), _LATEST, np.int64)
         steps[ran, 0] = (begin + run.dur_ps[node])[ran]
@@ -294,7 +294,7 @@ def reached_bounds(graph: Graph, start_ps: Int64s, end_ps: Int64s) -> Int64s:
     known = graph.boundary >= 0
     rows = np.flatnonzero(known)
     reached[rows] = np.maximum(reached[rows], start_ps[graph.boundary[known]])
-    # Work that is done by one bound is also done by the next bound.
+    # Work that is done at one bound is also done at the next bound.
     return np.maximum.accumulate(reached[:-1])
 
 
@@ -320,7 +320,7 @@ def kept_share(graph: Graph, run: Replayed) -> float:
 def replayed_gain(graph: Graph, edit: Edit) -> Gain:
     """Return the gain of an edit, replayed both with slack and without slack.
 
-    The gain is at most the time per step minus the largest floor.
+    The gain is at most the time per step minus `largest_floor_ps`.
     """
     chosen = graph.sampled
     period = (chosen.last_ps - chosen.first_ps) / chosen.count
@@ -346,7 +346,7 @@ def replayed_gain(graph: Graph, edit: Edit) -> Gain:
 def joint_gain(graph: Graph, edits: Sequence[Edit]) -> Gain:
     """Return the gain of several edits together: at most the sum of the single gains.
 
-    A gain that only two edits together bring is left out, for example if each edit
+    A gain that only two edits together achieve does not count, for example if each edit
     alone leaves another path of equal length.
     """
     singles = [replayed_gain(graph, edit) for edit in edits]

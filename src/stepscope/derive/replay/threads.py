@@ -177,7 +177,7 @@ class _ThreadReader:
         if bounds is None:
             return ran
         if is_program:
-            # The program works until the next window begins, at `_to`.
+            # The program works until `_to`, when the next window begins.
             end = bounds[1] if self._open_end else self._to + 1
             return Spans.of([(min(bounds[0], self._from), end)])
         pauses = ran.start_ps[1:] - ran.end_ps[:-1] > _MIN_SILENCE_PS

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-#: Evidence that a step itself calls an iterator. On a thread with only the evidence
-#: `ops`, an iterator is work of the input pipeline.
+#: Evidence that an iterator on a thread is called by a step itself. On a thread with
+#: only the evidence `ops`, an iterator is work of the input pipeline.
 _CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")
-#: Codes of a thread that runs ops.
+#: A thread that has any of these codes runs ops.
 _WORKING: Final = frozenset(
     {HostCode.HOST_COMPUTE, HostCode.LAUNCHING, HostCode.LAUNCH_OR_COMPUTE}
 )

@@ -61,12 +61,12 @@ class EventGroups(Frozen, frozen=True, eq=True):
 
 
 class Launching(Frozen, frozen=True):
-    """Which host events launch work on a device, as far as known.
+    """The host events that launch work on a device, as far as they are known.
 
     Attributes:
         rows: Rows of `events` that launch work; empty if `why_not` is set.
-        reading: Rows that launch a copy to the host and wait for it. They last longer
-            than the copy plus the launch latency.
+        reading: Rows that launch a copy to the host and wait for it. Such calls last
+            longer than the copy plus the launch latency.
         feeding: Rows that launch a copy from the host and wait for it.
         why_not: Why it is unknown which events launch work; None if this is known.
     """
@@ -214,9 +214,9 @@ class HostEvents(Frozen, frozen=True):
         of_class[HostClass.BLOCKING] = HostCode.BLOCKED
         of_type = of_class[self.kinds.host_class]
         of_type[self.kinds.has(EventFlag.CONSUMER_WAIT)] = HostCode.INPUT_WAIT
-        # Find root iterators: by name, no other recorded iterator encloses them. A
-        # consumer calls the root. If an iterator below the root runs on a separate
-        # thread, the pipeline works ahead there.
+        # Find root iterators: according to the names, no other recorded iterator
+        # encloses them. A consumer calls the root. If an iterator below the root runs
+        # on a separate thread, the pipeline works ahead there.
         types = np.flatnonzero(self.kinds.has(EventFlag.DATASET))
         names = [name or "" for name in self.kinds.op_name.gather(types).to_list()]
         recorded = set(names)

@@ -63,7 +63,7 @@ _IDLE: Final = (
 OWNERS: Final = (*_BUSY, *_IDLE)
 BUSY_OWNERS: Final = tuple(owner.name for owner in _BUSY)
 IDLE_OWNERS: Final = tuple(owner.name for owner in _IDLE)
-#: Last busy owner that is useful work of a device. Later ones transfer data or wait.
+#: Last busy owner that is useful work of a device. Later owners transfer data or wait.
 LAST_WORKING: Final = "copy_out"
 #: Owner of the time, by kind of device activity; kernels are divided by precision.
 OWNER_OF_KIND: Final = {
@@ -164,7 +164,7 @@ class HostTime(Frozen, frozen=True, eq=True):
     is_sticky: bool = False
 
 
-#: All codes with an owner. Other events own the time of `NOTHING` and `BLOCKED`.
+#: All codes with an owner. Other events decide about `NOTHING` and `BLOCKED`.
 HOST_TIMES: Final = (
     HostTime(
         HostCode.PROFILER, "profiler", ("profiler",), HostClass.PROFILER, is_sticky=True
@@ -232,5 +232,5 @@ CODE_OF_SYSTEM_CLASS: Final = {
 
 
 def codes_that_name(owner: str) -> tuple[HostCode, ...]:
-    """Return the codes of events that can name the time of an owner or kind of work."""
+    """Return codes of events whose names say what an owner's time was spent on."""
     return tuple(host_time.code for host_time in HOST_TIMES if owner in host_time.names)

@@ -165,12 +165,12 @@ class Surroundings(Frozen, frozen=True, eq=True):
 def neighbours_text(
     before: str | None, after: str | None, *, inside: bool = False
 ) -> str | None:
-    """Return in words between which events a time lies; None without events.
+    """Describe the two events around a time; None if there are no events.
 
     Args:
         before: The event before the time; None if none is known.
-        inside: Whether the time is within a step's range. The text then names the begin
-            or end of the range in place of a missing event.
+        inside: Whether the time is within a step's range. If it is, the text names the
+            begin or end of the range in place of a missing event.
     """
     if inside and before is None and after is None:
         return "within a step's range"

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 #: Events of the program itself; a thread with such an event is not a pool thread.
 _CALLS: Final = EventFlag.PYTHON_FRAME | EventFlag.PJIT | EventFlag.FUNCTION_CALL
 
-#: Why a thread drives a step: it has the marker, it launched device work of the step,
-#: it has events of the step's stored group, or it ran ops on a host without a device.
+#: Evidence that a thread drives a step: it has the marker, launched device work of the
+#: step, has events of its stored group, or ran ops on a host without a device.
 EVIDENCE: Final = ("marker", "launch", "group", "ops")
 
 
@@ -100,7 +100,7 @@ def step_threads(
                 window = window_of[activity_steps[assigned]]
                 _mark_driven(launched, tracks_of[launch[assigned]], window)
         if groups is not None:
-            # Map stored group → row of steps; -1 for no step. The last entry is -1.
+            # Map stored group → row of steps; -1 for no step. Last entry: no group.
             largest = int(groups.groups.max(initial=-1))
             step_of = np.full(largest + 2, -1, np.int32)
             group = steps.rows["group"].fill_null(-1).to_numpy()

@@ -59,7 +59,7 @@ _MIN_SHARED_WORK: Final = 0.5
 #: Several unusual steps are part of the training cycle, for example a weight update
 #: after every fourth batch, if they are more than this share of all steps.
 _MAX_RARE_SHARE: Final = 0.15
-#: Maximum steps × names in comparing steps; names with the least time are dropped.
+#: Maximum steps × names when steps are compared; names with least time are dropped.
 _MAX_CELLS: Final = 20_000_000
 #: Arrays (step, type, duration), one entry per execution; step -1 means no step.
 Work = tuple["Int32s", "Int32s", "Int64s"]
@@ -220,7 +220,7 @@ def _spans_of_rows(frame: pl.DataFrame, rows: Int64s) -> Spans:
 
 
 def _unrecorded_steps(steps: Steps, correlation: Correlation) -> Bools:
-    """Return first and last steps with fewer device records per call than other steps.
+    """Return first and last steps with fewer device records per call than the others.
 
     Such a step occurs if the device's records begin later or end earlier than the
     host's. The very last step is never returned; `cut` and `open_end` cover it.

@@ -1,7 +1,7 @@
 """`windows`: the wall time of each step, from its start to the next step's start.
 
-The windows of a host are consecutive, so that every gap between two steps lies inside
-a window. Without steps the whole profile is one window.
+The windows of a host are consecutive, so that every gap between two steps lies inside a
+window. If there are no steps, the whole profile is one window.
 
 Definition: docs/how-steps-are-found.md#windows.
 """
@@ -72,7 +72,7 @@ class StepKernels(Frozen, frozen=True):
         first_ps: By row of steps, start of the first kernel; 0 without a kernel.
         last_ps: By row of steps, end of the last kernel; 0 without a kernel.
         launches: By row of steps, number of launch calls of the kernels; a kernel whose
-            call was not recorded counts as one call. On an executor, number of
+            call was not recorded counts as one call. For an executor: number of
             instructions.
     """
 
@@ -83,7 +83,7 @@ class StepKernels(Frozen, frozen=True):
 
     @property
     def any(self) -> Bools:
-        """By row of steps, whether the step has a kernel on that stream."""
+        """By row of steps, whether the step has a kernel (or instruction)."""
         return self.launches > 0
 
 
@@ -139,7 +139,7 @@ def only_dispatched(steps: Steps, instructions: SymbolSequence | None) -> bool:
 
 
 def _repeats_evenly(instructions: SymbolSequence, runs: int) -> bool:
-    """Return whether nearly all work ran a multiple of `runs` or `runs + 1` times."""
+    """Return whether nearly all work runs a multiple of `runs` or `runs + 1` times."""
     often = instructions.counts[instructions.symbol]
     multiple = (often % runs == 0) | (often % (runs + 1) == 0)
     weight = instructions.weight
@@ -205,8 +205,8 @@ def step_kernels(
 def window_anchor(steps: Steps, run: StepKernels) -> str:
     """Return where the windows get their start times: `device`, `executor` or `host`.
 
-    This is `device` if the step boundaries are device times. Otherwise it is `run.side`
-    if most steps end there after the host starts the next step, and else `host`.
+    This is `device` if the step boundaries are device times. It is `run.side` if most
+    steps end there after the host starts the next step. Otherwise it is `host`.
     """
     if steps.on_device:
         return "device"
@@ -321,7 +321,7 @@ def typical_rows(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def windows_of_times(rows: pl.DataFrame, times_ps: Int64s) -> Int64s:
-    """Return which row of `rows` (in time order) contains each time, or -1."""
+    """Return the row of `rows` (in time order) that contains each time, or -1."""
     window = np.searchsorted(ints(rows, "start_ps"), times_ps, side="right") - 1
     inside = times_ps < np.append(ints(rows, "end_ps"), 0)[window]
     return np.where(inside & (window >= 0), window, -1)
@@ -416,7 +416,7 @@ def _place_windows(
     host = ints(steps.rows, "start_ps")
     by_host = anchor == "host" or steps.on_device
     start = host if by_host else work_starts(run)
-    # Find the later end of marker and device work; lowest int64 if both are unknown.
+    # Find the end of marker and device work, the later one; lowest int64 if unknown.
     unknown = np.iinfo(np.int64).min
     ends = fill_nulls(steps.rows["end_ps"], unknown)
     worked_until: Int64s = np.maximum(ends, np.where(busy, last, unknown))

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 _MAX_REJECTED_SHOWN: Final = 12
 #: Minimum repetitions per execution of a program, to conclude that it contains several.
 _MIN_REPETITIONS_PER_RUN: Final = 1.5
-#: Segments of two threads count as the same step from this similarity (0 to 1) on.
+#: Minimum similarity (0 to 1) of segments of two threads that count as one step.
 _MIN_THREAD_SIMILARITY: Final = 0.9
 #: Maximum loss of confidence when boundaries are moved to the begin of their cycle.
 _MAX_PHASE_PENALTY: Final = 0.05

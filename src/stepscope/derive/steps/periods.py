@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MIN_STEPS: Final = 3
 #: Maximum confidence of inferred steps.
 MAX_CONFIDENCE: Final = 0.90
-#: A segment counts as the same step from this similarity to the modal segment on.
+#: Minimum similarity to the modal segment of a segment that counts as the same step.
 MIN_SIMILARITY: Final = 0.9
 #: Maximum number of different signatures that are searched for the modal one.
 _MAX_SIGNATURES_TRIED: Final = 64
@@ -114,7 +114,7 @@ _MAX_CELLS: Final = 40_000
 _MAX_FINAL_CELLS: Final = 400_000
 #: Maximum entries to read in search of pauses, per cycle and over all cycles.
 _MAX_ENTRIES_READ: Final = 1_000_000
-#: Boundaries move to another pause if it is this many times longer than their own.
+#: Boundaries move to a pause that is this many times longer than the one before them.
 _MIN_PAUSE_RATIO: Final = 1.5
 #: Maximum number of candidates to show if none satisfies the thresholds.
 _MAX_CANDIDATES_SHOWN: Final = 3

@@ -235,7 +235,7 @@ def trace_timeline(
                 names=names,
             )
     elif not isinstance(host_op_events, Unavailable):
-        # If there is a device, threads contain only the launch calls of programs.
+        # If there is a device, threads contain no ops, only launch calls of programs.
         known = None if isinstance(steps, Unavailable) else steps
         of_threads = op_lines_of_threads(events, host_op_events, known, names)
     lines += [*launched.lines, *of_devices.lines, *of_threads]

@@ -74,7 +74,7 @@ class CoarseSlices(NamedTuple):
     times: Int64s
 
     def fits(self, begin_ps: int, end_ps: int, bucket_ps: int) -> bool:
-        """Return whether every bucket of a window consists of whole buckets here."""
+        """Return whether a window's buckets consist of whole buckets of this level."""
         inside = -MAX_DRAWN_PS < begin_ps <= end_ps < MAX_DRAWN_PS
         fraction = (begin_ps | end_ps | bucket_ps) & ((1 << self.level) - 1)
         return inside and 0 < bucket_ps < MAX_DRAWN_PS and not fraction
@@ -93,7 +93,7 @@ class LaneIndex(Frozen, frozen=True):
         first_item: Number of the span in row 0; the spans are numbered in row order.
         coarse: Coarse slices for windows with wide buckets; None with few spans.
         busy_before: int64 by position, plus one for the end; total work of all earlier
-            spans. None if spans are work for their whole duration.
+            spans. None if all of a span's duration is work.
     """
 
     start_ps: Int64s

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 #: Views of op lines, in the order in which a stream shows them.
 OP_VIEWS: Final = ("name_scope", "framework_ops", "xla_modules", "xla_ops", "source")
-#: Kinds of evidence that name an op; the direction of a copy does not.
+#: Kinds of evidence that name an op; the direction of a copy does not name one.
 _NAMED: Final = [
     int(each) for each in OpEvidence if each not in (OpEvidence.COPY, OpEvidence.NONE)
 ]
@@ -309,7 +309,7 @@ def op_lines(
             bounded=bounded,
         )
 
-    # The end of a module ends spans of all lower lines, the end of a scope its op.
+    # The end of a module ends spans of all lower lines; the end of a scope ends its op.
     spans: dict[str, LineSpans] = {}
     spans["xla_modules"], of_module = line("xla_modules", compiled, none)
     spans["xla_ops"], _ = _line_spans(
@@ -342,8 +342,8 @@ def _line_spans(
 ) -> tuple[LineSpans, UInt8s]:
     """Return the spans of one line, and by piece whether the outermost level changed.
 
-    Pieces that are not in the line do not extend or end a span. A change at such a
-    piece takes effect at the next piece of the line.
+    Pieces that are not in the line do not extend or end a span. A change of the op at
+    such a piece takes effect at the next piece of the line.
     """
     depth = paths.level.shape[1]
     happened = np.zeros(len(code), np.uint8)

@@ -168,8 +168,8 @@ def step_lines(
 ) -> list[DerivedLine]:
     """Return a line of steps per device, and a line of step windows on the host.
 
-    On a device, the span of a step is the time range of its activities there. If it has
-    none, the span is the stored one.
+    On a device, the span of a step is the time range of its activities there. For a
+    step without activities there, the span is the stored one.
 
     Definition: docs/tools/trace_viewer.md#sections-and-tracks.
     """
@@ -292,7 +292,7 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
     of_call = values_by_row(ranges.first_ps, device_step, none=0)
     first = np.flatnonzero((device_step >= 0) & (start_ps == of_call))[::-1]
     event = np.full(count, -1, np.int32)
-    # If several calls begin at the same first time, use the first one in the table.
+    # If several first calls begin at the same time, use the first one in the table.
     event[device_step[first]] = events[first]
     return (
         pl.DataFrame(

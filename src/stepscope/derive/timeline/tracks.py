@@ -226,7 +226,7 @@ def _derived_tracks(
     lines: Sequence[DerivedLine],
     streams: dict[int, int],
 ) -> pl.DataFrame:
-    """Return the derived lines; a name includes the stream if several have lines."""
+    """Return the derived lines, named with the stream if several streams have lines."""
     of_place = {
         (row["plane"], row["process"]): row["section"]
         for row in sections.iter_rows(named=True)
@@ -351,7 +351,7 @@ def recorded_rows(
         flat = flat_rows[slice(*np.searchsorted(flat_rows, (begin, end)))] - begin
         starts, durs = start_ps[part], dur_ps[part]
         simple = not folds and not len(flat)
-        # If no span ends after the span around it, rows equal nesting depths.
+        # If every span ends within the span around it, rows equal nesting depths.
         if simple and (
             not nesting.overhangs[track]
             if nested
