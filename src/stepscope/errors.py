@@ -109,7 +109,7 @@ def suppress_faults() -> Iterator[None]:
 def is_from_handler(error: BaseException) -> bool:
     """Return whether an exception came from a signal handler of the program.
 
-    `KeyboardInterrupt`, `SystemExit` and the like always count as the program's.
+    `KeyboardInterrupt`, `SystemExit` and the like always count as such exceptions.
     """
     if not isinstance(error, Exception):
         return True
@@ -135,7 +135,8 @@ def _handles_signal(frame: FrameType) -> bool:
     """Return whether the interpreter called the function as a signal handler.
 
     Only the interpreter passes a function the number of a signal and the frame that it
-    interrupts. A handler that deletes these arguments is recognised while installed.
+    interrupts. A handler that has deleted these arguments is recognised only while it
+    is installed.
     """
     code, values = frame.f_code, frame.f_locals
     given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]

@@ -1,9 +1,9 @@
 """Tables of hardware limits of accelerators: peak rates and limits of occupancy.
 
-Rates are dense operations per clock cycle and multiprocessor. They are the peak rates
-of the architecture; some products reach only half of them. Limits of occupancy are
-those of the CUDA C++ Programming Guide, "Compute Capabilities", and of the occupancy
-calculator that ships with the CUDA toolkit.
+Rates are dense operations per clock cycle and multiprocessor. The rates are the peak
+rates of the architecture; some products reach only half of them. Limits of occupancy
+are those of the CUDA C++ Programming Guide, "Compute Capabilities", and of the
+occupancy calculator that ships with the CUDA toolkit.
 
 Definition: docs/definitions/device-work.md#peak-rates.
 """

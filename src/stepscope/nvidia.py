@@ -15,7 +15,7 @@ PLACES: Final = {
     "nsys": ("usr/local/cuda/bin", "opt/nvidia/nsight-systems/*/bin"),
 }
 _MAPS: Final = Path("/proc/self/maps")
-#: Library → function that returns its version. Neither function initialises a device.
+#: Library → function that returns its version. These functions initialise no device.
 _TELLING: Final = {
     "libcudart": "cudaRuntimeGetVersion",
     "libcuda": "cuDriverGetVersion",
@@ -73,5 +73,5 @@ def _parse_version(name: str, loaded: str) -> int | None:
     try:
         return version_told(ctypes.CDLL(found[0]), _TELLING[name])
     except OSError:
-        # The file was replaced after the process had loaded it.
+        # The library's file was replaced after the process had loaded it.
         return None

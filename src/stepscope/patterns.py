@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 #: Name of Python's garbage collections in recordings by stepscope.
 COLLECTION: Final = "garbage collection"
-#: Names of Python's garbage collections, including the name that PyTorch uses. Other
-#: events of frameworks with similar names release objects of the framework.
+#: Names of Python's garbage collections, including the name that PyTorch uses.
+#: Framework events with similar names release objects of the framework.
 COLLECTIONS: Final = (COLLECTION, "Python GC")
 #: Name of garbage collections in the threads of the recorder.
 RECORDERS_COLLECTION: Final = "garbage collection of the recorder"

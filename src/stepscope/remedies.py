@@ -42,7 +42,7 @@ class Tracers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _WantedTracer(Frozen, frozen=True, forbid_unknown_fields=True):
-    """A tracer, its minimum level, and how to enable it (in words, as an option)."""
+    """A tracer, its minimum level, and how to request it, by name or by an option."""
 
     tracer: Literal["host", "device", "python"]
     level: int
@@ -70,12 +70,12 @@ class _FrameworkWords(Frozen, frozen=True, forbid_unknown_fields=True):
 
 
 class _RemedyWords(Frozen, frozen=True, forbid_unknown_fields=True):
-    """Texts of one remedy; the id of another remedy stands for that remedy's texts.
+    """Texts of one remedy.
 
     Attributes:
         words: What to do; `{tracers}` is replaced by the tracers that were not active.
         tracers: Requested tracers.
-        in_force: What to do if all requested tracers were active.
+        in_force: What to do if all requested tracers were active, or a remedy's id.
         kineto: What to do if PyTorch's profiler recorded without a requested tracer.
         nsight: What to do if Nsight Systems recorded, with any tracers.
         frameworks: Framework ("Python" if there is none) → what to do in its programs.
@@ -120,7 +120,7 @@ def _words_of_unknown_recording(remedy_id: str) -> str:
 
 @unique
 class Remedy(StrEnum):
-    """Ids of all remedies; a value is the text for a recording with unknown tracers."""
+    """All remedies; each value is the text for a recording with unknown tracers."""
 
     @staticmethod
     def _generate_next_value_(
@@ -203,7 +203,7 @@ class Remedy(StrEnum):
         return _TABLE.remedies[self.name].commands
 
     def commands_for(self, frameworks: Collection[str]) -> tuple[str, ...]:
-        """Return the commands for the given frameworks; if empty, for any framework."""
+        """Return the commands for the given frameworks, or for all if none is given."""
         lines = _TABLE.remedies[self.name].framework_commands.items()
         fitting = [line for of, line in lines if not frameworks or of in frameworks]
         return (*fitting, *self.commands)
@@ -224,7 +224,7 @@ CAUSES_OF_SILENT_DEVICES: Final = (
 
 
 class FittingRemedy(Frozen, frozen=True, eq=True):
-    """What to do about one recording.
+    """The text of a remedy that fits one recording.
 
     Attributes:
         words: The sentence to show.
@@ -238,7 +238,7 @@ class FittingRemedy(Frozen, frozen=True, eq=True):
 def fit_remedy(
     remedy: Remedy, tracers: Tracers, frameworks: Collection[str]
 ) -> FittingRemedy:
-    """Return what to do about a recording that was made with these tracers.
+    """Return the text of a remedy for a recording made with these tracers.
 
     Args:
         remedy: Remedy for a recording of which nothing is known.

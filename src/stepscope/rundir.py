@@ -293,10 +293,10 @@ def runs_of_listing(files: Mapping[Path, float], top: Path) -> tuple[Run, ...]:
 def scan_directory(logdir: Path) -> Scan:
     """Search for runs in and below a directory.
 
-    A directory with traces is itself a run. Otherwise runs are the children of every
-    `plugins/profile` at any depth. Traces of workers are listed wherever they are.
-    Links are followed, and each directory is read once. An entry that cannot be read is
-    skipped and listed in `refused`.
+    A directory with traces is itself a run. In a directory without traces, runs are the
+    children of every `plugins/profile` at any depth. Traces of workers are listed
+    wherever they are. Links are followed, and each directory is read once. An entry
+    that cannot be read is skipped and listed in `refused`.
 
     Raises:
         BadInput: The directory does not exist or cannot be listed.
@@ -359,7 +359,7 @@ class _Walk:
         # Links are followed last, so that each directory is found under its own path.
         waiting: deque[tuple[Path, int]] = deque([(top, 0)])
         links: deque[tuple[Path, int]] = deque()
-        # `top` itself may be a profile folder: the name of its parent decides.
+        # `top` itself may be a profile folder, which only its parent's name shows.
         real_top = top.absolute()
         while waiting or links:
             directory, depth = waiting.popleft() if waiting else links.popleft()
@@ -376,7 +376,7 @@ class _Walk:
             links.extend((child, depth + 1) for child in linked)
 
     def keep(self, directory: Path, names: list[str], of_workers: list[str]) -> None:
-        """List the worker traces of a run directory, or its databases if none exist."""
+        """List the worker traces of a directory; if it has none, its databases."""
         self.worker_files += [directory / name for name in of_workers]
         if not of_workers:
             self.databases += [directory / it for it in names if _DATABASE.match(it)]

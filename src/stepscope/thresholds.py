@@ -7,8 +7,8 @@ share to call a step input-bound.
 Sources: "guide" is the TensorFlow GPU performance guide, "profiler guide" the guide of
 its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis, "tb" the PyTorch
 plugin of TensorBoard, "traceml" TraceML, "tracelens" TraceLens, "PyTorch" a default of
-that framework, "data sheets" the peak rates in `stepscope.hardware`. "ours" is a choice
-of this project that still has to be confirmed by recorded runs.
+that framework, "data sheets" the peak rates in `stepscope.hardware`. "ours" is a number
+that this project chose and that recorded runs still have to confirm.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
         value: The number, in `unit`.
         unit: Unit of the number.
         source: Source of the number.
-        meaning: Meaning of a measured value that reaches the number.
+        meaning: What it means if a measured value reaches the number.
     """
 
     value: float

@@ -18,7 +18,7 @@ _DURATIONS: Final = (
     (PS_PER_NS, "ns"),
     (1, "ps"),
 )
-#: Number of decimals → value that would have four digits with these decimals.
+#: Number of decimals → smallest value that has four digits with these decimals.
 _DIGITS: Final = {2: 10, 1: 100}
 _SIZES: Final = ((GIB, "GiB"), (MIB, "MiB"), (2**10, "KiB"), (1, "B"))
 

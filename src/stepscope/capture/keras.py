@@ -47,7 +47,7 @@ class ProfilerCallback:
     Steps are also marked if another recording runs, such as one around `fit`.
 
     Attributes:
-        run: Recording of the last `fit`; None before, and without a recording.
+        run: Recording of the last `fit`; None if there is no recording (yet).
     """
 
     # Only hooks that the main thread calls at a start are overridden: a hook at the end
@@ -87,9 +87,9 @@ class ProfilerCallback:
         Args:
             logdir: Log directory; the run is stored below it.
             profile_batch: Batches to record: `"10,15"`, `(10, 15)`, or one number. With
-                0, steps are only marked. By default, the first ten batches are skipped
-                and the next ten recorded: more if the ten take less than 0.4 s, fewer
-                if they take more than ten seconds.
+                0, steps are marked, and nothing is recorded. By default, the first ten
+                batches are skipped and the next ten recorded: more if the ten take less
+                than 0.4 s, fewer if they take more than ten seconds.
             options: Options of the recording; None means the defaults.
 
         Raises:

@@ -264,7 +264,7 @@ class Schedule:
         session, self._session = self._session, None
         if session is not None:
             if not self.runs:
-                # The first steps compile or run ahead of the device: no baseline.
+                # The first steps (compiling, or ahead of the device) are no baseline.
                 self._cost.set_baseline(())
             with leaving.undisturbed():
                 run = session.stop(save=keep)

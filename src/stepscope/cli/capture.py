@@ -53,7 +53,7 @@ def answer_request(request: CaptureRequest) -> int:
     wanted = parsed([*request.addresses, *(server.address for server in attached)])
     if request.token is not None:
         checked_token(request.token, "--token, STEPSCOPE_TOKEN")
-    # Nothing can be recorded without gRPC, so check it before any call.
+    # Recording needs gRPC, so check that it is installed before any call.
     grpc_module()
     certificate = None
     if request.certificate is not None:
@@ -144,7 +144,7 @@ class HostsTable:
 
 
 def _clock_remark(host: HostOutcome) -> str:
-    """Return a sentence on a host's clock offset if that exceeds its maximum error."""
+    """Return a sentence on a host's clock offset, if larger than its maximum error."""
     doubt = host.clock_doubt_ns
     offset = host.clock_offset_ns
     if offset is None or doubt is None or abs(offset) <= doubt:

@@ -50,8 +50,9 @@ _KEPT: Final = {
 #: functions take, so one core was idle; shorter times gain nothing.
 _TURN_S: Final = 0.0005
 
-#: Number of new objects after which Python searches for garbage. Its default of 700
-#: causes 200 searches in an analysis of five million events, which find 230 objects.
+#: Number of new objects after which Python searches for garbage. Python's default of
+#: 700 causes 200 searches in an analysis of five million events, which find 230
+#: objects.
 _SEARCHED_AFTER: Final = 100_000
 
 #: Bytes of address space to require: libraries (polars 2.1) map 317 MiB at least.
@@ -180,7 +181,7 @@ def end_lightly(status: object, *, waits: bool = True) -> None:
 
     Args:
         status: Exit status. Python itself handles a status that is not an integer.
-        waits: Whether to return instead of ending while other threads run.
+        waits: Whether to leave the end to Python while other threads run.
     """
     has_threads = threading.active_count() > 1
     is_light = _started.is_set() and not has_threads
@@ -199,9 +200,9 @@ def end_lightly(status: object, *, waits: bool = True) -> None:
 def _keep_freed_memory() -> None:
     """Keep freed memory in the process, so that the next large array reuses it.
 
-    Otherwise the system clears new pages, which takes a tenth of the time of an
-    analysis of five million events. The peak memory is not higher, because all threads
-    share freed memory. Nothing happens without glibc.
+    The system would clear new pages, which takes a tenth of the time of an analysis of
+    five million events. The peak memory is not higher, because all threads share freed
+    memory. Nothing happens without glibc.
     """
     if sys.platform != "linux":
         return
@@ -242,8 +243,8 @@ def _are_small(paths: Iterable[str]) -> bool:
 def _no_search_for_cycles(*, for_good: bool) -> Iterator[None]:
     """Disable garbage collection during imports: modules live until the process ends.
 
-    Collection at the end of the process is skipped as well. `for_good` keeps collection
-    disabled afterwards, for commands that are too short to gain from it.
+    Garbage collection at the end of the process is skipped as well. `for_good` keeps
+    collection disabled afterwards, for commands that are too short to gain from it.
     """
     gc.disable()
     try:

@@ -90,7 +90,7 @@ class Command(NamedTuple):
 
             # The last three options do not depend on the tool.
             parameters[-3:-3] = tool_options()
-        # Options after the program belong to the program; `-m` and `-c` are programs.
+        # Options after the program belong to the program; so are `-m` and `-c`.
         settings = {"allow_interspersed_args": False, "ignore_unknown_options": True}
         return self.kind(
             self.name,
@@ -137,7 +137,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
 _NO_ANSWER: Final = 2
 #: Exit status that shells report for an interrupted program.
 INTERRUPTED: Final = 130
-#: Part of Python's error if the system refuses a thread.
+#: Part of Python's error text if the system refuses to start a thread.
 _NO_THREAD: Final = "can't start new thread"
 _REPORT_DEFECTS: Final = (
     "this is a defect of stepscope. Set STEPSCOPE_DEBUG=1 for the traceback and "
@@ -146,7 +146,7 @@ _REPORT_DEFECTS: Final = (
 
 
 class _Interrupted(Exception):
-    """Ctrl-C was pressed; Click prints an empty line for a KeyboardInterrupt."""
+    """Ctrl-C was pressed; for a KeyboardInterrupt, Click would print an empty line."""
 
 
 class Edge(click.Group):
@@ -188,7 +188,7 @@ class Edge(click.Group):
         return outcome
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Parse a command line, which imports the command."""
+        """Parse a command line; this imports the command's module."""
         try:
             return super().make_context(*args, **extra)
         except KeyboardInterrupt:

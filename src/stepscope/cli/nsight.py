@@ -171,7 +171,7 @@ def _report_on(path: str, kernels: str | None = None) -> None:
 
 @contextlib.contextmanager
 def _say_problems() -> Iterator[None]:
-    """Print errors after the program's end, so that its exit status is returned."""
+    """Print errors of the block, so that the program's exit status is returned."""
     try:
         yield
     except (StepscopeError, OSError) as error:

@@ -60,7 +60,7 @@ class _Declared(Frozen, frozen=True, forbid_unknown_fields=True):
     alone: str | None = None
 
     def value_type(self) -> click.ParamType[Any] | None:
-        """Return the type that checks a value; None if the field's type does."""
+        """Return the type that checks a value; None if the field's type is enough."""
         if isinstance(self.takes, tuple):
             return click.IntRange(*self.takes)
         if self.takes == "path":

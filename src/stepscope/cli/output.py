@@ -110,7 +110,7 @@ def _names_file(name: str) -> Iterator[None]:
 
 
 def check_free(output: str | None, *, force: bool) -> None:
-    """Raise BadUsage for an output that cannot be written, before any work.
+    """Before any work, raise BadUsage if the output file cannot be written.
 
     Raises:
         BadUsage: The file exists and may not be overwritten, or its folder does not
@@ -137,7 +137,7 @@ def deliver_answer(answer: str | bytes, output: str | None) -> None:
 
 @contextlib.contextmanager
 def opened_output(output: str | None) -> Iterator[BinaryIO]:
-    """Open a file for an answer in pieces; the file appears when it is complete.
+    """Open a file for an answer written in pieces; it appears when complete.
 
     Raises:
         OSError: The file cannot be written; the error names it.
@@ -169,7 +169,7 @@ def _replacement_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _is_special(path: Path) -> bool:
-    """Return whether a path is a terminal, pipe or similar, which is not replaced."""
+    """Return whether a path is a terminal or pipe, which must not be replaced."""
     return path.exists() and not path.is_dir() and not path.is_file()
 
 

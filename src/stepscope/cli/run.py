@@ -176,7 +176,7 @@ def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
 
 
 def _folder_for_notes(logdir: str) -> str:
-    """Create a folder for processes' notes, or return a path that does not exist."""
+    """Create a folder for notes of processes; if that fails, return an unused path."""
     for place in (None, logdir):
         with contextlib.suppress(OSError):
             return make_folder("run", within=place)
@@ -185,7 +185,7 @@ def _folder_for_notes(logdir: str) -> str:
 
 @contextlib.contextmanager
 def _status_kept(activity: str) -> Iterator[None]:
-    """Print errors after the program's end, so that its exit status is returned."""
+    """Print errors of the block, so that the program's exit status is returned."""
     try:
         yield
     except (KeyboardInterrupt, click.Abort):

@@ -47,7 +47,7 @@ _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only 
 def answer_request(request: ServeRequest) -> int:
     """Run the server until it is interrupted, and return the exit status."""
     if request.kernels is not None:
-        # Report an unreadable table now, not in the browser for each run.
+        # Report an unreadable table of metrics now, not in the browser for each run.
         read_kernels(request.kernels)
     program = ProgramFiles(request.source) if request.source else None
     store = Store(open_source(request.logdir), kernels=request.kernels)

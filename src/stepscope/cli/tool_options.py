@@ -86,7 +86,7 @@ def tool_options() -> Iterator[click.Option]:
 
 
 def _option_help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:
-    """Return the help of an option; tools with the same sentence share it."""
+    """Return the help of an option; a sentence of several tools appears once."""
     sentences: dict[str, list[str]] = {}
     for tool, field in fields.items():
         sentence = field_sentences(OPTIONS[tool]).get(name, "").replace("`", "")

@@ -108,7 +108,7 @@ def _check_permission(machine: Machine) -> Check:
         return plain_check(*of_what, text, state="skip")
     if not re.search(r"^RmProfilingAdminOnly:\s*1", parameters, re.MULTILINE):
         return plain_check(*of_what, "Every user may read counters.")
-    # The weakest capability with which the driver lets a process read counters.
+    # Least Linux capability with which the driver lets a process read counters.
     version = (_driver_version(machine) or "").partition(".")[0]
     is_new = version.isdecimal() and int(version) >= _WITH_PERFMON
     right = "PERFMON" if is_new else "SYS_ADMIN"
@@ -161,7 +161,7 @@ def cupti_checks(machine: Machine) -> list[Check]:
 
 
 def _check_library(machine: Machine) -> Check:
-    # Frameworks find libraries that Python packages contain.
+    # Frameworks also load CUDA libraries from Python packages.
     packaged = [
         path
         for folder in machine.import_path

@@ -27,7 +27,7 @@ _NO_STEPS: Final = (
     "steps are detected (docs/run.md)."
 )
 
-#: Remedy if recording never began; in programs without steps it begins after a time.
+#: Remedy if recording never began; in programs without steps it begins after a delay.
 _NO_WINDOW: Final = (
     f"{_NO_STEPS.removesuffix('.')}; without steps, let the program run for 30 s."
 )

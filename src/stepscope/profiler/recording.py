@@ -46,13 +46,13 @@ class Profiler:
         profiler.save()
 
     Recording starts when the object is created, and ends at the first view, `advise` or
-    `save`. A step added later starts another recording. Views show the newest
-    recording.
+    `save`. A step that is added afterwards starts another recording. Views show the
+    newest recording.
 
     Options of a view are a dictionary with the keys of the older API, which are those
     of `model_views`: `max_depth`, `min_micros`, `order_by`, `start_name_regexes`, …. An
-    option can also be a keyword argument, which has precedence. With `output` "stdout",
-    the value of `ProfileOptionBuilder`, a view prints itself.
+    option can also be a keyword argument, which has precedence. If `output` is
+    "stdout", as in `ProfileOptionBuilder`, a view prints itself.
 
     Attributes:
         profile_name: Name of the recording in views, and name of the run that `save`
@@ -251,7 +251,7 @@ class Profiler:
         self._empty = False
 
     def _settle_step(self) -> None:
-        """Write the last added step, unless a `with` block entered it."""
+        """Record the last added step, unless it is a `with` block."""
         added, self._added = self._added, None
         if added is None:
             return
@@ -290,7 +290,7 @@ class Profiler:
 
     @contextmanager
     def _step_block(self, step: int) -> Iterator[None]:
-        """Treat a `with` block as the last added step."""
+        """Record a `with` block as the last added step."""
         if self._session is None:
             self._begin_recording()
         self._added = None

@@ -55,7 +55,7 @@ _MAX_PROFILE_FIELDS: Final = 1_000_000
 _BACK_OFF_S: Final = 0.5
 _MAX_BACK_OFF_S: Final = 8.0
 _EMPTY: Final = "the host recorded nothing in this time; record for longer."
-#: Part of the error of TensorFlow and JAX during another recording.
+#: Part of the error of TensorFlow's and JAX's servers if another recording runs.
 _BUSY: Final = "another profiling session"
 #: Parts of gRPC's error for an answer above its limit, which is 2 GB here.
 _TOO_LARGE: Final = "message larger than max"
@@ -120,7 +120,7 @@ class Caller:
         """Estimate the host's clock offset; return the longest round trip, in ns.
 
         Servers of TensorFlow and JAX do not return their time, so only the round trip
-        is known. The offset stays unknown without an answer or a plausible time.
+        is known. The offset stays unknown if no answer has a plausible time.
         """
         slowest = 0
         until = time.monotonic() + _GREETING_S
@@ -185,7 +185,7 @@ class Caller:
     def _record_once(
         self, request: ProfileRequest, destination: Destination, start_ns: int
     ) -> tuple[HostOutcome, bool]:
-        """Try once; return the outcome, and whether another attempt may help."""
+        """Try once to record; return the outcome, and whether to try again."""
         began = time.monotonic()
         host_request = msgspec.structs.replace(
             request,

@@ -124,7 +124,7 @@ class Captures:
         self._ends: dict[threading.Event, str] = {}
         self._waiting = threading.BoundedSemaphore(_MAX_WAITING)
         self._lock = threading.Lock()
-        #: Why all recordings end early; empty while they do not.
+        #: Reason for ending all recordings early; empty until then.
         self._why_over = ""
         self.continuous = Continuous(
             self._begin_recording, lease_s=lease_s, max_growth_bytes=max_growth_bytes
@@ -443,8 +443,8 @@ class _Recording:
     def end_recording(self) -> bytes:
         """Stop the recording and return its bytes.
 
-        Only PyTorch's profiler must be stopped by the main thread. All other work runs
-        in this thread, so that the program continues meanwhile.
+        Only PyTorch's profiler must be stopped by the main thread. The calling thread
+        does all other work, so that the program continues.
         """
         self._halt_session()
         content = self._session.stop(save=False).xspace()
@@ -457,7 +457,7 @@ class _Recording:
 
 
 def _on_the_main_thread(call: Callable[[], None]) -> bool:
-    """Call in the main thread; if that fails and PyTorch is absent, call here."""
+    """Call in the main thread; if that fails and PyTorch is absent, in this thread."""
     needs_main = "torch" in sys.modules
     within_s = MAIN_THREAD_S if needs_main else _PREFERRED_S
     was_called = at_safe_point(call, within_s=within_s)

@@ -149,11 +149,11 @@ def record(
         checked_token(token, "--token, STEPSCOPE_TOKEN")
     callers = []
     for host in hosts:
-        # A server of this user receives its own token.
+        # A server in this user's registry gets the token that it registered.
         known = registry.server_at_address(host)
         dialled = None
         if known is not None:
-            # The certificate contains the name that the user gave.
+            # With encryption, use the name that the user gave: the certificate has it.
             dialled = known.address if root_certificate is None else host
         callers.append(
             Caller(

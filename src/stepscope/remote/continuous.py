@@ -56,12 +56,12 @@ class Client(NamedTuple):
 
     @property
     def host(self) -> str:
-        """Address without the port, which differs for each connection."""
+        """Client's address without the port, which differs for each connection."""
         return self.peer.rpartition(":")[0]
 
 
 class HeldByAnother(Exception):
-    """Another client's recording is in progress; the text names it and its lease."""
+    """Another client's recording is in progress; the text names client and lease."""
 
 
 class _Held:
@@ -154,7 +154,7 @@ class Continuous:
             held.recording.drop_recording()
 
     def renew_lease(self, peer: str) -> None:
-        """Extend the lease if its holder calls, over the same connection."""
+        """Extend the lease if its holder has called over the same connection."""
         with self._lock:
             if self._held is not None and self._held.owner.peer == peer:
                 self._held.until_s = self._clock() + self._lease_s

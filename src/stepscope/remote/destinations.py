@@ -339,7 +339,7 @@ def _upload_file(system: Any, part: Path, path: PurePosixPath) -> None:
         try:
             system.put_file(str(part), str(path))
         except FileNotFoundError:
-            # Unlike object stores, this file system needs folders, or it has no bucket.
+            # The bucket or, unlike in object stores, the folder does not exist.
             _make_folders(system, path.parent)
             system.put_file(str(part), str(path))
     except BaseException:

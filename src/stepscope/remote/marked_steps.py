@@ -1,8 +1,8 @@
 """Step annotations in a program that runs a server, for the clients that record it.
 
-A program started by `stepscope run --serve` usually annotates no steps. Its steps are
-detected as in `stepscope run` and annotated all the time, which costs almost nothing
-while no recording is in progress.
+A program started by `stepscope run --serve` usually annotates no steps. The program's
+steps are detected as in `stepscope run` and annotated all the time, which costs almost
+nothing while no recording is in progress.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class MarkedSteps:
         self._mark = StepMark()
         self._lock = threading.RLock()
         self._is_over = False
-        # A bound method that is stored once can be removed by identity.
+        # The bound method is stored once, so that it can be removed by identity.
         self._listener = self._begun
 
     @property
     def phase(self) -> Phase:
-        """Never the phase `STEPS`: recordings begin and end independently of steps."""
+        """State, never `STEPS`: recordings begin and end independently of steps."""
         return Phase.OVER if self._is_over else Phase.IDLE
 
     def abandon(self, reason: str) -> None:
@@ -65,7 +65,7 @@ class MarkedSteps:
         forwarded: bool = True,
     ) -> None:
         """Annotate a step, and end the one before it."""
-        # No device is waited for, because recordings do not begin with a step.
+        # Do not wait for devices, because recordings do not begin with a step.
         del marked, settle
         with self._lock:
             self._mark.leave()

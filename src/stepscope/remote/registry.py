@@ -117,8 +117,9 @@ def refused_folders() -> str:
 def servers_of_process(pid: int) -> tuple[Listening, ...]:
     """Return the processes to record for a process id.
 
-    The result is the process itself if it has a server. Otherwise it is the nearest
-    descendants with a server: the workers of a launcher, but not their own workers.
+    The result is the process itself if it has a server. If it has none, the result is
+    its nearest descendants with a server: the workers of a launcher, but not their own
+    workers.
 
     Raises:
         BadUsage: The process does not exist or belongs to another user, or neither it
@@ -199,7 +200,7 @@ def _registry_folders() -> Iterator[Path]:
         Path(tempfile.gettempdir()) / f"run-{os.getuid()}",
     ]
     for root in dict.fromkeys(roots):
-        # Only the last root folder, and one from the environment, may be created.
+        # The temporary folder and XDG_RUNTIME_DIR may be created, not `/run/user`.
         if root == roots[-1] or root.is_dir() or (runtime_dir and root == roots[0]):
             yield root / "stepscope"
 

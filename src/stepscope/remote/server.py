@@ -119,7 +119,7 @@ def start(
         host: Address to listen at. Only this machine can connect to the default
             address. Only this user can connect to `unix:/PATH`, a socket in a private
             folder.
-        logdir: Directory in which files may be written for clients. Without it clients
+        logdir: Directory in which files may be written for clients. If None, clients
             only receive recordings over the network.
         token: Token that clients must send; otherwise `STEPSCOPE_TOKEN`, or a new
             token. Stepscope clients of the same user find the token. A Unix socket
@@ -252,7 +252,7 @@ class _Answers:
     ) -> Any:
         """Return a gRPC handler that decodes a request and encodes the answer.
 
-        An answer without fields is empty, whatever its type.
+        An answer without fields has no bytes, whatever its type.
 
         Args:
             waits: Whether `answer` takes an event that is set when the client is gone.

@@ -21,7 +21,7 @@ class Collected(NamedTuple):
         warnings: One sentence for each loss or ignored option.
         holds_annotations: Whether `xspace` contains the annotations that were forwarded
             to this collector (see `annotate.remove_forward`), with values and threads.
-            The host collector's copies are then left out.
+            If so, the host collector's copies are left out.
         remarks: Sentences about normal conditions, stored but not printed.
     """
 
@@ -43,7 +43,7 @@ class Collector(Protocol):
     def why_unavailable(self) -> Unavailable | None:
         """Return None if recording is possible now; else the reason and a remedy.
 
-        With `collectors="auto"` an unavailable collector is skipped. Its reason is not
+        With `collectors="auto"` an unavailable collector is skipped. The reason is not
         a warning, because a program that does not use a framework lacks nothing. The
         method must not import any module that the program has not imported.
         """

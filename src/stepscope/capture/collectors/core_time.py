@@ -95,7 +95,7 @@ class CoreClocks:
         self._wanted = frozenset(threads)
 
     def close_files(self) -> None:
-        """Close all files; no thread may read meanwhile."""
+        """Close all files; no thread may read clocks during the call."""
         self._wanted = frozenset()
         self._follow_threads()
 
@@ -132,7 +132,7 @@ class CoreClocks:
                 continue
             known = self._delays.get(thread)
             # The thread was on a core nearly all the time since the last reading of its
-            # delay. The rest is too short to show that the thread waited.
+            # delay. The remaining time is too short to show that the thread waited.
             computes = known is not None and (
                 (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _MAX_GAP_TO_MERGE_NS
             )
@@ -145,7 +145,8 @@ class CoreClocks:
             in_system = thread == main and not computes and self._waits_in_system()
             readings.append(Reading(thread, at_ns, ran_ns + known.delay_ns, in_system))
         if self._process_ns is not None:
-            # Skip a thread that is new since the last reading: its past would count.
+            # Skip a thread that is new since the last reading: earlier time would
+            # count.
             watched_ns = sum(
                 ns - self._before[thread]
                 for thread, ns in times.items()
@@ -169,8 +170,8 @@ class CoreClocks:
     def _waits_in_system(self) -> bool:
         """Return whether the main thread waits for the system, not for another thread.
 
-        A wait for another thread is a futex. If there is no wait, or an unknown one,
-        Linux returns 0.
+        A thread that waits for another thread is in a futex call. Linux returns 0 if
+        the thread does not wait, or waits in an unknown function.
         """
         place = b"" if self._place is None else self._read_text(self._place)
         return place not in {b"", b"0"} and b"futex" not in place
@@ -217,8 +218,8 @@ class _Thread:
     def add_reading(self, reading: Reading) -> None:
         length = reading.at_ns - self.last.at_ns
         wanted = reading.wanted_ns - self.last.wanted_ns
-        # Awake time has no known position between two readings. It is assumed to come
-        # first if the thread was awake at the first reading, otherwise last.
+        # Awake time has no known position between two readings. Awake time is assumed
+        # to come first if the thread was awake at the first reading, otherwise last.
         begin = reading.at_ns - wanted
         if self.was_awake and wanted < length:
             begin = self.last.at_ns
@@ -283,7 +284,8 @@ class CoreTime:
 
 
 #: Switch interval in seconds. A loop that calls NumPy releases the lock every few
-#: tenths of a millisecond, and timers add about 50 µs: less would gain little.
+#: tenths of a millisecond, and timers add about 50 µs: a shorter interval would gain
+#: little.
 _PROMPT_S: Final = 0.00002
 #: A thread on a core for at most this share of the time counts as waiting.
 _MAX_BUSY: Final = 0.05
@@ -305,7 +307,7 @@ class _Switching:
             sys.setswitchinterval(_PROMPT_S)
 
     def restore_interval(self) -> None:
-        """Restore the switch interval, unless the program has changed it."""
+        """Restore Python's switch interval, unless the program has changed it."""
         usual_s, self._usual_s = self._usual_s, None
         # Python keeps the interval in whole microseconds.
         is_unchanged = abs(sys.getswitchinterval() - _PROMPT_S) < 1e-6
@@ -315,7 +317,7 @@ class _Switching:
     def _others_only_waited(self) -> bool:
         """Return whether all other threads have only waited since the last call.
 
-        For a new thread, the main thread's time on a core counts as the elapsed time.
+        The time of a new thread is compared with the main thread's time on a core.
         """
         threads = threading.enumerate()
         own_idents = {

@@ -2,7 +2,7 @@
 
 If the program starts the framework's profiler during a recording, the recording of the
 framework ends at that moment and is kept. If the program's profiler already runs, the
-recording of the framework does not begin. Both cases give a warning.
+recording of the framework does not begin. In both cases the recording has a warning.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class OpenRecordings:
     """The stop functions of framework recordings in progress in this process.
 
     Stopping a recording may fail. A framework's profiler that stays on refuses the next
-    recording, and PyTorch's then crashes the interpreter at exit.
+    recording. PyTorch's also crashes the interpreter at exit.
     """
 
     def __init__(self) -> None:

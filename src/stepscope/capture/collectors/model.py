@@ -88,7 +88,8 @@ def _trained_models() -> list[Any]:
     objects = _find_objects((*kinds, *optimizers))
     models = [obj for obj in objects if not issubclass(type(obj), optimizers)]
     if keras is not None:
-        # Take the Keras models with an optimizer, or else the only Keras model.
+        # Take the Keras models with an optimizer; if none has one, the only Keras
+        # model.
         of_keras = [model for model in models if isinstance(model, keras)]
         compiled = [
             model for model in of_keras if getattr(model, "optimizer", None) is not None
@@ -96,7 +97,7 @@ def _trained_models() -> list[Any]:
         outer = _outermost_models(compiled or of_keras)
         if len(outer) == 1 or (compiled and outer):
             return outer
-    # Take the modules that an optimizer trains, or else the only module.
+    # Take the modules that an optimizer trains; if there are none, the only module.
     updated = {
         id(parameter)
         for optimizer in objects

@@ -105,7 +105,7 @@ class PythonCallsCollector(Collector):
 
     @property
     def slowdown(self) -> float | None:
-        """Slowdown of the program by noting calls, 1.0 for twice as long, or None."""
+        """Slowdown by recording calls, 1.0 for twice as long; None if unknown."""
         if self._cost is None:
             return None
         # Notes not stored yet; a lost call counts as two notes.
@@ -257,7 +257,7 @@ class _Noting:
 
 
 def _profile_hook(frame: FrameType, event: str, _: object) -> None:
-    """Pass a call on to the current note taker; this function is never freed.
+    """Pass an entry or exit on to the function that notes it; never freed itself.
 
     The interpreter of Python 3.11 holds no reference to a hook that it is about to
     call. Before the call, the interpreter may collect garbage and run code that removes
@@ -308,7 +308,7 @@ class _Profile:
         return (warning,)
 
     def seconds_a_note(self, note: _NoteTaker) -> float:
-        """Measure the cost of a note on this thread, which has no hook yet."""
+        """Measure the cost of noting a call, on this thread, which has no hook yet."""
 
         def note_call(frame: FrameType, event: str, _: object) -> None:
             if event in {"call", "return"}:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 _PS_PER_NS: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
-#: First Python version in which uncompiled code does not sample: it can crash.
+#: First Python version in which uncompiled code must not sample: it could crash.
 _CRASHES: Final = 0x030C_0000
 #: Lateness of a sample, in ns, above which it has waited for the interpreter's lock.
 _HELD_NS: Final = 300_000
@@ -262,7 +262,7 @@ class PythonSamplesCollector:
     ) -> None:
         """Keep the samples of threads that Python did not start.
 
-        Such threads are in a framework's thread pool and run the Python functions of an
+        They belong to a framework's thread pool that runs the Python functions of an
         input pipeline. After a function returns, its thread has no Python frame.
         """
         before, self._visiting = self._visiting, set()

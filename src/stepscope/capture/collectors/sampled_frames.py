@@ -137,7 +137,7 @@ _SHIFTED: Final = 0.5
 def sample_times(hz: float, stop: threading.Event) -> Iterator[int]:
     """Yield the planned time of each sample, in ns of `recorder.now`, when it is due.
 
-    Samples missed meanwhile are skipped.
+    Samples that become due while the caller is busy are skipped.
     """
     period_ns = int(_NS_PER_S / hz)
     began_ns, turn, shift = recorder.clock_ns(), 0, 0.0

@@ -1,8 +1,8 @@
 """Choice of the profiles that a flight recorder keeps: the worst ones, within limits.
 
-Slow steps have a budget per hour, within which the worst steps are kept. So noise
-cannot use up the budget for good. The budget does not apply to hangs, exceptions and
-signals. All profiles share one limit of disk space.
+Slow steps have a budget per hour, within which the worst steps are kept. So random
+variation cannot use up the budget for good. The budget does not apply to hangs,
+exceptions and signals. All profiles share one limit of disk space.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class KeptProfile(NamedTuple):
 
     Attributes:
         written_s: Time of writing, in seconds of a monotonic clock.
-        lost_ns: Excess of a slow step's duration over the median, in ns; else 0.
+        lost_ns: Excess of a slow step's duration over the median, in ns; 0 for other
+            profiles.
         files: The profile, and the profile of the steps after it, if there is one.
     """
 
@@ -118,7 +119,7 @@ class Budget:
         )
 
     def _beyond_the_disk(self, *, spared: KeptProfile) -> tuple[KeptProfile, ...]:
-        """Remove profiles above the disk limit: slow steps first, then the oldest.
+        """Remove profiles above the disk limit: of slow steps first, then the oldest.
 
         Profiles that the program asked for are not removed.
         """

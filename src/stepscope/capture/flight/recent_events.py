@@ -144,7 +144,7 @@ class RecentEvents:
         first = min(step.begin_ns for step in steps)
         last = max(step.end_ns for step in steps)
         threads = {step.thread for step in steps}
-        # Batches are in time order, so older batches end before the interval.
+        # Batches of events are in time order: older batches end before the interval.
         recent = itertools.takewhile(
             lambda rows: max(rows.end_ns) >= first, reversed(tuple(self._batches))
         )
@@ -233,7 +233,7 @@ _MIN_NAMED_SHARE: Final = 0.3
 
 
 def slow_step_sentence(slow: Slow, notebook: RecentEvents) -> str:
-    """Return a sentence about a step's annotation with the most excess time."""
+    """Return a sentence about the annotation with the most excess time in a step."""
     step, median_ns = slow
     usual = notebook.usual_parts(step)
     excess = {
@@ -257,7 +257,7 @@ def slow_step_sentence(slow: Slow, notebook: RecentEvents) -> str:
 def hang_sentence(
     last: Step, notebook: RecentEvents, *, main_thread: int, since_ns: int, now_ns: int
 ) -> str:
-    """Return a sentence on since when no step has ended, and what the program runs."""
+    """Return a sentence on the time since the last step, and the function running."""
     line = (
         f"no step has ended for {_duration_text(now_ns - since_ns)}; the last one was "
         f"{last.name} {last.number}"
@@ -274,7 +274,7 @@ def hang_sentence(
 
 
 def exception_sentence(error: BaseException, last: Step | None) -> str:
-    """Return a sentence on which exception ends the program, after which step."""
+    """Describe the exception that ends the program, and the last step before it."""
     text = str(error).split("\n")[0][:_MAX_MESSAGE_CHARACTERS]
     line = f"ended by {type(error).__name__}" + (f": {text}" if text else "")
     if last is None:

@@ -150,7 +150,7 @@ def flight_recorder(
         slower_than: A step is slow if it takes more than this times the running median.
         hang_s: Seconds without the end of a step that count as a hang.
         most: Maximum number of slow steps kept per hour; a worse step replaces the
-            least bad one. Hangs, exceptions and signals do not count.
+            least bad one. Profiles of hangs, exceptions and signals do not count.
         disk_bytes: Maximum bytes of all profiles on the disk. Profiles of slow steps
             that lost least time are removed first, then the oldest other profiles.
             Profiles that `dump` wrote are not removed.
@@ -160,9 +160,9 @@ def flight_recorder(
         on_signal: Number of the signal that asks for a profile; None for no signal.
         metrics: Port, or `host:port`, where `/metrics` reports step durations and more
             to Prometheus; 0 chooses a free port; None does not listen.
-        options: Rates of counters and samples, and options for the steps after. With
-            None, the recorder takes 20 stack samples and 2 counter readings a second,
-            and records the steps after with the default options.
+        options: Rates of counters and samples, and options for steps after a slow one.
+            With None, the recorder takes 20 stack samples and 2 counter readings a
+            second, and records those steps with the default options.
 
     Raises:
         BadUsage: A flight recorder exists already, or a number is out of range.

@@ -152,7 +152,7 @@ class Ring:
             self.store_new_events()
             sampler = self._samplers.get("python_samples")
             if sampler is not None:
-                # The sampler returns functions that still run only when it stops.
+                # Only when the sampler stops does it return functions that still run.
                 self._store_collected(sampler.name, self._stop_collector(sampler))
                 self._samplers["python_samples"] = self._new_sampler()
                 self._start_collector(self._samplers["python_samples"])
@@ -162,7 +162,7 @@ class Ring:
         with self._lock:
             compiled = b""
             if self._compilations is not None:
-                # Not stored: PyTorch's list of compilations covers the whole time.
+                # Not added to the ring: PyTorch's list of compilations covers all time.
                 collected = self._stop_collector(self._compilations)
                 compiled = b"" if collected is None else collected.xspace
                 self._compilations = None

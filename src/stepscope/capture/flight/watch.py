@@ -13,7 +13,7 @@ _MEDIAN_STEPS: Final = 64
 _EXEMPT_STEPS: Final = 20
 #: Number of steps after a slow step that are not judged: its cause often continues.
 _COOLDOWN_STEPS: Final = 50
-#: Unjudged steps count as slow above this multiple of the last slow step's duration.
+#: Such unjudged steps are slow above this multiple of the last slow step's duration.
 _MIN_UNJUDGED_RATIO: Final = 2
 #: Minimum distance of a slow step from the median, in median absolute deviations: 6
 #: standard deviations, each 1.4826 median deviations of a normal distribution. A loop
@@ -128,7 +128,7 @@ class StepWatch:
         longer_ns = dur_ns - median_ns
         if dur_ns <= self._slower_than * median_ns or longer_ns < _MIN_EXCESS_NS:
             return False
-        # If nearly half of the steps are longer, the median deviation can be 0.
+        # The median deviation can be 0 although nearly half of the steps are longer.
         often_ns = loop.sorted[int(_USUAL_QUANTILE * len(loop.sorted))]
         deviations_ns = sorted(abs(step_ns - median_ns) for step_ns in loop.sorted)
         deviation_ns = deviations_ns[len(loop.sorted) // 2]

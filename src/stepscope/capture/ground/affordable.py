@@ -21,7 +21,7 @@ _MIN_WITHIN: Final = 3
 _MIN_EXCESS_S: Final = 0.05
 #: Number of unrecorded steps that are compared with the recorded steps.
 _CONTROL_STEPS: Final = 5
-#: Minimum seconds of noting calls before the slowdown is estimated.
+#: Minimum seconds of recording calls before the slowdown is estimated.
 _MIN_NOTED_S: Final = 1.0
 _SCHEDULED: Final = "/proc/self/schedstat"
 _CALLS: Final = 1000
@@ -114,7 +114,7 @@ class Control:
     Steps before a recording may be a poor baseline. A framework that runs ahead of its
     device starts the first steps at once, and later steps only when its queue has a
     free slot. A program may also reach longer steps at any time. The recording costs
-    too much only if steps are short again without it.
+    too much only if steps without recording are short again.
     """
 
     def __init__(self, cost: StepCost, *, recorded_s: float, now_s: float) -> None:
@@ -136,7 +136,7 @@ class Control:
         return len(self.steps_s) >= _CONTROL_STEPS
 
     def measured_slowdown(self, now_s: float) -> float | None:
-        """Return how many times as long recorded steps take; None within the limit.
+        """Return how many times as long recorded steps take; None if acceptable.
 
         Args:
             now_s: Time at which the device finished all of the unrecorded steps.
@@ -169,7 +169,7 @@ def lower_options(options: ProfilerOptions) -> Lowered | None:
 def without_calls(
     options: ProfilerOptions, slowdown: float | None, max_slowdown: float
 ) -> Lowered | None:
-    """Return reduced options and a warning if noting calls is too slow; else None."""
+    """If recording calls is too slow, return reduced options and a warning."""
     lowered = lower_options(options)
     if slowdown is None or slowdown <= max_slowdown or lowered is None:
         return None
@@ -186,7 +186,7 @@ def _median_value(values: deque[float] | list[float]) -> float:
 
 
 class CallsCost:
-    """Estimate of the program's slowdown by the notes of its function calls."""
+    """Estimate of the program's slowdown by recording its function calls."""
 
     def __init__(self, note_s: float, *, now_s: float) -> None:
         self._note_s = note_s
@@ -196,14 +196,14 @@ class CallsCost:
         self._storing_s = 0.0
 
     def add_notes(self, notes: int, *, storing_s: float) -> None:
-        """Add a number of notes, and the seconds that storing them has taken."""
+        """Add a number of noted entries and exits, and the seconds to store them."""
         self._notes += notes
         self._storing_s += storing_s
 
     def estimated_slowdown(self, now_s: float, *, waiting: int) -> float | None:
         """Return the slowdown, 1.0 for twice as long; None within the first second.
 
-        Taking and storing notes hold the interpreter's lock, so the program waits.
+        Noting and storing calls hold the interpreter's lock, so the program waits.
         """
         lasted_s = now_s - self._began_s
         if lasted_s < _MIN_NOTED_S:
@@ -235,7 +235,7 @@ def _ran_and_waited() -> tuple[int, int]:
 def seconds_a_note(
     plain: Callable[[], object], noted: Callable[[Callable[[], object]], object]
 ) -> float:
-    """Return the cost of one note in seconds; measuring takes about two milliseconds.
+    """Return the seconds to note the entry or exit of one call; takes about 2 ms.
 
     Args:
         plain: Makes one call of a Python function that does nothing.

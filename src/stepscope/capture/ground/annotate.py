@@ -142,7 +142,7 @@ def remove_forward(make: Forward) -> bool:
 
 
 def add_listener(make: Forward) -> None:
-    """Report annotations to a listener that records nothing and was not yet added."""
+    """Report annotations to a listener, which must not record; add it only once."""
     with _receivers_lock:
         if make not in _receivers.listeners:
             _receivers.listeners.append(make)
@@ -168,7 +168,7 @@ def enter_beside_framework(annotation: Trace) -> None:
 
 
 def at_first_annotation(begin: Callable[[], object]) -> None:
-    """Call `begin` when the next annotation begins; that annotation is kept.
+    """Call `begin` when the next annotation begins; that annotation is recorded.
 
     A forked child that never annotates thus costs nothing and leaves no file.
     """
@@ -185,7 +185,7 @@ def at_first_annotation(begin: Callable[[], object]) -> None:
 
 
 def forget_forwards() -> None:
-    """Forget, in a forked child, the framework and listeners of its parent process."""
+    """In a forked child, forget the framework and listeners of the parent process."""
     global _receivers_lock  # noqa: PLW0603 - the parent may have held the lock
     _receivers_lock = threading.RLock()
     _receivers.framework = None

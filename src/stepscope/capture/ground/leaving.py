@@ -1,8 +1,9 @@
 """Exit, SIGTERM and forks of a process that is being recorded.
 
 At SIGTERM the recording is stored. Then the program's own SIGTERM handler runs, if
-there is one. Otherwise the signal ends the process with the same exit status as without
-stepscope. The process ends soon, even if the main thread is busy or storing takes long.
+there is one. If the program has no handler, the signal ends the process with the same
+exit status as without stepscope. The process ends soon, even if the main thread is busy
+or storing takes long.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-#: Seconds for the main thread to handle the signal; then another thread stores.
+#: Seconds for the main thread to handle SIGTERM; then another thread does so.
 _GRACE_S: Final = 0.5
 #: Maximum seconds that a process outlives SIGTERM: schedulers kill after 10 s or more.
 _STORE_S: Final = 8.0
@@ -191,12 +192,12 @@ class Leaving:
         finally:
             if callable(before):
                 before(number, frame)
-            # Do not end the process if a handler that the program set later calls this.
+            # Do not end the process if a handler that the program set later calls it.
             elif is_ours:
                 die_by_signal(signal.SIGTERM)
 
     def _answer_alarm(self) -> None:
-        """Store the recording and end the process, on the alarm thread at SIGTERM."""
+        """Store the recording and end the process; run by the alarm thread."""
         if signal.getsignal(signal.SIGTERM) != self._on_signal:
             return
         deadline = time.monotonic() + _STORE_S

@@ -45,6 +45,6 @@ class Run:
         """Return the recording as one serialized XSpace, whether it was saved or not.
 
         Raises:
-            OSError: The file was removed meanwhile.
+            OSError: The file was removed after the recording.
         """
         return self.unsaved if self.path is None else self.path.read_bytes()

@@ -113,8 +113,8 @@ class _Held:
     """Whether exceptions of signal handlers are being delayed.
 
     Attributes:
-        by: Id of the process that delays exceptions; 0 if none does. A child forked
-            meanwhile has another id and delays no exceptions.
+        by: Id of the process that delays exceptions; 0 if none does. A child that is
+            forked during the delay has another id and delays no exceptions.
     """
 
     by = 0
@@ -148,8 +148,8 @@ class _Holding:
 def hold_exceptions() -> Iterator[None]:
     """Delay exceptions of the program's signal handlers; raise the first at the end.
 
-    A nested block ends together with the outer block. Handlers run only on the main
-    thread, so a block on another thread has no effect.
+    In a nested block the delay lasts until the outer block ends. Handlers run only on
+    the main thread, so a block on another thread has no effect.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or _held.by == os.getpid():

@@ -27,7 +27,7 @@ class OwnDescriptor:
     The program may then open a file of its own, which gets the same number.
 
     Attributes:
-        unchecked: Descriptor number at the last check, only to read at a given offset.
+        unchecked: Descriptor number at the last check, only for reads at given offsets.
     """
 
     def __init__(self, number: int) -> None:
@@ -199,7 +199,7 @@ class Spool:
         return False
 
     def _drop_oldest(self, *, newest: int) -> None:
-        """Drop the oldest fragments down to half of the budget, so as to drop rarely.
+        """Drop the oldest fragments until half the budget is free, to drop rarely.
 
         The newest fragment is kept if it fits into the budget, however large it is.
         """

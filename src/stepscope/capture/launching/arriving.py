@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class Arrivals:
     """First entry of `sys.meta_path`; reports when chosen modules have been imported.
 
-    It finds no module itself: it asks the other finders and replaces `exec_module` of
-    the loader of a chosen module. The replacement is removed before that module runs.
+    The finder finds no module itself: it asks the other finders and replaces
+    `exec_module` of the loader of a chosen module. The replacement is removed before
+    that module runs.
     """
 
     def __init__(self, waited: Mapping[str, Callable[[], None]]) -> None:

@@ -16,7 +16,7 @@ from stepscope.capture.launching.window import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-#: A function called this often or more per call of another one is part of its step.
+#: Minimum calls of a function per call of another whose step it is a part of.
 _MIN_PARTS: Final = 2
 
 
@@ -25,14 +25,14 @@ class RepeatedCalls:
 
     A function that receives its own last result (parameters in, parameters out) takes
     precedence: a training step does so, input preparation and evaluation do not.
-    Otherwise the function with more calls leads. With equal counts the function called
-    first leads: an initialisation is called once, and functions called within a step
-    are called after the step's function.
+    Otherwise the function with more calls is the leader. With equal counts it is the
+    function called first: an initialisation is called once, and functions called within
+    a step are called after the step's function.
 
     The leader may be part of a longer step, such as an RNN cell that a Python loop
-    calls for each element, or a gradient accumulation. Such a leader gets other
-    arguments than its last result whenever another function has advanced its own state.
-    That other function then becomes the leader.
+    calls for each element, or a gradient accumulation. Such a leader gets arguments
+    other than its last result whenever the function of the longer step has advanced its
+    own state. That function then becomes the leader.
     """
 
     def __init__(self) -> None:
@@ -42,12 +42,13 @@ class RepeatedCalls:
         self._settled = False
         #: Former leaders that are parts of a longer step.
         self._parts: set[Hashable] = set()
-        #: Functions called since the leader's last call, and before its restarts.
+        #: Functions called since the leader's last call, and functions called before a
+        #: call of the leader without its last result.
         self._since: set[Hashable] = set()
         self._before_anew: set[Hashable] = set()
 
     def count_call(self, called: Hashable, *, carries: bool = False) -> int | None:
-        """Count a call; return the number of the leader's calls, None for others."""
+        """Count a call; return how often the leader was called, None for others."""
         calls = self._calls
         calls[called] += 1
         if called == self._leader:
@@ -97,7 +98,8 @@ MARKED: Final = "steps that the program annotates"
 FIT: Final = "batches of Keras fit"
 #: Source of steps that are repeated calls of one function.
 CALLS: Final = "calls"
-#: Most reliable source first: it replaces the others until a step window opens.
+#: All sources of steps, the most reliable first. Until a step window opens, a more
+#: reliable source replaces the source in use.
 _SUREST_FIRST: Final = (MARKED, FIT, CALLS)
 #: Number of backward passes without an optimizer step after which each pass counts as a
 #: step: fewer passes may accumulate the gradients of one step.
@@ -188,7 +190,7 @@ class StepCounter(Generic[_Hearer_co]):
         """Note that a call that is at least part of a step has ended.
 
         Each backward pass counts as a step if passes repeat and no optimizer steps.
-        Steps are numbered from the call at which that is certain.
+        Steps are numbered from the first pass that counts.
         """
         with self._lock:
             if self._muted or not self._takes_source(CALLS):

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 #: Maximum number of recorded steps. A loop with more steps in the minimum recording
 #: time probably counts parts of steps.
 _MAX_STEPS: Final = 1000
-#: Seconds of recording before events are counted: an event takes at least 1 µs.
+#: Seconds of recording before events are counted; each event takes at least 1 µs.
 COUNTED_AFTER_S: Final = 0.1
-#: Minimum number of recorded steps, because fewer show no pattern. Recording ends
-#: earlier at more than `_MAX_EXCESS` times the maximum number of events.
+#: Minimum number of recorded steps, because fewer show no pattern. The window is
+#: shorter if they exceed `_MAX_EXCESS` times the maximum number of events.
 _MIN_STEPS: Final = 3
 _MAX_EXCESS: Final = 2
 

@@ -32,7 +32,7 @@ def resolve_command(command: Sequence[str]) -> list[str]:
     """Return the command with the path of its program or interpreter in front.
 
     A script, `-m MODULE` and `-c CODE` are executed by the interpreter of stepscope.
-    Any other command is searched for on PATH, then next to that interpreter.
+    Any other command is searched for on PATH, then next to stepscope's interpreter.
 
     Raises:
         BadUsage: The script or command does not exist.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.notes import Note
     from stepscope.capture.launching.plan import RunPlan
 
-#: Added by a shell to the number of the signal that ended a program.
+#: A shell adds this to the number of the signal that ended a program.
 BY_SIGNAL: Final = 128
 
 #: Minimum number of steps that count as repetition.
@@ -38,7 +38,8 @@ def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, 
 
     A launcher, a data loader's worker or a helper is also a process of the run. If any
     process counted steps, files of processes without steps are removed, because the
-    profile would show hosts without steps. Otherwise files of time windows are kept.
+    profile would show hosts without steps. If no process did, files of time windows are
+    kept.
 
     Returns:
         Notes whose files are kept, and notes whose files were removed.
@@ -125,7 +126,7 @@ def _list_programs(notes: Sequence[Note]) -> str:
 
 
 def _recording_rank(note: Note, longest_s: float) -> int:
-    """Return the rank of a recording; only the highest rank is kept.
+    """Return a recording's rank; only recordings of the highest rank are kept.
 
     Args:
         longest_s: Longest time, in seconds, of a process that ended before its window.

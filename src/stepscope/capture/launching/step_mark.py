@@ -29,7 +29,7 @@ class StepMark:
 
     @contextlib.contextmanager
     def marks(self) -> Iterator[None]:
-        """Treat annotations that begin in the block as not the program's own."""
+        """Treat annotations that begin in the block as stepscope's own."""
         self.marking = True
         try:
             yield
@@ -57,7 +57,7 @@ class StepMark:
     def hold(self) -> None:
         """Cancel the step that was begun but did not run.
 
-        Its annotation object is kept: a framework would record it when it is released.
+        The step's annotation object is kept: a framework would record it when released.
         """
         self._held, self._open = self._open, None
 

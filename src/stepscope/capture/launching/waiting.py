@@ -107,7 +107,7 @@ def _ancestor_times() -> Iterator[tuple[int, float]]:
 
 
 def _uses_a_device() -> bool:
-    """Return whether a framework uses a device, even without processor time."""
+    """Return whether a framework uses a device, even if it uses no processor time."""
     uses: list[Any] = []
     with suppress_faults():
         uses.append(sys.modules["torch"].cuda.is_initialized())

@@ -375,7 +375,7 @@ class Window:
 
     @contextlib.contextmanager
     def _exclusive_access(self) -> Iterator[None]:
-        """Exclude other threads, and delay SIGTERM, which would close the window."""
+        """Hold the lock, and delay SIGTERM, which would close the window."""
         with self._lock, leaving.undisturbed():
             yield
 
@@ -435,7 +435,7 @@ class Window:
             )
 
     def _record_again(self, first: int) -> bool:
-        """Restart the recording, with less if needed; return whether it restarted."""
+        """Restart the recording, with fewer events if needed; return whether it did."""
         control, self._control = self._control, None
         options = self._options
         if control is None or options is None:
@@ -527,8 +527,9 @@ class Window:
     def _stop_keeping(self) -> int:
         """Stop recording annotations; return how many of the program's are open.
 
-        A step in progress is not recorded. Its annotation object is kept until the
-        recording has stopped, because frameworks would record it when it is released.
+        A step in progress is not recorded. The step's annotation object is kept until
+        the recording has stopped, because frameworks would record it when it is
+        released.
         """
         from stepscope._core import recorder  # noqa: PLC0415 - keeps process startup fast
 

@@ -58,8 +58,8 @@ def collect_what_is_due() -> None:
     first steps of a large program by hundreds of milliseconds.
 
     Objects are allocated until Python itself starts the collection, so that no object
-    is collected against Python's rules. Nothing happens if the program disabled
-    collection (`gc.disable()`) or full collections (a threshold of 0).
+    is collected against Python's rules. No collection is triggered if the program
+    disabled collection (`gc.disable()`) or full collections (a threshold of 0).
     """
     youngest, _, oldest = gc.get_threshold()
     if not gc.isenabled() or not youngest or not oldest:
@@ -266,7 +266,7 @@ class UnderWay:
         return self._place.spool
 
     def leave_to_parent(self) -> None:
-        """Leave the file to the parent, in a forked child."""
+        """In a forked child, leave the file to the parent."""
         self._spool.leave_file()
 
     def _start_collectors(self, options: ProfilerOptions) -> None:

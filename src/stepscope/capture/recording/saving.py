@@ -57,7 +57,7 @@ class Place:
 def claim_place(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place, Spool]:
     """Create a run's directory and reserve a file name that no other process uses.
 
-    If that fails, the recording is kept in memory and the place has a warning.
+    If that fails, the recording is kept in memory and the result has a warning.
     """
     host = rundir.host_file_name(platform.node(), os.environ, ())
     try:

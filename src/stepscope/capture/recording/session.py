@@ -185,7 +185,7 @@ class Session:
         """Stop the recording and discard its events without reading them.
 
         Returns:
-            The run of an earlier `stop`; without one, a run with only warnings.
+            The run of an earlier `stop`; if there was none, a run with only warnings.
         """
         return self._end_once(UnderWay.drop_events)
 

@@ -1,9 +1,10 @@
 """The program's lists, dictionaries and queues, and the names that refer to them.
 
 The search covers variables of running functions, members of containers, and attributes
-of objects whose class belongs to the program. It runs no code of the program: it asks
-only Python's built-in containers for their length. The search does not extend the life
-of any object, and does not change a dictionary of variables that the program holds.
+of objects whose class belongs to the program. The search runs no code of the program:
+it asks only Python's built-in containers for their length. The search does not extend
+the life of any object, and does not change a dictionary of variables that the program
+holds.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _MAX_DEPTH: Final = 2
 _MAX_PARTS: Final = 32
 #: Maximum number of nodes that are examined per search of an autograd graph.
 _MAX_NODES: Final = 2_000
-#: Exact types only: a subclass of the program may run any code when accessed.
+#: Only exact types: accessing a subclass of the program may run any code.
 CONTAINERS: Final = (list, dict, deque, defaultdict, OrderedDict)
 PAIRS: Final = (dict, defaultdict, OrderedDict)
 #: Errors of tensors that lack a property: sparse, uninitialized, or freed by backward.
@@ -79,7 +79,7 @@ def _saved_sizes(node: Any, name: str) -> dict[int, int]:
 
     Tensors are measured in their packed form. Unpacking would run the program's hooks;
     with checkpointing, it would compute the layer again. Tensors packed in another form
-    have no size here. Nor do tensors of a PyTorch version without the raw attribute.
+    have no size here, as in PyTorch versions without the raw attribute.
     """
     sizes = {}
     with suppress(*_REFUSALS):

@@ -316,7 +316,7 @@ def _decoded_text(hand_out: Callable[[], str], otherwise: str) -> str:
 def _gradient_ids(
     arrows: Sequence[_Event], events: Sequence[_Event], start: Sequence[int], base: int
 ) -> list[int]:
-    """Return each kept event's id of the flow arrow at its start; 0 for none."""
+    """Return the id of the flow arrow that starts at each kept event; 0 if none."""
     # Ops with the same start are nested. The arrow belongs to the inner op, the last.
     op_rows = {
         (event.pid, event.tid, start_ns): row
@@ -341,7 +341,7 @@ def _named_threads(events: Sequence[_Event]) -> Iterator[tuple[tuple[int, int], 
 
 
 def _parse_ns(written: Raw) -> int:
-    """Return exact nanoseconds for written microseconds; 0 for null."""
+    """Convert microseconds, as text, to exact nanoseconds; null becomes 0."""
     text = bytes(written).decode()
     return 0 if text == "null" else round(Decimal(text) * _NS_PER_US)
 

@@ -361,7 +361,7 @@ def _free_results(profiler: Any) -> None:
     inner = getattr(profiler, "profiler", None)
     if inner is not None and hasattr(inner, "kineto_results"):
         inner.kineto_results = None
-        # An entered profiler without results would count as ready to record.
+        # A profiler that was entered but has no results would count as ready to record.
         inner.entered = False
 
 
@@ -463,7 +463,7 @@ def _used_devices() -> tuple[Device, ...]:
         properties = torch.cuda.get_device_properties(ordinal)
         memory_khz = getattr(properties, "memory_clock_rate", None)
         width_bits = getattr(properties, "memory_bus_width", None)
-        # Memory transfers twice per cycle. AMD reports a different clock: no rate.
+        # Memory transfers data twice per clock cycle. AMD's clock has another meaning.
         rate = None
         if vendor == "Nvidia" and memory_khz and width_bits:
             rate = int(2 * memory_khz * 1000 * width_bits // 8)

@@ -260,8 +260,9 @@ def _line_place(
 def _rows_of_ops(activities: Activities) -> Int64s:
     """Return for each event the row of its op, or -1.
 
-    The op is found by the event's external id or, on a device, by its launch call.
-    Otherwise the op is the innermost op around the event or call on its thread.
+    The op is found by the event's external id or, on a device, by its launch call. If
+    neither finds an op, the innermost op around the event or call on its thread is
+    taken.
 
     Definition: docs/formats/kineto.md#device-activity.
     """
@@ -326,7 +327,8 @@ def _devices_by_number(activities: Activities) -> dict[int, Device]:
     """Return the devices by the numbers that activities use.
 
     ROCm numbers devices differently in activities and in its list. If activities use
-    one number and the list has one device, they match. Otherwise the device is unknown.
+    one number and the list has one device, they match. With several numbers or devices,
+    the device is unknown.
 
     Definition: docs/formats/kineto.md#device-activity.
     """

@@ -123,7 +123,7 @@ class WorkersCollector(Collector):
         self._failure = ""
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Sample from the first worker on, unless the sampling rate is 0."""
+        """Begin to sample with the first worker, unless the sampling rate is 0."""
         self._hz = min(options.python_sampling_hz, _MAX_HZ)
         if self._hz:
             self._clock = clock
@@ -211,7 +211,7 @@ class WorkersCollector(Collector):
         for process in self._workers.keys() - processes.keys():
             self._let_go(process, recorder.clock_ns())
         for process in self._unsampled.keys() - processes.keys():
-            # Keep the reason of an ended worker only if no other worker is known.
+            # Report why an ended worker was missed only if no other worker is known.
             if len(self._unsampled) > 1 or self._workers:
                 del self._unsampled[process]
         free_slots = _MAX_WORKERS - len(self._workers)

@@ -142,7 +142,8 @@ class Memory:
         """Open the memory of a process.
 
         Args:
-            shift: Address of the interpreter there minus its address in this process.
+            shift: Address of the interpreter in that process minus its address in this
+                one.
 
         Raises:
             OSError: Access is denied, or the process has ended.

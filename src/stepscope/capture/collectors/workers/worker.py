@@ -118,7 +118,8 @@ class Worker:
         """Return the running lines, the outermost first, from the worker's entry on.
 
         The result is None if an address on the stack is not a function, because the
-        stack changed meanwhile, or if a forked worker has not reached its entry yet.
+        stack changed while it was read, or if a forked worker has not reached its entry
+        yet.
 
         Args:
             codes: Addresses of the code objects, the innermost first.
@@ -170,7 +171,7 @@ class Worker:
 def attach_worker(
     process: int, name: str, *, layout: Layout, own: Place, shared: Workers
 ) -> Worker | Unsampled | None:
-    """Return a worker; else why it cannot be sampled, or None if it is not ready."""
+    """Return a worker, or why it cannot be sampled, or None if it is not ready."""
     try:
         place = place_of_runtime(process, own.file)
         if place is None:

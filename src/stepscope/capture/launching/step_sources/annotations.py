@@ -45,7 +45,7 @@ class _MarkedSteps:
     def __init__(self, counter: StepCounter[Window]) -> None:
         self.counter = counter
         self.depth = 0
-        # A bound method that is stored once can be removed by identity.
+        # The bound method is stored once, so that it can be removed by identity.
         self.begun = self._watch_annotation
         self.begins = harmless(counter.window.abandon)(self._begin_step)
         self.ends = harmless(counter.window.abandon)(self._end_step)
@@ -89,7 +89,7 @@ class _StepAnnotation:
     """An annotation of the program with a step number.
 
     A recording that begins or ends inside an annotation lacks that annotation. So the
-    first and the last step of the window get a second annotation inside the first.
+    first and the last step of the window get a second annotation, inside the program's.
     """
 
     __slots__ = ("_steps", "again", "name", "stats")

@@ -64,7 +64,7 @@ def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
         # TensorFlow may be tracing a graph, which updates no variable.
         tensorflow = sys.modules.get("tensorflow")
         if tensorflow is None or tensorflow.executing_eagerly():
-            # `carries` ranks an update above calls that are more frequent.
+            # `carries` gives updates precedence over calls that are more frequent.
             counter.call_ended(_UPDATES, id(optimizer), carries=True)
 
     undone.append(_wrap(Optimizer, "apply", after=optimizer_updated))
@@ -102,8 +102,8 @@ class _Fit:
     def pause_steps(self, callbacks: Any, *_: object) -> None:
         del callbacks
         if self._begun:
-            # If the number of batches is unknown, Keras starts one execution after the
-            # last batch, which then finds no data.
+            # If the number of batches is unknown, Keras starts one more execution after
+            # the last batch; it finds no data.
             self._counter.cancel_step(FIT, batches=self._begun)
             self._begun = 0
         self._counter.ends(FIT)
