@@ -175,8 +175,7 @@ def _other_threads(
 def _awaited_thread(
     naming: Naming, other_threads: list[_OtherThread], asleep: Spans, *, works: bool
 ) -> tuple[str | None, Name | None, bool]:
-    """Return the awaited thread, its function, and whether a library started the
-    thread.
+    """Return the awaited thread, its function, and whether a library started it.
 
     If other threads work, it is the thread that works most. If no thread works, it is
     the only one (or pool) that sleeps in a function other than a wait for threads.

@@ -214,9 +214,7 @@ class Naming(Frozen, frozen=True, dict=True):
         return spans & work
 
     def naming_threads(self, device: DeviceAccount) -> tuple[int, ...]:
-        """Return the threads whose events name idle time; threads that launch come
-        first.
-        """
+        """Return the threads whose events name idle time, launching threads first."""
         first = [track for track in device.walked_by if track >= 0]
         return tuple(dict.fromkeys((*first, *self.threads)))
 

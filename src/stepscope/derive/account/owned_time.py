@@ -482,9 +482,7 @@ def _account_device(
 
 
 def _apply_claims(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
-    """Assign to each owner, in order, its part of `left`; return what remains of
-    `left`.
-    """
+    """Assign its part of `left` to each owner, in order; return the unassigned rest."""
     for owner, spans in claims:
         if not len(left):
             break

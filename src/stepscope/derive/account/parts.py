@@ -179,9 +179,7 @@ class LargestEvents(NamedTuple):
 def owner_events(
     naming: Naming, device: DeviceAccount, owner: str, spans: Spans, *, most: int
 ) -> LargestEvents:
-    """Return the events in an owner's time that name it by the rules of
-    `Naming.named_parts`.
-    """
+    """Return the events that name an owner's time, as `Naming.named_parts` does."""
     if owner not in NAMED_OWNERS:
         return interval_parts(spans, most=most)
     parts: list[LargestEvents] = []

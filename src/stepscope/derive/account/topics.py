@@ -345,9 +345,7 @@ class _Host(Frozen, frozen=True):
         )
 
     def launch_calls_around(self, times_ps: Int64s) -> Spans:
-        """Return the launch calls, of all threads, that are in progress at the given
-        times.
-        """
+        """Return all threads' launch calls that are running at the given times."""
         classes, threads = self.states.classes, self.states.threads
         near = Spans.from_events(times_ps - 1, np.full(len(times_ps), 2))
         while True:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import DeviceTimeline
 
 #: Maximum number of overlapping activities in the first pass over a device. If more
-#: overlap, the device is processed again with memory for all its activities.
+#: activities overlap, the device is processed again with memory for all of them.
 _USUAL_OVERLAP: Final = 256
 
 
@@ -67,7 +67,7 @@ class ActivityClasses(Frozen, frozen=True):
 
 
 class ClassTotals(Frozen, frozen=True):
-    """Sums by row of `activity_classes`.
+    """Sums of counts and times, by row of `activity_classes`.
 
     Attributes:
         all: Counts and times; with a coarse clock many activities last 0 ps.
@@ -127,7 +127,7 @@ def activity_classes(
 
 
 def exposure(*, device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> Exposure:
-    """Find overlaps in one pass over each device.
+    """Find overlapping activities in one pass over each device.
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
     """

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: Characters of an instruction's name that become "_" in its kernel's name.
 _NOT_IN_NAMES: Final = Pattern(r"[^A-Za-z0-9_]")
 _NUMBERS: Final = Pattern(r"(?:_\d+)+$")
-#: Opcodes that run nothing on a device, or only the computations that they call.
+#: Opcodes of instructions that run nothing on a device except computations they call.
 _SILENT: Final = frozenset(
     {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
     | {"call", "while", "conditional", "partition-id", "replica-id", "domain"}
@@ -60,9 +60,8 @@ def graph_instructions(
 ) -> Int64s:
     """Return the HLO instruction of each activity of a replayed graph.
 
-    Args:
-        rows: Ascending rows of device_activity that have a program, but an instruction
-            that the program does not contain.
+    Args: rows: Ascending rows of device_activity that have a program, but an
+    instruction that the program does not contain.
         hlo_ops: The table, in the order of the schedule.
         outside_graphs: Rows of hlo_ops whose activities are outside graphs.
 
@@ -86,7 +85,8 @@ def graph_instructions(
     outside = set(outside_graphs.tolist())
     names = event_types["name"]
     known: dict[int, _Program] = {}
-    # All replays of a graph have the same kernels; each sequence is matched once.
+    # All replays of a graph have the same kernels, so each sequence is matched only
+    # once.
     matched: dict[tuple[int, bytes, bytes], list[int]] = {}
     for part in np.split(order, begins[1:]) if len(order) else ():
         program = int(programs[part[0]])
@@ -139,14 +139,15 @@ class _Program:
     def match_kernels(self, kernels: Sequence[str | None]) -> list[int]:
         """Return the row of hlo_ops for each kernel of a graph, in time order.
 
-        None in `kernels` is a memset; -1 in the result is an unknown instruction.
+        In `kernels`, None is a memset; in the result, -1 is an unknown instruction.
         """
         matched = [_NONE] * len(kernels)
         used: set[int] = set()
         for index, kernel in enumerate(kernels):
             row = self._by_name.get(kernel or "", _NONE)
-            # An instruction runs once per graph. A second kernel with its name belongs
-            # to an equal instruction: XLA compiles equal instructions only once.
+            # An instruction runs once per graph. A second kernel with the instruction's
+            # name belongs to an equal instruction: XLA compiles equal instructions only
+            # once.
             if row not in used and row != _NONE:
                 matched[index] = row
                 used.add(row)
@@ -178,7 +179,7 @@ class _Program:
 
 
 def _name_stem(name: str) -> str:
-    """Return a name without its trailing numbers, which may differ for one kernel."""
+    """Return a name without its trailing numbers, which may vary for one kernel."""
     return _NUMBERS.sub("", name)
 
 
@@ -194,8 +195,9 @@ def _unknown_ranges(matched: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _assign_rows(kernels: Sequence[str | None], between: Sequence[int]) -> list[int]:
     """Assign the kernels between two known kernels to the instructions scheduled there.
 
-    A single instruction gets all kernels. If there are several instructions, each gets
-    one kernel and the memsets before it; if the counts differ, all are unknown.
+    If there is a single instruction, it gets all kernels. Each of several instructions
+    gets one kernel and the memsets before it; if there are more or fewer kernels, all
+    are unknown.
     """
     if len(between) == 1:
         return [between[0]] * len(kernels)
@@ -249,7 +251,8 @@ class ActivityOps(Frozen, frozen=True):
     Attributes:
         op: Row of `ops`, int32 by row of device_activity; row 0 means no op.
         ops: Columns `OPS_SCHEMA`, one row per distinct instruction, also if they have
-            one framework op. `group` numbers distinct pairs (module, name).
+            one framework op. The column `group` numbers the distinct pairs (module,
+            name).
         no_op: Why an activity has no op, a `NoOp`; uint8 by row of device_activity.
     """
 
@@ -347,7 +350,7 @@ class _AttributedOps:
     ) -> None:
         """Assign ops to rows without an op. Rows with equal keys get the same op.
 
-        Rows with a negative key get none.
+        Rows with a negative key get no op.
         """
         rows = self.open_rows(key >= 0)
         if len(rows):

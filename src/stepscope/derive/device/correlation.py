@@ -67,9 +67,9 @@ def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
     return DeviceTimeline(tuple(devices), len(device))
 
 
-#: Maximum number of entries, per launch call, of a lookup table over the range of ids.
+#: Maximum number of entries of the lookup table of correlation ids, per launch call.
 _MAX_ENTRIES_PER_CALL: Final = 8
-#: A lookup table may always have this number of entries, however few launch calls.
+#: The lookup table may always have this number of entries, even for few launch calls.
 _MAX_SMALL_TABLE_ENTRIES: Final = 1 << 16
 
 
@@ -109,9 +109,9 @@ def correlation(
 ) -> Correlation:
     """Match activities with launch calls by process and correlation id.
 
-    One call may have many activities (a graph) or none. If one of the tables has no
+    One call may have many activities (a graph) or none. If activities or calls have no
     process ids, only correlation ids are compared. If several calls have the same id,
-    the last row is used, as in the program that wrote the profile.
+    the last row is used, as in the writer of the profile.
     """
     launch_of, counts = _match_launches(device_activity, launches)
     rows = len(launch_of)
@@ -164,7 +164,8 @@ def _match_launches(
     if greatest - lowest >= max(
         _MAX_SMALL_TABLE_ENTRIES, _MAX_ENTRIES_PER_CALL * len(called)
     ):
-        # If the range of ids is wide, they are numbered first for a small lookup table.
+        # If the range of ids is wide, the ids are numbered first, for a small lookup
+        # table.
         numbered = number_values(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)
         called = numbered.code[len(ids) :].astype(np.int64)

@@ -135,7 +135,7 @@ def device_executions(
 
 
 class _Kernels(Frozen, frozen=True):
-    """Codes for the device and op, program, and kernel of each class of activities.
+    """Codes for device and op, program, and kernel, by class of activities.
 
     Attributes:
         group: Group of the op, int32 by class.
@@ -204,7 +204,7 @@ class _Counted(Frozen, frozen=True):
     def add_modes(
         self, device_op: NDArray[np.signedinteger], eager: NDArray[np.int8]
     ) -> None:
-        """Add the executions to the counts of eager and of function executions."""
+        """Add the executions to the counts of eager and of other executions."""
         count = len(self.executions)
         self.eager[:] += np.bincount(device_op[eager == _EAGER], minlength=count)
         self.function[:] += np.bincount(device_op[eager == _FUNCTION], minlength=count)
@@ -215,7 +215,7 @@ def executions_of_activities(
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
 ) -> Int32s | None:
-    """Return the execution of the same op that launched each activity; -1 for none.
+    """Return, by activity, the execution of its op that launched it; -1 for none.
 
     None if no launch call was made inside an op.
     """
@@ -225,7 +225,7 @@ def executions_of_activities(
         return None
     # Calls inside another op, such as the op of a whole program, are not executions of
     # this op. The host op must have the same name and type. If the annotation on the
-    # device lacks the type, an equal name is enough. -2 means that no host op matches.
+    # device has no type, an equal name is enough. -2 means that no host op matches.
     by_type: dict[tuple[str, str], int] = {}
     by_name: dict[str, int] = {}
     for row, (name, kind) in enumerate(launching_ops.ops[["name", "type"]].iter_rows()):
@@ -246,7 +246,7 @@ def executions_of_activities(
 def _stored_eager(
     trace: TraceData, device_activity: pl.DataFrame, stats: pl.DataFrame | Unavailable
 ) -> NDArray[np.int8] | None:
-    """Return each activity's recorded mode: 1 eager, 0 not; -1 if not recorded."""
+    """Return each activity's recorded mode: 1 eager, 0 not eager, -1 not recorded."""
     handle = find_handle(trace.strings, StatKey.IS_EAGER)
     if handle < 0 or isinstance(stats, Unavailable):
         return None

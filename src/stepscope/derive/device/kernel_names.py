@@ -52,7 +52,7 @@ _NARROW_PARTS: Final = (
 )
 #: Operand types of 16 bits and fewer whose names contain only their size.
 _NARROW_SIZES: Final = Pattern(r"opaquetype<[12]u?>|nv_fp[468]")
-#: The captured letter is the operands' type; output types and shapes follow it.
+#: The captured letter is the operands' type; the output types and shapes follow.
 _NVJET: Final = Pattern(r"nvjet_(?:sm\d+_)?([a-z])[a-z]+_")
 _NVJET_PRECISIONS: Final = {"s": TF32, "c": TF32, "d": DOUBLE, "z": DOUBLE}
 #: Name of a matrix instruction: type of the accumulator, then rows, columns and depth.
@@ -70,8 +70,9 @@ _WIDE_PARTS: Final = (
     *("sgemm", "scudnn", "cgemm", "gcgemm", "fp32", "f32", "float", "opaquetype<4"),
 )
 _DOUBLE_PARTS: Final = ("dgemm", "zgemm", "f64", "double", "fp64")
-#: Prefix of mangled names. They write a repeated type as a mark (`S8_`) and an unnamed
-#: namespace as a hash of its file; both are removed before the name is searched.
+#: Prefix of mangled names. Mangled names write a repeated type as a mark (`S8_`) and an
+#: unnamed namespace as a hash of its file; both are removed before the name is
+#: searched.
 _MANGLED: Final = "_Z"
 _MARKS: Final = Pattern(
     r"(?<![a-zA-Z])S[0-9A-Z]*_|_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_cu_[0-9a-f]{8}"
@@ -106,7 +107,7 @@ _UNCONFIRMED_PARTS: Final = (
     *("umma", "flashattn", "prefillwith", "deep_gemm", "marlin"),
     *("gtcx", "xdlops", "_xdl_", "mfma"),
 )
-#: Products of block-scaled types: the name has operand types, accumulator and tile.
+#: Names of products of block-scaled types: operand types, accumulator and tile.
 _BLOCK_SCALED: Final = Pattern(r"^(?:bmm|gemm)_\w+_fp32_t\d+x\d+x\d+")
 #: Parts of names of kernels that match `_MATRIX_PARTS` but use no matrix instructions,
 #: as a hardware counter showed: they use vector lanes or prepare a product.
@@ -115,7 +116,8 @@ _WITHOUT: Final = (
     *("flash_bwd_convert", "flash_bwd_dot_do_o", "convertqgrad", "bwdograddoto"),
     *("subtensorop",),
 )
-#: Names of generated kernels; they describe the program instead of the instructions.
+#: Names of compiler-generated kernels, which describe the program, not the
+#: instructions.
 _SILENT: Final = Pattern(
     r"triton|gemm_fusion"
     r"|^_*(?:[a-z0-9]+_)*(?:attn|attention|matmul|moe)(?:_\w+)?(?:\.kd)?$"
@@ -126,11 +128,11 @@ _PRODUCT: Final = Pattern(
     # Names of kernels in libraries for products and convolutions.
     r"(?<!fb)gemm|gemv|nvjet|^bmm_|cijk_[a-z]+_[a-z]+_|marlin|lstm_tile"
     r"|[a-z](?:884|1688|16816)|cudnn_\d|(?:volta|turing|maxwell|ampere|_)[a-z]cudnn"
-    # Kinds of convolutions and their algorithms.
+    # Names of kinds of convolutions and of their algorithms.
     r"|convolve|winograd|wgrad|dgrad|fprop|im\d?d?2col|fft2d_(?:c2r|r2c)"
     r"|sp3asm|naive_conv|gcnasmconv|miopenconv|gridwise_conv|conv_(?:fwd|bwd)"
     r"|conv\d?d?_\w*(?:kernel|direct|implicit)"
-    # Attention, and products in generated kernels.
+    # Names of attention kernels, and of products in compiler-generated kernels.
     r"|flash_(?:fwd|bwd)|flashattn|flash_attn|fmha|sdpa|attn_(?:fwd|bwd)|attention"
     r"|prefillwith|matmul|mm_kernel|triton_mm|fused_moe_kernel|tem_fused_\w*(?:mm|conv)"
 )
@@ -160,7 +162,8 @@ def precision_of_name(
 
     Args:
         capability: Compute capability of the kernel's device, if known. Matrix
-            instructions without a type in the name are 16-bit before 8.0, then TF32.
+            instructions whose names have no type are 16-bit below 8.0, and TF32 from
+            8.0 on.
     """
     tensile = _TENSILE.search(name)
     if tensile:
@@ -236,7 +239,7 @@ def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
 # Several derivations parse the same names; parsing one takes 30 us.
 @lru_cache(1024)
 def is_product_kernel(name: str) -> bool:
-    """Return whether a kernel's name is that of a matrix product or convolution."""
+    """Return whether a kernel has the name of a matrix product or convolution."""
     text = name.lower()
     return _PRODUCT.search(text) is not None and _NOT_PRODUCTS.search(text) is None
 

@@ -79,9 +79,9 @@ def kernels(
     precision: Precision,
     tensor_cores: TensorCores,
 ) -> Kernels:
-    """Describe the kernels and collectives, including those with a duration of 0 ps.
+    """Describe kernels and collectives; those with a duration of 0 ps are included.
 
-    Any activity with launch details is a kernel, even if it copies or fills memory.
+    Any activity with a launch shape is a kernel, even if it copies or fills memory.
     """
     rows = activity_classes.rows.with_columns(
         pl.int_range(pl.len(), dtype=pl.Int32).alias("class"),
@@ -137,7 +137,7 @@ def kernels(
 
 
 def launch_dimensions(what: str) -> pl.Expr:
-    """Return the size of each `block` or `grid` (`what`) as text `x,y,z`.
+    """Return each launch's `block` or `grid` size (`what`) as text `x,y,z`.
 
     Null if any size is unknown.
     """

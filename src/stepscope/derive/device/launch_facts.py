@@ -1,7 +1,7 @@
 """`launch_facts`: the cost of launching kernels, measured on the recorded launches.
 
-`launch_latency` contains only the latency and the shortest gap. With these, idle time
-is attributed to launches.
+`launch_latency` contains only the launch latency and the shortest gap. With these two
+times, idle time is attributed to launches.
 
 Definition: docs/definitions/device-work.md#launch-latency.
 """
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
 #: Minimum number of launches or gaps from which their typical length is computed.
 MIN_TYPICAL_SAMPLES: Final = 30
-#: Maximum wait from a launch into an empty queue to its activity, due to the launch.
+#: Maximum time, due to the launch, from a launch into an empty queue to its activity.
 _MAX_LAUNCH_WAIT_PS: Final = 100 * PS_PER_US
-#: Maximum wait due to the launch of a whole program, in usual launch latencies.
+#: The same maximum for the launch of a whole program, in usual launch latencies.
 _MAX_PROGRAM_WAIT_LATENCIES: Final = 2
 #: Assumed gap between consecutive activities on one stream if it cannot be measured.
 _ASSUMED_SWITCH_PS: Final = 1 * PS_PER_US
 _SWITCH_PERCENTILE: Final = 10
-#: Maximum gap attributed to the switch between activities, whatever gap is usual.
+#: Maximum gap attributed to the switch between two activities on a stream.
 _MAX_SWITCH_PS: Final = 10 * PS_PER_US
 _CLOCK_PERCENTILE: Final = 99
-#: Maximum share of activities on an idle device that begin before their launch call. If
-#: the share is larger, the clock offset to the host is about as long as a launch.
+#: Maximum share of activities on an idle device that begin before their launch call. A
+#: larger share shows that the clock offset to the host is about as long as a launch.
 _MAX_EARLY_SHARE: Final = 0.1
 _LONG_PERCENTILE: Final = 95
-#: If at least this share of similar calls has activity, the other calls have lost it.
+#: If this share of similar calls or more has activity, that of the other calls is lost.
 _MIN_CALLS_WITH_ACTIVITY: Final = 0.5
 #: Name of the one activity that is recorded for all kernels of a replayed graph.
 _REPLAYED_GRAPH: Final = r"^CudaGraphExec"
@@ -112,7 +112,8 @@ def idle_waits_ps(correlation: Correlation) -> Int64s:
 def typical_ps(waits_ps: Int64s) -> tuple[int, int]:
     """Return the median launch latency, and the number of launches in the median.
 
-    With too few launches or too large a clock offset: 20 µs and 0 launches.
+    If there are too few launches, or the clock offset is too large: 20 µs and 0
+    launches.
     """
     after = waits_ps[waits_ps >= 0]
     early = len(waits_ps) - len(after)
@@ -155,7 +156,7 @@ def launch_facts(
     event_types: pl.DataFrame,
     event_nesting: Nesting,
 ) -> LaunchFacts:
-    """Measure the cost of the launches that led to device activity."""
+    """Measure the cost of the launches that have device activity."""
     device_activity, launches = correlation.activity, correlation.launches
     launch_of = correlation.launch_of_activity
     start_ps = ints(device_activity, "start_ps")
@@ -201,7 +202,7 @@ def launch_facts(
 
 
 def _rows_with_launch(launch_of: Int32s) -> NDArray[np.intp] | slice:
-    """Return the rows of activities with a known launch; a slice if all have one."""
+    """Return the rows of activities with a known launch, as a slice if all have one."""
     known = launch_of >= 0
     return slice(None) if known.all() else np.flatnonzero(known)
 
@@ -219,7 +220,7 @@ def _outlasting_ps(
     a stream counts only if there is one stream. A call that copies to pageable host
     memory returns when the copy has finished.
     """
-    # Time by which copies to pageable memory end after their call returned.
+    # By how much copies to pageable memory end after the return of their calls.
     named = is_true(event_types["name"].str.contains(_TO_PAGEABLE, literal=True))
     late_rows = wanted_rows(handles(device_activity, "type"), named)
     late_rows = late_rows[launch_of[late_rows] >= 0]
@@ -264,7 +265,7 @@ def _all_equal(values: Int32s) -> bool:
 def _lost_launches(
     launches: pl.DataFrame, events: pl.DataFrame, nesting: Nesting, used: Bools
 ) -> NDArray[np.intp]:
-    """Return the calls without activity that resemble calls with activity.
+    """Return the calls without activity whose similar calls have activity.
 
     Calls are similar if thread, name and innermost enclosing event are equal. (A call
     that clears 0 bytes never leads to activity, wherever it is repeated.) Calls before
@@ -323,9 +324,9 @@ def _lost_time_ps(
 
 
 def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
-    """Return the 10th percentile of the gaps on a stream that no launch can cause.
+    """Return the 10th percentile of a stream's gaps that no launch can have caused.
 
-    The result has an upper bound, because longer gaps have another cause.
+    The result is clipped, because longer gaps have another cause.
     """
     device_activity, launches = correlation.activity, correlation.launches
     out = np.empty(len(device_activity), np.int64)

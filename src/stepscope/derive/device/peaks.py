@@ -26,8 +26,8 @@ DEVICE_PEAKS: Final[dict[str, pl.DataType]] = {
 _RECORDED: Final = "recorded"
 _DATA_SHEET: Final = "data_sheet"
 #: A recorded bandwidth is used only if it is this fraction of the published one or
-#: more. A product's memory has one speed; a lower value was computed wrongly (AMD's
-#: tracer omits the double data rate).
+#: more. All devices of a product have one memory speed; a lower value was computed
+#: wrongly (AMD's tracer omits the double data rate).
 _MIN_BANDWIDTH_SHARE: Final = 0.75
 _MEGA: Final = 1_000_000
 _GIGA: Final = 1_000_000_000
@@ -46,7 +46,7 @@ class DevicePeaks(Frozen, frozen=True):
 
 
 def device_peaks(*, devices: pl.DataFrame) -> DevicePeaks:
-    """Take each peak from the recording, else from the data sheet of the device.
+    """Take each peak from the recording, or, if missing, from the device's data sheet.
 
     A recorded bandwidth far below that of the data sheet is not used.
 

@@ -1,4 +1,4 @@
-"""`tensor_cores`: which kernels use matrix units, and which ops could use them."""
+"""`tensor_cores`: which kernels use matrix units, and which kernels or ops could."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _OPAQUE: Final = Pattern(
     r"|Function|Backward\d*$|Region|Cluster|^(?:While|If|Case)$|^Stateless(?:While|If)$"
     r"|TRTEngine|PyFunc|CudaGraph|custom_call|pjit|_ffi$|pallas_call|triton"
 )
-#: First compute capability with matrix units.
+#: Lowest compute capability of devices with matrix units.
 _FIRST_CAPABILITY: Final = (7, 0)
 
 
@@ -83,8 +83,9 @@ def tensor_cores(
 ) -> TensorCores:
     """Decide the use of matrix units for kernels by name, and for ops by type.
 
-    The answer is unknown, not no, for names that say nothing about instructions, for
-    activities without an op, for ops that may contain others, and on non-GPU devices.
+    The answer is unknown (instead of no) for kernels whose names do not show the
+    instructions, for activities without an op, for ops that may contain other ops, and
+    on non-GPU devices.
 
     Definition: docs/tools/kernel_stats.md#how-each-number-is-defined.
     """
@@ -142,7 +143,7 @@ def is_opaque_type(op_type: str) -> bool:
 
 
 def is_matmul_name(op_name: str) -> bool:
-    """Return whether an op's name is that of a matrix product or convolution."""
+    """Return whether an op has the name of a matrix product or convolution."""
     return _NAMES.search(op_name) is not None
 
 

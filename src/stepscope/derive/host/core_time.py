@@ -1,4 +1,4 @@
-"""`core_time`: when threads were on a core or ready for one, if this was recorded.
+"""`core_time`: the recorded times at which threads were on a core or ready for one.
 
 Definition: docs/definitions/host-time.md#waiting-and-working.
 """
@@ -32,13 +32,13 @@ _NOT_READ: Final = Unavailable(
 
 
 class ThreadTime(Frozen, frozen=True):
-    """When a thread's CPU clock was read, and whether the thread was on a core.
+    """The readings of one thread's CPU clock, and when the thread was on a core.
 
     Attributes:
         seen: Spans from the first to the last of consecutive readings.
         awake: Part of `seen` in which the thread was on a core or waited for one.
         system: When the thread waited for the system (a file, a process, or time to
-            pass), not for another thread. Known for the main thread only.
+            pass), not for another thread. Known only for the main thread.
     """
 
     name: str
@@ -57,8 +57,8 @@ class CoreTime(Frozen, frozen=True):
 
     Attributes:
         threads: (Plane, process, thread id of the system) → times of the thread.
-        rest: (Plane, process) → when any other thread of the process was on a core. It
-            is unknown when these threads were ready for a core.
+        rest: (Plane, process) → when any other thread of the process was on a core. The
+            recording does not show when these threads were ready for a core.
     """
 
     threads: Mapping[tuple[str, int | None, int], ThreadTime]
@@ -68,7 +68,7 @@ class CoreTime(Frozen, frozen=True):
 def core_time(
     *, tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> CoreTime | Unavailable:
-    """Collect the core times from their sample lines."""
+    """Collect the core times from the lines of their samples."""
     threads: dict[tuple[str, int | None, int], ThreadTime] = {}
     others_by_process: dict[tuple[str, int | None], ThreadTime] = {}
     sampled = tracks.with_row_index("row").filter(tracks["kind"] == "samples")

@@ -39,7 +39,7 @@ def function_calls(
     event_types: pl.DataFrame,
     host_values: Mapping[str, StatRows],
 ) -> pl.DataFrame | Unavailable:
-    """Sum calls by function and mode.
+    """Sum the calls and their times by function and mode.
 
     Definition: docs/tools/overview_page.md#other-fields.
 

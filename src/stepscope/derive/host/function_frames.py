@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.xspace.samples_line import SamplesKind
 
-#: Minimum number of stack samples from which statements about a recording are made.
+#: Minimum number of stack samples for statements about a whole recording.
 MIN_RECORDING_SAMPLES: Final = 20
-#: Minimum number of stack samples from which statements about an interval are made.
+#: Minimum number of stack samples for statements about one interval.
 MIN_INTERVAL_SAMPLES: Final = 3
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
@@ -57,7 +57,7 @@ BEGINNINGS: Final = (_MODULE, "_bootstrap")
 
 
 class FunctionFrames(Frozen, frozen=True):
-    """Calls of Python functions: arrays by row, by thread, then start, outer first.
+    """Calls of Python functions, sorted by thread, then start, outer calls first.
 
     On each thread the frames are exact if a tracer recorded its calls. Otherwise they
     come from stack samples. A sampled frame lasts from halfway before its first sample
@@ -93,12 +93,12 @@ class FunctionFrames(Frozen, frozen=True):
     of_framework: frozenset[int] = frozenset()
 
     def threads_in_modules(self) -> frozenset[int]:
-        """Return the threads that run a module: the program's file, or an import."""
+        """Return the threads that run module code: the program's file, or an import."""
         modules = [row for row, name in self.names.items() if name.function == _MODULE]
         return frozenset(np.unique(self.track[np.isin(self.type, modules)]).tolist())
 
     def of_python(self) -> bool:
-        """Return whether any function is a Python function, not compiled code."""
+        """Return whether any function is a Python function instead of compiled code."""
         return any(
             name.file is None or name.line is not None for name in self.names.values()
         )
@@ -109,7 +109,7 @@ class FunctionFrames(Frozen, frozen=True):
         return Spans.from_events(starts, self.end_ps[chosen] - starts)
 
     def looks(self) -> int | None:
-        """Return the sample count of the most sampled thread; None if exact."""
+        """Return the sample count of the most sampled thread; None without samples."""
         if self.hz is None or not len(self.track):
             return None
         longest_ps = 0
@@ -118,7 +118,7 @@ class FunctionFrames(Frozen, frozen=True):
         return round(longest_ps * self.hz / PS_PER_S)
 
     def rows_called_from(self, chosen: Bools) -> Bools:
-        """Return by frame if a chosen frame called it, directly or indirectly."""
+        """Return, by frame, whether a chosen frame called it, directly or not."""
         below = np.zeros(len(chosen), np.bool_)
         is_called = self.parent >= 0
         while True:
@@ -149,7 +149,7 @@ class FunctionFrames(Frozen, frozen=True):
             return None
         kinds, index = np.unique(self.type[rows], return_inverse=True)
         times = np.bincount(index, weights=(self.end_ps - self.start_ps)[rows])
-        # If functions have equal times, the last by type is returned.
+        # If functions have equal times, the one with the highest type is returned.
         return self.names[int(kinds[len(kinds) - 1 - np.argmax(times[::-1])])]
 
     def function(self, event_type: int) -> str:
@@ -251,7 +251,7 @@ def _collect_frames(
     types = function_names.canonical[handles(events, "type")[rows]]
     rates = [hz[track] for track in np.unique(recorded[by_samples]).tolist()]
     # Samples of a thread that Python started include the function that starts threads.
-    # A traced thread may lack this function, but counts as started by Python.
+    # A traced thread may lack this function; it still counts as started by Python.
     names = function_names.names
     starts = [row for row, name in names.items() if name.function.endswith(BEGINNINGS)]
     pythons = np.unique(track[~by_samples[order] | np.isin(types, starts)])

@@ -1,8 +1,8 @@
 """`function_lines`: when each line of each function ran, on which thread.
 
-A stack sample may contain the line as well as the function. If it does, the time of a
-function is divided among its lines; otherwise it is as in `function_frames`. The time
-of each function is the same in both.
+A stack sample may contain the line as well as the function. If samples contain lines,
+the time of a function is divided among its lines; if not, it is as in
+`function_frames`. The total time of each function is the same in both derivations.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class FunctionLines(Frozen, frozen=True):
     """Executed lines of Python functions: by thread, then start, outer first.
 
     On a thread, the rows of a function's lines and of unknown lines cover the time of
-    the function's frames. A new row begins if its line or a caller's changes.
+    the function's frames. A new row begins when the line of the function or of a caller
+    changes.
 
     Definition: docs/definitions/host-time.md#functions.
 
@@ -65,7 +66,7 @@ class FunctionLines(Frozen, frozen=True):
     names: Mapping[int, FunctionName]
 
     def known(self) -> FunctionLines | None:
-        """Return the lines; None if no line is known."""
+        """Return the executed lines; None if no line is known."""
         return self if (self.line >= 0).any() else None
 
     def spans_of_rows(self, chosen: Bools) -> Spans:
@@ -159,7 +160,7 @@ def _cut_frames(
     lines: FunctionLines | None,
     tracks: pl.DataFrame,
 ) -> FunctionLines | Unavailable:
-    """Replace frames by recorded lines, from the time on at which lines are known."""
+    """Replace frames by recorded lines, from the time at which the lines are known."""
     if isinstance(frames, Unavailable):
         return frames
     framed = FunctionLines(
@@ -204,7 +205,8 @@ def _line_runs(
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     parts = [np.arange(begins[track], ends[track]) for track in sorted(hz)]
     rows = np.concatenate(parts).astype(np.int32)
-    # Lines with a duration of 0 add no time and may start with the line around them.
+    # Lines with a duration of 0 add no time, and may start when their caller's line
+    # does.
     rows = rows[ints(events, "dur_ps")[rows] > 0]
     key = find_handle(trace.strings, StatKey.SOURCE_LINE)
     number, present = owner_numbers(rows_of_owners(stats, "event", rows), rows, key)
@@ -220,7 +222,7 @@ def _line_runs(
 
 
 def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
-    """Return by thread the time from which on the lines of all frames are known.
+    """Return, by thread, the time from which the lines of all frames are known.
 
     A recording that keeps only its last samples has whole frames but lacks some of
     their lines. A thread may be sampled before its lines are recorded.
@@ -234,7 +236,8 @@ def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
     around = frames.chosen_rows(np.maximum(frame_row, 0))
     fits = frame_row >= 0
     fits &= (around.type == lines.type) & (around.end_ps >= lines.end_ps)
-    # Sort by frame, then start: a line begins with its frame or when the last one ends.
+    # Sort by frame, then start: a line begins with its frame or when its predecessor
+    # ends.
     order = np.lexsort((lines.start_ps, frame_row))
     meets = np.zeros(len(order), np.bool_)
     meets[1:] = (frame_row[order][1:] == frame_row[order][:-1]) & (
@@ -259,7 +262,7 @@ def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
 
 
 def _last_begun(frames: FunctionLines, lines: FunctionLines) -> Int64s:
-    """Return by line the last frame of its depth that began before it; -1 for none."""
+    """Return, by line, the last frame of equal depth begun before it; -1 for none."""
     end, total = len(frames.track), len(frames.track) + len(lines.track)
     track, depth, start = (
         np.concatenate(columns)

@@ -1,4 +1,4 @@
-"""`function_names`: function, file and library that the type of each frame names."""
+"""`function_names`: function, file and library, from the name of each type of frame."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-#: Python's names for the code of comprehensions, which are part of a function.
+#: Python's names for the code of comprehensions, which count as part of a function.
 COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
-#: Names such as `path/train.py(12): load`, perhaps without the path's first folders.
+#: Names such as `path/train.py(12): load`; the path may lack its first folders.
 _CUT_OFF: Final = Pattern(
     r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL
 )
@@ -51,11 +51,12 @@ _LIBRARY: Final = Pattern(
     r"|Python\d+[\\/]Lib)[\\/]"
     r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"
     # PyTorch's profiler omits the folder from which a file was imported, both for
-    # packages and for the program. Programs do not use these names for own folders.
+    # packages and for the program. Programs do not use these names for their own
+    # folders.
     r"|^(?:torch(?:vision|audio)?|functorch|triton|numpy|scipy|pandas|sklearn|PIL|tqdm"
     r"|tensorflow|keras|jax|jaxlib|asyncio|collections|concurrent|ctypes|encodings|html"
     r"|importlib|json|logging|multiprocessing|unittest|urllib|xml)[\\/]"
-    # XLA's tracer records only the name of the file; these are modules of Python.
+    # Names of Python's own modules: XLA's tracer records only the name of a file.
     r"|^(?:queue|selectors|subprocess|threading)\.py\Z"
 )
 
@@ -150,7 +151,7 @@ def _parse_name(name: str, path: str | None) -> FunctionName:
         if _LIBRARY.search(file):
             is_library = True
         elif is_library is None and form is _CUT_OFF:
-            # The file is next to the program, unless Python has a module of this name.
+            # The file belongs to the program, unless Python has a module of this name.
             # For a package, only the name of its folder may be recorded.
             stem = file.removesuffix(".py")
             may_be_pythons = stem == file or stem in sys.stdlib_module_names

@@ -92,12 +92,12 @@ def _known_functions() -> tuple[_KnownFunctions, ...]:
 
 
 def _first_row(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None:
-    """Return the first matching row that has a purpose, or that has a kind of work."""
+    """Return the first matching row with a purpose (`with_work`: a kind of work)."""
     path = (name.file or "").replace("\\", "/")
     if not path or (not name.library and "/" in path):
         # A file name without its folder may be that of a library or of the program.
         return None
-    # The path may begin with this folder, so a separator is added in front.
+    # A path may begin with the searched folder, so a separator is added in front.
     path = f"/{path}" if "/" in path else path
     for row in _known_functions():
         if (row.work is not None) == with_work:
@@ -158,7 +158,7 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
 
 
 def is_wait(name: FunctionName) -> bool:
-    """Return whether the function is one in which Python waits for another thread."""
+    """Return whether Python waits for another thread in this function."""
     return _known_purpose(name) is FunctionPurpose.AWAIT
 
 

@@ -38,8 +38,8 @@ HOST_OPS: Final[dict[str, pl.DataType]] = {
     "call": pl.Boolean(),  # function call or control flow, which only runs other ops
 }
 
-#: Ranks of the rules that recognise an event as an op. If two events are one execution,
-#: the event with the higher rank is kept.
+#: Ranks of the rules that recognise an event as an op. If two events are of one
+#: execution, the event with the higher rank is kept.
 _WRAPPER: Final = 1
 _EAGER: Final = 2
 _NAMED: Final = 3
@@ -63,7 +63,7 @@ class HostOpEvents(Frozen, frozen=True):
         eager: int8; 1 if the op ran eagerly, 0 as part of a function, -1 if unknown.
         ops: Distinct ops, columns `HOST_OPS`.
         without_values: Why the values of events could not be read; None if they could.
-            Instructions of compiled programs and some eager ops need values.
+            The names of instructions and of some eager ops are in values of events.
     """
 
     event: Int32s
@@ -106,7 +106,7 @@ def host_op_events(
         named.name_annotated_calls(values)
         named.name_instructions(values, hlo_ops)
     event, op, rank, ops = named.distinct_ops()
-    # 1 if the name or a stored value shows that an op ran eagerly, else 0.
+    # `eager`: 1 if the name or a stored value shows that the op ran eagerly, else 0.
     by_rank = np.zeros(_NAMED + 1, np.int8)
     by_rank[[_EAGER, _WRAPPER]] = 1
     eager = values_by_row(by_rank, rank)
@@ -142,7 +142,7 @@ def host_op_events(
 
 
 class _NamedEvents:
-    """Events with their op names; a later rule replaces the name by an earlier one."""
+    """Events with their op names; a later rule replaces the name by an earlier rule."""
 
     def __init__(self, trace: TraceData, kinds: EventKinds, types: Int32s) -> None:
         self._trace, self._kinds, self._types = trace, kinds, types
@@ -178,7 +178,7 @@ class _NamedEvents:
         )
 
     def name_eager_calls(self, values: Mapping[str, StatRows]) -> None:
-        """Name `EagerExecute` events by the type of the op; functions are skipped."""
+        """Name `EagerExecute` events by the type of the op; skip functions."""
         owner, code, texts = text_codes(self._trace, values[StatKey.EAGER_OP])
         if not len(owner):
             return
@@ -248,7 +248,7 @@ class _NamedEvents:
         self._name_rows(owner, distinct.code, _NAMED, named)
 
     def distinct_ops(self) -> tuple[Int64s, Int32s, Int32s, pl.DataFrame]:
-        """Return event rows, their ops, ranks of the rules, and the table of ops."""
+        """Return rows of events, their ops, ranks of rules, and the table of ops."""
         if not self._rules:
             nothing = np.empty(0, np.int32)
             empty = pl.DataFrame(schema=HOST_OPS)
@@ -315,10 +315,11 @@ def _one_per_run(
     ops: pl.DataFrame,
     eager: NDArray[np.int8],
 ) -> tuple[Bools, NDArray[np.int8]]:
-    """Return whether each event is kept: nested events of one execution count once.
+    """Return which events are kept: of nested events of one execution, only one.
 
-    A wrapper is dropped if the event inside it has the same op type; this event then
-    counts as eager. An annotated call is dropped in favour of the op around it.
+    If the event inside a wrapper has the same op type, the wrapper is dropped, and the
+    inner event counts as eager. An annotated call is dropped in favour of the op around
+    it.
     """
     keep = np.ones(len(event), np.bool_)
     if not (rank != _NAMED).any():
@@ -349,7 +350,8 @@ def outermost_of_op(parent: Int32s, op: Int32s) -> Bools:
     outermost = np.ones(len(op), np.bool_)
     row = np.flatnonzero(parent >= 0)
     above = parent[row]
-    # Each iteration goes up one level of nesting, for rows that still have an ancestor.
+    # Each iteration goes up one level of nesting for the rows that have an ancestor
+    # left.
     while len(row):
         recursive = op[above] == op[row]
         outermost[row[recursive]] = False

@@ -66,7 +66,7 @@ def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
 
 
 def host_rows(tracks: pl.DataFrame, types: Int32s, wanted: Bools) -> Int64s:
-    """Return, ascending, the rows of events on host threads that have a wanted type."""
+    """Return the ascending rows of events of a wanted type on host threads."""
     if not wanted.any():
         return np.empty(0, np.int64)
     rows = [wanted_rows(types, wanted, *bounds) for bounds in host_ranges(tracks)]
@@ -127,7 +127,7 @@ def host_stats(
     stats: pl.DataFrame,
     names: Iterable[StatKey],
 ) -> dict[StatKey, StatRows]:
-    """Return by name the stats of events on host threads; owners (events) ascend.
+    """Return, by name, the stats of events on host threads; owners (events) ascend.
 
     Stats of device events, which are half of millions of rows, are not read.
     """
@@ -137,7 +137,7 @@ def host_stats(
     owner, key = handles(stats, "event"), handles(stats, "key")
     chosen = [np.empty(0, np.int64)]
     for bounds in host_ranges(tracks):
-        # The bounds have the column's type, because the search then copies nothing.
+        # The bounds have the column's type, so that the search copies nothing.
         first, last = np.searchsorted(owner, np.array(bounds, owner.dtype))
         chosen.append(wanted_rows(key, wanted, int(first), int(last)))
     values = stats_in_rows(stats, "event", np.concatenate(chosen))
@@ -145,7 +145,7 @@ def host_stats(
 
 
 def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:
-    """Return owners and their integers; an owner's last value counts."""
+    """Return owners and their integers; of several values of an owner, the last."""
     real = rows.kind == DOUBLE
     numbers = rows.only((rows.kind == INT) | (rows.kind == UINT) | real)
     values = numbers.value
@@ -157,7 +157,7 @@ def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:
 
 
 def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[str]]:
-    """Return owners, codes and the texts of the codes; other values are skipped.
+    """Return owners, codes and the texts of the codes; values without text are skipped.
 
     Equal texts may have several codes.
     """
@@ -182,7 +182,7 @@ def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[s
         numbers.append((code + len(texts)).astype(np.int32))
         texts += [trace.text(offset, length) for offset in offsets[first].tolist()]
     if not len(placed):
-        # Values from only one table are already ordered.
+        # Values that come from only one table are already ordered.
         return owners[0], numbers[0], texts
     owner, number = np.concatenate(owners), np.concatenate(numbers)
     order = np.argsort(owner, kind="stable")

@@ -265,7 +265,7 @@ def precision_signals(
 def _means_of_steps(
     kernels: _Kernels, accounted: Account | Unavailable, windows: Windows | Unavailable
 ) -> dict[str, int]:
-    """Return the fields that are means over judged steps; none if there are no steps."""
+    """Return the fields that are means over judged steps; none if steps are unknown."""
     if isinstance(windows, Unavailable) or isinstance(accounted, Unavailable):
         return {}
     if not windows.has_steps:
