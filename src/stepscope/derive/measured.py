@@ -2,7 +2,7 @@
 
 Nsight Compute measures another run than the recorded one, so launches cannot be matched
 by time. A launch is matched by its name, grid and block. If several ops launch the same
-kernel, its position in the order of launches decides.
+kernel, the order of launches identifies the op.
 
 Names of one kernel differ between tools in spaces, types and parameters: `void
 at::native::reduce_kernel<512, 1, float>(Op)` in one is `reduce_kernel<(int)512, (int)1,
@@ -82,14 +82,14 @@ _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in
 #: recorded launch is the product of this factor and those of name, shape and order.
 _TWO_RUNS_FACTOR: Final = 0.95
 _OF_NAME: Final = {"whole": 1.0, "signature": 0.95, "base": 0.8}
-#: Factor of the confidence if several kernels share the base name and the shape.
+#: Factor of the confidence if several kernels have the same base name and shape.
 _SEVERAL_NAMES_FACTOR: Final = 0.6
 _SHAPE_UNKNOWN_FACTOR: Final = 0.7
 _OF_ORDER: Final = {"one_op": 1.0, "order": 0.9, "cycle": 0.8, "shared": 0.5}
 
 
 class MeasuredKernels(Frozen, frozen=True):
-    """Metrics of the kernels of one host.
+    """Measured metrics of the kernels of one host.
 
     Attributes:
         rows: One row per class of `kernels` that was measured. Columns: `class`,
@@ -110,7 +110,7 @@ class MeasuredKernels(Frozen, frozen=True):
 
 
 class _Candidates(Frozen, frozen=True, eq=True):
-    """Recorded kernels that a measured kernel may be."""
+    """The recorded kernels that may be the same kernel as a measured one."""
 
     classes: tuple[int, ...]
     certainty: float
@@ -172,13 +172,13 @@ def measured_kernels(
     activity_classes: ActivityClasses,
     device_activity: pl.DataFrame,
 ) -> MeasuredKernels:
-    """Match each measured launch with the recorded kernels that it may be."""
+    """Match each measured launch with the recorded kernels that may be the same."""
     table = kernel_metrics.with_row_index("row").cast({"row": pl.Int64})
     recorded = _Recorded(kernels.rows)
     launches: dict[_Candidates, list[int]] = {}
     lost: list[int] = []
     grouped = table.group_by(["kernel_name", *_SHAPE], maintain_order=True).agg("row")
-    # Look up each distinct launch once.
+    # Match each distinct launch only once.
     for name, *shape, rows in grouped.iter_rows():
         candidates = recorded.find_candidates(name, tuple(shape))
         if candidates is None:

@@ -75,10 +75,10 @@ _LOSS: Final = (
 _DIFFERENTIATED: Final = r"jvp\("
 _TRANSPOSED: Final = r"transpose\("
 _PROGRAM: Final = r"^(?:jit|pjit|pmap)\("
-#: Pattern of ops that move tensors; they do not belong to a phase.
+#: Pattern of ops that move tensors and do not belong to a phase.
 _TRANSFER_TYPE: Final = r"^_?(?:Host)?(?:Send|Recv)$|^Memcpy|^Memset|^Iterator|^_?Arg$"
 
-#: Phases of which a range sets the phase of all events inside: for example, forward
+#: Phases whose ranges give their phase to all events inside: for example, forward
 #: computations that a backward pass repeats are part of the backward pass.
 FIRM: Final = ("backward", "optimizer")
 #: Patterns of names of ranges (of the program, of its framework or of a tracer of
@@ -243,7 +243,7 @@ def _host_sets(
     *,
     within: UInt8s,
 ) -> dict[str, Spans]:
-    """Return when step threads run ops of each phase; the innermost op decides.
+    """Return when step threads run ops of each phase; the innermost op counts.
 
     Host compute outside of named ops has the phase of the range around it; outside of
     all ranges, its phase is unknown.
@@ -298,7 +298,7 @@ def host_phases(
     types = handles(events, "type")
     own = values_by_row(_phase_labels(of_type), types)
     is_firm = np.isin(of_type, [PHASES.index(phase) for phase in FIRM])
-    # Most recordings have no such ranges, so no label per event is written.
+    # Most recordings have no ranges of phases, so no label per event is written.
     firm: Int32s = np.broadcast_to(np.int32(-1), types.shape)
     if is_firm.any():
         firm = values_by_row(np.where(is_firm, of_type, np.int32(-1)), types)

@@ -160,7 +160,7 @@ class ProfileData:
         tasks: dict[_Task, set[_Task]] = {}
         for trace in traces:
             missing = self._missing_values(trace.host, names)
-            # The tables of one trace are built one after the other.
+            # Tables of the same trace are not built in parallel.
             tables = sorted(missing.keys() & TABLES.keys(), key=_TABLE_ORDER.index)
             for table, sooner in pairwise(tables[::-1]):
                 missing[table] = [sooner]
@@ -269,7 +269,7 @@ class ProfileData:
 def _waiting_tasks(
     wanted: Iterable[Wanted], readers: Iterable[Reader]
 ) -> dict[_Task, tuple[list[str], list[RunDerivation[Any]]]]:
-    """Return what each task and reader waits for: values of hosts and of the run."""
+    """Return the values of hosts and of the run that each task and reader needs."""
     needs: dict[_Task, tuple[list[str], list[RunDerivation[Any]]]] = {}
     ahead = [need for need in wanted if isinstance(need, RunDerivation)]
     for reader in readers:

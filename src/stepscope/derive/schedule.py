@@ -46,14 +46,14 @@ _MIN_EVENTS_FOR_THREADS: Final = 200_000
 
 
 class _Queue(Generic[_Name]):
-    """The names that are not computed yet, shared by several threads."""
+    """Names of values that are not computed yet, shared by several threads."""
 
     def __init__(
         self, inputs: Mapping[_Name, Iterable[_Name]], one_by_one: Collection[_Name]
     ) -> None:
         self.errors: list[BaseException] = []
-        # For each name, find the length of the longest chain of computations that wait
-        # for the name, and the number of computations that wait for it.
+        # For each name, find how many computations wait for it, and the length of their
+        # longest chain.
         order = [*TopologicalSorter(inputs).static_order()]
         chain = dict.fromkeys(order, 0)
         waiting: dict[_Name, set[_Name]] = {name: set() for name in order}

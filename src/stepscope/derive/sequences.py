@@ -100,7 +100,7 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         return np.split(entry[order], np.cumsum(self.counts[symbols])[:-1])
 
 
-#: Kinds of device activity that are part of a program: computing and waiting.
+#: Kinds of device activity in a sequence: computing and waiting.
 _PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
 #: Maximum share of the recording that an event takes; a longer one is not one of three
 #: steps.
@@ -156,7 +156,7 @@ def device_sequence(
 
 
 def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
-    """Return all kernels at the times of their launch calls; None without launches."""
+    """Return all kernels at their launch times; None if no launches were recorded."""
     device_activity, launches = correlation.activity, correlation.launches
     launch_of_activity = correlation.launch_of_activity
     kind = codes(device_activity, "kind")
@@ -248,7 +248,7 @@ def program_threads(tracks: pl.DataFrame) -> Bools:
 def sequence_of_events(
     what: str, events: pl.DataFrame, event: Int64s, *, on_device: bool
 ) -> SymbolSequence:
-    """Return events by their starts, except events that span most of the recording."""
+    """Return events sorted by start, except events that span most of the recording."""
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
     if (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")

@@ -49,7 +49,7 @@ _RANGE: Final = r"^(?:nccl|rccl|msccl|hccl|xccl|ucc|gloo|mpi):"
 
 
 class Launched(Frozen, frozen=True, eq=True):
-    """Tables that connect device activities to host events; each may be unavailable."""
+    """Tables that connect device activities to host events; any may be unavailable."""
 
     correlation: Correlation | Unavailable
     nesting: Nesting | Unavailable

@@ -8,8 +8,8 @@ least time in the collective: the transfer time. On another device, the rest of 
 is waiting. This needs no common clock. The ends on two hosts are the same moment, and
 no member can leave before all members have entered. Both facts bound the clock offset.
 
-On a busy host, a thread may get a core and leave milliseconds after other threads. So
-its waiting ends when the last member enters.
+On a busy host, a thread may get a core and leave milliseconds after other threads. So a
+thread's waiting ends when the last member enters the collective.
 """
 
 from __future__ import annotations
@@ -91,8 +91,9 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
 def waiting_spans(calls: pl.DataFrame) -> tuple[Spans, Spans, Spans]:
     """Return when a device waited in collectives, transferred, or did one of the two.
 
-    The third set contains the calls that cannot be split. The three sets do not
-    overlap: of simultaneous calls, transfers come first, then unsplit calls.
+    The third set contains the calls that cannot be split into waiting and transfer. The
+    sets do not overlap: of simultaneous calls, transfers come first, then unsplit
+    calls.
 
     Args:
         calls: The calls of one device with `start_ps`, `dur_ps` and `wait_ps`.
@@ -347,8 +348,8 @@ def _tie_clocks(own: pl.DataFrame, reference: pl.DataFrame) -> _Tie | None:
     high = ints(shared, "left_first_ps_other") - ints(shared, "came_ps")
     shift = round(float(np.median(differences)))
     low, high = low - _ROUNDING_PS, high + _ROUNDING_PS
-    # A few contradictions are due to kinds whose sender need not wait. If most
-    # collectives contradict, they were matched wrongly.
+    # Few contradictions may be due to kinds of collective whose sender need not wait.
+    # If most collectives contradict the order, they were matched wrongly.
     fits = (low <= shift) & (shift <= high)
     if 2 * int(fits.sum()) <= len(fits):
         return None

@@ -39,7 +39,7 @@ CALLERS: Final = Pattern(
 )
 
 #: Op type → positions of the operands that are variables of a layer. Layers call these
-#: ops with their own variables; the ops called inside read the same variables again.
+#: ops with their variables; nested ops read the same variables again.
 WEIGHTS: Final = {
     **dict.fromkeys(
         (
@@ -76,7 +76,7 @@ def _per_element(count: int) -> Rule:
 
 
 def _per_list_element(count: int) -> Rule:
-    """Return the rule of ops on lists of tensors; the first list gives the sizes."""
+    """Return the rule of ops on lists of tensors; the first list has the sizes."""
 
     def count_elements(given: Operands) -> int | None:
         if not given.tensors or not given.tensors[0]:

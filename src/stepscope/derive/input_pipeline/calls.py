@@ -150,7 +150,7 @@ class _Reached(NamedTuple):
 
 
 class _Edges(Frozen, frozen=True, eq=True):
-    """Chosen edges of a graph, grouped by parent.
+    """Some edges of a graph, grouped by parent.
 
     Attributes:
         first: int64 by execution, and one more; index in `child` of its first edge.
@@ -162,7 +162,7 @@ class _Edges(Frozen, frozen=True, eq=True):
 
     @classmethod
     def choose_edges(cls, graph: PipelineGraph, chosen: Bools) -> _Edges:
-        """Return the chosen edges of a graph."""
+        """Return the edges of a graph that are chosen."""
         count = np.bincount(graph.parent[chosen], minlength=len(graph.start_ps))
         return cls(np.concatenate(([0], np.cumsum(count))), graph.child[chosen])
 
@@ -176,7 +176,7 @@ class _Edges(Frozen, frozen=True, eq=True):
 
 
 class _Walk:
-    """Follows the edges of a graph; each execution counts once per call."""
+    """Follows the edges of a graph and visits each execution once per call."""
 
     def __init__(self, graph: PipelineGraph) -> None:
         self.graph = graph
@@ -214,7 +214,7 @@ class _Walk:
         return _stack_reached(levels)
 
     def walk_unwaited(self, reached: _Reached) -> _Reached:
-        """Return other executions of the calls, which ran before or after the wait."""
+        """Return executions that the calls caused but did not wait for."""
         call, execution, _ = reached
         edges = _Edges.choose_edges(self.graph, ~self.overlaps)
         every = _Edges.choose_edges(self.graph, np.ones(len(self.overlaps), np.bool_))

@@ -76,7 +76,7 @@ class Contexts(Frozen, frozen=True, dict=True):
     def producers_behind(self, rows: Int64s) -> tuple[Int64s, Int64s, set[Context]]:
         """Return indices into `rows`, the rows of their producers, and the crowds.
 
-        `rows` are rows of consumers. Crowds are contexts that are ignored because too
+        All `rows` must be consumers. Crowds are contexts that are ignored because too
         many events belong to them.
         """
         order = np.argsort(self.consumers.row, kind="stable")

@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 
 class PipelineGraph(Frozen, frozen=True):
-    """The executions of all stages of a host; index arrays are over executions.
+    """Executions of all stages of a host; index arrays contain indices of executions.
 
     Attributes:
         event: int64; row of events with the values of the execution.
         parent: int64 by edge, ascending; the execution that caused another one. Edges
-            of one parent are ordered by the start of the child.
+            with the same parent are ordered by the start of the child.
         child: int64 by edge; the execution that was caused. Each edge occurs once.
         root: int64; executions with which a call of a pipeline begins, by start.
         pipeline: int32 by root; row of pipelines.

@@ -161,7 +161,7 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
 
 
 def last_stages(stages: pl.DataFrame) -> Int32s:
-    """Return for each stage the last one of its chain of transparent consumers."""
+    """Follow each stage's chain of transparent consumers; return its last stage."""
     outer = (stages["outermost"] & stages["transparent"]).to_numpy()
     consumer = handles(stages, "consumer")
     last = np.where((consumer >= 0) & outer[consumer], consumer, np.arange(len(outer)))

@@ -37,7 +37,7 @@ _MIN_ROWS_FOR_THREADS: Final = 100_000
 
 
 class Nesting(Frozen, frozen=True):
-    """How rows nest: arrays over the rows, in their order, and counts over tracks.
+    """How rows nest: arrays in the order of the rows, and counts per track.
 
     Attributes:
         parent: int32; the row that contains this row, -1 for none.

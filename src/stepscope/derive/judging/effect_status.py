@@ -92,7 +92,7 @@ class EffectStatus(NamedTuple):
 def status_of(
     series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
 ) -> EffectStatus:
-    """Compare the effect of a series of at least one step with two thresholds."""
+    """Compare the effect in a series of steps (at least one) with two thresholds."""
     if _may_flip(series, warn, thresholds):
         return EffectStatus("cannot_tell")
     return _status_by_levels(series, warn, critical, thresholds)
@@ -101,7 +101,7 @@ def status_of(
 def pattern_kind(
     effect_ps: Sequence[int], *, every_percent: float
 ) -> Literal["every", "bursts", "once"]:
-    """Return how an effect is spread over the steps.
+    """Return whether the effect is in "every" step, in "bursts" or only "once".
 
     Args:
         every_percent: Minimum share of affected steps for "every", in percent.
@@ -177,11 +177,11 @@ def ratio_interval(
 
 
 def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
-    """Return the 95 % interval of the mean effect for the recorded number of hit steps.
+    """Return the 95 % interval of the mean effect, given the number of affected steps.
 
     Hit steps (`is_hit`) and other steps are drawn separately, because a gain refers to
-    the recorded steps, whose number of hits is known. If all effects are equal, or
-    if there are fewer than three steps, both ends are the mean.
+    the recorded steps, whose number of hits is known. If all effects are equal, or if
+    there are fewer than three steps, both ends are the mean.
     """
     count = max(len(effect_ps), 1)
     mean = sum(effect_ps) / count

@@ -76,7 +76,7 @@ class InputAction(Frozen, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=1)
 def input_actions() -> dict[str, InputAction]:
-    """Return all actions by key; of several that fit, the first one is used."""
+    """Return all actions by key; if several fit, the first one is used."""
     table = Path(__file__).with_name("input_actions.json").read_bytes()
     return msgspec.json.decode(table, type=dict[str, InputAction])
 

@@ -1,4 +1,4 @@
-"""Whether the steps wait for their input: one verdict for rules, tools and pages.
+"""Whether the steps wait for their input: the verdict for rules, tools and pages.
 
 Definition: docs/definitions/judging.md#input.
 """
@@ -51,7 +51,7 @@ UNKNOWN: Final = "unknown"
 
 #: Derivations of each host that the verdict needs.
 INPUT_VERDICT_NEEDS: Final = (account, host_classes, idle_topics, launch_facts)
-#: Causes of input time: the kinds of time that are judged together.
+#: Causes of input time: the kinds of time that are added and judged together.
 CAUSES: Final = ("fetch", "transfer", "starved")
 _COLUMNS: Final = {
     "fetch": "input_ps",
@@ -257,7 +257,7 @@ def decide_input(
     blind: Unavailable | None,
     thresholds: Thresholds,
 ) -> InputVerdict:
-    """Judge the time in which steps only waited for their input.
+    """Judge the time in which steps did nothing but wait for their input.
 
     Args:
         fetched: Whether any batch fetch was recorded.

@@ -89,7 +89,7 @@ NO_KERNELS: Final = Unavailable(
     reason="No kernel was recorded on any device.",
     remedy="Record a window in which the device computes.",
 )
-#: Why statements about devices do not apply to a run on the host.
+#: Why statements about devices do not apply to a program that ran on the host only.
 HOST_ONLY: Final = Unavailable(
     code="NO_DEVICE_PLANE", reason="Every op ran on the host.", remedy="Nothing to do."
 )

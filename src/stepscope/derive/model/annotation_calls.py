@@ -55,7 +55,7 @@ def charge_foreign_launches(
     nesting: Nesting,
     launches: pl.DataFrame,
 ) -> Int32s:
-    """Charge launches outside of all ranges to the range that waits for their thread.
+    """Charge launches outside all ranges to the range that waits for their thread.
 
     The waiting range is the innermost one of another thread when the launch begins. No
     third thread may be in a range at that time. At nearly all launches during a call of
@@ -118,7 +118,7 @@ def _calls_of_holder(
     kinds: EventKinds,
     nesting: Nesting,
 ) -> _Waiting:
-    """Return by time a thread's range call, and whether no op or driver call runs."""
+    """Return by time a thread's range call, and if neither op nor driver call runs."""
     around = innermost_rows(
         times_ps,
         ints(events, "start_ps"),
@@ -324,7 +324,7 @@ def _range_rows(
     thread &= absent_mask(tracks["device"])
     ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
     track = values_by_row(handles(events, "track"), rows)
-    # Types that the producer marks as ranges are among `may_be`.
+    # `may_be` includes the types that the producer marks as ranges.
     marked = values_by_row(
         is_true(event_types["annotation"]), values_by_row(types, rows)
     )
@@ -346,7 +346,7 @@ def _range_rows(
 def _names_of_types(
     event_types: pl.DataFrame, types: Int32s
 ) -> tuple[tuple[str, ...], Int32s]:
-    """Return the names of some types, and by type the row of its name, -1 for none."""
+    """Return names of event types, and by type the row of its name, -1 for none."""
     used = np.unique(types)
     texts = (
         event_types["name"]
@@ -374,7 +374,7 @@ def _calls_of_launches(
     of_activity = values_by_row(of_launch, correlation.launch_of_activity, none=-1)
     if (of_activity >= 0).any():
         return of_launch, of_activity
-    # An empty result would wrongly mean that the ranges launched no work.
+    # An empty result here would wrongly mean that the ranges launched no work.
     why = _LAUNCHED_BY_OTHER_THREADS
     if not len(of_activity):
         why = _SILENT

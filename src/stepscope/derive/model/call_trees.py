@@ -137,7 +137,7 @@ class EventTree(Frozen, frozen=True):
 
 
 class ProgramTrees(Frozen, frozen=True):
-    """Where in the program each host event is.
+    """The function and the model's module in which each host event runs.
 
     Attributes:
         lines: Functions of the program; None if no frame was recorded.

@@ -140,9 +140,9 @@ def device_charges(
 ) -> pl.DataFrame:
     """Charge the costs of device activities to ops and nodes.
 
-    Activities count by the execution that launched them. If no execution of the same op
-    launched them, the number of executions is the count of their most frequent kernel,
-    because an execution runs each of its kernels at least once.
+    Each activity belongs to the execution that launched it. If no execution of the same
+    op launched them, the number of executions is the count of their most frequent
+    kernel, because an execution runs each of its kernels at least once.
 
     Returns:
         Columns `CHARGES` without `host_ps` and `allocated_bytes`.
@@ -289,7 +289,7 @@ def merged_charges(
 def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFrame:
     """Add `allocated_bytes` by op and node; if no row has both, by op alone.
 
-    If several rows have the same op (and node), the first of them gets the bytes.
+    If several rows have the same op (and node), the bytes are added to the first one.
     """
     key = ["name", "place"]
     unplaced = (

@@ -64,7 +64,7 @@ class Grouping(Frozen, frozen=True):
 
 
 class PlacedCharges(Frozen, frozen=True):
-    """Charges of one tree, columns `CHARGES`, and the tree."""
+    """A tree, and the charges at its nodes (columns `CHARGES`)."""
 
     rows: pl.DataFrame
     places: CallTree | None
@@ -105,7 +105,7 @@ class ModelWork(Frozen, frozen=True):
         return self.device_ops, self.activity_steps
 
     def shows_side(self, side: Side, steps: Sequence[int] | None) -> bool:
-        """Return whether executions on host or device (in given steps) are known."""
+        """Return whether the executions on host or device (in some steps) are known."""
         ran = self.host if side == "host" else self.device
         recorded = not isinstance(ran, Unavailable | None) and len(ran.op) > 0
         _, in_steps = self.runs_and_steps(side)
@@ -129,7 +129,7 @@ def model_work(
     windows: Windows | Unavailable,
     parameters: pl.DataFrame | Unavailable,
 ) -> ModelWork:
-    """Collect the data for the trees, not summed yet."""
+    """Collect the data for the trees, before summing."""
     device = None
     launch_event = allocation_event = executed = np.empty(0, np.int32)
     if not isinstance(host_op_events, Unavailable):
@@ -186,7 +186,7 @@ def model_work(
 
 
 def model_charges(*, model_work: ModelWork) -> dict[View, PlacedCharges]:
-    """Return the charges of the whole profile, with all variables."""
+    """Return the charges for the whole profile and all of the model's variables."""
     return charges_in_steps(model_work, None)
 
 
@@ -206,7 +206,7 @@ def charges_in_steps(
     charges: dict[View, PlacedCharges] = {}
     for view in VIEWS:
         group = work.groupings[view]
-        # Several views without a tree have the same charges.
+        # Views without a tree all have the same charges.
         same = next(
             (each for each in charges if group.places is work.groupings[each].places),
             None,
@@ -325,7 +325,7 @@ def _group_by_call(
     execution_of_activity: Int32s,
     allocation_event: Int32s,
 ) -> Grouping:
-    """Put each op below the op that called it."""
+    """Build the tree in which each op is below the op that called it."""
     tree = merge_nodes(costs.parent, host.op)
     of_event = np.full(len(nesting.parent), -1, np.int32)
     if len(host.event):
@@ -366,7 +366,7 @@ def _own_executions(
 ) -> Int32s:
     """Return for each activity the execution of its op that launched it, -1 for none.
 
-    A launch inside another op (for example a whole program) does not count.
+    Launches inside another op (for example a whole program) do not count.
     """
     if (
         isinstance(host, Unavailable)
