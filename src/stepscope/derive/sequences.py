@@ -102,8 +102,7 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
 
 #: Kinds of device activity in a sequence: computing and waiting.
 _PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
-#: Maximum share of the recording that an event takes; a longer one is not one of three
-#: steps.
+#: Maximum share of the recording that an event of three steps can take.
 _MAX_EVENT_SHARE: Final = 0.5
 #: A thread is a worker of an input pipeline if at least this share of its op time is in
 #: functions of the pipeline.

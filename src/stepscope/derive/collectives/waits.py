@@ -91,9 +91,8 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
 def waiting_spans(calls: pl.DataFrame) -> tuple[Spans, Spans, Spans]:
     """Return when a device waited in collectives, transferred, or did one of the two.
 
-    The third set contains the calls that cannot be split into waiting and transfer. The
-    sets do not overlap: of simultaneous calls, transfers come first, then unsplit
-    calls.
+    The third set contains the calls that cannot be split. The three sets do not
+    overlap: of simultaneous calls, transfers come first, then unsplit calls.
 
     Args:
         calls: The calls of one device with `start_ps`, `dur_ps` and `wait_ps`.
@@ -146,8 +145,8 @@ def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
 
     No member leaves a collective before all members have entered. All members then
     leave within the transfer time, the duration of the last member's call. Calls that
-    contradict this order belong to different collectives of unrecorded groups, or to a
-    kind whose sender need not wait. Calls of hosts without a common clock are not
+    contradict this order belong to different collectives of unrecorded groups, or to
+    kinds whose sender need not wait. Calls of hosts without a common clock are not
     matched.
 
     Args:

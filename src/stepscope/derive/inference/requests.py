@@ -425,8 +425,8 @@ class _Served(Frozen, frozen=True):
 
         Args:
             number: Index of the thread in `tracks`.
-            caused_ps: When each interval was caused; if outside requests, it is
-                skipped.
+            caused_ps: Time of the cause of each interval; outside requests it is
+                ignored.
         """
         own_rows = self.rows[number]
         index = np.searchsorted(self.start_ps[own_rows], caused_ps, side="right") - 1

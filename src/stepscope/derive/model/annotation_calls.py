@@ -60,8 +60,7 @@ def charge_foreign_launches(
     The waiting range is the innermost one of another thread when the launch begins. No
     third thread may be in a range at that time. At nearly all launches during a call of
     the range, the range's thread must run neither an op nor a driver call. A thread
-    that never runs ops or driver calls is not considered, because it would always seem
-    to wait.
+    that never runs ops or driver calls is ignored; it would always seem to wait.
 
     Args:
         of_event: By row of events, the innermost call of a range around it, else -1.

@@ -2,9 +2,8 @@
 
 An instruction of a compiled program has the exact line that created it. For a function,
 stack samples record the executed line; without samples its first line is used, because
-tracers do not record executed lines. If both have a line, the instruction's line is
-used, so all time of a thread and each activity of a device is charged to one line at
-most.
+tracers do not record executed lines. If both have a line, the instruction's counts, so
+thread time and device activities are charged to one line at most.
 
 Definition: docs/tools/model_views.md#time-per-line.
 """

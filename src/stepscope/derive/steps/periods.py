@@ -124,8 +124,7 @@ def best_period(periods: Sequence[Period]) -> Period:
     """Return the preferred one of the candidates without an objection.
 
     Of the candidates that cover almost as much as the best, take the smallest period.
-    If periods are about equal, take the one with the longest pause before its
-    boundaries.
+    If periods are about equal, take that with the longest pause before boundaries.
     """
     covered = max(period.even_coverage for period in periods) - _MAX_COVERAGE_LOSS
     covering = [period for period in periods if period.even_coverage >= covered]
