@@ -38,7 +38,7 @@ _Value = TypeVar("_Value")
 
 #: Column type → smallest integer that is too large for the type.
 _ENDS: Final[dict[pl.DataType, int]] = {pl.Int32(): 2**31, pl.Int64(): 2**63}
-#: Longest plausible recording, in ns (26 days); the sum of three in ps fits 64 bits.
+#: Longest plausible recording, in ns (26 days); three times it, in ps, fits 64 bits.
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
 #: Name of the range that PyTorch records around each batch fetch of a DataLoader.
 _LOADER_CALL: Final = Pattern(r"enumerate\(\w+\)#.*__next__")
@@ -46,7 +46,7 @@ _LOADER_CALL: Final = Pattern(r"enumerate\(\w+\)#.*__next__")
 _LAUNCHES_WORK: Final = Pattern(
     r"(?i)launch|memcpy|memset|prefetch|enqueue|append|(?:malloc|memalloc)(?!host)"
 )
-#: Evidence that a device was idle.
+#: Evidence, shown to the user, that the program did not use a device.
 NO_LAUNCH: Final = "no recorded call launched work on it"
 #: Reason for missing activity of a device that may or may not have been used.
 IN_DOUBT: Final = why_absent("any.device_in_doubt")
@@ -96,7 +96,7 @@ class DeviceTables(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         refused: Field of a launch → number of activities with an impossible value.
-        undirected: Number of copies without a recorded direction; they count as local.
+        undirected: Number of copies of unknown direction, which count as device-local.
     """
 
     frame: pl.DataFrame
@@ -235,7 +235,7 @@ def environment_frame(fields: Mapping[str, object]) -> pl.DataFrame:
 
 
 def is_far_off(start_ns: Int64s, dur_ns: Int64s) -> Bools:
-    """Return which events last over 26 days or start that far from the median start."""
+    """Return True for events over 26 days long, or 26 days from the median start."""
     near = np.zeros(len(start_ns), np.bool_)
     if not len(start_ns) or (
         int(start_ns.max()) - int(start_ns.min()) <= _LONGEST_NS
@@ -243,7 +243,7 @@ def is_far_off(start_ns: Int64s, dur_ns: Int64s) -> Bools:
     ):
         return near
     middle = int(np.partition(start_ns, len(start_ns) // 2)[len(start_ns) // 2])
-    # The bounds are computed as Python integers, which cannot overflow.
+    # Compute the bounds of the starts as Python integers, which cannot overflow.
     first = max(middle - _LONGEST_NS, np.iinfo(np.int64).min)
     last = min(middle + _LONGEST_NS, np.iinfo(np.int64).max)
     return (start_ns < first) | (start_ns > last) | (dur_ns > _LONGEST_NS)
@@ -272,7 +272,7 @@ def row_order(track: Int32s, start: Int64s, dur: Int64s) -> Int64s:
 def range_of_tracks(
     start_ps: Int64s, dur_ps: Int64s, tracks: Iterable[tuple[int, int]]
 ) -> tuple[int, int] | None:
-    """Return first start and last end of the tracks' events; None without events.
+    """Return first start and last end of the tracks' events; None if there are none.
 
     The rows of each track must be sorted by start.
     """
@@ -287,7 +287,7 @@ def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
     """Return why a table is absent; for a damaged file, the damage is the reason.
 
     Args:
-        absent: The reason if the file is whole.
+        absent: Reason to return if the file is whole.
         damaged_at: Offset of the file's first unreadable byte; None in a whole file.
     """
     if damaged_at is None:
@@ -296,7 +296,7 @@ def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
 
 
 def launches_work(calls: Iterable[str]) -> bool:
-    """Return whether any of these runtime or driver calls puts work on a device.
+    """Return whether any of the runtime or driver calls puts work on a device.
 
     Calls that allocate memory count; queries of properties and waits do not.
     """
@@ -327,7 +327,7 @@ def doubt_note(
 
 
 def work_notes(refused: Mapping[str, int], undirected: int) -> Iterator[QualityNote]:
-    """Return notes on impossible launch details and on copies without a direction.
+    """Return notes on impossible launch details and copies of unknown direction.
 
     Args:
         refused: Field of a launch → number of kernels with an impossible value.

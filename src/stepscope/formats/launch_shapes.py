@@ -1,9 +1,9 @@
 """Distinct launch shapes of kernels, without values that the hardware cannot have.
 
 Every GPU built so far has at most 255 registers per thread, 1,024 threads per block and
-227 KiB of shared memory (CUDA programming guide, compute capabilities). The maximum
-registers and shared memory are higher here, so that the next GPU generation is
-accepted. Larger values are uninitialised fields or damage.
+227 KiB of shared memory (CUDA programming guide, compute capabilities). The limits here
+on registers and shared memory are higher, so that the next GPU generation is accepted.
+Values above the limits are uninitialised fields or damage.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def number_shapes(
         counts: Number of kernels for each row of `recorded`.
 
     Returns:
-        The table `geometries`, the row in it of each launch (-1 if nothing is known),
+        The table `geometries`, the table row of each launch (-1 if nothing is known),
         and per field the number of kernels whose value was refused as impossible.
     """
     # One column per field: True where its values are possible; null if not recorded.
@@ -60,7 +60,7 @@ def number_shapes(
             "shared memory": pl.all_horizontal(
                 pl.col(shared).is_between(0, MAX_SHARED_BYTES)
             ),
-            # Each size is checked first, because the product of all could overflow.
+            # Check each size first: the product of unchecked sizes could overflow.
             "block": pl.all_horizontal(pl.col(block).is_between(1, MAX_THREADS))
             & (threads <= MAX_THREADS),
             "grid": pl.all_horizontal(pl.col(grid).is_between(1, MAX_GRID)),

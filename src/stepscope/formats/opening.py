@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 _SEQUENTIAL_BYTES: Final = 2**20
 #: Maximum number of files in one directory whose format is detected.
 _MAX_FILES: Final = 1024
-#: Maximum number of kinds of files that the error of an empty directory names.
+#: Maximum number of formats (and of refused files) that the error "no profile" names.
 _MAX_KINDS: Final = 3
 #: Maximum number of hosts that one sentence names.
 _MAX_NAMED_HOSTS: Final = 3
-#: File ending of an uncompressed SQLite database, and the format of Nsight Systems.
+#: File name suffix of SQLite databases, and format of Nsight Systems' databases.
 _DATABASE: Final = ".sqlite"
 _NSIGHT_SYSTEMS: Final = "nsight_systems"
 #: JSON formats of profilers that have no reader; such files are listed with the reason.
@@ -87,9 +87,9 @@ def open_hosts(*paths: str | os.PathLike[str]) -> tuple[str, dict[str, TraceData
     """Read every host of a run; hosts with large files are read in parallel threads.
 
     A path is a log directory (which means its newest run), a run directory or a file.
-    Several paths are workers of one run. Hosts of the same name are distinguished by
-    runs, folders or files. If a host cannot be read, it is left out, and the traces of
-    the other hosts get a note.
+    Several paths are workers of one run. Hosts with equal names get the names of their
+    runs, folders or files added. If a host cannot be read, it is left out, and the
+    traces of the other hosts get a note.
 
     Returns:
         Shown name of the run, and host → trace in the order of the paths.
@@ -135,7 +135,7 @@ def find_runs(path: Path) -> Scan:
     memory, _ = _runs_of_files([file for file in snapshots if file not in used], path)
     return msgspec.structs.replace(
         scan,
-        # The first run is the default of a directory. Memory snapshots come last.
+        # By default the first run of a directory is opened; memory snapshots are last.
         runs=(*newest_first((*runs, *loose)), *newest_first(memory)),
         refused=(*scan.refused, *refused),
     )
@@ -276,7 +276,7 @@ def _readable_formats(formats: Mapping[Path, str]) -> set[str]:
 
 
 def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
-    # Files that only add tables are a run only if there are no recordings.
+    # Files that only add tables form a run only if there are no recordings.
     recordings = readable - {reader.format for reader in READERS if reader.beside}
     chosen = recordings or readable
     counts = Counter(name for name in formats.values() if name in chosen)
@@ -333,7 +333,7 @@ def _name_hosts(files: Sequence[Path], format_name: str) -> tuple[HostFiles, ...
 
 
 def _hosts_of_workers(files: tuple[Path, ...]) -> tuple[HostFiles, ...]:
-    """Return all files of workers as hosts, with the names that their format gives.
+    """Return all workers' files as hosts, named as their file format prescribes.
 
     A file that cannot be read is listed too; opening the file reports the error.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Frozen, frozen=True, eq=True):
-    """A format that has a reader; files with `beside` only add tables to a recording.
+    """A format with a reader; if `beside` is set, its files only add tables.
 
     Attributes:
         format: Name of the format, as `sniff.detect_format` returns it.
@@ -74,7 +74,7 @@ READERS: Final = (
     Reader("memory_snapshot", _import_later(f"{_MEMORY}.snapshot", "read")),
     Reader("device_memory_profile", _import_later(f"{_MEMORY}.pprof", "read")),
 )
-#: Returns the CSV tables of a report, given its path and the path of `ncu`.
+#: Function that returns a report's CSV tables, given the paths of report and `ncu`.
 printed_tables: Final[Callable[[Path, str | None], bytes]] = _import_later(
     _NSIGHT_COMPUTE, "printed_tables"
 )

@@ -43,7 +43,7 @@ _TIMES: Final = ("LastModified", "last_modified", "mtime", "updated", "created")
 
 
 class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file as its file system lists it.
+    """One file in the listing of a file system.
 
     Attributes:
         tag: Changes whenever the content changes, if the file system reports changes.

@@ -62,14 +62,14 @@ _RESULT_NAME: Final = Pattern(
 
 
 def detect_format(path: Path) -> str:
-    """Return a file's format: that of a reader, or a key of `FOREIGN`.
+    """Return the format of a file: a reader's format, or a key of `FOREIGN`.
 
     Raises:
         BadInput: The file cannot be opened, or its compression is broken.
         UnknownFormat: The content matches no known format.
     """
     head = read_head(path)
-    # The name is checked first: the bytes could look like another format.
+    # Check the file name first: the bytes could look like another format.
     if _RESULT_NAME.search(path.name):
         return "capture_results"
     if path.name.endswith(".riegeli"):
@@ -109,7 +109,7 @@ def read_head(path: Path) -> bytes:
                 with gzip.open(file) as packed:
                     return packed.read(_HEAD_BYTES)
             except (gzip.BadGzipFile, EOFError, zlib.error):
-                # If the file is cut or damaged further on, its start shows the format.
+                # If the file is cut or damaged later, its start still shows the format.
                 with suppress(zlib.error):
                     return zlib.decompressobj(wbits=31).decompress(head, _HEAD_BYTES)
                 return head
@@ -119,7 +119,7 @@ def read_head(path: Path) -> bytes:
         ) from error
 
 
-#: Keys in a memory snapshot; `torch.cuda.memory_snapshot()` has only `segment_type`.
+#: Keys of a memory snapshot; that of `memory_snapshot()` has only `segment_type`.
 _OF_SNAPSHOTS: Final = (b"segments", b"device_traces", b"segment_type")
 _MAGIC: Final = (
     (b"NVIDIA Tegra Pro", "nsys_rep"),
@@ -235,8 +235,8 @@ _PLANE_NAME: Final = b"\x12"
 _PLANE_TAGS: Final = frozenset({_PLANE_ID, 0x12, 0x1A, 0x22, 0x2A, 0x32})
 
 
-#: Matches the start of a timeline stored as a protobuf message. Its first process is a
-#: map entry, whose value starts with the name of the process.
+#: Matches the start of a timeline stored as a protobuf message. It starts with a map
+#: entry, whose value starts with the name of a process.
 _PROCESS_OF_MESSAGE: Final = Pattern(rb"\x0a[\x01-\x7f](?:/host:|/device:)")
 
 
@@ -249,7 +249,7 @@ def _format_of_first_message(head: bytes, begin: int, length: int) -> str | None
             _, offset = read_varint(head, offset + 1)
     except MalformedMessage:
         return "xspace"
-    # A pprof file starts with a message of 4 bytes: the numbers of its kind and unit.
+    # A pprof file starts with a message of 4 bytes: kind and unit of its values.
     if offset > begin and head[offset : offset + 1] == b"\x10":
         return "device_memory_profile" if length < 16 else "perfetto"
     if offset < min(len(head), begin + length) and head[offset] not in _PLANE_TAGS:
@@ -276,6 +276,6 @@ def _is_damaged_text(head: bytes) -> bool:
         text = codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
         return False
-    # Without control characters, the file is a text with a few damaged letters.
+    # A file that has no control characters is a text with a few damaged letters.
     has_control = any(character in text for character in "\0\x01\x02\x08")
     return has_control and text.count("\ufffd") > len(text) * _MUCH_REPLACED

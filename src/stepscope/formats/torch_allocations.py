@@ -68,7 +68,7 @@ def allocation_rows(
         free_bytes="free",
         capacity_bytes=pl.when(pl.col("device_type") != _CPU).then(of_device),
         # The total of a device's allocator includes blocks from before the recording.
-        # The total of the CPU allocator does not.
+        # The total of the CPU allocator excludes such blocks.
         older_counted=pl.when(pl.col("heap").is_not_null()).then(
             pl.col("device_type") != _CPU
         ),
@@ -83,9 +83,9 @@ def _add_allocator_state(reports: pl.DataFrame) -> pl.DataFrame:
 
     `free` is the reserved bytes that are not in use. A device's allocator reports the
     bytes in use and the bytes reserved. On the CPU, the reported total counts
-    allocations since the recording began. Memory shared between processes is not
-    counted and reports 0, and older producers always report 0. So a CPU total of 0 is
-    accepted only if the event frees exactly the bytes in use.
+    allocations since the recording began. Allocations of memory shared between
+    processes are not counted and report a total of 0; older producers always report 0.
+    So a CPU total of 0 is accepted only if the event frees exactly the bytes in use.
     """
     total, size = pl.col("allocated"), pl.col("bytes")
     on_cpu = pl.col("device_type") == _CPU

@@ -58,11 +58,11 @@ def with_worker_runs(
     """Return the given runs and the runs of workers' files, newest first.
 
     The name of a run of workers is the path of its directory below `top`, or `top_name`
-    for files in `top` itself. The path starts with `./` if two runs share a name.
+    for files in `top` itself. If two runs share a name, the path starts with `./`.
 
     Args:
-        runs: Runs that were found otherwise. Files in their directories are ignored; if
-            `top` is one of these directories, all files are ignored.
+        runs: Runs that are not workers' files. Files in their directories are ignored;
+            if `top` is one of these directories, all files are ignored.
         files: Files of any name below `top`; only workers' traces are used.
         top: Directory where the search began.
         top_name: Shown name of `top`.
@@ -123,7 +123,7 @@ def _worker_stem(file: Path) -> str:
 def _newest_first_recordings(files: Iterable[Path]) -> list[list[Path]]:
     """Return the recordings of a directory, newest first.
 
-    A recording has at most one file per worker; a file without a time is in the newest.
+    A recording has at most one file per worker. Files without a time are in the newest.
     """
     of_worker: dict[str, list[Path]] = {}
     for file in files:
@@ -153,8 +153,8 @@ def _path_below_top(directory: Path, top: Path) -> str:
 def distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
     """Return every host of all runs once, each under a different name.
 
-    A file with several paths is one host. If hosts have equal names, their runs are
-    added to the names, else the folders of their files, else file names, else numbers.
+    A file with several paths is one host. Equal names of hosts are extended by the run;
+    if that is not enough, by the folder, the file name or a number.
     """
     of_files: dict[tuple[Path, ...], tuple[Run, HostFiles]] = {}
     for run in runs:

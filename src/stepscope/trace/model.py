@@ -43,7 +43,7 @@ class TraceData:
         data: np.ndarray,
         recorder: str | None = None,
     ) -> None:
-        # Readers need not pass builders of tables that need a separate file.
+        # Readers may omit the builders of tables that need a separate file.
         file_builders = {name: _constant_builder(why) for name, why in SEPARATE.items()}
         builders = file_builders | dict(builders)
         unknown = set(builders) ^ set(TABLES)
@@ -63,7 +63,7 @@ class TraceData:
         if name not in self._builders:
             raise BadUsage.unknown_name("table", name, TABLES)
         if name in self._tables:
-            # No lock, so that existing tables can be read while another is built.
+            # Take no lock: a table that exists can be read while another one is built.
             return self._tables[name]
         with self._lock:
             if name not in self._tables:
@@ -71,7 +71,7 @@ class TraceData:
             return self._tables[name]
 
     def text(self, place: int, length: int) -> str:
-        """Return the text at a place in the file, with invalid UTF-8 replaced.
+        """Return the text at an offset of the file, with invalid UTF-8 replaced.
 
         A text longer than the maximum length of texts is cut.
         """

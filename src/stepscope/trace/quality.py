@@ -9,10 +9,10 @@ import polars as pl
 
 from stepscope.trace.tables import QUALITY
 
-#: Kind of the note that a device is listed but left no record, so that it is not known
-#: whether the program used the device.
+#: Kind of the note about a listed device without any record: it is unknown whether the
+#: program used the device.
 DEVICE_IN_DOUBT: Final = "device_in_doubt"
-#: Kind of the note that the program called a device that left no other record.
+#: Kind of the note about a device whose only records are the program's calls.
 DEVICE_CALLED: Final = "device_called"
 #: Kind of the note that the program ended before its first step.
 ENDED_EARLY: Final = "ended_early"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NEVER: Final = ""
 #: Text in a declaration for a column that is never null.
 _NEVER_NULL: Final = "never null"
-#: Heading of the section with columns that several tables of a file have.
+#: Heading of the section that declares columns shared by several tables.
 _SHARED: Final = "Shared columns"
 _NOTHING_SHARED: Final[Mapping[str, Column]] = MappingProxyType({})
 
@@ -79,7 +79,7 @@ class TableSchema(Frozen, frozen=True, eq=True):
 def read_tables(
     path: Path, shared: Mapping[str, Column] = _NOTHING_SHARED
 ) -> dict[str, TableSchema]:
-    """Return the tables that a file declares, by name.
+    """Return the tables that a Markdown file declares, by name.
 
     A section declares a table: the meaning of a row, the order of rows, and one row per
     column. A row with only a name refers to a shared column of the file or of `shared`.
@@ -127,7 +127,7 @@ def read_rows(text: str) -> Iterator[list[str]]:
 
 
 def read_reasons(path: Path) -> dict[str, Unavailable]:
-    """Return the reasons for missing data that a file declares, by key.
+    """Return the reasons for missing data that a Markdown file declares, by key.
 
     Each row of the file has the key, the code, the reason, and the remedy or its id.
     """

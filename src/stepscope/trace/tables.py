@@ -30,7 +30,7 @@ ENVIRONMENT: Final = TABLES["environment"]
 QUALITY: Final = TABLES["quality"]
 
 TRACK_KINDS: Final = TRACKS.categories("kind")
-#: Kinds of derived tracks, which repeat time of other tracks: never add it to totals.
+#: Kinds of derived tracks. They repeat time of other tracks, so totals exclude them.
 DERIVED_LINES: Final = TRACKS.categories("derived")
 #: Kinds of device activity. During `transfer_wait` the device computes nothing; it
 #: waits for a transfer that began earlier.
@@ -50,10 +50,9 @@ NOT_MEASURED: Final = Unavailable(
     remedy="Measure the kernels with `ncu --set full --csv --page raw`, and give the "
     "table with the recording: `--kernels FILE`.",
 )
-#: Tables that only a separate file provides, with the reason why they are missing
-#: without the file. No recording has them, so readers of recordings leave them out.
-#: Nsight Compute runs kernels repeatedly, one at a time, so the times that it measures
-#: do not belong to any timeline.
+#: Name of a table that only a separate file provides → reason why it is missing.
+#: Readers of recordings omit these tables. Nsight Compute runs kernels repeatedly, one
+#: at a time, so the times that it measures do not belong to any timeline.
 SEPARATE: Final = {
     schema.name: NOT_MEASURED
     for schema in (KERNEL_METRICS, KERNEL_METRIC_VALUES, KERNEL_RULE_RESULTS)

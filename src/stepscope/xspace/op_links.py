@@ -74,13 +74,13 @@ def innermost_around(
     """Return for each event the position of the innermost op that encloses it, or -1.
 
     Args:
-        start: Start of each event, by track, then start ascending, then longest first.
+        start: Start of each event; sorted by track, then start, then longest first.
         dur: Duration of each event.
         track: Track of each event, ascending.
         is_op: Whether each event is an op.
     """
     above = _parent_events(start, dur, track)
-    # The enclosing event may not be an op. Each round doubles the levels searched.
+    # The enclosing event need not be an op. Each round doubles the levels searched.
     while len(passed := np.flatnonzero((above >= 0) & ~is_op[above])):
         above[passed] = above[above[passed]]
     return above

@@ -15,15 +15,15 @@ from typing import Final, Literal
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
-#: Added to the thread id to get the id of a samples line. Thread ids are smaller, and
-#: the sum still fits into 32 bits for viewers that cut ids.
+#: Number added to a thread's id to get the id of its samples line. Thread ids are
+#: smaller, and the sum fits into 32 bits for viewers that cut ids.
 SAMPLES_BASE: Final = 2**30
-#: Also added for a line with the times in which a thread was on a core or needed one.
+#: Also added to the id of a line with a thread's times on a core or ready for one.
 CORE_TIME_BASE: Final = 2**29
-#: Also added for a line with the source lines of a thread's functions.
+#: Also added to the id of a line with the source lines of a thread's functions.
 _LINES_BASE: Final = 2**28
-#: Also added for worker processes. The id of their first thread is their process id;
-#: this distinguishes them from threads of the program with an equal name.
+#: Also added to the ids of lines of worker processes, whose first thread has the
+#: process id. It distinguishes them from threads of the program with an equal name.
 _WORKERS_BASE: Final = 2**27
 #: Content of a line: functions of a thread that drives steps; functions of another
 #: thread of the program; source lines in the functions of a thread; times in which a
@@ -38,7 +38,7 @@ SamplesKind = Literal[
 ]
 #: Beginning of a line's name for each kind; a beginning that contains another one is
 #: listed first. Readers that do not support worker processes treat their lines as
-#: threads in parallel with the steps; neither kind of line has a share of step time.
+#: threads in parallel with the steps; lines of both kinds have no share of step time.
 _BEGINNINGS: Final[dict[SamplesKind, str]] = {
     "functions_of_worker": "samples beside the steps of worker process",
     "source_lines_of_worker": "source lines of worker process",
@@ -72,8 +72,8 @@ LINE: Final = "source_line"
 READ: Final = "core time was read"
 AWAKE: Final = "on a core or ready for one"
 SYSTEM: Final = "waits for the system"
-#: Thread id of the line with the core time of all threads without a line. The line has
-#: only time on a core, not time ready to run.
+#: Thread id of the line with the core time of all threads that lack a line. The line
+#: has only time on a core, not time ready to run.
 OTHER_THREADS: Final = 0
 
 

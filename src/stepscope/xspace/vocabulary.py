@@ -41,12 +41,12 @@ CATEGORY: Final = "stepscope_category"
 OP_CATEGORY: Final = "cpu_op"
 #: PyTorch's category of ranges that programs and libraries name.
 ANNOTATION_CATEGORY: Final = "user_annotation"
-#: Name of the plane of the host's threads; all producers use it.
+#: Name of the plane of the host's threads; all producers use this name.
 HOST_PLANE: Final = "/host:CPU"
 #: Plane that records when and how the profile was made; all producers use this name.
 ENVIRONMENT_PLANE: Final = "Task Environment"
-#: Plane of annotations that a framework also recorded. A finished profile has these
-#: annotations only on the plane of the threads, an interrupted recording only here.
+#: Plane of annotations that a framework also recorded. Only interrupted recordings have
+#: this plane; a finished profile has the annotations on the plane of the threads.
 FORWARDED_PLANE: Final = "/host:stepscope-forwarded"
 #: Stat of a device's plane: the program's device number, if the tracer's differs.
 PROGRAM_ORDINAL: Final = "stepscope_program_ordinal"
@@ -202,7 +202,7 @@ UNSAMPLED: Final = {
 
 
 def unseen_reason(warning: str) -> Unsampled | None:
-    """Return the reason that a file's warning contains; None for any other warning."""
+    """Return the reason that a file's warning states; None if it states no reason."""
     return next(
         (kind for kind in UNSAMPLED.values() if warning.endswith(kind.mark)), None
     )

@@ -60,8 +60,8 @@ class Strings(Sequence[str]):
 
     Args:
         known: The texts of the first handles.
-        load_all: Returns all texts, starting with the known ones. It is called when
-            another text or the number of texts is needed.
+        load_all: Returns all texts, starting with the known ones. Called only when an
+            unknown text, or the number of texts, is needed.
     """
 
     def __init__(

@@ -172,7 +172,7 @@ def read_values(snapshot: dict[Any, Any]) -> SnapshotValues:
     if times and max(times) - min(times) > _MAX_HISTORY_US:
         values.timed = False
     if not values.timed:
-        # Times and event numbers cannot be mixed on one time axis.
+        # If some events have no time, use event numbers as times of all events.
         values.events = {
             device: [event._replace(time_us=row) for row, event in enumerate(events)]
             for device, events in values.events.items()
@@ -274,7 +274,7 @@ def _rows_of_history(
 ) -> Iterator[dict[str, Any]]:
     latest = begin_us
     for index, change in enumerate(history.changes):
-        # Clocks of threads differ slightly; keep the allocator's order.
+        # Keep the allocator's order, because the clocks of threads differ slightly.
         latest = max(latest, change.time_us)
         reserved, stack = change.reserved, change.stack
         yield {

@@ -56,7 +56,7 @@ class Frame(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return file, line and function."""
+        """Return the frame as text: its file, line and function."""
         return shorten_text(f"{self.file}:{self.line} {self.function}", _FRAME_CHARS)
 
     @property
@@ -87,7 +87,7 @@ class Stacks:
         self._indices: dict[str, int] = {}
 
     def add(self, frames: Sequence[Frame]) -> int | None:
-        """Add a stack, and return its index in `texts`; None without frames."""
+        """Add a stack, and return its index in `texts`; None if it has no frames."""
         if not frames:
             return None
         in_python = [frame for frame in frames if frame.of_python]
@@ -146,6 +146,6 @@ def memory_trace(
         host,
         {name: partial(given_table, table) for name, table in tables.items()},
         strings=stacks,
-        # In these formats no value refers to an offset in the file.
+        # Empty: texts of these formats are interned, not read at offsets of the file.
         data=np.zeros(0, np.uint8),
     )

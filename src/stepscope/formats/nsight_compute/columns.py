@@ -36,8 +36,8 @@ COLUMNS_OF: Final = {
 }
 #: Size of a cache sector, in bytes.
 _SECTOR_BYTES: Final = 32
-#: Column → formulas from other metrics: metric → weight in the sum. A formula is used
-#: only if all its metrics were measured.
+#: Column → formulas, each a sum of other metrics: metric → its weight in the sum. A
+#: formula is used only if all its metrics were measured.
 SUMMED: Final[dict[str, tuple[Mapping[str, float], ...]]] = {
     "l2_bytes": ({"lts__t_sectors.sum": _SECTOR_BYTES},),
     "l1_bytes": ({"l1tex__t_sectors.sum": _SECTOR_BYTES},),
@@ -81,7 +81,7 @@ SUMMED: Final[dict[str, tuple[Mapping[str, float], ...]]] = {
     },
 }
 #: Matches metrics of Tensor Core operations by floating-point type; integer operations
-#: are not FLOPs. Metrics with or without sparsity are parts of the matched ones.
+#: are not FLOPs. Metrics with (or without) sparsity are parts of the matched metrics.
 TENSOR_OPS: Final = re.compile(
     r"sm__ops_path_tensor_src_(?:fp|bf|tf)\d+(?:_dst_(?:fp|bf)\d+)?\.sum\Z"
 )
@@ -116,7 +116,7 @@ _Values = dict[str, float]
 
 
 def kernel_metrics(measured: Measured) -> pl.DataFrame:
-    """Return one row per launch; each column has its most preferred metric."""
+    """Return one row per launch; a column has the first metric it prefers."""
     of_launch: list[_Values] = [{} for _ in measured.launches]
     for sample in measured.metrics:
         if sample.value is not None:

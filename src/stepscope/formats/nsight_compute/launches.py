@@ -302,7 +302,7 @@ class _Collected:
                     self._add_metric(row, "", name, units[col], cells.row[col])
 
     def _launch_row(self, cells: _Cells) -> int | None:
-        """Return the index of a row's launch; None if the row names none."""
+        """Return the index of a row's launch; None if the row names no launch."""
         key = (cells["Process ID"], cells["ID"], cells["Kernel Name"])
         known_row = self._row_of.get(key)
         if known_row is not None:

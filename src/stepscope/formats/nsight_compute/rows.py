@@ -123,8 +123,8 @@ class _Form(Frozen, frozen=True):
 
     Attributes:
         row: Matches the start of a row: a launch number, an empty or a damaged cell.
-        next_row: Matches the start of an undamaged row. If the row before it has an
-            open quote, that row ends here.
+        next_row: Matches the start of an undamaged row. A row with an unclosed quote
+            ends before this start.
     """
 
     delimiter: str

@@ -156,6 +156,6 @@ def _trace_of_table(host: str, path: Path, file: TableFile) -> TraceData:
             for name in TABLES
         },
         strings=(),
-        # In this format no value refers to an offset in the file.
+        # Empty: texts of this format are interned, not read at offsets of the file.
         data=np.zeros(0, np.uint8),
     )

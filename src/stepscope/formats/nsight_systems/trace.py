@@ -161,7 +161,7 @@ def _read_database(source: HostFiles, read: Callable[[Path, int], Export]) -> Tr
         why_no_work=lambda: why_no_activity(recording, activity()),
         no_geometries=why_absent("nsight.no_geometries"),
         strings=arguments.strings,
-        # In this format no value refers to an offset in the file.
+        # Empty: texts of this format are interned, not read at offsets of the file.
         data=np.zeros(0, np.uint8),
         recorder="nsight",
     )

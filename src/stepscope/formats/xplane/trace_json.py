@@ -47,11 +47,11 @@ _ARGUMENTS: Final = 11
 _INSTANT_PS: Final = 1
 #: Maximum number of events that a producer writes into one timeline.
 _MAX_EVENTS: Final = 1_000_000
-#: Longest plausible recording, in µs: 11 days. Times above this count from 1970.
+#: Longest plausible recording, in µs: 11 days. Longer times count from 1970.
 _NOT_OF_A_RECORDING_US: Final = 10.0**12
 #: Upper limit of a time since 1970, in µs: 3,000 years.
 _NOT_A_TIME_US: Final = 10.0**17
-#: Derived lines have negative 32-bit ids; written as unsigned, they are at least this.
+#: Derived lines have negative 32-bit ids: unsigned, they are at least this number.
 _NEGATIVE: Final = 2**31
 #: First byte of the older, binary form of the timeline: the tag of its first process.
 _MESSAGE: Final = b"\x0a"
@@ -79,7 +79,7 @@ class ViewerEvent(msgspec.Struct):
 
 
 def events_of_message(message: bytes) -> list[ViewerEvent]:
-    """Return the events of a binary timeline; the first name processes and threads.
+    """Return a binary timeline's events; the first events name processes and threads.
 
     Raises:
         MalformedMessage: The message is cut or damaged.
@@ -260,7 +260,7 @@ def _warn_of_missing(
 
 
 def _profile_value(name: str, value: Any) -> Value:
-    """Convert a timeline's value, which is a text even for numbers, to a profile's."""
+    """Convert a timeline's value, a text even for numbers, to a value of a profile."""
     if isinstance(value, float | bool):
         return value
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()

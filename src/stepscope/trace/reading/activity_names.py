@@ -1,6 +1,6 @@
 """Rules, shared by all readers, that derive the kind of a device event from its name.
 
-The rules are tables of beginnings, tried in order on the name in lower case without
+The rules are tables of name prefixes, tried in order on the name in lower case without
 blanks, so that one entry matches `MemcpyH2D`, `MEMCPYHtoD` and `Memcpy HtoD`.
 
 Definition: docs/definitions/device-work.md#kinds-of-device-work.
@@ -16,7 +16,7 @@ NOT_ACTIVITY: Final = "not_activity"
 #: Kind of a copy whose name does not contain its direction.
 SOME_COPY: Final = "some_copy"
 
-#: Beginning of the name → kind. The first match wins.
+#: Prefix of the name → kind of activity. The first match wins.
 _BEGINNINGS: Final = (
     ("memcpyh2d", "h2d"),
     ("memcpyhtod", "h2d"),
@@ -87,7 +87,7 @@ COLLECTIVE_CATEGORIES: Final = frozenset(
     }
 )
 
-#: Beginnings of the op types of collectives.
+#: Prefixes of the op types of collectives.
 COLLECTIVE_OP_TYPES: Final = (
     *("NcclAllReduce", "NcclReduce", "NcclBroadcast", "CollectiveReduce"),
     *("CollectiveGather", "CollectiveBcast", "CollectiveAllToAll"),
@@ -98,8 +98,8 @@ _DEVICE_MEMORY: Final = frozenset(
     {"device", "array", "device_static", "managed", "managed_static"}
 )
 
-#: Word in a stream's name → kind of device activity on the stream. The name lists such
-#: words, and also words of `_BEGINNINGS`.
+#: Word in a stream's name → kind of device activity on the stream. Words of
+#: `_BEGINNINGS` may also be in the name.
 _LINE_TYPES: Final = {"compute": "kernel", "kernel": "kernel", "cudagraph": "kernel"}
 _IDLE_LINE_TYPES: Final = frozenset({"overhead", "generic", "unifiedmemory"})
 
@@ -112,8 +112,8 @@ def kind_of_name(name: str, *, launched: bool = False) -> str:
 
     Args:
         name: Name as recorded.
-        launched: Whether the event has launch details. If so, it is a kernel regardless
-            of its name, or a copy that a driver runs as a kernel.
+        launched: Whether the event has launch details. An event with launch details is
+            a kernel regardless of its name, or a copy that a driver runs as a kernel.
     """
     compact = name[:64].replace(" ", "").lower()
     for start, kind in _COPY_KERNELS if launched else (*_COPY_KERNELS, *_BEGINNINGS):
@@ -162,7 +162,7 @@ def is_collective_category(category: str) -> bool:
 
 
 def kind_of_wait(instruction: str) -> str | None:
-    """Return the activity kind of an HLO category or instruction that is a wait.
+    """Return the activity kind of an HLO category or instruction that waits.
 
     `copy-start` begins a transfer and continues; `copy-done.3` waits for its end.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item", bound=np.generic)
 
-#: Bytes of a value → NumPy type used to copy the value.
+#: Size of a value in bytes → NumPy type used to copy the value.
 _BY_WIDTH: Final = {1: np.uint8, 4: np.int32, 8: np.int64}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Beginning of the names of all these intervals; no other name begins with it.
+#: Prefix of the names of all intervals without a core; no other name has it.
 OFF_CORE: Final = "off the core: "
 
 
@@ -14,7 +14,7 @@ def name_of_wait(call: str) -> str:
 
 
 def core_runs(thread: str | None) -> str:
-    """Name an interval in which the core runs a thread or (None) another program."""
+    """Name an interval in which another thread (None: another program) has the core."""
     return f"{OFF_CORE}the core runs {thread or 'another program'}"
 
 

@@ -1,7 +1,7 @@
-"""Maximum lengths of a profile's texts, because every table and answer repeats them.
+"""Maximum lengths of a profile's texts, which tables and answers repeat many times.
 
-The longest name in a real profile has some thousand characters; all names of a profile
-together have some hundred thousand.
+The longest name in a real profile has a few thousand characters; all names of a profile
+together have a few hundred thousand.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Shortening:
 
     def texts(self, texts: Iterable[str]) -> list[str]:
         """Return the texts; cut those that are too long and count the cuts."""
-        # Most texts are short, and there are many of them.
+        # Avoid a call per text: there are many texts, and most are short.
         return [text if len(text) <= _CUT_LENGTH else self.text(text) for text in texts]
 
     def notes(self) -> Iterator[QualityNote]:

@@ -97,7 +97,7 @@ class Names:
                     known = self._ids[body] = self.free_id()
                     self._bodies[known] = body
                 ids[key] = known
-        # Types that refer to other types are added last, when those have their ids.
+        # Add types that refer to other types last, when the other types have their ids.
         for key, _ in later:
             ids[key] = self.free_id()
             self._bodies[ids[key]] = b""
@@ -106,7 +106,7 @@ class Names:
         return IdMap(ids)
 
     def entries(self) -> Iterator[tuple[int, bytes]]:
-        """Yield ids and messages of all entries; id equals key, as viewers expect."""
+        """Yield ids and messages of all entries; an entry's id equals its map key."""
         # Both kinds of messages have their id in field 1.
         for key, body in self._bodies.items():
             yield key, number_field(StatMetadata.ID, key) + body

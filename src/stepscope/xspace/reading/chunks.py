@@ -80,7 +80,7 @@ def scan_lines(
     is_unsplit = np.ones(len(begin), bool)
     is_unsplit[huge] = False
     head[is_unsplit] = heads[is_unsplit[line]]
-    # Empty the chunks after a line's malformed byte, as if it were not split.
+    # Empty the chunks after a line's malformed byte, as if the line were not split.
     for chunk in np.flatnonzero(rows[:, 5] >= 0).tolist():
         later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
         rows[later, 1] = rows[later, 0]
@@ -119,11 +119,11 @@ def divide_into_tasks(
 ) -> list[tuple[int, int]]:
     """Group chunks of a plane into tasks of about `step` bytes, largest task first.
 
-    With an empty `plane`, a task may span several planes.
+    If `plane` is empty, a task may span several planes.
     """
     if not len(length):
         return []
-    # Count 64 bytes more per chunk, because even an empty chunk costs time.
+    # Count 64 bytes more for each chunk, because even an empty chunk costs time.
     ends = np.cumsum(length + 64)
     group = (ends - length - 64) // step
     border = group[1:] != group[:-1]
@@ -139,7 +139,7 @@ def divide_into_tasks(
 def thread_pool(
     size: int, threads: int | None = None
 ) -> AbstractContextManager[Executor | None]:
-    """Return a thread pool if cores and kernels allow one, else an empty context.
+    """Return a thread pool if threads save time, else an empty context.
 
     Args:
         size: Size of the message, in bytes.

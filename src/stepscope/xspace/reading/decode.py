@@ -10,7 +10,7 @@ reading continues after the line. `XSpace.damage` lists what was lost.
 
 Memory in addition to the mapped file of N bytes: an event or stat takes at least two
 bytes in the file and 20 or 21 in columns; with temporary arrays this is at most 32 N.
-All other data is limited (`read_outline`) to 1.5 GB. A real file takes about 3 N.
+All other data is limited (`read_outline`) to 1.5 GB. A real file takes about 3 N bytes.
 
 Definition: docs/formats/xplane.md#decoding.
 """

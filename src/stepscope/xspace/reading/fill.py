@@ -108,7 +108,7 @@ class _Columns:
     def fill(
         self, data: UInt8s, task: tuple[int, int], types: IdTable, keys: IdTable
     ) -> tuple[Int64s, Int64s] | None:
-        """Fill a task's chunks; return rows and ids without an entry, if any."""
+        """Fill a task's chunks; return the rows of ids without an entry, if any."""
         rows = self.rows[slice(*task)]
         nothing = np.empty((0, 2), np.int64)
         self._run_kernel(data, task, types, keys, (nothing, nothing))

@@ -100,7 +100,7 @@ def list_damage(
     plane_names: Sequence[str],
     line_names: Sequence[str],
 ) -> tuple[Damage, ...]:
-    """Return the unreadable byte ranges, from each line's first malformed byte (or -1).
+    """Return the unreadable byte ranges, given each line's first malformed byte or -1.
 
     If a line exceeds its plane, only the line is listed: it is closer to the damage.
     """
@@ -136,7 +136,7 @@ def _describe_damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
 
 
 def summarise_damage(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:
-    """Return damage in file order; one last entry sums up those beyond the maximum."""
+    """Return damage in file order; the last entry sums up all beyond the maximum."""
     ordered = sorted(damage, key=lambda entry: entry.offset)
     unlisted = ordered[_MAX_LISTED_DAMAGE:]
     if not unlisted:
@@ -156,7 +156,7 @@ def _check_count(name: object, unit: str, count: int, limit: int) -> None:
 
 
 class Slices(NamedTuple):
-    """Places of byte strings in the data; 0 and 0 for none.
+    """Offsets and lengths of byte strings in the data; both are 0 for no string.
 
     Attributes:
         place: Offset, int64.
@@ -191,7 +191,7 @@ class Fields(Frozen, frozen=True, eq=True):
     end: Int64s
 
     def of(self, tag: int, *, cut: bool = False) -> Fields:
-        """Return the fields of one tag; truncated ones only if `cut` is set."""
+        """Return the fields of one tag; truncated fields only if `cut` is set."""
         chosen = self.tag == tag
         if not cut:
             # Only sized values can be too long; numbers are stored in `size` itself.
@@ -283,7 +283,7 @@ class IdTable(Frozen, frozen=True, eq=True):
 def id_table(ids: Int64s, values: Int32s) -> IdTable:
     """Build a table; if ids are equal, the last one is used.
 
-    The size of the direct part depends on the number of ids, not on their values.
+    The size of `direct` depends on the number of ids, not on their values.
     """
     unsigned = ids.view(np.uint64)
     bound = 4 * len(ids) + 1024

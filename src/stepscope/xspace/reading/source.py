@@ -96,14 +96,14 @@ def unpack_gzip(
     *,
     limit_bytes: int = LIMIT_BYTES,
 ) -> tuple[UInt8s, tuple[Damage, ...]]:
-    """Unpack all gzip members; of a truncated member, the data before the cut.
+    """Unpack all gzip members; a truncated one gives the data before the cut.
 
     The memory in use never exceeds the limit by much.
     """
     out = bytearray()
     damage: tuple[Damage, ...] = ()
     offset = 0
-    # Zeros may fill the space after the last member.
+    # Zeros may fill the space after the last gzip member.
     while not damage and offset < len(packed) and packed[offset] != 0:
         stream = zlib.decompressobj(wbits=31)
         try:

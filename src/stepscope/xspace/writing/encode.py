@@ -19,7 +19,7 @@ _WRAP: Final = 2**64
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a number, seven bits per byte, lowest first; negative ones as 64 bits."""
+    """Encode a number, seven bits per byte, lowest first (64 bits if negative)."""
     value %= _WRAP
     out = bytearray()
     while value >= 0x80:
@@ -30,7 +30,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def number_field(tag: int, value: int) -> bytes:
-    """Return a number with its tag, or nothing for 0, the default of a field."""
+    """Return a number with its tag, or no bytes for 0, the default of a field."""
     return encode_varint(tag) + encode_varint(value) if value else b""
 
 

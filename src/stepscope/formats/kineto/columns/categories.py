@@ -81,7 +81,7 @@ _FOREIGN: Final = Pattern(
 _TO_FOREIGN: Final = frozenset({"async_npu"})
 _LINKS: Final = frozenset({"fwdbwd", "forward_backward"})
 
-#: Matches names of the framework's ranges, which are operators in older files.
+#: Matches names of the framework's ranges, which older files record as operators.
 _ANNOTATION: Final = Pattern(
     r"ProfilerStep#\d+|Optimizer\.\w+#|enumerate\(DataLoader\)#|(?:nccl|gloo|hccl):"
 )
@@ -105,8 +105,8 @@ def event_class(phase: str | None, category: str | None) -> EventClass:
 def is_foreign(phase: str | None, category: str | None) -> bool:
     """Return whether an event shows activity of an unsupported device.
 
-    Runtime calls of an unknown vendor count as signs of such activity, and so do the
-    ends of arrows to an unsupported device.
+    Runtime calls of an unknown vendor show such activity, and so do the ends of arrows
+    to an unsupported device.
     """
     lower = (category or "").lower()
     if phase == "f":

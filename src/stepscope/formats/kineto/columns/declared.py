@@ -110,7 +110,7 @@ def memory_frame(events: Sequence[MemoryArgs]) -> pl.DataFrame:
 def op_arrays(
     ops: Sequence[OpArgs], shapes: Interned[tuple[bytes, bytes]]
 ) -> tuple[Int64s, Int32s]:
-    """Return each op's `External id` (-1 if absent), and the number of its shapes."""
+    """Return each op's `External id` (-1 if absent), and the index of its shapes."""
     external = _external_ids(ops).fill_null(-1).to_numpy()
     types = [op.types for op in ops]
     if types.count(NO_VALUE) == len(types):
@@ -173,7 +173,7 @@ class OpColumns(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         place: int64; index in `EventColumns`, ascending.
         external: int64; `External id` of the operator, -1 if absent.
-        shape: int32; number of the operands' shapes and types in `FileColumns.shapes`.
+        shape: int32; index of the operands' shapes and types in `FileColumns.shapes`.
     """
 
     place: Int64s

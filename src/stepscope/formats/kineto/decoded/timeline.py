@@ -87,7 +87,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     far: Int64s
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
-        """Return first start and last end of events on tracks; None without events."""
+        """Return first start and last end of events on tracks; None if none exist."""
         begin, end = self.event_begin.tolist(), self.event_end.tolist()
         rows = ((begin[track], end[track]) for track in tracks)
         return range_of_tracks(self.start_ps, self.dur_ps, rows)

@@ -47,8 +47,8 @@ MAX_EVENT_BYTES: Final = 4 * 2**20
 #: Bytes after the start of an event that are searched for its closing bracket.
 _MAX_SCAN: Final = 2**20
 
-#: Maximum number of broken events whose end is searched up to `_MAX_SCAN`, and of all
-#: broken events in a file. A file with more is crafted; its rest is left out.
+#: Maximum number of broken events whose end is searched up to `_MAX_SCAN`, and maximum
+#: number of broken events per file. After that the rest of the file is left out.
 _MAX_FAR_SEARCHES: Final = 256
 _MAX_BROKEN: Final = 100_000
 
@@ -101,7 +101,7 @@ def read_batches(
 
     Args:
         arguments_only: Decode only the arguments of events, one entry per event. A part
-            that is read event by event still returns events.
+            that is read event by event returns whole events.
     """
     view = document.view
     reading, patience = _Reading(), _Patience()

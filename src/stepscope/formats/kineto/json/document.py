@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACE: Final = re.compile(rb"\s*")
 _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
-#: End of the event list, followed by a field or the end. The possessive `+` prevents
-#: backtracking, which would be extremely slow on a million spaces.
+#: Matches the end of the event list, before a field or the document's end. The
+#: possessive `+` prevents backtracking, which is very slow on a million spaces.
 _EVENTS_END: Final = re.compile(rb"\}\s*+,?+\s*+\](?=\s*+(?:,\s*+\"|\}|\Z))")
 _PLACE: Final = re.compile(r"\(byte (\d+)\)")
 
@@ -162,7 +162,7 @@ def _parts_around_events(
 
     The event list is not decoded to find its end. The bytes before the events must be
     the start of an object with the events as its last field. The bytes after the events
-    must be the rest of the object. So both positions are outside of texts and events.
+    must be the rest of the object. So the list is not inside a text or an event.
     """
     head = _EVENTS.search(view, start, min(start + _EDGE_BYTES, len(data)))
     if head is None:

@@ -30,7 +30,7 @@ IMPOSSIBLE: Final = np.iinfo(np.int64).min
 _NS_PER_US: Final = 1_000
 #: From this many microseconds on, doubles cannot represent the third decimal.
 _EXACT_BELOW: Final = 2.0**43
-#: Largest time whose nanoseconds fit 64 bits, in microseconds.
+#: Largest time, in microseconds, that fits 64 bits as nanoseconds.
 _LAST_US: Final = (2**63 - 1) // _NS_PER_US - 1
 #: Maximum length of a number as text; the length is checked before conversion.
 _MAX_DIGITS: Final = 64
@@ -66,7 +66,7 @@ class Microseconds(Frozen, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether no time has a fraction of a microsecond."""
+        """Whether all times are whole microseconds."""
         if self.numbers is not None:
             return self.numbers.dtype == np.int64
         return not any(
@@ -75,7 +75,7 @@ class Microseconds(Frozen, frozen=True):
 
     @property
     def rounded(self) -> bool:
-        """Whether some time lost its decimals when it became a double."""
+        """Whether any time lost its decimals when it became a double."""
         numbers = self.numbers
         if numbers is None or numbers.dtype == np.int64 or not len(numbers):
             return False
@@ -95,7 +95,7 @@ class Microseconds(Frozen, frozen=True):
             )
         possible = np.abs(self.numbers) < float(_LAST_US)
         sane = np.where(possible, self.numbers, 0.0)
-        # The fraction of a double is exact; multiplying the whole would round again.
+        # Splitting off a double's fraction is exact; multiplying a double rounds.
         whole_us = np.floor(sane)
         fraction = np.rint((sane - whole_us) * _NS_PER_US).astype(np.int64)
         converted: Int64s = whole_us.astype(np.int64) * _NS_PER_US + fraction
@@ -108,8 +108,8 @@ def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> Int64s:
     """Convert numbers of microseconds, given as JSON text, to nanoseconds."""
     joined = b",".join(texts)
     if _have_three_decimals(joined, len(texts)):
-        # Without its decimal point, a number with three decimals is in nanoseconds. A
-        # number below 1 would then start with 0, which JSON does not allow.
+        # Without its point, a number with three decimals is in nanoseconds; but a
+        # number below 1 would start with 0, which JSON does not allow.
         listed = b"[" + joined.replace(b".", b"") + b"]"
         try:
             numbers = msgspec.json.decode(listed, type=list[int])

@@ -42,7 +42,7 @@ _NONE: Final = 255
 
 
 def kind_of_copy(name: str, kind_text: str | None) -> str | None:
-    """Return the kind of a copy: `NOT_ACTIVITY` on the host, None if not recorded.
+    """Return a copy's kind: `NOT_ACTIVITY` within the host, None if unknown.
 
     Args:
         name: Name of the event.
@@ -101,8 +101,8 @@ def collect_activity(recording: Recording) -> Activity:
     kernels = np.flatnonzero(np.isin(kind, (_KINDS["kernel"], _KINDS["collective"])))
     shapes = arguments[kernels].select(
         *(f"{of}_{axis}" for of in ("block", "grid") for axis in "xyz"),
-        # AMD's tracer writes 0 for unknown registers, or omits the field. PyTorch's
-        # occupancy is ignored: it is achieved, not theoretical, occupancy.
+        # AMD's tracer writes 0 for an unknown number of registers, or omits it.
+        # PyTorch's occupancy is ignored: it is achieved, not theoretical, occupancy.
         registers=pl.col("registers").replace(0, None),
         shared_memory_bytes="shared",
     )
@@ -194,7 +194,7 @@ def _activity_frame(
         "start_ps": line.start_ps[event],
         "dur_ps": line.dur_ps[event],
         "correlation": arguments["correlation"],
-        # Process of the launch call, else the main process of the recording.
+        # Process of the launch call, or if unknown, the main process of the recording.
         "process": launched_from if main is None else launched_from.fill_null(main),
         "geometry": nullable_series("geometry", geometry, geometry >= 0),
         "bytes": frame.select(known.alias("bytes")).to_series(),

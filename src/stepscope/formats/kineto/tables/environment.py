@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "Kineto JSON"
 
-#: A recording is mostly idle if it is more than this many times as long as the time
-#: range of its work, and exceeds that range by the time to start and stop the recorder.
+#: A recording is mostly idle if its length exceeds the time range of its work by this
+#: factor, and by the time in ps that the recorder takes to start and stop.
 _SILENT_RATIO: Final = 2
 _STARTING_PS: Final = PS_PER_S
 #: Kinds of tracks that contain no work of the program.
@@ -43,7 +43,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     """Return the single row that describes the capture."""
     start = recording.start_unix_ns
     window = recording.timeline.hull(_recorder_tracks(recording))
-    # Analyse the time range of the work; if the recording is mostly idle, all of it.
+    # Analyse only the time range of the work, but a mostly idle recording as a whole.
     work = recording.timeline.hull(work_tracks(recording))
     analysed = work
     if window is not None and work is not None:
@@ -113,7 +113,7 @@ def devices_table(recording: Recording, work: Activity) -> pl.DataFrame | Unavai
 
 
 def recorded_vendor(recording: Recording, properties: DeviceProperties) -> str | None:
-    """Return a device's vendor by version fields of the file, else by its name."""
+    """Derive a device's vendor from the file's version fields, else from its name."""
     fields = recording.document.fields
     if any(name.startswith(("hip_", "roctracer_", "rocprof")) for name in fields):
         return "AMD"

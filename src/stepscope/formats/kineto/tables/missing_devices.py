@@ -40,8 +40,8 @@ def pair_devices(recording: Recording) -> dict[int, DeviceProperties]:
     """Return device → its properties, for every device that is listed or used.
 
     ROCm uses different device numbers in its kernels and in its list of devices. If one
-    device is listed and one is used, they are the same device. With several devices, it
-    is not known which of them are the same.
+    device is listed and one is used, they are the same device. If there are several, it
+    is not known which numbers mean the same device.
 
     Definition: docs/formats/kineto.md#device-activity.
     """
@@ -69,7 +69,7 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
 
 
 def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why no listed device was used; None if one was used, or may have been."""
+    """Return why no listed device was used; None if one was or may have been used."""
     if activity.frame.height or not pair_devices(recording):
         return None
     return unused_devices(recording)
@@ -81,8 +81,8 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     PyTorch lists every device of the machine, even if the program does not use it. One
     of these facts must show that the program ran on the host: runtime calls were
     recorded, but none launches work; tensors were allocated, but none on a device; or
-    ops of a CPU library were recorded, but no device ops. Else the result is
-    `IN_DOUBT`.
+    ops of a CPU library were recorded, but no device ops. If none of them does, the
+    result is `IN_DOUBT`.
     """
     line = recording.timeline
     row = line.row[recording.columns.calls.place]
@@ -104,7 +104,7 @@ def unused_devices(recording: Recording) -> Unavailable | None:
 
 
 def foreign_work(recording: Recording) -> Unavailable | None:
-    """Return why a device's activity is unreadable; None if no activity is."""
+    """Return why a device's activity is unreadable; None if all is readable."""
     count, listed = listed_foreign_events(recording)
     return why_absent("kineto.device_not_understood", listed=listed) if count else None
 

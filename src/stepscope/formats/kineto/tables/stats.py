@@ -1,10 +1,10 @@
 """Build the table `stats` from all arguments of all events.
 
-Few tools need arguments, and each event has several. They are therefore decoded when
-the table is first read, in a second pass over the file. For each batch of events, the
-arguments of many events are decoded at once, then the values of each argument name. New
-texts get handles after the recording's known handles, so handles do not depend on the
-order in which tables are read.
+Few tools need arguments, and each event has several. Arguments are therefore decoded
+when the table is first read, in a second pass over the file. For each batch of events,
+the arguments of many events are decoded at once, then the values of each argument name.
+New texts get handles after the recording's known handles, so handles do not depend on
+the order in which tables are read.
 
 An op and the op of its gradient both get the id of their link. In newer files, arrows
 record the links. In files without arrows, the links follow from sequence numbers. An op
@@ -52,7 +52,7 @@ SEQUENCE: Final = "Sequence number"
 FORWARD_THREAD: Final = "Fwd thread id"
 _LINKS: Final[dict[str, pl.DataType]] = {"event": pl.Int32(), "value": pl.Int64()}
 #: Name of the argument with a link's id, which an op and the op of its gradient share.
-#: It is also the category of arrows that record links.
+#: The category of arrows that record links has the same name.
 LINK: Final = "fwdbwd"
 _Scalar = int | float | str | bool | None
 _Value = _Scalar | bytes | Raw
@@ -129,7 +129,7 @@ def _links_by_sequence(
         .join(threads, on="event", how="left", maintain_order="left")
         .with_columns(pl.col("maker").fill_null(0))
     )
-    # Ranges that enclose a node's op have the op's number; keep only the outermost.
+    # Events around a node's op have the op's sequence number; keep the outermost one.
     backward = (
         ops.filter(pl.col("maker") > 0)
         .sort("event")
@@ -144,8 +144,8 @@ def _links_by_sequence(
     pairs = backward.select("maker", "number", event_backward="event").join(
         forward.select("track", "number", event_forward="event"), on="number"
     )
-    # A forward thread id is not the id of the thread's track. The id belongs to the
-    # track that has most of its sequence numbers.
+    # A forward thread id is not the id of the thread's track. It is mapped to the track
+    # that has most of the id's sequence numbers.
     main = (
         pairs.group_by("maker", "track")
         .len()
@@ -244,7 +244,7 @@ class _Collecting:
         return np.concatenate(events), np.concatenate(values)
 
     def result(self) -> EventValues:
-        # Replace numbers of texts by handles; each text is converted once.
+        # Replace each text's number by its handle; convert each text only once.
         handle = np.array(
             [
                 self._handle_of_text(
@@ -300,7 +300,7 @@ class _Collecting:
                 real = np.array(cast("list[float]", typed)).view(np.int64)
                 self._add_part(name, chosen, _repeat_kind(DOUBLE, len(real)), real)
             elif type_ in (str, bytes):
-                # Store numbers of texts until the handles are known.
+                # Store each text as a number until its handle is known.
                 texts = self._texts.numbers(cast("list[str | bytes]", typed))
                 self._add_part(
                     name, chosen, _repeat_kind(REF, len(texts)), texts.astype(np.int64)

@@ -34,7 +34,7 @@ LEAST_ROW_BYTES: Final = 6
 _MAX_REASON_CHARS: Final = 120
 _GZIP: Final = b"\x1f\x8b"
 _SQLITE: Final = b"SQLite format 3\0"
-#: Bytes of the file header with the format versions; 2 means a write-ahead log.
+#: Header bytes with the file format versions; 2 means that there is a write-ahead log.
 _WRITE_VERSION: Final = slice(18, 20)
 _WITHOUT_LOG: Final = b"\x01\x01"
 #: Endings of files next to a database that contain unfinished changes.
@@ -57,7 +57,7 @@ class Database(NamedTuple):
 
 @contextmanager
 def open_database(path: Path, limit_bytes: int) -> Iterator[Database]:
-    """Open a database, plain or gzip, until the block ends.
+    """Open a database, plain or gzip; it is closed at the end of the block.
 
     Args:
         limit_bytes: Maximum size of a decompressed file, in bytes.
@@ -87,7 +87,7 @@ def open_database(path: Path, limit_bytes: int) -> Iterator[Database]:
 def is_export(path: Path) -> bool:
     """Return whether an uncompressed file is a database of Nsight Systems.
 
-    Only the list of tables is read, because the database may be another program's.
+    Only the list of tables is read, because the database may belong to another program.
     """
     try:
         with open_input(path) as file:
@@ -101,7 +101,7 @@ def is_export(path: Path) -> bool:
 
 
 def still_written(path: Path) -> str | None:
-    """Return why a database is incomplete, with the unfinished file; else None."""
+    """Return why a database is incomplete, and which file shows it; else None."""
     for ending in _UNFINISHED:
         unfinished = path.with_name(path.name + ending)
         if unfinished.exists() and unfinished.stat().st_size:
@@ -113,7 +113,7 @@ def still_written(path: Path) -> str | None:
 
 
 def reason_text(error: Exception) -> str:
-    """Return an error's message on one line, shortened; it may quote the file."""
+    """Return an error's message on one line; cut it, because it may quote the file."""
     if isinstance(error, UnicodeError):
         return "the description of a table is not text"
     return shorten_text(" ".join(str(error).split()), _MAX_REASON_CHARS)

@@ -71,7 +71,7 @@ def regular_columns(
     read_columns = _Columns(len(columns), count)
 
     def read(edges: list[int]) -> bool:
-        """Decode the pages between the edges; return False for an irregular page."""
+        """Decode the pages edges[0] to edges[-1]; return False if one is irregular."""
         max_rows = int(np.diff(row_of_page[edges]).max(initial=0))
         values = np.empty((len(columns), max_rows), np.int64)
         known = np.empty((len(columns), max_rows), np.uint8)
@@ -104,7 +104,7 @@ def regular_columns(
 
 
 class _Columns:
-    """Columns that several threads fill in parts; no two write the same memory.
+    """Columns that several threads fill; no two threads write the same rows.
 
     A column gets an array of value kinds only if some values are not numbers.
     """
@@ -114,7 +114,7 @@ class _Columns:
         self._known: dict[int, UInt8s] = {}
 
     def put(self, first: int, values: Int64s, known: UInt8s) -> None:
-        """Store rows from `first` on; the parts of several threads do not overlap."""
+        """Store rows from `first` on; no two threads store the same rows."""
         rows = slice(first, first + values.shape[1])
         is_number = (known == kernels.NUMBER).all(axis=1)
         for slot, column in enumerate(self._values):
@@ -149,7 +149,7 @@ def _read_in_threads(
 def _slots_of_columns(
     database: Database, table: str, columns: Mapping[str, pl.DataType]
 ) -> Int64s | None:
-    """Return position in a row → index in `columns` or -1; None if unclear."""
+    """Return position in a row → index in `columns` or -1; None if SQL must read."""
     place = {name: index for index, name in enumerate(columns)}
     # The table name is one of the declared names, never a name from the file.
     described = database.connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
@@ -177,7 +177,7 @@ def _leaf_pages(database: Database, table: str) -> tuple[UInt8s, int, Int64s] | 
     if len(data) < _HEADER_BYTES:
         return None
     size = int.from_bytes(data[_PAGE_BYTES].tobytes(), "big")
-    # The field has 16 bits; 1 means 65,536, which does not fit.
+    # The page size has 16 bits; 1 means 65,536, which does not fit.
     page_bytes = 2**16 if size == 1 else size
     if page_bytes < 2**9 or page_bytes & (page_bytes - 1):
         return None

@@ -1,7 +1,7 @@
 """Read plain tables into frames of integers and texts; other values become null.
 
 Only declared tables and columns are read. An export omits tables without rows, and
-releases add and drop columns. So only required columns must exist.
+columns differ between releases of Nsight Systems. So only required columns must exist.
 
 Definition: docs/formats/nsight_systems.md#what-is-read.
 """
@@ -145,7 +145,7 @@ COLUMNS: Final = {
 }
 
 
-#: Tables with one row per device activity, call or range: nearly all of a database.
+#: Tables with one row per device activity, call or range; they have most rows.
 WORK: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_MEMCPY",
@@ -175,7 +175,7 @@ PRIVATE: Final = {
 
 
 class Export(Frozen, frozen=True, kw_only=True, eq=True):
-    """The tables that were read of a database.
+    """The tables that were read from a database.
 
     Attributes:
         frames: Table → its rows with all declared columns; absent tables have no entry.
@@ -350,7 +350,7 @@ def _read_strings(
     frames: dict[str, pl.DataFrame],
     damaged: dict[str, str],
 ) -> dict[int, str]:
-    """Return the texts of ids in the frames; the table also has many other texts."""
+    """Return only the texts whose ids are in the frames; the table has many more."""
     wanted: set[int] = set()
     threads = {
         number
@@ -363,7 +363,7 @@ def _read_strings(
         if table == "ThreadNames":
             used = frame.filter(pl.col("globalTid").is_in(list(threads)))
         elif "unresolved" in frame.columns:
-            # Unresolved symbols are very many, and their texts are addresses.
+            # Leave out the many unresolved symbols, whose texts are only addresses.
             named = (pl.col("unresolved") == 0).fill_null(value=True)
             used = frame.with_columns(pl.when(named).then("symbol").alias("symbol"))
         for column in _NAMES:

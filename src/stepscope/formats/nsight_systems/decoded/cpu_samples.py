@@ -62,7 +62,7 @@ class CpuSamples(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         frame: Events on separate tracks next to the tracks of the threads.
-        hz: Number of samples per second of a running thread; 0 without samples.
+        hz: Number of samples per second of a running thread; 0 if there are none.
     """
 
     frame: pl.DataFrame
@@ -185,7 +185,7 @@ def _runs_of_functions(
     """Yield intervals per stack depth: `globalTid`, `start`, `dur`, `name`.
 
     Consecutive samples with the same function below the same callers are one interval.
-    An interval ends halfway to the next sample, or half a period after its last one.
+    An interval ends halfway to the next sample, or half a period after its last sample.
     """
     thread, start = samples["globalTid"].to_numpy(), samples["start"].to_numpy()
     gap = np.diff(start)

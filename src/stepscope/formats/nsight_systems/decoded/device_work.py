@@ -88,7 +88,7 @@ _MAX_DEVICES: Final = 2**16
 
 
 def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
-    """Return the distinct rows of integer columns, and which of them each row equals.
+    """Return the distinct rows of integer columns, and which one each row equals.
 
     Most columns have a small range, so products combine several columns into one key.
     """
@@ -107,7 +107,7 @@ def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
 
 
 def _rank_values(column: pl.Series) -> tuple[Int64s, int]:
-    """Map equal values to equal numbers from 0 up; also return the numbers' end."""
+    """Map equal values to equal numbers from 0 up; also return an upper bound."""
     lowest, highest = column.min(), column.max()
     if not isinstance(lowest, int) or not isinstance(highest, int):
         return np.zeros(len(column), np.int64), 1
@@ -189,7 +189,7 @@ def _work_columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
     known = pl.col("bytes") >= 0 if "bytes" in part.columns else pl.lit(value=False)
     expressions = {
         "process": process_expr("globalPid", machines=machines),
-        # A row of a damaged file may have any number.
+        # In a damaged file, a device number may be impossible.
         "device": pl.when(device.is_between(0, _MAX_DEVICES - 1)).then(device),
         "id": pl.col("streamId").fill_null(-1),
         "said": pl.lit(Sense.NEITHER.value),

@@ -168,10 +168,10 @@ def select_rows(frame: pl.DataFrame, test: pl.Expr) -> pl.DataFrame:
 
 
 def row_changes(columns: Iterable[str]) -> pl.Expr:
-    """Return which rows differ from the row before; the first row counts as different.
+    """Return True for rows that differ from the row before; also for the first row.
 
-    Most events have the process, device or track of the event before. So the rows that
-    differ are far fewer, and they contain all distinct values.
+    Most events have the same process, device or track as the event before. So few rows
+    differ, and these contain all distinct values.
     """
     return pl.any_horizontal(
         pl.int_range(pl.len()) == 0,

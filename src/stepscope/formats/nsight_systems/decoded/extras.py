@@ -47,16 +47,16 @@ def records_waited_for(
     """Return waits with the stream and the call that recorded the awaited CUDA event.
 
     A stream waits for the last record of a CUDA event before the wait call. The calls
-    of a process are numbered in time order. Newer releases also number the records
-    (`eventSyncId`), and store with each wait the number of its record.
+    of a process are numbered in time order. Newer releases of Nsight Systems also
+    number the records (`eventSyncId`) and store the number with each wait.
 
     Args:
         waits: Synchronisations, with their `process`.
         machines: Number of machines in the file.
 
     Returns:
-        The rows in their order, with `on_stream` and `recorded`. Both are null if no
-        record is known, and for other kinds of synchronisation.
+        The rows in their order, with `on_stream` and `recorded`. The two columns are
+        null if no record is known, or the row is not such a wait.
     """
     records = (
         export.frame("CUPTI_ACTIVITY_KIND_CUDA_EVENT")
@@ -95,7 +95,7 @@ def records_waited_for(
     candidates = last.select("wait", "on_stream", "recorded").join(
         by_sync.select("wait", by_number="on_stream", by_call="recorded"), on="wait"
     )
-    # Take both values from the same source, so that they belong to the same record.
+    # Take stream and call from the same source, so that they are of the same record.
     numbered_wait = pl.col("by_call").is_not_null()
     chosen = candidates.select(
         "wait",

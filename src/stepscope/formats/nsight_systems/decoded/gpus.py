@@ -37,7 +37,7 @@ _PERCENT: Final = re.compile(r"(?:Throughput )?%\Z")
 _LOST: Final = "of metrics without a time, a value or a name"
 #: Upper bound of device ordinals; a larger ordinal comes from a damaged file.
 _MAX_DEVICES: Final = 2**16
-#: Maximum clock offset that is not corrected, in ns; most are some microseconds.
+#: Maximum clock offset that is not corrected, in ns; most offsets are a few us.
 MAX_CLOCK_OFFSET_NS: Final = 1_000_000
 #: A clock offset is corrected only if its bounds are at most this far apart, in ns.
 _PRECISE_NS: Final = 1_000_000
@@ -85,7 +85,7 @@ def gpu_metrics(
     return (
         named.group_by("name", (pl.col("timestamp") - first) // period)
         .agg(start=pl.col("timestamp").max(), value=pl.col("value").mean())
-        # A value is the mean up to its time, so a period gets its last timestamp.
+        # A value is the mean up to its timestamp, so a period gets its last timestamp.
         .sort("start", "name")
         .select(
             "start",
@@ -160,7 +160,7 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         )
         if number is None or not 0 <= number < _MAX_DEVICES:
             continue
-        # If each process sees one GPU, every GPU is number 0: keep only equal values.
+        # If each process sees one GPU, all have number 0: keep their common values.
         before = listed.get(number, row)
         listed[number] = {
             column: row[column] if row[column] == before[column] else None
@@ -205,7 +205,7 @@ class DeviceClock(Frozen, frozen=True, kw_only=True):
 def device_clocks(
     work: pl.DataFrame, calls: pl.DataFrame, syncs: pl.DataFrame, names: Names
 ) -> dict[int, DeviceClock]:
-    """Estimate the clock of every device; without waits the result is empty."""
+    """Estimate the clock of every device; if there are no waits, return no clocks."""
     waits = syncs.filter(pl.col("name") == names.number(_STREAM))
     if waits.is_empty():
         return {}
@@ -227,7 +227,7 @@ def device_clocks(
         how="anti",
     ).select(*_KEY, begun="start", ended=pl.col("start") + pl.col("dur"))
     # Activities of a stream end in launch order. When a wait returns, the last activity
-    # launched before it has ended. Groups may be in any order.
+    # launched before it has ended. The order of the streams does not matter.
     streams = [frame.select(_KEY) for frame in (known, waits)]
     # Joining on one key is several times faster than on three.
     _, key = distinct_rows(pl.concat(streams))
@@ -282,7 +282,7 @@ def _only_process(frame: pl.DataFrame) -> int | None:
 
 
 def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
-    """Return the row of the call with each wanted number, -1 if there is no such call.
+    """Return for each wanted call number the row of that call, or -1 if none.
 
     The result is None if two calls share a number or the table would be too large.
     """

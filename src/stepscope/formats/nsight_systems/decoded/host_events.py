@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: `eventClass` of a second record of a call, which only adds the call's stack.
 _CALL_CHAIN: Final = 67
-#: `eventType` of NVTX: marks, ranges pushed and popped, and ranges with two ends.
+#: `eventType` of NVTX marks, of push/pop ranges, and of start/end ranges.
 _MARKS: Final = (34,)
 _NESTED: Final = (59, 70)
 _SPANS: Final = (60, 71)

@@ -60,8 +60,8 @@ class Recording:
     """The events of a file, its tracks and its timeline.
 
     Args:
-        read: Reads the file. The caller must not keep the result, so that most of its
-            tables can be freed once they are converted to events.
+        read: Reads the file. Keep no reference to its result: most tables are freed as
+            soon as they are converted to events.
 
     Attributes:
         work: Device activity, in times of the host if the clock offset is known;

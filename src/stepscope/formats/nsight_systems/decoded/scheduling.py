@@ -93,7 +93,7 @@ def off_core(
     waits = pl.col("ended") > pl.col("start")
     causes = lost.select(
         call=pl.when(waits).then("call"),
-        # The core was free if no thread took it before the thread continued.
+        # The core was free if no thread took it before the waiting thread continued.
         holder=pl.when(
             ~waits.fill_null(value=False) & (pl.col("at") < pl.col("until"))
         ).then("holder"),
@@ -148,7 +148,7 @@ def cpu_of_process(
 
 
 def _share_by_period(running: pl.DataFrame) -> pl.DataFrame:
-    """Return the time on cores in each period, in percent of the period."""
+    """Return the process's time on cores in each period, in percent of the period."""
     begin, end = running.select(
         pl.col("start").min(), pl.col("until").max().alias("e")
     ).row(0)

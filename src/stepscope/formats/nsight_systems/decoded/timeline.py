@@ -71,7 +71,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     far: int
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
-        """Return first start and last end of events on tracks; None without events."""
+        """Return first start and last end of events on tracks; None if none exist."""
         begin = self.tracks["event_begin"].to_list()
         end = self.tracks["event_end"].to_list()
         start_ps = self.events["start_ps"].to_numpy()

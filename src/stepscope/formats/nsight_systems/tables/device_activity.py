@@ -49,7 +49,7 @@ def why_no_activity(recording: Recording, work: DeviceTables) -> Unavailable | N
 
 
 def why_unused(recording: Recording, work: DeviceTables) -> Unavailable | None:
-    """Return why no device was used; None if one was used, or may have been."""
+    """Return why no device was used; None if one was or may have been used."""
     return None if work.frame.height else unused_devices(recording)
 
 

@@ -1,7 +1,7 @@
 """Build the tables of the host: launches, DataLoader calls, memory, and event values.
 
-The event values are those that PyTorch writes into range names, return values of calls,
-and values of counters.
+The event values are return values of calls, values of counters, and values that PyTorch
+writes into range names.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def collect_arguments(recording: Recording) -> EventValues:
     handles: dict[str, int] = {}
     parts = []
     syncs = recording.syncs
-    # Waits without a known record of a CUDA event are of no use to the replay.
+    # The replay uses only waits for a CUDA event whose record is known.
     is_known = pl.col("recorded").is_not_null()
     waits = syncs.with_columns(
         pl.when(is_known).then(column).alias(column) for column in _OF_WAITS

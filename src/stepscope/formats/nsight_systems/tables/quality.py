@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.formats.assemble import DeviceTables
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-#: If a larger share of waits end before their activity, the device clock is wrong.
+#: If more of the waits end before the awaited activity, the device clock is wrong.
 _MAX_EARLY_SHARE: Final = 0.5
 _EXAMPLES: Final = 3
 _MAX_CHARS: Final = 160
@@ -39,12 +39,12 @@ _MAX_CHARS: Final = 160
 _WARNING: Final = 2
 #: Matches names of calls that launch exactly one kernel.
 _LAUNCH: Final = re.compile(r"(?:cuda|cu)Launch(?:Cooperative)?Kernel(?:Ex\w*)?\Z")
-#: Prefix of metadata names that a script writes when it changes an export.
+#: Prefix of the metadata that a script adds to a database that it changed.
 _DERIVED: Final = "DERIVED_"
 
 
 def device_clock_notes(recording: Recording) -> Iterator[QualityNote]:
-    """Note devices whose times were corrected, and devices with an unknown offset."""
+    """Note devices with corrected times, and devices with an unknown clock offset."""
     for device, clock in recording.clocks.items():
         if clock.late_ns is not None:
             yield quality_note(
@@ -111,7 +111,7 @@ def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
     )
     calls = launches.select("process", "correlation").collect()
     work = recording.work.select("process", "correlation").filter(correlated)
-    # Number of launch calls without device activity of their process.
+    # Count launch calls whose correlation id has no device activity in their process.
     work_by_process = _rows_by_process(work)
     unmatched = 0
     for process, own_calls in _rows_by_process(calls).items():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _OFFSET: Final = "device_offset_ps"
 _DURATION: Final = "device_duration_ps"
 #: Percentile of (converted - original time) that is used as the clock offset. Converted
-#: times are never early, so low differences are exact; the lowest ones are errors.
+#: times are exact or late, so low differences are exact, except for a few errors.
 _UNDELAYED_PERCENT: Final = 5
 #: Largest time in ps whose sum with another such time fits 64 bits.
 _LAST_PS: Final = 2**62 - 1
@@ -34,15 +34,15 @@ def use_device_clock(
 ) -> int:
     """Replace, in place, the times of devices whose events have original times.
 
-    Events of these devices without original times are moved, so that they stay between
-    the same neighbours.
+    Events of these devices that lack original times are moved, so that they stay
+    between the same neighbours.
 
     Args:
         start: Start of each event of the file, on one time base.
         dur: Duration of each event of the file.
 
     Returns:
-        Largest correction of a start or duration, in ps; 0 without original times.
+        Largest correction of a start or duration, in ps; 0 if none was corrected.
     """
     of_key = [_stat_by_event(space, key, len(start)) for key in (_OFFSET, _DURATION)]
     if any(column is None for column in of_key):
@@ -111,7 +111,7 @@ def _move_between(
     """Correct the events of one device that have no original times, in place.
 
     Args:
-        has: Which of `rows` have original times.
+        has: True for each of `rows` that has original times.
     """
     start, dur = times
     known, moved_rows = rows[has], rows[~has]

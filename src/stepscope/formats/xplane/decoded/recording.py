@@ -173,7 +173,7 @@ class Recording:
 
     @cached_property
     def hull(self) -> tuple[int, int] | None:
-        """First start and last end of events other than counters; None without any."""
+        """First start and last end of all events but counters; None if none exist."""
         counted = [
             row for row, track in enumerate(self.tracks) if track.kind != "counters"
         ]
@@ -214,11 +214,11 @@ class Recording:
         return np.concatenate([np.zeros(0, dtype=np.int64), *rows])
 
     def host_values(self, key: str) -> tuple[Int64s, Values]:
-        """Return rows of events on host threads that have a stat, and the values."""
+        """Return the rows of host thread events with a given stat, and its values."""
         handle = self.handle(key)
         stats = []
         for bounds in self.ranges(self.host_tracks):
-            # Both bounds have the column's type; else the column would be copied.
+            # Both bounds have the column's type; otherwise NumPy would copy the column.
             needles = np.array(bounds, dtype=np.int32)
             low, high = np.searchsorted(self.stats.event, needles).tolist()
             stats.append(self.stats.part(low, high))
@@ -261,13 +261,13 @@ class Recording:
     def values_in_range(
         self, keys: Sequence[str], begin: int, end: int
     ) -> dict[str, Values]:
-        """Return stats of the events [begin, end), from each event or else its type."""
+        """Return stats of the events [begin, end), missing ones from their types."""
         handles = [self.handle(key) for key in keys]
         pivot = pivot_range(self.stats, handles, event_begin=begin, event_end=end)
         return self._own_or_shared(keys, pivot, self.timeline.type[begin:end])
 
     def values_at_rows(self, keys: Sequence[str], rows: Int64s) -> dict[str, Values]:
-        """Return stats of the events in some rows, from each event or else its type."""
+        """Return stats of the events in some rows, missing ones from their types."""
         handles = [self.handle(key) for key in keys]
         pivot = pivot_rows(self.stats, handles, rows.astype(np.int32))
         return self._own_or_shared(keys, pivot, self.timeline.type[rows])

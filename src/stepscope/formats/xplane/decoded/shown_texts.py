@@ -99,7 +99,7 @@ def _stat_slices(
     yield space.type_stats, slice(0, len(space.type_stats))
     lines = [line for track in tracks for line in track.lines]
     begin, end = space.lines.event_begin[lines], space.lines.event_end[lines]
-    # Both bounds have the column's type; else the column would be copied.
+    # Both bounds have the column's type; otherwise NumPy would copy the column.
     low = np.searchsorted(space.stats.event, begin.astype(np.int32))
     high = np.searchsorted(space.stats.event, end.astype(np.int32))
     for first, last in zip(low.tolist(), high.tolist(), strict=True):

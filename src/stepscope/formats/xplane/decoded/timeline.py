@@ -86,7 +86,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     file_rows: int
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
-        """Return first start and last end of events on tracks; None without events."""
+        """Return first start and last end of events on tracks; None if none exist."""
         filled = [row for row in tracks if self.event_end[row] > self.event_begin[row]]
         if not filled:
             return None
@@ -110,7 +110,7 @@ def time_base(lines: Lines) -> TimeBase:
     """Find time 0 of a file, and the time shift of each line.
 
     Times are usually relative to the start of the recording. If a file has absolute
-    times, time 0 is the start of the first line with one; relative times count from 0.
+    times, time 0 is the earliest absolute line start; relative starts are unchanged.
     """
     stamps = lines.timestamp_ns
     absolute = stamps > _EPOCH_NS

@@ -149,7 +149,7 @@ def find_tracks(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
         same = of_name.get((role.group, line, name))
         if same is None:
             same = of_id.get((role.group, line))
-            # If one plane is from a separate collector, both lines are one thread.
+            # Lines of equal id are one thread if one is from a separate collector.
             if same is not None and not (role.side or tracks[same].role.side):
                 same = None
         if same is not None:

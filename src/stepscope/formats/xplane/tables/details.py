@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PAIR: Final = Pattern(r"([A-Za-z_]+):(\S+)")
 _TRIPLE: Final = Pattern(r"(-?\d+),(-?\d+),(-?\d+)\Z")
 _MAX_BYTES: Final = 2**63 - 1
-#: Occupancies are rounded to this step, in percent; smaller ones are rounding errors.
+#: Step to which occupancies are rounded, in percent; smaller differences are errors.
 _OCCUPANCY_STEP: Final = 0.001
 
 
@@ -255,7 +255,7 @@ class CopyTable:
         self._copies = {text: parse_copy(strings[text]) for text in distinct}
 
     def sizes(self) -> tuple[Int64s, Bools] | None:
-        """Return each event's bytes and whether they are known; None if none are."""
+        """Return the events' bytes and whether known; None if there are no details."""
         if self._handles is None or not self._copies:
             return None
         size = np.zeros(self._table, np.int64)
@@ -277,11 +277,11 @@ class CopyTable:
         device: Int64s,
         fallback: UInt8s,
     ) -> int:
-        """Resolve in `code` the kinds that names leave open; count unresolved events.
+        """Set in `code` the copy kinds that names do not show; count unknown ones.
 
         A local copy to another device becomes a copy between devices. A copy without a
         recorded direction gets it from the memory kinds of source and destination, else
-        from its stream; else it counts as device-local.
+        from its stream. If all are unknown, it counts as device-local.
 
         Args:
             code: Code of each event's kind, changed in place.

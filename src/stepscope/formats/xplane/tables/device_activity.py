@@ -69,7 +69,7 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     _mark_waits(recording, rows, code)
     copies = CopyTable(rows.handles.get(COPY), rows.texts.strings)
     devices = [recording.tracks[row].role.device for row in recording.activity_tracks]
-    # Code of the only kind of copy in each track's name, or else of `SOME_COPY`.
+    # Per track: the code of the only copy kind that its name shows, or of `SOME_COPY`.
     codes = []
     for number in recording.activity_tracks:
         names = line_types(recording.tracks[number].name)
@@ -215,7 +215,7 @@ def _mark_collectives(rows: ActivityRows, code: UInt8s, ops: Int32s) -> None:
 
 
 def _mark_waits(recording: Recording, rows: ActivityRows, code: UInt8s) -> None:
-    """Mark ends of asynchronous work as waits, ends of collectives as collectives."""
+    """Mark ends of asynchronous work as waits, but of collectives as collectives."""
     named = [rows.handles.get(key) for key in ("hlo_category", "hlo_op")]
     if any(recording.tracks[row].kind == "core" for row in recording.activity_tracks):
         types = recording.timeline.type[rows.event]
@@ -288,7 +288,7 @@ def _activity_frame(
 def _name_columns(
     recording: Recording, rows: ActivityRows, chosen: slice | Int64s
 ) -> dict[str, pl.Series]:
-    """Return the columns of names; TPU cores store some of them in other places."""
+    """Return the columns of names; on TPU cores, some are those of event types."""
     names = {
         key: _without_unknown(recording, rows.handles[key])
         for key in ("hlo_op", "hlo_module", "shape", "equation")

@@ -99,7 +99,7 @@ class ComparedClock(Frozen, frozen=True, kw_only=True, eq=True):
     """Clock offset between the host and the client that requested the recording.
 
     Attributes:
-        offset_ns: Time by which the host's clock was ahead, in ns.
+        offset_ns: Time by which the host's clock was ahead of the client's, in ns.
         doubt_ns: Maximum error of `offset_ns`, in ns.
     """
 
@@ -138,7 +138,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     start_ns = recording.base.epoch_ns or task.start_unix_ns
     end_ns = task.complete_until_ns
     complete_until = None
-    # If the end is more than a year from the start, a value is damaged.
+    # If the end is more than a year from the start, one of the two is damaged.
     if start_ns and end_ns is not None and abs(end_ns - start_ns) <= _MAX_NS // 100:
         complete_until = (end_ns - start_ns) * PS_PER_NS
     row = {

@@ -138,7 +138,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     fragmentation, has_fragmentation = stats["fragmentation"].real_values()
     of_type = [_NAMES.get(name) for name in recording.type_names.tolist()]
     kinds = pl.Series("kind", of_type, pl.String)
-    # The memory is named by its allocator, or else by its index and device.
+    # Name the memory after its allocator, or if that is unknown, its index and device.
     allocator_names = texts.series("name", texts.numbers(stats["allocator_name"]))
     # The text may contain bytes after the end of a C string.
     memories = allocator_names.str.split("\0").list.first().replace("", None)
@@ -169,7 +169,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
             },
         }
     )
-    # Without free bytes there is no largest free chunk, so fragmentation is undefined.
+    # If no bytes are free, there is no largest free chunk: fragmentation is undefined.
     meaningless = (pl.col("free_bytes") == 0) | ~pl.col("fragmentation").is_finite()
     frame = frame.with_columns(
         fragmentation=pl.when(meaningless).then(None).otherwise("fragmentation")

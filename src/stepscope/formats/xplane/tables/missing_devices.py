@@ -118,7 +118,7 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
 
 
 def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why no listed device was used; None if one was used, or may have been.
+    """Return why no listed device was used; None if one was or may have been used.
 
     If the file is damaged or the producer reports a problem, the result is None.
     """

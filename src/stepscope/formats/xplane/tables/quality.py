@@ -36,10 +36,10 @@ _DROPPED: Final = Pattern(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*drop
 
 #: Maximum number of the producer's messages that are repeated.
 _MESSAGES: Final = 100
-#: Largest overlap in ps of kernels of one stream that coarse clocks explain.
+#: Maximum overlap, in ps, of kernels of one stream that a coarse clock may cause.
 _OVERLAP_PS: Final = 1_000_000
 _NS_PER_MS: Final = 1_000_000
-#: Largest clock correction in ps that is too small to be reported in a note.
+#: Maximum clock correction, in ps, that is not reported in a note.
 _MAX_SILENT_CORRECTION_PS: Final = 1_000_000_000
 
 
