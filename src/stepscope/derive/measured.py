@@ -38,8 +38,7 @@ _CAST: Final = Pattern(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
 _NAMESPACE: Final = Pattern(r"(?:\b\w+::)+(?=[\w~{<])")
 _TRUTH: Final = Pattern(r"\b(?:true|false)\b")
 _AS_NUMBER: Final = {"true": "1", "false": "0"}
-#: Functions without a name: `{lambda(int)#1}` or, in another tool, `[lambda(int)
-#: (instance 1)]`.
+#: Nameless functions: `{lambda(int)#1}` or, elsewhere, `[lambda(int) (instance 1)]`.
 _BRACED: Final = Pattern(r"\{(lambda\([^{}\[\]]*?\))#(\d+)\}")
 _BRACKETED: Final = Pattern(r"\[(lambda\([^{}\[\]]*?\)) ?\(instance (\d+)\)\]")
 _CONST: Final = Pattern(r"\bconst\b")
@@ -51,8 +50,7 @@ class NameForms(NamedTuple):
     """One kernel name in three forms, from the whole name to its last word.
 
     Attributes:
-        signature: The function with its template arguments, without namespaces, result
-            and parameters.
+        signature: Name and template arguments of the function, without namespaces.
     """
 
     whole: str

@@ -52,8 +52,8 @@ class _Queue(Generic[_Name]):
         self, inputs: Mapping[_Name, Iterable[_Name]], one_by_one: Collection[_Name]
     ) -> None:
         self.errors: list[BaseException] = []
-        # For each name, find how many computations wait for it, and the length of their
-        # longest chain.
+        # For each name, count the computations that wait for it, and their longest
+        # chain.
         order = [*TopologicalSorter(inputs).static_order()]
         chain = dict.fromkeys(order, 0)
         waiting: dict[_Name, set[_Name]] = {name: set() for name in order}

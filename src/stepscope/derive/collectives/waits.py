@@ -145,9 +145,8 @@ def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
 
     No member leaves a collective before all members have entered. All members then
     leave within the transfer time, the duration of the last member's call. Calls that
-    contradict this order belong to different collectives of unrecorded groups, or to
-    kinds whose sender need not wait. Calls of hosts without a common clock are not
-    matched.
+    contradict this order belong to different collectives of unrecorded groups, or their
+    sender need not wait. Calls of hosts without a common clock are not matched.
 
     Args:
         matched: The result of `matched_collectives` with two added columns: `shift_ps`,

@@ -425,8 +425,7 @@ class _Served(Frozen, frozen=True):
 
         Args:
             number: Index of the thread in `tracks`.
-            caused_ps: Time of the cause of each interval; outside requests it is
-                ignored.
+            caused_ps: Time at which each interval was caused; ignored outside requests.
         """
         own_rows = self.rows[number]
         index = np.searchsorted(self.start_ps[own_rows], caused_ps, side="right") - 1

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from stepscope.derive.account.owned_time import Account
     from stepscope.trace.model import TraceData
 
-#: Evidence of accelerators. "recorded": work of accelerators was recorded. "silent":
-#: the program used an accelerator, or may have, but its work was not recorded.
-#: "host_only": nothing indicates a device, and ops ran on the host. "unknown": no
-#: evidence either way.
+#: Evidence of accelerators. "recorded": their work was recorded. "silent": the program
+#: used an accelerator, or may have, but its work was not recorded. "host_only": nothing
+#: indicates a device, and ops ran on the host. "unknown": no evidence.
 Recorded = Literal["recorded", "silent", "host_only", "unknown"]
 #: Pattern of names of device memory allocators, which contain the kind of device.
 _DEVICE_MEMORY: Final = r"(?i)\b(gpu|cuda|rocm|hip)(_|:|\b)|^(GPU|CUDA)"

@@ -246,9 +246,8 @@ def merged_charges(
     """Return one row per op and node, columns `CHARGES`.
 
     Executions that both host and device recorded count once, with the greater count.
-    Their operations also count once: the device's number if known, because the device
-    really ran them. Device executions without a launch call count as host executions of
-    the same op.
+    Their operations also count once: those of the device if known, as they really ran.
+    Device executions without a launch call count as host executions of the same op.
     """
     sides = [
         _with_all_columns(side).with_columns(on_device=pl.lit(on_device))

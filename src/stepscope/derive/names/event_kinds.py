@@ -438,8 +438,7 @@ def _op_names(names: pl.DataFrame) -> OpNames:
 def _category_expression() -> pl.Expr:
     """Return the category of the first rule that matches; copies come before ops.
 
-    If the producer records whether a type is an op, this overrides the rules for ops,
-    whatever the name is.
+    If the producer records whether a type is an op, this overrides the rules for ops.
 
     Definition: docs/definitions/names-and-events.md#names-of-ops.
     """

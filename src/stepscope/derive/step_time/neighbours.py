@@ -29,8 +29,7 @@ class Neighbours(NamedTuple):
     """Rows of event_types of the events before and after each span; -1 for no event.
 
     Attributes:
-        inside: Whether the span is within a step's range; `before` and `after` are then
-            events of that range.
+        inside: Whether the span is in a step's range; if so, the events are too.
     """
 
     before: Int32s

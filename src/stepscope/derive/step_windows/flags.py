@@ -53,8 +53,7 @@ _MIN_COLD_TO_LONGEST: Final = 2
 #: lasts at least this share of the excess over the median.
 _MIN_EXPLAINED_SHARE: Final = 0.5
 
-#: A step that has less than this share of its work in common with the usual step is of
-#: another kind.
+#: Minimum share of its work that a normal step has in common with the usual step.
 _MIN_SHARED_WORK: Final = 0.5
 #: Several unusual steps are part of the training cycle, for example a weight update
 #: after every fourth batch, if they are more than this share of all steps.
@@ -91,8 +90,8 @@ class WindowFacts(Frozen, frozen=True, eq=True):
     """The tables from which the flags of windows are computed.
 
     Attributes:
-        complete_until_ps: Time after which events are missing; None if no events are
-            known to be missing.
+        complete_until_ps: Time after which events are missing; None if none is known to
+            be.
     """
 
     trace: TraceData

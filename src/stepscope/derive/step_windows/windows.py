@@ -71,9 +71,8 @@ class StepKernels(Frozen, frozen=True):
         side: `device` or `executor`.
         first_ps: By row of steps, start of the first kernel; 0 without a kernel.
         last_ps: By row of steps, end of the last kernel; 0 without a kernel.
-        launches: By row of steps, number of launch calls of the kernels; a kernel whose
-            call was not recorded counts as one call. For an executor: number of
-            instructions.
+        launches: By row of steps, number of launch calls of the kernels; an unrecorded
+            call of a kernel counts as one. For an executor: number of instructions.
     """
 
     side: str

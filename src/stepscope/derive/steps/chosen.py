@@ -195,8 +195,7 @@ def activity_steps(
     the step on the host in which the launch call began; the step of the previous
     activity on the same stream. If the step boundaries are device times, the step in
     which the activity began replaces that of the call; if a call has several
-    activities, they get the step at the middle of their time range. Unavailable if no
-    step is known.
+    activities, they get the step at the middle of their time range.
 
     Definition: docs/how-steps-are-found.md#which-step-an-activity-belongs-to.
     """
