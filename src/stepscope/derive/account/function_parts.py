@@ -233,8 +233,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         roots: list[int] = []
         named = [frames.names[kind] for kind in types.tolist()]
         for number, above in enumerate(parent_path.tolist()):
-            # `queue.get` waits in `threading`, whose functions do not show what is
-            # awaited.
+            # `queue.get` waits in `threading`, which does not show what is awaited.
             if above < 0 or not (is_wait(named[above]) and is_wait(named[number])):
                 (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(
@@ -276,8 +275,7 @@ class _Tree(Frozen, frozen=True, eq=True):
             return self._large_calls(node.calls, min_ps)
         if owner == _NONE:
             return self._divided_calls(path, self._large_calls(node.calls, min_ps))
-        # The program's functions that a path calls directly, or through library calls
-        # only.
+        # The program's functions that a path calls directly or through libraries.
         own: list[int] = []
         waiting = self._large_calls(self.nodes[path].calls, min_ps)
         while waiting:
@@ -286,8 +284,7 @@ class _Tree(Frozen, frozen=True, eq=True):
                 own.append(call)
             else:
                 waiting += self._large_calls(self.nodes[call].calls, min_ps)
-        # If a library calls back a function of the program, this function gets a
-        # separate part.
+        # A function of the program that a library calls back gets a separate part.
         return (
             self._divided_calls(path, own, min_share=_MIN_DETAIL_SHARE)
             if node.is_own

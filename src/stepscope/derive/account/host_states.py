@@ -41,12 +41,10 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
 
-    #: Type of a function from a host code to the instants at which threads have this
-    #: code.
+    #: Function from a host code to the instants at which threads have it.
     _State = Callable[[HostCode], Spans]
 
-#: Pairs (cause, instants): an instant gets the first cause that matches; causes may
-#: recur.
+#: Pairs (cause, instants): the first match at an instant wins; causes may recur.
 Claims = tuple[tuple[str, Spans], ...]
 
 #: A gap between launches or ops counts as computing of the program if it is longer than
@@ -184,8 +182,8 @@ def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
 class HostStates(Frozen, frozen=True):
     """The times at which the threads of a host were in each state.
 
-    Causes are computed only for spans such as a device's idle time, which are short in
-    a long recording.
+    Causes are computed only for spans such as a device's idle time, since these are
+    short.
 
     Attributes:
         threads: Rows of tracks of the threads whose state is considered.

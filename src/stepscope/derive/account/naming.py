@@ -247,8 +247,7 @@ class Naming(Frozen, frozen=True, dict=True):
         if not len(covered):
             return _Named([], covered)
         if owner == "launch":
-            # The time of launching gets the name of the outermost op; launch calls are
-            # separate.
+            # Launching gets the name of the outermost op; launch calls are separate.
             calls = self.classes.code_spans(track, covered)(HostCode.LAUNCH)
             parts = []
             for detail, part in (("launch call", calls), ("dispatch", covered - calls)):
@@ -512,7 +511,7 @@ def naming(
         event_kinds.host_class,
         (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
-    # TensorFlow numbers threads itself, so a thread's samples and events are on two
+    # TensorFlow numbers threads itself: a thread's samples and events are on two
     # tracks.
     started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured

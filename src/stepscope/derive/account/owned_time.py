@@ -130,8 +130,7 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     switch = Spans(start[short], end[short])
     start, end = start[~short], end[~short]
     # No activity begins within an interval, so waiting activities begin at its end or
-    # later. The queue is not empty from the earliest return of these activities' launch
-    # calls on.
+    # later. The queue is not empty once the first of their launch calls has returned.
     endings = _gap_endings(end, launched, facts.latency_ps)
     ended, called, returned = endings.row >= 0, endings.called_ps, endings.returned_ps
     queued_from = np.clip(endings.behind_ps, start, end)
@@ -238,8 +237,8 @@ def charged_rows(
         columns[name] = busy
     waits = missing.get("copy_in")
     return _window_rows(starts, ends, ordinal, columns).with_columns(
-        # Without a device, `input` is only waiting for batches; with lost transfers it
-        # is unknown.
+        # Without a device, `input` is only waiting; if transfers are lost, it is
+        # unknown.
         idle_input_ps=pl.col("input_ps")
         if waits is not None and waits.code == "NO_DEVICE_PLANE"
         else pl.col("input_ps") + pl.col("copy_in_ps")
@@ -531,8 +530,7 @@ def _build_account(
         }
         between.append(_window_rows(starts, ends, accounted.device, times))
         if device is not None:
-            # The part of an owner's device activity that was assigned to an earlier
-            # owner.
+            # Time of an owner's device activity that was assigned to an earlier owner.
             overlapped = (
                 _owner_column(
                     name,

@@ -43,8 +43,7 @@ def between_steps(
     A step runs while its mark lasts. Without marks, a step runs during the one call of
     the program that contains nearly all of its launches. Without such a call, a step
     runs from its first launch to its last. On a host without a device, a step runs
-    during a request, or during that one call, if these contain nearly all host
-    computing.
+    during a request, or during that one call, if they contain nearly all host work.
 
     Definition: docs/where-a-steps-time-goes.md#inside-or-between.
 

@@ -1,7 +1,7 @@
 """When threads had no core, and what other threads did while one waited for them.
 
-Few profilers record when a thread has a core. A wait for another thread is recorded as
-a system call.
+Few profilers record when a thread has a core. A wait for a thread is recorded as a
+system call.
 
 Definition: docs/where-a-steps-time-goes.md#waits-for-other-threads.
 """
@@ -123,8 +123,7 @@ def awaited_thread(
         nameless: By row of event_types: whether it does not show what a thread does.
         by: Row of tracks of the thread that waits.
 
-    Returns: Name of the thread and row of event_types; None if none ran half of the
-    waits.
+    Returns: Name of the thread and row of event_types; None if none ran half of them.
     """
     candidates: list[tuple[int, str, int]] = []
     rows = classes.rows

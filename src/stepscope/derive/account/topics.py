@@ -388,8 +388,7 @@ def _topics_of_device(
     idle = device.idle
     writing = idle["output"] & host.writing
     if device.device is None:
-        # If ops still run while the host reads a result, the wait belongs to the step
-        # itself.
+        # If ops still run while the host reads a result, the step itself waits.
         reading = idle["sync"] & host.for_device
         chores = idle["between"] | (idle["host_compute"] - host.work)
         # A step goes on while another thread computes.

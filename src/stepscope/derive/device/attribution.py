@@ -85,8 +85,7 @@ def graph_instructions(
     outside = set(outside_graphs.tolist())
     names = event_types["name"]
     known: dict[int, _Program] = {}
-    # All replays of a graph have the same kernels, so each sequence is matched only
-    # once.
+    # All replays of a graph have the same kernels: each sequence is matched once.
     matched: dict[tuple[int, bytes, bytes], list[int]] = {}
     for part in np.split(order, begins[1:]) if len(order) else ():
         program = int(programs[part[0]])
@@ -145,9 +144,8 @@ class _Program:
         used: set[int] = set()
         for index, kernel in enumerate(kernels):
             row = self._by_name.get(kernel or "", _NONE)
-            # An instruction runs once per graph. A second kernel with the instruction's
-            # name belongs to an equal instruction: XLA compiles equal instructions only
-            # once.
+            # An instruction runs once per graph. A second kernel with its name belongs
+            # to an equal instruction: XLA compiles equal instructions only once.
             if row not in used and row != _NONE:
                 matched[index] = row
                 used.add(row)
@@ -196,8 +194,8 @@ def _assign_rows(kernels: Sequence[str | None], between: Sequence[int]) -> list[
     """Assign the kernels between two known kernels to the instructions scheduled there.
 
     If there is a single instruction, it gets all kernels. Each of several instructions
-    gets one kernel and the memsets before it; if there are more or fewer kernels, all
-    are unknown.
+    gets one kernel and the memsets before it; if the kernels are not as many, all are
+    unknown.
     """
     if len(between) == 1:
         return [between[0]] * len(kernels)
@@ -251,8 +249,7 @@ class ActivityOps(Frozen, frozen=True):
     Attributes:
         op: Row of `ops`, int32 by row of device_activity; row 0 means no op.
         ops: Columns `OPS_SCHEMA`, one row per distinct instruction, also if they have
-            one framework op. The column `group` numbers the distinct pairs (module,
-            name).
+            one framework op. Column `group` numbers distinct pairs (module, name).
         no_op: Why an activity has no op, a `NoOp`; uint8 by row of device_activity.
     """
 

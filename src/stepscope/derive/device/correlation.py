@@ -164,8 +164,7 @@ def _match_launches(
     if greatest - lowest >= max(
         _MAX_SMALL_TABLE_ENTRIES, _MAX_ENTRIES_PER_CALL * len(called)
     ):
-        # If the range of ids is wide, the ids are numbered first, for a small lookup
-        # table.
+        # If ids have a wide range, they are numbered first, for a small lookup table.
         numbered = number_values(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)
         called = numbered.code[len(ids) :].astype(np.int64)

@@ -71,8 +71,7 @@ _WIDE_PARTS: Final = (
 )
 _DOUBLE_PARTS: Final = ("dgemm", "zgemm", "f64", "double", "fp64")
 #: Prefix of mangled names. Mangled names write a repeated type as a mark (`S8_`) and an
-#: unnamed namespace as a hash of its file; both are removed before the name is
-#: searched.
+#: unnamed namespace as a hash of its file; both are removed before a search.
 _MANGLED: Final = "_Z"
 _MARKS: Final = Pattern(
     r"(?<![a-zA-Z])S[0-9A-Z]*_|_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_cu_[0-9a-f]{8}"
@@ -116,8 +115,7 @@ _WITHOUT: Final = (
     *("flash_bwd_convert", "flash_bwd_dot_do_o", "convertqgrad", "bwdograddoto"),
     *("subtensorop",),
 )
-#: Names of compiler-generated kernels, which describe the program, not the
-#: instructions.
+#: Names of compiler-generated kernels: they describe the program, not instructions.
 _SILENT: Final = Pattern(
     r"triton|gemm_fusion"
     r"|^_*(?:[a-z0-9]+_)*(?:attn|attention|matmul|moe)(?:_\w+)?(?:\.kd)?$"
@@ -162,8 +160,7 @@ def precision_of_name(
 
     Args:
         capability: Compute capability of the kernel's device, if known. Matrix
-            instructions whose names have no type are 16-bit below 8.0, and TF32 from
-            8.0 on.
+            instructions without a type in their names are 16-bit below 8.0, else TF32.
     """
     tensile = _TENSILE.search(name)
     if tensile:

@@ -112,8 +112,7 @@ def idle_waits_ps(correlation: Correlation) -> Int64s:
 def typical_ps(waits_ps: Int64s) -> tuple[int, int]:
     """Return the median launch latency, and the number of launches in the median.
 
-    If there are too few launches, or the clock offset is too large: 20 µs and 0
-    launches.
+    If launches are too few or the clock offset is too large: 20 µs, 0 launches.
     """
     after = waits_ps[waits_ps >= 0]
     early = len(waits_ps) - len(after)

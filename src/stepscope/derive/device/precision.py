@@ -115,11 +115,10 @@ def precision(
 ) -> Precision:
     """Determine the precision of every kernel; kernels of one name have one precision.
 
-    The first source that is known counts; the order is: the kernel's name, its HLO
-    instruction, the recorded shapes of its operands. For a kernel compiled from an
-    instruction, the instruction is the first source. If kernels of one name have
-    several precisions, the precision with most time counts. A kernel without evidence
-    counts as 32-bit.
+    The first known source counts: the kernel's name, then its HLO instruction, then the
+    recorded shapes of its operands. For a kernel compiled from an instruction, the
+    instruction is the first source. If kernels of one name have several precisions, the
+    precision with most time counts. A kernel without evidence counts as 32-bit.
 
     Definition: docs/definitions/device-work.md#precision-of-a-kernel.
     """
@@ -182,8 +181,8 @@ def _class_evidence(
         instruction = (bits.get(hlo), PrecisionEvidence.HLO)
         compiled = hlo >= 0 and opcodes[hlo] != _CUSTOM_CALL
         if compiled and not (instruction[0] == WIDE and name[0] == TF32):
-            # The instruction gives the precision; only the name can show TF32 instead
-            # of 32 bits.
+            # The instruction counts, but only the name can show TF32 instead of 32
+            # bits.
             name, instruction = instruction, name
         shaped = (by_shape.get(shape), PrecisionEvidence.SHAPE)
         by_class.append(
@@ -215,8 +214,7 @@ def _precision_by_name(
         by_width: dict[OperandPrecision, float] = {}
         for (width, _), dur in times.items():
             by_width[width] = by_width.get(width, 0.0) + dur
-        # If times are equal, the lower precision counts, so that the order of rows is
-        # irrelevant.
+        # If times are equal, the lower precision counts, whatever the order of rows.
         main_width = min(by_width, key=lambda width: (-by_width[width], width))
         decided[type_] = min(
             (pair for pair in times if pair[0] == main_width),

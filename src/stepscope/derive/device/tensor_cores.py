@@ -83,9 +83,9 @@ def tensor_cores(
 ) -> TensorCores:
     """Decide the use of matrix units for kernels by name, and for ops by type.
 
-    The answer is unknown (instead of no) for kernels whose names do not show the
-    instructions, for activities without an op, for ops that may contain other ops, and
-    on non-GPU devices.
+    The answer is unknown (not no) for kernels whose names do not show instructions, for
+    activities without an op, for ops that may contain other ops, and on non-GPU
+    devices.
 
     Definition: docs/tools/kernel_stats.md#how-each-number-is-defined.
     """

@@ -87,8 +87,8 @@ def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
     """Return, by cause, the extra time of slow steps compared with a usual step.
 
     If one cause takes less time than usual, the extra time of the other causes is
-    reduced in proportion. The extra times of all causes then add up to that of the
-    whole step.
+    reduced in proportion. The causes' extra times then add up to that of the whole
+    step.
     """
     usual = ~slow
     length = np.array(shares.window_ps, np.int64)
@@ -137,8 +137,7 @@ def named_parts(
     """Return the parts of step time that only slow steps have.
 
     A function that only slow steps call is first. The named parts of the main cause
-    (`owner`) of the extra time follow, if this cause takes its time mostly in slow
-    steps.
+    (`owner`) of the extra time follow, if its time is mostly in slow steps.
     """
     if not slow.any():
         return ()

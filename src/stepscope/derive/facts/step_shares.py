@@ -245,8 +245,7 @@ class StepShares(Frozen, frozen=True):
                 groups.setdefault(key, []).append(part)
         times = {key: sum(part.time_ps for part in groups[key]) for key in groups}
         largest = sorted(times, key=times.__getitem__, reverse=True)[:MAX_RANGES_SHOWN]
-        # Parts of equal name are merged; a detail with half of their time or more is
-        # kept.
+        # Parts of equal name are merged; a detail with half of their time is kept.
         details = {
             key: part.detail
             for key in largest

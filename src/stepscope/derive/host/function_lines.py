@@ -44,8 +44,7 @@ class FunctionLines(Frozen, frozen=True):
     """Executed lines of Python functions: by thread, then start, outer first.
 
     On a thread, the rows of a function's lines and of unknown lines cover the time of
-    the function's frames. A new row begins when the line of the function or of a caller
-    changes.
+    the function's frames. A new row begins when the line, or that of a caller, changes.
 
     Definition: docs/definitions/host-time.md#functions.
 
@@ -205,8 +204,7 @@ def _line_runs(
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     parts = [np.arange(begins[track], ends[track]) for track in sorted(hz)]
     rows = np.concatenate(parts).astype(np.int32)
-    # Lines with a duration of 0 add no time, and may start when their caller's line
-    # does.
+    # Lines with a duration of 0 add no time, and may start when their caller does.
     rows = rows[ints(events, "dur_ps")[rows] > 0]
     key = find_handle(trace.strings, StatKey.SOURCE_LINE)
     number, present = owner_numbers(rows_of_owners(stats, "event", rows), rows, key)
@@ -236,8 +234,7 @@ def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
     around = frames.chosen_rows(np.maximum(frame_row, 0))
     fits = frame_row >= 0
     fits &= (around.type == lines.type) & (around.end_ps >= lines.end_ps)
-    # Sort by frame, then start: a line begins with its frame or when its predecessor
-    # ends.
+    # Sort by frame, then start: a line begins with its frame or after the line before.
     order = np.lexsort((lines.start_ps, frame_row))
     meets = np.zeros(len(order), np.bool_)
     meets[1:] = (frame_row[order][1:] == frame_row[order][:-1]) & (

@@ -51,8 +51,7 @@ _LIBRARY: Final = Pattern(
     r"|Python\d+[\\/]Lib)[\\/]"
     r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"
     # PyTorch's profiler omits the folder from which a file was imported, both for
-    # packages and for the program. Programs do not use these names for their own
-    # folders.
+    # packages and for the program. Programs do not name own folders like this.
     r"|^(?:torch(?:vision|audio)?|functorch|triton|numpy|scipy|pandas|sklearn|PIL|tqdm"
     r"|tensorflow|keras|jax|jaxlib|asyncio|collections|concurrent|ctypes|encodings|html"
     r"|importlib|json|logging|multiprocessing|unittest|urllib|xml)[\\/]"

@@ -318,8 +318,8 @@ def _one_per_run(
     """Return which events are kept: of nested events of one execution, only one.
 
     If the event inside a wrapper has the same op type, the wrapper is dropped, and the
-    inner event counts as eager. An annotated call is dropped in favour of the op around
-    it.
+    inner event counts as eager. If an op is around an annotated call, the call is
+    dropped.
     """
     keep = np.ones(len(event), np.bool_)
     if not (rank != _NAMED).any():
@@ -350,8 +350,7 @@ def outermost_of_op(parent: Int32s, op: Int32s) -> Bools:
     outermost = np.ones(len(op), np.bool_)
     row = np.flatnonzero(parent >= 0)
     above = parent[row]
-    # Each iteration goes up one level of nesting for the rows that have an ancestor
-    # left.
+    # Each iteration goes up one level, for the rows that still have an ancestor.
     while len(row):
         recursive = op[above] == op[row]
         outermost[row[recursive]] = False

@@ -26,8 +26,7 @@ def tracers(
     """Read the tracer levels from the recording, or infer them from events.
 
     Exact frames prove that the Python tracer ran, and device activities prove that the
-    device tracer ran, even if the file states another level. Sampled frames prove
-    nothing.
+    device tracer ran, whatever level a file states. Sampled frames prove nothing.
     """
     host, device, python = None, None, None
     if not isinstance(environment, Unavailable) and len(environment):

@@ -113,8 +113,7 @@ def launches_one_program(
         ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )
     start_ps = ints(correlation.launches, "start_ps")
-    # Only launches of kernels count, because copies of results have separate launch
-    # calls.
+    # Only kernels count, because copies of results have separate launch calls.
     kernels = np.isin(codes(correlation.activity, "kind"), _KERNELS)
     led = _mark_rows(correlation.launch_of_activity[kernels], len(start_ps))
     if not len(calls):

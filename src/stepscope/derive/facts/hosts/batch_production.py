@@ -43,8 +43,7 @@ class PythonElements(Frozen, frozen=True):
     """Ops that call Python functions while a step waits for its batch.
 
     Attributes:
-        percent: Share of the time in which steps wait for a batch and an op calls
-            Python.
+        percent: Share of the steps' batch waits in which an op calls Python.
         function: The program's function with most samples in these ops; None without
             samples. Its share is 0, because brief calls are rarely sampled.
         of_keras: Whether a `PyDataset` of Keras calls the function; such datasets have
@@ -109,8 +108,8 @@ _MIN_MAIN_PERCENT: Final = 50.0
 class LoaderCalls(Frozen, frozen=True):
     """The share of each function's time during which a loader of batches calls it.
 
-    Attributes: percent: (name, file, line) of a function → share of its time in calls
-    by a loader.
+    Attributes: percent: (name, file, line) of a function → share of its time called by
+    a loader.
     """
 
     percent: dict[tuple[str, str | None, int | None], float]
@@ -161,9 +160,8 @@ class ProductionWaits(Frozen, frozen=True, eq=True):
     """Waits of the program's thread while a step waits for its batch.
 
     Attributes:
-        sent_percent: Share of the batch wait spent waiting for another process or a
-            network.
-        threads_percent: Share of the batch wait spent waiting for another thread.
+        sent_percent: Share of the batch wait that is for another process or a network.
+        threads_percent: Share of the batch wait that is for another thread.
     """
 
     sent_percent: float

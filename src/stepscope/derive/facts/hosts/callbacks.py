@@ -64,9 +64,9 @@ def called_back(
 
     A function belongs to the op on step threads that runs during most of the function's
     samples, if no other such function has more samples there. Functions called in
-    parallel to prepare a batch do not delay an op. For a function on the program's own
-    thread, the call stack contains the op, and the breakdown of step time has the
-    function's time.
+    parallel to prepare a batch do not delay an op. On the program's own threads the
+    call stack contains the op, and the breakdown of step time has the time of the
+    function.
     """
     own = next((shares for shares in step_shares if shares.device is None), None)
     if own is None:

@@ -50,8 +50,7 @@ MIN_MAIN_PERCENT: Final = 50.0
 _MIN_AWAKE_SHARE: Final = 0.8
 #: A function with at least this share of the steps' time is the loop around them.
 _MIN_LOOP_SHARE: Final = 0.95
-#: Minimum time without ops that counts as computing; usual gaps between ops are
-#: shorter.
+#: Minimum time without ops that counts as computing; gaps between ops are shorter.
 _SILENCE_PS: Final = PS_PER_MS
 
 
@@ -187,8 +186,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         """Return the program's own functions that mostly compute in the judged steps.
 
         A function that fills nearly all steps is the step loop and is excluded. If
-        functions mostly call Keras's `predict`, the innermost such function is
-        included.
+        functions mostly call Keras's `predict`, the innermost one is included.
         """
         working, predicting = [], []
         for kind, name in self.frames.names.items():

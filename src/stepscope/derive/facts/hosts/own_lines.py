@@ -1,7 +1,7 @@
 """Lines of a function that compute on the host while no op of a model runs.
 
-Such lines of the training loop, or of a function that runs the model, do not form a
-separate function. Sampled line numbers show which lines these are.
+Such lines may be in the training loop, or in a function that runs the model. Sampled
+line numbers show which lines these are.
 
 Definition: docs/advice/host_work.md.
 """
@@ -35,8 +35,7 @@ _MIN_FREE_SHARE: Final = 0.8
 #: Maximum distance of line numbers within one group of lines; it allows one line
 #: without samples, such as an empty line or a comment.
 _MAX_LINE_DISTANCE: Final = 2
-#: Minimum samples of the first and last line of a group, relative to the group's
-#: maximum.
+#: Minimum samples of a group's first and last line, relative to the group's maximum.
 _MIN_EDGE_SAMPLES_RATIO: Final = 0.25
 
 
@@ -235,8 +234,8 @@ def _is_deeper(
 
     Both functions are given as (time of calls, host work in the calls, type). The
     function with less time is usually the inner one. If one function calls the other,
-    samples may give both equal times or miss the caller. In this case the function with
-    more host work is better.
+    samples may give both equal times or miss the caller. Then the function with more
+    host work is better.
     """
     below_best, below_function = (
         frames.rows_called_from(frames.type == kind) for kind in (best[2], function[2])

@@ -41,8 +41,7 @@ _USED: Final = "worker processes CPU (percent)"
 _MACHINE: Final = "machine CPU (percent)"
 #: Workers count as computing if they use at least this many cores each, on average.
 _MIN_CORE_USE: Final = 0.5
-#: If workers mostly wait, the advised number of workers is this multiple of the present
-#: one.
+#: If workers mostly wait, this multiple of their number is advised.
 _WORKER_FACTOR: Final = 2
 
 

@@ -291,14 +291,13 @@ def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
 def _gain_range(gain: Gain) -> tuple[float, float]:
     """Return the range of a gain in ms per step, with its uncertainty over the windows.
 
-    Steps that were not replayed may gain less, so the low end is that of the 95 %
-    confidence interval of the mean gain, resampled as for verdicts. The high end of
-    this interval is not used.
+    Other steps may gain less, so the low end is that of the 95 % confidence interval of
+    the mean gain, resampled as for verdicts. The high end of this interval is not used.
     """
     low = gain.low_ps
     if len(gain.by_window_ps[0]) >= _MIN_WINDOWS_FOR_INTERVAL:
-        # Ends are relative to the mean gain: `low` may already be below it by upper
-        # bounds.
+        # Ends are relative to the mean gain, because upper bounds may have reduced
+        # `low`.
         ends = [
             mean_interval_ms(gains.tolist())[0] * PS_PER_MS / mean
             for gains in gain.by_window_ps
