@@ -89,7 +89,7 @@ class AlreadyRecording(StepscopeError):
 
     @classmethod
     def of(cls, owner: object, since: str, logdir: object) -> AlreadyRecording:
-        """Build an error that names who started the recording, when, and its folder."""
+        """Build an error that names the recording's starting code, time and folder."""
         return cls(
             f"already recording since {since} into {logdir}, started by {owner}. "
             "Stop that recording first (ss.stop()), or leave its `with` block."

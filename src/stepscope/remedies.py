@@ -241,7 +241,7 @@ def fit_remedy(
     """Return the text of a remedy for a recording made with these tracers.
 
     Args:
-        remedy: Remedy for a recording of which nothing is known.
+        remedy: The remedy for an unknown recording.
         tracers: Tracers that are known to have been active.
         frameworks: Frameworks of the program; "Python" if it uses none. A program of
             one framework gets no text about another framework.

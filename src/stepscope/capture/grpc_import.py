@@ -10,8 +10,9 @@ from typing import Any, Final
 _FORKS: Final = "GRPC_ENABLE_FORK_SUPPORT"
 #: Environment variables that gRPC reads at its import, unless the user has set them.
 #:
-#: gRPC logs only errors. At its default level it writes a line to standard error for
-#: each child that a program with a server forks, such as PyTorch's DataLoader workers.
+#: gRPC logs only errors. At its default log level gRPC writes a line to standard error
+#: for each child that a program with a server forks, such as PyTorch's DataLoader
+#: workers.
 #:
 #: gRPC's fork handling is off. By default gRPC lets a forked child continue to use it.
 #: But when the parent was recorded, one child in 25 died of SIGSEGV, and some hung.

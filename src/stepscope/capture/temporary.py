@@ -1,4 +1,4 @@
-"""Temporary folders named after their process, because killed programs leave some.
+"""Temporary folders, named after their process so that leftovers can be removed.
 
 A process that creates a folder removes the folders of the user's ended processes.
 """

@@ -200,9 +200,9 @@ def end_lightly(status: object, *, waits: bool = True) -> None:
 def _keep_freed_memory() -> None:
     """Keep freed memory in the process, so that the next large array reuses it.
 
-    The system would clear new pages, which takes a tenth of the time of an analysis of
-    five million events. The peak memory is not higher, because all threads share freed
-    memory. Nothing happens without glibc.
+    Without this, the system clears new pages, which takes a tenth of the time of an
+    analysis of five million events. The peak memory is not higher, because all threads
+    share freed memory. Nothing happens without glibc.
     """
     if sys.platform != "linux":
         return

@@ -20,7 +20,7 @@ _NVIDIA: Final = "NVIDIA"
 NO_GPU: Final = "This machine shows no NVIDIA GPU."
 _DRIVER: Final = "libcuda.so.1"
 _MANAGEMENT: Final = "libnvidia-ml.so.1"
-#: First driver version that lets a process with PERFMON read counters.
+#: First driver version that lets a process with CAP_PERFMON read counters.
 _WITH_PERFMON: Final = 565
 
 
@@ -129,7 +129,7 @@ def _check_permission(machine: Machine) -> Check:
 
 
 _CUPTI: Final = "CUPTI"
-#: Version that `cuptiGetVersion` returns without a usable driver.
+#: Version that `cuptiGetVersion` returns if there is no usable driver.
 _NO_DRIVER: Final = 999
 _TOOLKITS: Final = (
     "usr/local/cuda*/extras/CUPTI/lib64/libcupti.so*",
@@ -137,7 +137,7 @@ _TOOLKITS: Final = (
 )
 _WHEELS: Final = ("nvidia/cuda_cupti/lib/libcupti.so*", "nvidia/cu*/lib/libcupti.so*")
 _IN_NAME: Final = re.compile(r"libcupti\.so\.(\d+)")
-#: CUDA version → years that the file name of its libcupti may contain instead.
+#: CUDA version → years that the file name of its libcupti may have as the version.
 _NUMBERS_BY_YEAR: Final = {
     11: (2020, 2021, 2022),
     12: (2022, 2023, 2024, 2025),

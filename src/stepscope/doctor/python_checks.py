@@ -109,8 +109,8 @@ def _check_framework(
 def cuda_major(machine: Machine) -> int | None:
     """Return the CUDA version that the frameworks need; None if unknown.
 
-    A framework's own package has precedence. If upgrades have left several CUDA
-    packages installed, the newest is in use.
+    A framework's own package has precedence over packages for any framework. If
+    upgrades have left several CUDA packages installed, the newest is in use.
     """
     _, _, build = machine.packages.get("torch", "").partition("+cu")
     if build[:2].isdecimal():

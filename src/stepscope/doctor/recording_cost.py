@@ -15,7 +15,7 @@ from stepscope.units import PS_PER_S, bytes_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Minimum number of steps in each group, which show how much step times vary.
+#: Minimum steps in each group: fewer do not show how much step times vary.
 _MIN_STEPS: Final = 4
 #: Number of steps for which the size of a recording is estimated.
 _EXAMPLE_STEPS: Final = 100

@@ -117,7 +117,7 @@ class Profiler:
         return self._step_block(step)
 
     def save(self, save_path: str | PathLike[str] | None = None) -> Run:
-        """Store the recording and return its run; without new steps, the last run.
+        """Store the recording and return its run, or the last run if no step is new.
 
         Args:
             save_path: File for a copy; a path without a suffix is a log directory for

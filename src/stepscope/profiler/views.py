@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 EVERYTHING: Final = (".*",)
 #: The older API's type of trained variables; stepscope has no such type.
 _TRAINED: Final = "_trainable_variables"
-#: Value of the older API's `step` for all steps.
+#: Value of the older API's `step` that means all steps.
 _EVERY_STEP: Final = -1
 
 _ALIVE: Final = (
@@ -45,7 +45,7 @@ _TENSORS: Final = "a recording has no tensor values"
 _NO_THRESHOLDS: Final = dict.fromkeys(
     ("min_peak_bytes", "min_residual_bytes", "min_output_bytes"), _ALIVE
 )
-#: Columns that do not exist → reason.
+#: Column of the older API that does not exist here → reason.
 _NO_COLUMNS: Final = {
     **dict.fromkeys(("peak_bytes", "residual_bytes", "output_bytes"), _ALIVE),
     "tensor_value": _TENSORS,
@@ -220,7 +220,7 @@ def show_view(
     notes, width = request.notes, _page_width()
     title = f"{view} view · {name} · {', '.join(profile.hosts)}"
     if isinstance(result, ModelViewsResult) and getattr(result, view).is_empty():
-        # Show the reason for this empty view, not for all views.
+        # Show why this view is empty, not why all views are.
         why = {missing.field: missing for missing in result.missing}.get(view)
         if why is not None:
             result = Unavailable(code=why.code, reason=why.reason, remedy=why.remedy)

@@ -37,7 +37,7 @@ _THIS_MACHINE: Final = "127.0.0.1"
 _LAST_PORT: Final = 65535
 #: Seconds before a process listens; a program that ends earlier never listens.
 _AFTER_S: Final = 0.2
-#: Maximum number of waits until a child of `multiprocessing` knows its program.
+#: Maximum number of waits until a child of `multiprocessing` knows its program name.
 _MAX_WAITS: Final = 50
 #: Environment variable of `torchrun`: index of a process on its machine.
 _LOCAL_RANK: Final = "LOCAL_RANK"

@@ -51,7 +51,7 @@ _LAST_CLOCK_NS: Final = 7_258_118_400 * _NS_PER_S
 _CLOCK_DIGITS: Final = len(str(_LAST_CLOCK_NS))
 #: Maximum number of planes and warnings in a profile.
 _MAX_PROFILE_FIELDS: Final = 1_000_000
-#: Seconds between two attempts, doubled each time up to a maximum.
+#: Seconds between two attempts to record, doubled each time up to a maximum.
 _BACK_OFF_S: Final = 0.5
 _MAX_BACK_OFF_S: Final = 8.0
 _EMPTY: Final = "the host recorded nothing in this time; record for longer."

@@ -2,8 +2,8 @@
 
     ss.client.trace("localhost:6009", "logs", duration_ms=2000)
 
-Servers of TensorFlow, JAX and stepscope are called in the same way. They return their
-recordings over the network, so no shared disk is needed.
+Servers of TensorFlow, JAX and stepscope are called in the same way. Servers return
+their recordings over the network, so no shared disk is needed.
 
 Definition: docs/remote.md.
 """

@@ -190,7 +190,8 @@ class _Part:
 
     def check_content(self, check: Callable[[memoryview], None]) -> None:
         with self.path.open("rb") as file:
-            # The map is not closed here: the traceback of an error may refer to it.
+            # The memory map is not closed here: the traceback of an error may refer to
+            # it.
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         check(memoryview(content))
 
@@ -300,7 +301,7 @@ def client_destination(
     def make_client_folder() -> Path:
         with _without_path():
             folder.mkdir(parents=True, exist_ok=True)
-        # A symbolic link created since the check could lead outside.
+        # A symbolic link created since the check could lead out of the directory.
         if folder.resolve() != folder:
             raise OSError("the folder was replaced by a link")
         return folder

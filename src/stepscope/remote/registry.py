@@ -109,7 +109,7 @@ def server_at_address(address: str) -> Listening | None:
 
 
 def refused_folders() -> str:
-    """Return a sentence on which folders were not read, and why, or ""."""
+    """Return a sentence that names unread folders and the reasons, or ""."""
     reasons = [why for folder in _registry_folders() if (why := _why_untrusted(folder))]
     return f" Not read, for safety: {'; '.join(reasons)}." if reasons else ""
 

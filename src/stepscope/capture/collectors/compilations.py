@@ -40,7 +40,7 @@ _RING_ROWS: Final = 8_192
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_US: Final = 1_000
 
-#: Name, begin and end in ns of the monotonic clock, thread id, stats.
+#: A stage: name, begin and end in ns of the monotonic clock, thread id, stats.
 _Row = tuple[str, int, int, int, dict[str, object]]
 
 

@@ -194,7 +194,7 @@ class CoreTimes(NamedTuple):
     """When a thread's clocks were read, and when the thread needed a core.
 
     Attributes:
-        awake_ns: Start and end of each range on a core or ready, in order, disjoint.
+        awake_ns: Start and end of each range on a core or ready to run, in order.
         system_ns: Start and end of waits for the system, in order, not in `awake_ns`.
     """
 
@@ -218,8 +218,9 @@ class _Thread:
     def add_reading(self, reading: Reading) -> None:
         length = reading.at_ns - self.last.at_ns
         wanted = reading.wanted_ns - self.last.wanted_ns
-        # Awake time has no known position between two readings. Awake time is assumed
-        # to come first if the thread was awake at the first reading, otherwise last.
+        # The position of awake time between two readings is unknown. Awake time is
+        # assumed to come first if the thread was awake at the first reading, otherwise
+        # last.
         begin = reading.at_ns - wanted
         if self.was_awake and wanted < length:
             begin = self.last.at_ns
@@ -260,7 +261,7 @@ class CoreTime:
             known.add_reading(reading)
 
     def take_times(self) -> list[CoreTimes]:
-        """Return the ranges since the last call; the next ranges begin at their end."""
+        """Return the ranges since the last call; the next call continues at their end."""
         ranges = [
             CoreTimes(
                 thread,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-#: Maximum number of annotations, and of collections, between two flushes.
+#: Maximum number of annotations, and of garbage collections, between two flushes.
 _RING_EVENTS: Final = 65_536
 _RING_COLLECTIONS: Final = 8_192
 

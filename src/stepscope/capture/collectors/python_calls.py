@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 #: reaches, because with a hook it makes less than a million calls a second.
 _RING_NOTES: Final = 400_000
 _NO_STATS: Final[dict[str, object]] = {}
-#: Time in ns, thread id, code; True for an entry, False for an exit.
+#: A note: time in ns, thread id, code; True for an entry, False for an exit.
 _Note = tuple[int, int, "CodeType", bool]
 #: Name, begin and end in ns, thread id and stats of a call.
 _Row = tuple[str, int, int, int, "dict[str, object]"]

@@ -262,8 +262,8 @@ class PythonSamplesCollector:
     ) -> None:
         """Keep the samples of threads that Python did not start.
 
-        They belong to a framework's thread pool that runs the Python functions of an
-        input pipeline. After a function returns, its thread has no Python frame.
+        Frameworks run the Python functions of an input pipeline on such threads, in a
+        pool. After a function returns, its thread has no Python frame.
         """
         before, self._visiting = self._visiting, set()
         for thread, stack in stacks.items():

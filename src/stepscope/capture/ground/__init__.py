@@ -1,1 +1,1 @@
-"""Parts of every recorder: options, clock, run directory, annotations, spool."""
+"""Parts that every recorder uses: options, clock, run directory, annotations, spool."""

@@ -74,7 +74,7 @@ class StepCost:
 
     @property
     def times(self) -> float | None:
-        """Median recorded step divided by median unrecorded step; None if unknown."""
+        """Median time of recorded steps divided by that of unrecorded ones, or None."""
         if len(self._before) < _MIN_BEFORE or len(self._within) < _MIN_WITHIN:
             return None
         before_s, within_s = _median_value(self._before), _median_value(self._within)
@@ -113,8 +113,8 @@ class Control:
 
     Steps before a recording may be a poor baseline. A framework that runs ahead of its
     device starts the first steps at once, and later steps only when its queue has a
-    free slot. A program may also reach longer steps at any time. The recording costs
-    too much only if steps without recording are short again.
+    free slot. The program's steps may also become longer at any time. The recording
+    costs too much only if steps without recording are short again.
     """
 
     def __init__(self, cost: StepCost, *, recorded_s: float, now_s: float) -> None:

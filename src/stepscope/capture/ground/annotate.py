@@ -128,7 +128,7 @@ def add_forward(make: Forward) -> None:
 def remove_forward(make: Forward) -> bool:
     """Stop forwarding to a framework; call it before the framework's recording stops.
 
-    An annotation that is open at this time counts as not forwarded.
+    An annotation that is open when forwarding stops counts as not forwarded.
 
     Returns:
         Whether this framework received annotations until now.

@@ -116,7 +116,7 @@ class _Table:
         if not self.lines:
             # Code that a compiler generated may have no line table.
             self.begins, self.lines = [0], [CodeLine(code, None)]
-        #: Lines by requested offset; a function is sampled at few of its instructions.
+        #: Lines by instruction offset; samples find a function at few instructions.
         self.found: dict[int, CodeLine] = {}
 
     def find_line(self, offset: int) -> CodeLine:

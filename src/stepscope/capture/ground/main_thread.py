@@ -71,7 +71,7 @@ def at_safe_point(
     Args:
         call: The call to make; it handles its own errors.
         within_s: Seconds to wait until the main thread runs Python code. If that thread
-            runs Python at an unsafe point, it is asked for ten times as long.
+            runs Python at an unsafe point, the wait is ten times as long.
         over: Event that ends the waiting for the main thread.
 
     Returns:

@@ -25,14 +25,14 @@ class RepeatedCalls:
 
     A function that receives its own last result (parameters in, parameters out) takes
     precedence: a training step does so, input preparation and evaluation do not.
-    Otherwise the function with more calls is the leader. With equal counts it is the
-    function called first: an initialisation is called once, and functions called within
-    a step are called after the step's function.
+    Otherwise the function with more calls is the leader. With equal counts the leader
+    is the function called first: an initialisation is called once, and functions called
+    within a step are called after the step's function.
 
     The leader may be part of a longer step, such as an RNN cell that a Python loop
     calls for each element, or a gradient accumulation. Such a leader gets arguments
     other than its last result whenever the function of the longer step has advanced its
-    own state. That function then becomes the leader.
+    own state, and that function becomes the leader.
     """
 
     def __init__(self) -> None:

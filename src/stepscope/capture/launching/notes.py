@@ -104,7 +104,7 @@ def steps_were_counted(folder: str) -> bool:
 def ending_error() -> str | None:
     """Return the exception that ends this interpreter, in one line, or None.
 
-    `sys.exit` is not such an exception: the launcher gets its exit status.
+    `sys.exit` does not count as an exception: the launcher gets its exit status.
     """
     error = getattr(sys, "last_value", None)
     if error is None:

@@ -1,7 +1,7 @@
 """The recorded window of one process, opened and closed by steps or by time.
 
-Before the window, steps and counters are recorded without the framework. So a program
-that ends before its window opens still has a small recording.
+Before the window, steps and counters are recorded without the framework's profiler. So
+a program that ends before its window opens still has a small recording.
 """
 
 from __future__ import annotations

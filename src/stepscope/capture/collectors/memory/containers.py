@@ -177,8 +177,9 @@ def _frame_variables(frame: FrameType, *, is_unshared: bool) -> list[tuple[str, 
 
     Before Python 3.13 a function's frame keeps the returned dictionary, and thus values
     that the function drops later, so the dictionary is emptied. If the program may hold
-    the dictionary too, the frame is skipped, because reading would change it. In a
-    trace function's thread, emptying would delete the variables themselves.
+    the dictionary too, the frame is skipped, because reading it would change the
+    dictionary. In a trace function's thread, emptying would delete the variables
+    themselves.
     """
     code = frame.f_code
     if sys.version_info >= (3, 13) or not code.co_flags & _OPTIMIZED:

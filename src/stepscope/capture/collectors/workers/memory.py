@@ -64,7 +64,7 @@ def read_line_table(
 
 
 def _read_signed(table: bytes, index: int) -> tuple[int, int]:
-    """Return a signed number of six bits a byte, lowest first, and the next index."""
+    """Decode a signed number (six bits a byte, lowest first); return the next index."""
     value = shift = 0
     while index < len(table):
         byte = table[index]
@@ -207,7 +207,7 @@ class Memory:
         return head is not None and self._identity_bytes(head) == code.head
 
     def read_head(self, address: int) -> bytes | None:
-        """Return a code object up to its first instruction, or None."""
+        """Return the bytes of a code object up to its first instruction, or None."""
         head = self.read(address, self._layout.code_bytes)
         kind = id(CodeType) + self._shift
         return head if head is not None and _read_pointer(head, TYPE) == kind else None

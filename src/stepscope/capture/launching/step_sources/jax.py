@@ -37,8 +37,8 @@ def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
     """Count the calls of every jitted function; return a stop function.
 
     JAX has two call paths. The compiled path ends with the hook that JAX uses for its
-    NaN check, so a listener on this hook keeps the path compiled. The other path, for
-    calls that compile or have effects, ends in a Python function.
+    NaN check, so a listener on this hook keeps the path compiled. The Python path, for
+    calls that compile or have side effects, ends in a Python function.
     """
     import jax  # noqa: PLC0415 - the program's framework
 
