@@ -18,7 +18,7 @@ from stepscope.unavailable import Unavailable
 
 Status = Literal["fail", "pass", "cannot_tell", "not_applicable"]
 Severity = Literal["info", "warn", "critical"]
-#: How the lost time is distributed over the steps.
+#: How lost time is distributed over the steps, see `Pattern`.
 PatternKind = Literal["every", "bursts", "once"]
 #: Where the time of a finding is: inside steps, between steps, or anywhere ("any").
 Place = Literal["inside", "between", "any"]
@@ -55,8 +55,8 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     def promise(self, effect_ms: float) -> Saving:
         """Return the predicted saving per step: from half of the lost time or less.
 
-        Removing a wait may reveal another wait, and later steps may lose less time than
-        the judged steps.
+        Without a wait another wait may become visible, and later steps may lose less
+        time than the judged steps.
         """
         low, _ = self.mean_ms or (effect_ms, effect_ms)
         return Saving(low=min(effect_ms / 2, low), high=effect_ms)

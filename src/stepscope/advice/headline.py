@@ -28,32 +28,34 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.thresholds import Thresholds
 
-#: Topic of the headline: a failing finding ("finding"); idle time that no rule covers;
-#: a step bound by its device; work of a host without devices; the largest cause of time
-#: in a step that nothing bounds; "nothing" if there is no time to explain.
+#: Topic of the headline: a failing finding ("finding"); idle time that no rule covers
+#: ("idle"); a step bound by its device; work of a host without devices; the largest
+#: cause of time in a step without a clear bottleneck; "nothing" if there is no time to
+#: explain.
 LeadKind = Literal["finding", "idle", "device", "host", "largest", "nothing"]
 _COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
-#: Causes of time in which a device does not compute: idle time, exposed transfers.
+#: Causes of time in which a device does not compute: idle time and exposed transfers.
 _NOT_COMPUTING: Final = frozenset(IDLE_OWNERS) | (
     frozenset(BUSY_OWNERS) - frozenset(_COMPUTE)
 )
 #: Name for the time of all device work together.
 _DEVICE_WORK_OWNER: Final = "busy"
-#: Minimum number of judged steps from which a single hit step is an exception.
+#: Minimum number of judged steps for a single step with lost time to be an exception.
 _MIN_JUDGED_STEPS: Final = 3
-#: Assumed cost of device work with unknown gain, as a fraction of its time: a change
-#: only shortens work, whereas idle time can be removed.
+#: Assumed gain for device work if none is known, as a fraction of the work's time: a
+#: change only shortens work, whereas idle time can be removed.
 _COST_PART: Final = 1 / 3
-#: Gains count as about the same if their ratio is at least this.
+#: Minimum ratio of two gains (smaller / larger) that count as about the same.
 MIN_SIMILAR_RATIO: Final = 0.9
 #: Minimum share of the judged time, in percent, of a finding that can be the headline.
 _MIN_HEADLINE_PERCENT: Final = 1.0
-#: Minimum share of all time, in percent, in slow steps that become the headline.
+#: Minimum share of the recorded step time, in percent, that slow steps must contain to
+#: be the headline.
 _MIN_SLOW_STEPS_PERCENT: Final = 50.0
-#: Name of waits for other workers, and the findings that name the late worker.
+#: Name of the time spent waiting for other workers, and findings on the late worker.
 _PEER_OWNER: Final = "peer"
 _LATE_WORKER_FINDINGS: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
-#: Minimum share of the wait for other workers that such a finding must explain.
+#: Minimum share of the wait for other workers that a finding on a late worker explains.
 _MIN_PART_OF_PEER_WAIT: Final = 1 / 3
 
 
@@ -138,8 +140,8 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
     """Return the failing findings that are worth an action, the costliest first.
 
     Findings that a narrower finding explains are left out. Notes (severity "info") are
-    left out too, except notes on large losses in only some steps, and on slow steps
-    that contain most of the time.
+    left out too, except notes on large losses in only some steps, and on slow steps in
+    which most of the recorded time is spent.
     """
     grave = [
         finding
@@ -180,7 +182,7 @@ def _explains_idle_time(finding: Finding) -> bool:
 def _is_large_burst(finding: Finding) -> bool:
     share = finding.share_percent or 0.0
     pattern = finding.pattern
-    # With so few steps, a single hit step is not an exception.
+    # With so few judged steps, a single step with lost time is not an exception.
     of_few = (
         finding.note == "once"
         and pattern is not None
@@ -204,7 +206,7 @@ def _gain_ms(finding: Finding) -> float:
 
 
 def are_slow_steps(finding: Finding) -> bool:
-    """Return whether a finding is about slow steps that contain most of the time."""
+    """Return whether a finding is about slow steps with most of the recorded time."""
     held = (fact.value or 0.0 for fact in finding.facts if fact.name == HELD_BY_SLOW)
     return max(held, default=0.0) >= _MIN_SLOW_STEPS_PERCENT and finding.note != "once"
 
@@ -247,16 +249,18 @@ def _choose_lead(
     *,
     plain: bool,
 ) -> Lead:
-    """Choose the topic of the headline and its numbers from the time account."""
+    """Choose topic and numbers of the headline from the breakdown of step time."""
     shares = account.judged()
     idle = _unexplained_idle_lead(findings, shares, thresholds)
     if idle is not None:
         lead, idle_ms = idle
         outweighed = first is not None and (
-            # Slow steps include the idle time; the finding also says when it occurs.
+            # The slow steps contain the idle time, and their finding says when it
+            # occurs.
             are_slow_steps(first)
             or (first.saving_ms is not None and first.saving_ms.high >= idle_ms)
-            # A recording flaw that hides as much time may make the idle time wrong.
+            # If a recording flaw hides as much time as the device idles, the idle time
+            # may be wrong.
             or (
                 _is_grave(first)
                 and (
@@ -325,11 +329,11 @@ def _lead_of_finding(finding: Finding, account: AccountSignals | None = None) ->
 def _unexplained_idle_lead(
     findings: Sequence[Finding], shares: StepShares, thresholds: Thresholds
 ) -> tuple[Lead, float] | None:
-    """Return the cause of most idle time without a finding, and its ms per step."""
+    """Return the cause of most idle time that no finding covers, and its step time."""
     failing = [finding for finding in findings if finding.status == "fail"]
     known_owners = {owner for finding in failing for owner in finding.owners}
-    # Late workers are found by comparing workers; the time of one worker does not show
-    # them. The rest of a wait for other workers is the collective itself.
+    # Only a comparison of workers finds a late one. If such a finding explains enough
+    # of the wait for other workers, the rest of the wait is the collective itself.
     late = (
         finding.share_percent or 0.0
         for finding in failing
@@ -366,7 +370,8 @@ def _is_minor(
     """Return whether a finding gains too little to change what bounds the step.
 
     The step is bound by its device or, in a program without a framework, by functions
-    that no other finding covers. Doubts that hide no time are minor.
+    that no other finding covers. Doubts about the recording that hide no time are
+    minor.
     """
     if finding.stage == 0 and finding.share_percent is None:
         return finding.severity != "critical"
@@ -398,7 +403,7 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
 
 
 def _lead_of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
-    """Return the headline about what bounds the step, if no finding is the headline."""
+    """Return a headline on what bounds the step, used if no finding is the headline."""
     if not shares.total_ps:
         return Lead(kind="nothing", unavailable=_NO_TIME)
     if shares.device is None:

@@ -79,7 +79,7 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def sentences(
         self, status: Status, note: str | None
     ) -> tuple[tuple[str, ...], ...]:
-        """Return the sentences for a verdict, with or else without the note."""
+        """Return the sentences for a verdict with a note, else for one without."""
         return self.texts.get(f"{status}_{note}", self.texts[status])
 
 
@@ -190,11 +190,12 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         about: What the rule looks for.
         words: The sentences about its findings.
         tools: Tools that show the rule's numbers, the most useful first.
-        confirm: How to confirm a fail.
-        refute: What would prove a fail wrong.
+        confirm: How to confirm that the problem exists.
+        refute: What would prove that it does not exist.
         floors: What limits the saving.
-        level: Prefix of the thresholds `<level>_warn` and `<level>_critical` for a fail
-            and a critical fail; "" if the rule compares in another way.
+        level: Prefix of the names of the thresholds for a fail and a critical fail
+            (`<level>_warn`, `<level>_critical`); "" if the rule compares in another
+            way.
         explains: Ids of broader items whose time this item explains if it fails with
             most of their time.
         of_frameworks: Whether the item is about ops or memory of frameworks, and does
@@ -229,7 +230,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.collects or self.seen_on is not None
 
     def levels(self, thresholds: Thresholds) -> tuple[Threshold, Threshold]:
-        """Return the thresholds for a fail and for a critical fail; may be equal."""
+        """Return the thresholds for a fail and a critical fail, which may be equal."""
         warn: Threshold = getattr(thresholds, f"{self.level}_warn")
         return warn, getattr(thresholds, f"{self.level}_critical", warn)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Maximum number of findings that are replayed together.
 MAX_REPLAYED_FINDINGS: Final = 3
-#: Causes of time that can be removed: all idle time, and copies of input.
+#: Causes of time that a what-if edit can remove: all idle time, and copies of input.
 _REMOVABLE_OWNERS: Final = frozenset({*IDLE_OWNERS, "copy_in"})
 #: A gain below this, in ms, counts as no gain.
 _MIN_GAIN_MS: Final = 1e-3
@@ -50,7 +50,7 @@ def limit_saving(finding: Finding, signals: Signals) -> Finding:
 
 
 def saving_limits(finding: Finding, signals: Signals) -> Limits:
-    """Return the upper bounds of a finding's saving, as far as step times show them.
+    """Return the upper bounds of a finding's saving that step times show.
 
     A saving cannot remove device work, except the work that the finding is about. A
     finding without `owners` may be about any work of the device.
@@ -110,8 +110,8 @@ def _changes_of_finding(
 ) -> Changes:
     """Return the what-if edits of a failing finding; () if unknown.
 
-    Edits remove idle time, but not device work. A rule whose predicted saving is less
-    than all of its time declares its own edits.
+    Edits remove idle time, but not device work. A rule that predicts a saving of less
+    than all of its lost time declares its edits.
     """
     if finding.status != "fail" or not finding.devices:
         return ()
@@ -127,7 +127,7 @@ def _changes_of_finding(
 def promise_by_replay(
     finding: Finding, signals: Signals, thresholds: Thresholds
 ) -> Finding:
-    """Set the saving of a finding to the gain of a replay without the finding's cause.
+    """Set the saving of a finding to the gain of a replay without the lost time.
 
     If no replay is possible, the upper bound from the step times remains.
     """
@@ -139,7 +139,8 @@ def promise_by_replay(
     if not changes:
         return finding
     if isinstance(changes[0], Gone):
-        # A replay removes all time with these causes, so the bound has to cover it.
+        # A replay removes all time with these causes, so the upper bound has to cover
+        # all of that time.
         pattern, effect_ms = finding.pattern, finding.ms_per_step
         if pattern is None or effect_ms is None:
             return finding
@@ -204,7 +205,8 @@ def replay_together(
         and after[0] in foremost.owners
         and after[1] >= _MIN_WHOLE_PATH_PERCENT
     ):
-        # If other work hid this time, that work would also be on the path.
+        # If other work hid the cause's time, that work would also be on the critical
+        # path.
         after = None
     return Together(
         findings=ids,
@@ -224,7 +226,7 @@ def replay_together(
 def _is_hidden_work(
     owner: str, path_percent: float, gone: Finding, signals: Signals
 ) -> bool:
-    """Return whether other work hides most of this time before the fix."""
+    """Return whether other work hides most of the next bottleneck before the fix."""
     if owner in gone.owners:
         return True
     account = signals.of(account_signals)

@@ -1,4 +1,4 @@
-"""Signals that rules read: derivations of the whole run, by their functions."""
+"""Signals that rules read: data derived from a whole run, by the deriving function."""
 
 from __future__ import annotations
 

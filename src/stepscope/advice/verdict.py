@@ -1,4 +1,4 @@
-"""From the lost time per step to a status and a severity, alike for all rules.
+"""Status and severity from the lost time per step, in the same way for all rules.
 
 Each rule itself decides whether it applies and whether its inputs are available.
 
@@ -87,7 +87,7 @@ def effect_pattern(effect_ps: Sequence[int], *, every_percent: float) -> Pattern
 
 
 def saving_of_effect(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
-    """Return the gain of a step without lost time that has no verdict of its own.
+    """Return the saving for lost time that was not judged on its own.
 
     Args:
         window_ps: The lengths of these steps.
@@ -113,7 +113,7 @@ def _add_mean_interval(
 def judge(
     series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
 ) -> Verdict:
-    """Compare the lost time of a series with two thresholds; needs one step or more."""
+    """Compare the lost time of one or more steps with two thresholds."""
     effects, windows = series.effect_ps, series.window_ps
     effect, window = sum(effects), sum(windows)
     pattern = effect_pattern(effects, every_percent=thresholds.steps_share.value)

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 #: The cause (owner) that the functions' time is attributed to.
 OWNER: Final = "host_compute"
-#: The signals that the functions below read.
+#: Signals that the functions of this module read.
 FUNCTION_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(function_runs, frameworks_used, called_back, asleep, eager_signals, small_ops),
 )
-#: Minimum share of the caller's time at which a called function replaces its caller.
+#: A called function with at least this share of its caller's time replaces the caller.
 _MIN_PART_OF_CALLER: Final = 0.8
-#: Kinds of work that are never the purpose of a program, and can be removed.
+#: Kinds of host work that are never the purpose of a program, so they can be removed.
 _WASTE: Final = ("copies", "compiles_patterns", "reports", "works_on_rows")
 
 
@@ -97,9 +97,9 @@ class HostFunction(Frozen, frozen=True, eq=True):
     def does_waste(self, thresholds: Thresholds) -> bool:
         """Return whether the function takes much of the step for avoidable work.
 
-        Such a function leaves much garbage (a sign of work on single Python objects),
-        or spends half of its time on kinds of work in `_WASTE`. A function that was
-        called once is the program itself.
+        Avoidable work leaves much garbage (a sign of work on single Python objects), or
+        takes half of the function's time and is of the kinds in `_WASTE`. A function
+        that was called once is the program itself.
         """
         time = self.time
         if time is None or not self.holds_up(thresholds) or not time.repeats:
@@ -163,11 +163,12 @@ def _busy_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction,
     if runs is not None:
         caller = shares.caller(OWNER, place="inside")
         if caller is not None:
-            # The self time of the caller may be too small to be listed.
+            # The caller's self time may be too small to be among the listed functions.
             caller = msgspec.structs.replace(caller, share_percent=0.0)
             parts.setdefault(caller.key, caller)
         if signals.of(frameworks_used) not in ((), PLAIN):
-            # All work of a function may be framework ops, so it has no self time.
+            # All work of a function may be framework ops, so the function has no self
+            # time.
             for part in runs.own_functions():
                 parts.setdefault(part.key, part)
     called = signals.of(called_back).get(shares.host, CalledBack())
@@ -184,8 +185,8 @@ def _busy_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction,
                 around.setdefault(function.part.key, function.part)
         for part in around.values():
             functions += _working_lines(part, runs, shares)
-    # A callback of an op is not the step, even if the model runs in parallel. A
-    # callback that only inspects the program belongs to `debug.print`.
+    # A callback of an op is not the training step, even if the model runs in parallel.
+    # A callback that only inspects the program belongs to `debug.print`.
     functions += [
         HostFunction(part, part.share_percent, is_called_back=True)
         for part in called.working
@@ -216,8 +217,8 @@ def _judged_function(
     )
     if not function.calls_model or not len(time.alone):
         return function
-    # With late samples a function seems to call the ops that follow it. A function that
-    # does call the model may also work between the ops of the model.
+    # If samples are late, a function seems to call the ops that run after it. A
+    # function that really calls the model may also work between the model's ops.
     share = 100 * time.alone.length_ps / max(shares.total_ps, 1)
     return msgspec.structs.replace(
         function,
@@ -236,7 +237,8 @@ def _working_lines(
     for lines in runs.time_of_function(part).own_lines:
         time_ps, scale = lines.working.length_ps, 1.0
         if runs.is_blurred and time_ps:
-            # The interval around each sample includes other lines too.
+            # The interval that a sample stands for includes the time of other lines
+            # too.
             scale = max(lines.looked_ps / time_ps, 1.0)
         share = 100 * time_ps * scale / max(shares.total_ps, 1)
         of_lines = lines.part_of_function(part, share)
@@ -275,9 +277,9 @@ def mean_step_ms(shares: StepShares) -> float:
 def rule_of_ops(
     signals: Signals, shares: StepShares, whole_ms: float, thresholds: Thresholds
 ) -> tuple[str, ...]:
-    """Return the rule about many or tiny ops, if the function's time is in such ops.
+    """Return the rule on many or tiny ops, if a function's time is in such ops.
 
-    The function then works between its ops, and that rule has the fitting actions.
+    Such a function works between its ops, and the actions of that rule fit.
 
     Args:
         whole_ms: Total time of the function in a step.

@@ -38,7 +38,7 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """Whether so much time is lost that the rule fails."""
+        """Whether the lost time is long enough for the rule to fail."""
         return self.verdict.status == "fail"
 
     def with_verdict(self, **changes: Any) -> Self:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = shared_texts("worked")
 
-#: The signals that the functions below read.
+#: Signals that the functions of this module read.
 WORKED_READS: Final[tuple[RunDerivation[Any], ...]] = (
     account_signals,
     device_signals,
@@ -46,11 +46,12 @@ class Worked(Frozen, frozen=True, eq=True):
     """The kernels that a rule is about.
 
     Attributes:
-        rows: Their rows of `KernelWork.rows`.
-        gain: Minimum and maximum share of their time that the change would save.
+        rows: Rows of these kernels in `KernelWork.rows`.
+        gain: Minimum and maximum share of these kernels' time that the change would
+            save.
         unknown: Rows that may belong to these kernels; None without such rows.
-        narrowed: Whether the change replaces them by 16-bit or matrix unit kernels. The
-            measured times of such kernels in the recording are then used. If no such
+        narrowed: Whether the change replaces these kernels by 16-bit or matrix unit
+            kernels. If so, the saving uses recorded times of such kernels. If no such
             kernel has a similar shape, the change may save more than `gain`.
     """
 
@@ -115,8 +116,9 @@ def judge_kernels(
 ) -> Finding:
     """Judge the share of some kernels in the time of all kernels.
 
-    The verdict is "cannot_tell" if kernels of unknown kind would change it. A fail
-    becomes a note if the device idles most of the step. `fields` go to the finding.
+    The verdict is "cannot_tell" if kernels of unknown kind could change the verdict. A
+    fail becomes a note if the device idles most of the step. `fields` go to the
+    finding.
     """
     usual, critical = item.levels(thresholds)
     warn = warn or usual
@@ -132,7 +134,7 @@ def judge_kernels(
     status: Status = "pass" if share < warn.value or short else "fail"
     idle = idle_percent(signals)
     of_time = 100 * time / work.step_ps if work.step_ps else 0.0
-    # Most of the kernel time may still be little compared with waits and collectives.
+    # Even most of the kernel time may be little compared with waits and collectives.
     enough_steps = work.steps >= thresholds.few_steps.value
     grave = enough_steps and min(share, of_time) >= critical.value
     severity: Severity = "critical" if grave else "warn"
@@ -179,7 +181,7 @@ def _saving_of_kernels(worked: Worked, *, waits: bool) -> Saving:
 
 
 def measured_gain_ms(rows: pl.DataFrame) -> float:
-    """Return the ms saved if kernels were as fast as 16-bit ones of similar shape."""
+    """Return the ms saved if kernels were as fast as similar 16-bit kernels."""
     saved = rows["time_ps"] * (1 - 1 / rows["speedup"])
     return float(saved.sum()) / PS_PER_MS
 
@@ -198,7 +200,8 @@ def faster_kernels_change(
     """Return a function that returns the speed-up of a rule's kernels as what-if edits.
 
     Args:
-        worked_of: Finds these kernels, and how much of their time the change saves.
+        worked_of: Function that finds the kernels, and how much of their time the
+            change saves.
     """
 
     def changes(signals: Signals, thresholds: Thresholds) -> Changes:

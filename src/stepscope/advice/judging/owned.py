@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = shared_texts("owned")
 
-#: The signals that the functions below read.
+#: Signals that the functions of this module read.
 OWNED_READS: Final[tuple[RunDerivation[Any], ...]] = (
     account_signals,
     device_signals,
@@ -47,15 +47,17 @@ class Owned(Frozen, frozen=True, eq=True):
     Attributes:
         parts: The rule's cause → owners of the time, or kinds of host work (topics).
         place: Where the time is, relative to steps.
-        device: Whether the rule is about a waiting device: it does not apply without
-            devices, and cannot tell without records of their work.
-        host: Whether the rule also applies to programs without a device; it cannot tell
-            if a device may exist whose work was not recorded.
+        device: Whether the rule is about a waiting device: it does not apply to
+            programs without a device, and has no verdict if device work was not
+            recorded.
+        host: Whether the rule also applies to programs without a device; it has no
+            verdict if a device may exist whose work was not recorded.
         steps: Whether the rule needs steps.
-        seen: Owners and topics that must be measured; otherwise the rule cannot tell.
-        unknown: Whether unexplained time, from `unexplained_warn` on, may be theirs.
-        clocks: Whether clock differences of host and device change the time.
-        lost: Whether lost records of the device increase the time.
+        seen: Owners and topics that must be measured for a verdict.
+        unknown: Whether unexplained time, from `unexplained_warn` on, may belong to
+            these causes.
+        clocks: Whether the time is wrong if the clocks of host and device differ.
+        lost: Whether the time is too long if records of the device were lost.
     """
 
     parts: Mapping[str, tuple[str, ...]]
@@ -95,7 +97,7 @@ class OwnedTime(JudgedSeries, frozen=True, kw_only=True):
         """Return the finding, with devices, named parts and evidence of the time.
 
         Args:
-            fields: Fields of the finding that replace these.
+            fields: Fields that replace those of the finding.
         """
         owners, place = self.owned.owners, self.owned.place
         own = {
@@ -124,7 +126,7 @@ def judge_owned(
     """Judge the time with certain causes in each judged step.
 
     Args:
-        shares: The time account to judge, if the rule has already read it.
+        shares: The breakdown of step time, if the rule has already read it.
         series: The series to judge; None for all time that `owned` describes.
     """
     shares = shares or owned_shares(owned, signals, thresholds)
@@ -134,10 +136,10 @@ def judge_owned(
 
 
 def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> StepShares:
-    """Return the time account to judge.
+    """Return the breakdown of step time to judge.
 
     Raises:
-        NoVerdict: There is no time account to judge.
+        NoVerdict: There is no breakdown to judge.
     """
     device = signals.of(device_signals)
     if owned.device and device.recorded == "host_only":
@@ -157,5 +159,5 @@ def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> Step
     return shares
 
 
-#: A threshold that no share reaches: unexplained time never counts as such time.
+#: A threshold that no share reaches, for rules whose time is never unexplained.
 _ABOVE_ANY_PERCENT: Final = 101.0

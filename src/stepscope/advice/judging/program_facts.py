@@ -28,7 +28,8 @@ def program_facts(signals: Signals) -> tuple[str, ...]:
     traits = signals.of(program_traits)
     if isinstance(traits, Unavailable):
         traits = ProgramTraits()
-    # A serving engine compiles and captures by itself, unless an option forbids it.
+    # A serving engine compiles the model and captures graphs unless an option forbids
+    # it.
     execution = "compiled" if traits.compiled else "uncompiled"
     return (
         "training" if traits.updates else "inference",
@@ -47,7 +48,7 @@ def narrow_type_facts(signals: Signals) -> tuple[str, ...]:
     known = [capability for capability in devices if capability is not None]
     if known and min(known) >= _BFLOAT16_CAPABILITY:
         return ("bfloat16",)
-    # Without gradients there is no loss to scale.
+    # Without gradients no loss scaling is needed.
     forward = "forward" in program_facts(signals)
     return ("float16", "float16_forward" if forward else "float16_scaled")
 

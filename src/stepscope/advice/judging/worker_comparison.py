@@ -1,4 +1,4 @@
-"""The workers of a run compared: who waits for whom, and how they share the work.
+"""Comparison of a run's workers: which waits for which, and how the work is divided.
 
 A worker is a device of a host; a host without devices is one worker. Rules about
 several workers read the comparison from this module.
@@ -52,10 +52,12 @@ class StepWorkers(Frozen, frozen=True):
         window_ps: Longest length of the step on any worker.
         waiting_ps: Median time for which workers waited for others in collectives,
             excluding the worker that the others waited for; None if unknown.
-        excess_ps: Work of the busiest worker minus the others' median; None if unknown.
+        excess_ps: Work of the busiest worker minus the other workers' median work; None
+            if unknown.
         busiest: Label of the worker with the most work; None if unknown.
         last: Label of the worker that the others waited for; None if unknown.
-        skew_ps: Time between the first and the last worker to begin; None if unknown.
+        skew_ps: Time from the first worker's start to the last worker's; None if
+            unknown.
         skew_doubt_ps: Possible error of `skew_ps`.
         concurrency: Mean number of devices of a host that work at a time, minimum over
             hosts; None without several devices.
@@ -118,7 +120,7 @@ def worker_signals(
             return accounted
         if len(accounted.devices) == 1:
             return ONE_WORKER
-    # Most runs have one worker, and their report does not need this tool.
+    # Imported late, because most runs have one worker and do not need this tool.
     from stepscope.analysis import pod_viewer  # noqa: PLC0415
 
     pod = pod_viewer.analyse(profile, pod_viewer.Options())
@@ -160,7 +162,7 @@ def _compare_step_workers(step: PodStep, *, on_host: bool) -> StepWorkers:
     waited = [wait for wait in waits if wait is not None]
     excess_ms = None
     if all_known:
-        # With two workers, the excess is their difference.
+        # With two workers, the excess work is the difference of their work.
         *lower, highest = sorted(known)
         excess_ms = highest - float(np.median(lower))
     return StepWorkers(
@@ -192,7 +194,7 @@ def _worker_label(worker: Worker | WorkerSummary) -> str:
 
 _TEXTS: Final = shared_texts("compared")
 
-#: The signals that the functions below read.
+#: Signals that the functions of this module read.
 COMPARED_READS: Final[tuple[RunDerivation[Any], ...]] = (
     communication_signals,
     device_signals,
@@ -214,7 +216,7 @@ def compared_workers(signals: Signals) -> WorkerSignals:
         raise CannotTell(_TEXTS.reason("no_steps"))
     exchanged = signals.known(communication_signals)
     if exchanged is None:
-        # A device whose work was not recorded may have run collectives.
+        # Unrecorded work of a device may have included collectives.
         without_collectives = signals.of(device_signals).recorded == "host_only"
     else:
         without_collectives = not any(exchanged.count.values())

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _INPUT: Final = rule_item("input.bound")
 
-#: The signals that the functions below read.
+#: Signals that the functions of this module read.
 WORKER_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(loader_workers, machine_cores, worker_time),
 )
@@ -41,8 +41,8 @@ class WorkerProcesses(Frozen, frozen=True):
     """The worker processes of one host.
 
     Attributes:
-        counted: Their number, and whether more would fit; None if not counted.
-        time: What they spend time on; None if they were not sampled, or too rarely.
+        counted: Number of processes, and whether more would fit; None if not counted.
+        time: What the processes spend time on; None if sampled too rarely or never.
     """
 
     counted: LoaderWorkers | None
@@ -64,7 +64,7 @@ class WorkerProcesses(Frozen, frozen=True):
         return self.time is not None and self.time.waits_percent < _AT_WORK_PERCENT
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the number of processes and where their time goes, as far as known."""
+        """Return the number of processes and how they spend time, as far as known."""
         counted, time = self.counted, self.time
         are_idle = time is not None and time.are_idle
         named = None if time is None or are_idle else time.most
@@ -142,7 +142,7 @@ def _put_worker_number(
     """Insert a number of workers into the code of actions.
 
     Args:
-        at_most: Whether a smaller declared number replaces `number`.
+        at_most: Whether a smaller number declared with an action replaces `number`.
     """
     numbered = []
     for action in actions:

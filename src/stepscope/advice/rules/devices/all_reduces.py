@@ -94,7 +94,7 @@ _EXTRA_ALL_REDUCES: Final = 2
 
 
 def all_reduce_count_changes(signals: Signals, thresholds: Thresholds) -> Changes:
-    """Return what-if edits: surplus all-reduces take only the time of their bytes."""
+    """Return what-if edits: surplus all-reduces only take time for their bytes."""
     all_reduces = judged_all_reduces(signals)
     expected = _expected_count(all_reduces, thresholds)
     # The largest all-reduces of each step remain unchanged.
@@ -142,7 +142,7 @@ _PACKING: Final = (
     r"(?i)concat|catarray|(?:^|[:_])cat(?:$|_)|split|(?:^|[:/])(?:un)?pack(?:$|_)"
     r"|chunk_cat|direct_copy_kernel|(?:^|::)copy_?$|_foreach_copy"
 )
-#: Maximum number of device activities between the kernel and the collective.
+#: Maximum number of device activities between a packing kernel and its collective.
 _NEAR: Final = 5
 #: Saved share of the packing time; the bytes may still have to be moved once.
 _PACKING_GAIN: Final = 0.7
@@ -233,7 +233,7 @@ _ALL_REDUCE_TIME_ITEM: Final = rule_item("allreduce.time")
 
 
 def all_reduce_time_changes(signals: Signals, thresholds: Thresholds) -> Changes:
-    """Return what-if edits: large all-reduces take the time of their links."""
+    """Return what-if edits: large all-reduces run at the rate of their links."""
     large = judged_all_reduces(signals, sized=False).calls.filter(
         (pl.col("bytes") >= thresholds.large_exchange.value)
         & pl.col("link_ps").is_not_null()
@@ -258,7 +258,7 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     lost_ms = lost_ps / PS_PER_MS
     if slow and reduces.workers < _MIN_MEMBERS:
-        # The time may include waiting for workers that were not recorded.
+        # All-reduce time may include waits for workers that were not recorded.
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("one_member")
     # An estimate from a rate measured in this recording is too weak for "critical".
     grave = (
@@ -288,5 +288,6 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-#: Minimum number of recorded members; their shortest time contains no waiting.
+#: Minimum number of recorded members of an all-reduce: with fewer, the shortest time of
+#: a member may contain waiting.
 _MIN_MEMBERS: Final = 2

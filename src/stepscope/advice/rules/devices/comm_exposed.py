@@ -24,8 +24,8 @@ _OWNED: Final = Owned(
     seen=("collective",),
 )
 _ALL_TO_ALL: Final = "all-to-all"
-#: Minimum share of all-to-alls in the time of collectives at which the collectives
-#: count as transferring no gradients.
+#: Minimum share of all-to-alls in the collectives' time from which the collectives
+#: count as not transferring gradients.
 _MIN_ALL_TO_ALL_PART: Final = 0.8
 
 

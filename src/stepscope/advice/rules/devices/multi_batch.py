@@ -1,4 +1,4 @@
-"""`multi.batch`: a larger batch fits, and would spread costs that do not grow."""
+"""`multi.batch`: a larger batch fits, and spreads fixed costs over more samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ITEM: Final = rule_item("multi.batch")
 
 _GIB: Final = 2**30
 _OWNED: Final = Owned(parts={"launching": ("launch",)}, device=True, steps=True)
-#: Causes of time between steps that is spent once per batch, whatever its size.
+#: Causes of time between steps that does not depend on the batch size.
 _BETWEEN: Final = ("sync", "between")
 _EXCHANGING: Final = ("collective", "peer")
 
@@ -75,8 +75,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if fits and not costs.causes and costs.unknown is not None:
         return _ITEM.cannot_tell(costs.unknown)
     failed = fits and bool(costs.causes)
-    # Time in which kernels use the device only partly also grows less than the batch,
-    # but by an unknown amount.
+    # Time of kernels that only partly use the device also grows less than the batch
+    # size, but by an unknown amount.
     fixed = sum(costs.shares[cost] for cost in _FIXED)
     note = None if fits else "full"
     if failed and growth_factor > _MAX_RELIABLE_RATIO:

@@ -36,7 +36,7 @@ _COPIES: Final = Owned(
     # Tracers of some devices do not record copies.
     seen=("copy_in", "copy_out"),
 )
-#: Share of the gain that is certain: the link may not do several copies at a time.
+#: Share of the gain that is certain even if the link cannot run copies in parallel.
 _MIN_GAIN_PART: Final = 0.3
 
 
@@ -61,7 +61,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     judged = judge_series(_ITEM, signals, thresholds, series)
     if judged.verdict.status == "pass" and moves.step_source is None:
-        # Only steps show whether each step feeds the devices one by one.
+        # Without steps it is unknown whether each step feeds the devices one by one.
         return _ITEM.cannot_tell("unknown_steps")
     causes = judged.verdict.causes
     names = {
@@ -72,7 +72,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     largest = sorted(moves.bytes.items(), key=lambda pair: (-pair[1], pair[0]))
     finding = judged.finding(
         devices=moves.devices,
-        # Name each cause by the location at which it is visible.
+        # Name each cause by the place where it is visible.
         parts=tuple(
             Part(name=_ITEM.note(each.cause, **names), share_percent=each.share_percent)
             for each in causes

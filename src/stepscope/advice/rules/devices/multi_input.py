@@ -41,7 +41,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     note = "full" if full else None
     if several == 1 and waiting:
         note = "alone"
-    # Factor by which the number of devices could grow before the pipeline limits them.
+    # Factor by which the number of devices can grow until the input pipeline is too
+    # slow.
     feeds = (
         float(thresholds.service_warn.value // first.busy_percent)
         if first.busy_percent
@@ -76,6 +77,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
         ),
         inputs=("pipeline_graph", "pipeline_calls", "account", "pod_viewer"),
-        # The finding `input.bound` already has the saving of these waits.
+        # The finding `input.bound` already has the saving of the waits for input.
         explained_by=("input.bound",) if failed else (),
     )

@@ -45,11 +45,11 @@ _TEXTS: Final = shared_texts("excess")
 CORE_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(account_signals, processor_signals, worker_ops),
 )
-#: Maximum percentage of extra op executions of a worker whose work counts as equal.
+#: A worker with at most this percentage of extra op executions has equal work.
 _ALIKE: Final = 1.0
 
 _OWNERS: Final = frozenset(one.name for one in OWNERS if one.category in HOST_WORK)
-#: Minimum share of a worker's excess work that a single name must account for.
+#: Minimum share of a worker's excess work that an op or function must take to be named.
 _MIN_PART_OF_EXCESS: Final = 0.5
 
 
@@ -111,7 +111,7 @@ def without_a_core(
     """
     excess = [step.excess_ps or 0 for step in compared.steps if step.busiest in workers]
     mean_ms = sum(excess) / max(len(compared.steps), 1) / PS_PER_MS
-    # A worker that waits for its batch is late without having more work.
+    # If a worker waits for its batch, it is late although it has no more work.
     failed = finding.status == "fail" and 2 * mean_ms >= (finding.ms_per_step or 0.0)
     waits = [_wait_percent(signals, thresholds, worker, mean_ms) for worker in workers]
     known = [wait for wait in waits if wait is not None]
@@ -139,7 +139,8 @@ def _wait_percent(
     """Return the share of time in which a worker's threads wait for a core.
 
     None if lack of a core may not be the only cause: the worker has work that others do
-    not have (by its ops or by the names of its time), or its machine has free cores.
+    not have (different ops, or functions that only this worker runs), or its machine
+    has free cores.
     """
     hosts, accounted = signals.of(processor_signals), signals.of(account_signals)
     if isinstance(hosts, Unavailable) or isinstance(accounted, Unavailable):
@@ -209,7 +210,8 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_BALANCE_ITEM.facts(busiest_in=percent if same else None),
     )
     if finding.status == "fail" and not same:
-        # If the busiest worker differs between steps, no change of the program helps.
+        # If another worker is the busiest in every step, no change of the program
+        # helps.
         return _BALANCE_ITEM.finding(
             "pass",
             note="changing",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = shared_texts("measured")
 
-#: The signals that the functions below read.
+#: Signals that the functions of this module read.
 MEASURED_READS: Final[tuple[RunDerivation[Any], ...]] = (*WORKED_READS, measured_work)
 _SECTOR_BYTES: Final = 32
 
@@ -42,7 +42,7 @@ class Fault(Frozen, frozen=True, eq=True):
     """A fault that a rule looks for in the rows of `measured_work`.
 
     Attributes:
-        found: Whether a kernel has the fault; null if its metrics do not show it.
+        found: Whether a kernel has the fault; null if its metrics cannot show that.
         saved: Maximum share of such a kernel's time, 0 to 1, that a change saves; the
             gain is limited by Amdahl's law.
         because: Identifier of the cause, by kernel; None if there is only one cause.
@@ -128,8 +128,8 @@ def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _COALESCING_ITEM: Final = rule_item("kernel.coalescing")
 
-#: Sectors that 32 threads need if each thread reads 4 bytes, or 16 bytes (the maximum);
-#: minimum number of sectors from which threads read far apart.
+#: Sectors that 32 threads need if each thread reads 4 bytes, or 16 bytes (the maximum).
+#: From the third number of sectors on, the threads read at distant addresses.
 _SECTORS_OF_4_BYTES: Final = 4
 _SECTORS_OF_16_BYTES: Final = 16
 _SCATTERED: Final = 24
@@ -214,7 +214,7 @@ def judge_conflicts(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _OCCUPANCY_ITEM: Final = rule_item("kernel.occupancy")
 
-#: Minimum load, in percent, of a limiting unit (NVIDIA's section Speed of Light).
+#: Minimum load of a unit, in percent, that limits a kernel (NVIDIA's Speed of Light).
 _BUSY_UNIT_PERCENT: Final = 60.0
 
 

@@ -34,7 +34,7 @@ _GOOD_LIMIT_PERCENT: Final = 60.0
 
 
 def hot_op_changes(signals: Signals, thresholds: Thresholds) -> Changes:
-    """Return what-if edits that make the op's kernels at best as fast as good ones."""
+    """Return what-if edits that make the op's kernels at most as fast as good ones."""
     work, roofs = signals.of(kernel_work), signals.of(op_roofs)
     if isinstance(work, Unavailable) or isinstance(roofs, Unavailable):
         return ()

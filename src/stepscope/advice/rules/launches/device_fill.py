@@ -32,8 +32,8 @@ _KERNEL_FILL_ITEM: Final = rule_item("kernel.fill")
 def kernel_fill_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return what-if edits that shorten kernels by the share of idle multiprocessors.
 
-    Other work that uses the idle multiprocessors gains that much: a larger batch (per
-    sample), or branches of the model that are computed together.
+    That is the gain of using the idle multiprocessors: for more samples per batch, or
+    for branches of the model that run at the same time.
     """
     account, devices = signals.of(account_signals), signals.of(fill_signals)
     if isinstance(account, Unavailable) or isinstance(devices, Unavailable):
@@ -142,7 +142,7 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
     launch = signals.needed(launch_signals)
     computing = shares.percent(*COMPUTE)
-    # Calls that set up the device do not count, because they occur once.
+    # Waits for calls that set up the device do not count: they occur only once.
     waits = (signals.known(set_up_signals) or {}).get(shares.label)
     once = waits.percent if waits is not None and waits.kind == "set_up" else 0.0
     launching_percent = max(shares.percent(*_LAUNCH_AND_COPIES) - once, 0.0)

@@ -29,7 +29,8 @@ _ITEM: Final = rule_item("launch.delay")
 _LAUNCH: Final = Owned(
     parts={"launch": ("launch",)}, device=True, seen=("launch",), clocks=True, lost=True
 )
-#: Includes the device's waits for host ops; used if ops are most of the host's work.
+#: Also includes waits of the device for host ops; used if ops are most of the host's
+#: work.
 _LAUNCH_OR_HOST_OPS: Final = msgspec.structs.replace(
     _LAUNCH, parts={**_LAUNCH.parts, "host_ops": ("host_compute",)}
 )
@@ -37,7 +38,7 @@ _LAUNCH_OR_HOST_OPS: Final = msgspec.structs.replace(
 #: cannot judge, because nodes of a graph have no launch calls.
 _MAX_GRAPH_PERCENT: Final = 50.0
 
-#: Minimum share of the wait that work outside steps must cause to be the finding.
+#: The finding is about work outside steps if that work causes this share of the wait.
 _MIN_WAIT_PART: Final = 0.5
 #: Kinds of work outside steps; removing such work does not make a step shorter.
 _OUTSIDE_STEPS: Final = ("set_up", "first_runs", "captured", "over")
@@ -98,7 +99,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 for kind in _OUTSIDE_STEPS
             ),
         ),
-        # Recording other steps would hide this wait, but makes no step shorter.
+        # A recording of later steps lacks this wait, but no step becomes shorter: no
+        # saving.
         **({} if first_use is None else {"parts": first_use.calls, "saving_ms": None}),
         inputs=("account", "launches"),
         actions=_ITEM.actions_for(
@@ -107,7 +109,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 or (
                     *(*because, "late_launches"),
                     *(() if "one_program" in because else ("several_calls",)),
-                    # A compiled program need not be compiled again.
+                    # These facts leave out the action to compile a program that is
+                    # already compiled.
                     *program_facts(signals),
                 )
             )
@@ -118,7 +121,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def waits_outside_steps(signals: Signals, shares: StepShares) -> bool:
     """Return whether a device waits for launches mostly outside of steps.
 
-    The host then sets up the device or captures a graph, or the program is at its end.
+    The host then sets up the device or captures a graph, or the program ends.
     """
     return _work_outside_steps(signals, shares) is not None
 
@@ -139,7 +142,7 @@ def _largest_op_percent(
 ) -> float | None:
     """Return the share of the host's longest op if it is most of the wait, else None.
 
-    A named range of the program is not an op; it represents all work inside the range.
+    A named range of the program is not an op; it stands for all work inside the range.
     """
     if owned is not _LAUNCH_OR_HOST_OPS:
         return None
@@ -173,7 +176,7 @@ def _facts_of_launches(launching: LaunchSignals) -> tuple[Fact, ...]:
 
 
 def _facts_of_queue(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
-    """Return facts: the length of the queue in a step, and the unusual launches."""
+    """Return facts on the length of the launch queue, and on unusual launches."""
     queue = (signals.known(queue_signals) or {}).get(shares.label)
     if queue is None:
         return ()

@@ -45,7 +45,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     why_unknown = _reason_cost_unknown(signals, shares, thresholds)
     if why_unknown is not None:
         return _ITEM.cannot_tell(why_unknown)
-    # Cost of the ops: late launches, or the time from one op to the next.
+    # Lost time of eager ops: late launches, or the time from one op to the next.
     series = (
         StepSeries(
             step_source=shares.step_source,

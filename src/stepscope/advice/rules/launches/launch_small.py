@@ -186,8 +186,8 @@ def _judge_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
     if ops is None:
         return _ITEM.cannot_tell("no_ops")
     dispatching = _judge_ops_time(shares, {"dispatch": ops.dispatch_ps}, thresholds)
-    # The time between ops shows that the ops are too small. The time inside the ops is
-    # mostly the overhead of their calls, so a change would save it too.
+    # Much time between ops shows that they are too small. The time inside such ops is
+    # mostly call overhead, so a change would save that time too.
     both = {"dispatch": ops.dispatch_ps, "ops": ops.own_ps}
     verdict = (
         dispatching
@@ -260,7 +260,7 @@ def _judge_ops_time(
 def _calling_function(shares: StepShares, between_percent: float) -> tuple[Part, ...]:
     """Return the program's function that works between the ops, or calls them.
 
-    A function that calls most of a step's ops may not call the tiny ones.
+    The function that calls most ops of a step may not be the caller of the tiny ops.
 
     Args:
         between_percent: Time between tiny ops, in percent of the judged steps.

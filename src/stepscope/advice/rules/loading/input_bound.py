@@ -45,23 +45,24 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("input.bound")
 
-#: Minimum number of copies per step, separated by kernels, that are not one batch.
+#: Copies in at least this many groups per step, with kernels between, are not one
+#: batch.
 _MIN_COPY_GROUPS: Final = 3
 #: Names of stages that process elements; other stages read, store or forward elements.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
 _OWNED: Final = Owned(
     parts={"fetch": ("input",), "transfer": ("copy_in",)}, steps=True, lost=True
 )
-#: The judged time if no fetch is recorded but the program is silent before each batch.
+#: The judged time if no batch fetch, but a silence before each batch, was recorded.
 _UNFED: Final = replace(_OWNED, parts={**_OWNED.parts, "unfed": ("unfed",)})
 #: The judged time if a step waits only in calls that copy.
 _COPIED: Final = replace(_OWNED, parts={"transfer": ("input", "copy_in")})
 _COPY_CALL: Final = Pattern(r"(?i)memcpy")
 #: Minimum share of copy calls in the wait at which the whole wait counts as copies.
 _MIN_COPY_SHARE: Final = 0.9
-#: Minimum share of the wait, in percent, that an op or process must cause.
+#: Minimum share of the input wait, in percent, that an op or process must cause.
 _MIN_CAUSE_PERCENT: Final = 50.0
-#: Maximum confidence if only the order of events suggests the cause.
+#: Maximum confidence in a cause that only the order of events suggests.
 _MAX_ORDER_CONFIDENCE: Final = 0.6
 
 
@@ -85,7 +86,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(fetching)
     shares = account.shares_of_label(decided.label)
     judged = _judge_decided(decided, fetching, shares, signals, thresholds)
-    # A hidden wait: fetches find an empty buffer while the device is busy.
+    # The wait is hidden if fetches find an empty buffer while the device is busy.
     fetches = fetching.hidden_fetch_ps.get(shares.label, ())
     slow = sum(time > thresholds.slow_fetch.value for time in fetches)
     hidden = (
@@ -95,7 +96,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         and 100 * slow >= thresholds.slow_fetch_steps.value * len(fetches)
     )
     workers = _batch_producers(fetching, shares, signals) if judged.failed else None
-    # The thread or process that the step's thread waits for, if system calls show it.
+    # What the step thread's system calls show: the thread or process that it waits for.
     by_cause = signals.of(made_elsewhere).get(shares.label, {})
     waits = by_cause.get("fetch") or by_cause.get("unfed")
     note = judged.verdict.note
@@ -130,12 +131,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _parts_with_producer(
     owned: Owned, shares: StepShares, signals: Signals
 ) -> tuple[Part, ...]:
-    """Return the names that steps wait for, first the producer of batches."""
+    """Return named parts of the wait for batches, the producer of batches first."""
     parts = shares.parts(*owned.owners)
     producer = shares.caller("input")
     calls = signals.of(loader_calls).get(shares.host)
-    # If the interpreter is busy, samples are late. They then show the function that
-    # receives the batch instead of the function that produced it.
+    # If the Python interpreter is busy, stack samples are late: they show the function
+    # that receives the batch instead of the function that produced it.
     if producer is None or (calls is not None and not calls.mostly_calls(producer)):
         # Use the Python function that the pipeline calls for most of the wait.
         called = signals.of(python_elements).get(shares.host)
@@ -171,7 +172,7 @@ def _judge_decided(
     if shares.percent("unfed"):
         owned = _UNFED
     elif waits and copies >= _MIN_COPY_SHARE * waits:
-        # A call that waits for its own copy does not fetch a batch.
+        # A copy call that waits for its own copy does not fetch a batch.
         owned = _COPIED
     parts = {cause: shares.times(*owners) for cause, owners in owned.parts.items()}
     series = replace(decided.series, parts_ps=parts)
@@ -222,7 +223,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
 
 
 def _groups_of_copies(fetching: InputSignals, shares: StepShares) -> float | None:
-    """Return the number of copy groups between kernels; None for copies of a batch."""
+    """Return how many groups of copies kernels separate; None for copies of a batch."""
     pieces = fetching.pieces.get(shares.label, 0.0)
     return pieces if pieces >= _MIN_COPY_GROUPS else None
 
@@ -246,7 +247,7 @@ def _batch_production_facts(
     signals: Signals,
     workers: WorkerProcesses | None,
 ) -> tuple[str, ...]:
-    """Return facts: what produces the batches, and what the producer lacks."""
+    """Return facts on what produces the batches, and on what the producer lacks."""
     if shares.host in signals.of(made_in_own_threads):
         return ("own_threads",)
     python, pipeline = (
@@ -264,7 +265,7 @@ def _batch_production_facts(
     if stages and fetching.ahead and not works:
         return ("untransformed",)
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
-    # Recorded stages include those that fetch ahead.
+    # If stages are recorded, stages that fetch ahead are recorded too.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
         by_producers = () if stages else _producers("fetch", shares, signals)
         return (*native, *(by_producers or ("one_by_one", "cacheable")))
@@ -280,8 +281,8 @@ def _batch_production_facts(
 def _producers(cause: str, shares: StepShares, signals: Signals) -> tuple[str, ...]:
     """Return facts about other threads or processes that produce the awaited batches.
 
-    System calls show which thread or process the step's thread waits for. A thread that
-    produces a batch itself is not in a waiting call.
+    System calls show which thread or process the step's thread waits for. A step thread
+    that produces the batch itself is not in a waiting call.
     """
     waits = signals.of(made_elsewhere).get(shares.label, {}).get(cause)
     if waits is None or waits.sent_percent + waits.threads_percent < _MIN_CAUSE_PERCENT:

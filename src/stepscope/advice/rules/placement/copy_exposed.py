@@ -41,8 +41,8 @@ _OWNED: Final = Owned(
 def parallel_copy_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     """Return what-if edits: copies to and from the host run in parallel with kernels.
 
-    The copies then use pinned memory. For copies within the device it is unknown which
-    kernel could run before they end, or when a copy could have started earlier.
+    Such copies need pinned memory. Copies within the device are not edited: it is
+    unknown which kernels could run before their end, and when they could have started.
     """
     shares = owned_shares(_OWNED, signals, thresholds)
     owners = ["copy_in", "copy_out"]
@@ -117,7 +117,7 @@ def _reasons_for_long_copies(
 def _without_input_copies(
     finding: Finding, shares: StepShares, thresholds: Thresholds
 ) -> Finding:
-    """Remove the copies to the device if `input.bound` already has their saving."""
+    """Leave out copies to the device if `input.bound` already has their saving."""
     into = sum(shares.times("copy_in"))
     if finding.status != "fail" or not _is_input(shares, thresholds):
         return finding

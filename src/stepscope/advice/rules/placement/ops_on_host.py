@@ -87,7 +87,7 @@ def _divide_by_kind(
     *,
     unknown_from: float,
 ) -> StepSeries:
-    """Divide the host's work in each step by kind, in the overall proportions."""
+    """Divide the host's work in each step by kind, in the proportions of all steps."""
     work = shares.times("host_compute")
     total = max(sum(work), 1)
     of_kind = {

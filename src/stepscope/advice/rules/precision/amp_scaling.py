@@ -25,7 +25,7 @@ _OWNED: Final = Owned(
     device=True,
     steps=True,
     seen=("scaling", "launch"),
-    # The gaps are found on the device, whatever their time is attributed to.
+    # The gaps are gaps of the device, so unexplained time cannot be a further gap.
     unknown=False,
     lost=True,
 )

@@ -83,7 +83,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _reason_share_unknown(
     times: PrecisionSignals, thresholds: Thresholds
 ) -> Unavailable | None:
-    """Return why the shares are not enough for a verdict; None if they are."""
+    """Return why the known shares allow no verdict; None if they do."""
     if times.compute_ps == 0:
         return _ITEM.reason("no_kernels")
     limit = thresholds.amp_unknown.value
@@ -91,7 +91,8 @@ def _reason_share_unknown(
     if times.eligible_ps and unknown >= limit:
         return _ITEM.reason("types_unknown", unknown=unknown)
     undecided = _percent_of_time(times.undecided_ps, times.compute_ps)
-    # A fail uses only kernels known to be wider than 16 bit; a pass uses all kernels.
+    # A fail counts only kernels known to be wider than 16 bit; a pass counts all
+    # kernels.
     passes = not _is_wide(
         times.eligible_ps, times.eligible_narrow_ps, times.compute_ps, thresholds
     )
@@ -206,7 +207,7 @@ def _judged_work(signals: Signals, times: PrecisionSignals) -> KernelWork | None
 
 
 def _share_of_time(signals: Signals, times: PrecisionSignals) -> float | None:
-    """Return the share of eligible wide kernels in step time, else in recorded time."""
+    """Return eligible wide kernels' share of step time, or of all time if no steps."""
     if times.step_ps is not None:
         return _known_percent(_per_step_ps(times) or 0, times.step_ps)
     work = _judged_work(signals, times)

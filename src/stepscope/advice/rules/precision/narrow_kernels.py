@@ -65,7 +65,7 @@ class _Conversions(Frozen, frozen=True):
         computing: All kernels except collectives.
         doubles: The kernels in 64 bit.
         is_wide: Whether the finding is about 64-bit work, not conversions.
-        worked: The kernels that only convert, or else the kernels in 64 bit.
+        worked: The conversion kernels or, if `is_wide`, the kernels in 64 bit.
     """
 
     computing: pl.DataFrame

@@ -20,7 +20,7 @@ _ITEM: Final = rule_item("cpu.threads")
 
 #: Cause of the lack of cores → note of the finding; the default is "unsure".
 _NOTES: Final[dict[str, str | None]] = {"own": None, "others": "others"}
-#: Work of the host itself, which would end sooner if a core were free.
+#: Time of work of the host that would end sooner if a core were free.
 _OWNED: Final = Owned(
     parts={"waiting": ("host_compute", "launch", "input", "output", "compile")},
     host=True,

@@ -52,7 +52,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if not because or judged_finding.status == "fail":
         return judged_finding
-    # The cost of blocking calls and anomaly checks shows only in a run without them.
+    # How much blocking calls and anomaly checks cost, only a run without them shows.
     finding = _ITEM.finding(
         "fail",
         severity="warn",
@@ -85,7 +85,8 @@ def _parts_of_debugging(signals: Signals, shares: StepShares) -> tuple[Part, ...
         return (*callbacks, *other_parts)
     called = shares.caller("host_compute")
     held = shares.percent("debugging")
-    # Unless debugging is most of the host's work, the caller may be unrelated to it.
+    # The main caller of host work may not call the debugging code, unless debugging is
+    # most of that work.
     if called is None or 2 * shares.percent("host_compute") > 3 * held:
         return parts
     return (called, *parts) if 2 * called.share_percent > held else parts

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("mem.leak")
 
 _MIB: Final = 2**20
-#: Minimum slope of the second half, as a share of the whole slope, of lasting growth.
+#: Memory still grows if the slope of the second half is at least this part of the whole
+#: slope.
 _GOES_ON: Final = 0.5
 
 
@@ -103,7 +104,7 @@ def _full_after(growth: KeptGrowth, capacity: int | None) -> float | None:
 
 
 def _finding_of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the growth of the minimum memory use of each step."""
+    """Judge how the minimum memory use of a step grows from step to step."""
     memories = signals.of(memory_signals)
     enough = [
         memory

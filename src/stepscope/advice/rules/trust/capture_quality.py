@@ -50,7 +50,7 @@ _MIN_MAIN_PART: Final = 0.5
 _BEGIN: Final = 0.05
 #: Flaws that make all step times useless; they are more serious than other flaws.
 _INVALIDATING: Final = frozenset({"silent", "in_doubt", "unread", "devices", "clocks"})
-#: Times that must be measured for unexplained time to be a flaw of the recording.
+#: Causes of time that must be measured before unexplained time is a recording flaw.
 _NEEDED_HOST_OWNERS: Final = ("host_compute", "profiler")
 _NEEDED_DEVICE_OWNERS: Final = ("queued", "launch", "profiler")
 _RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
@@ -95,13 +95,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _flaws_by_owner(
     account: AccountSignals, capture: CaptureSignals, thresholds: Thresholds
 ) -> list[_Flaw]:
-    """Return flaws for queued and for unexplained time."""
+    """Return the recording flaws behind queued time and behind unexplained time."""
     shares = account.judged()
     grave = thresholds.unexplained_warn.value
     flaws = []
     queued, unexplained = shares.percent("queued"), shares.percent("unexplained")
     longest = [span.end_ps - span.start_ps for span in shares.evidence("queued")]
-    # Short gaps between kernels hide no work: an unrecorded graph leaves longer gaps.
+    # Short gaps between kernels hide no work: an unrecorded graph of kernels leaves
+    # longer gaps.
     pauses = bool(longest) and max(longest) < _MAX_PAUSE_PS
     if queued >= thresholds.queued_warn.value and not pauses:
         # Work launched before the recording is missing, and so are nodes of a graph.
@@ -179,8 +180,8 @@ def _finding_of_flaws(
     owners = (first.owner,) if first is not None and first.owner else ()
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
-    # Share of unexplained time before a device's first work and after its last work;
-    # null unless it is most of the unexplained time.
+    # Share of the unexplained time before a device's first work and after its last
+    # work; null unless that is most of the unexplained time.
     share = signals.of(unexplained_outside).get(shares.label, 0.0)
     unexplained_percent = shares.percent("unexplained")
     outside = (
@@ -193,7 +194,7 @@ def _finding_of_flaws(
         unexplained.add("eager")
     effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
     parts = shares.parts(*owners)
-    # If the time is scattered over many names, no name is listed.
+    # If unexplained time is spread over many names, no name is listed.
     concentrated = parts and parts[0].share_percent >= _MIN_MAIN_PART * shares.percent(
         *owners
     )

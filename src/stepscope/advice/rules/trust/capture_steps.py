@@ -37,7 +37,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     steps, (note, severity) = hosts[label], flaws[label]
     note_key = None if note == "none" else note
     if note == "none" and signals.of(frameworks_used) == PLAIN:
-        # A program without a framework may have no steps at all.
+        # A program without a framework may have no steps.
         severity, note_key = "info", "plain"
     return _ITEM.finding(
         "pass" if note is None else "fail",
@@ -52,7 +52,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(label,),
         facts=_facts_of_steps(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
-        # If the program ended before its first step, marking steps does not help.
+        # If the program ended before its first step, the advice to mark steps does not
+        # help.
         actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked"),
     )
 
@@ -72,7 +73,7 @@ def _step_flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Se
 
 
 def _shown_confidence(steps: HostSteps, thresholds: Thresholds) -> float | None:
-    """Return the confidence, rounded without crossing the threshold."""
+    """Return the confidence in the steps, rounded without crossing the threshold."""
     if steps.source is not None:
         return round(steps.confidence, 2)
     best = max((candidate.confidence for candidate in steps.tried), default=None)

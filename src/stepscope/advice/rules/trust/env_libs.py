@@ -60,7 +60,7 @@ def evaluate(signals: Signals, _: Thresholds) -> Finding:
         facts=tuple(
             _ITEM.fact(
                 name,
-                # Written as usual: 12.9 for 12090.
+                # The version number as CUDA writes it: 12.9 for 12090.
                 None
                 if version is None
                 else float(f"{version // 1000}.{version % 1000 // 10}"),

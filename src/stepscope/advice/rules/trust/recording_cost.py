@@ -32,8 +32,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     own = signals.of(recorder_signals).get(judged.shares.host)
     facts: tuple[Fact, ...] = ()
     if own is not None:
-        # The recorder may have started before the recording; then no event shows the
-        # cost, and the report does not mention it.
+        # If the recorder started before the recording, no event shows the cost of
+        # starting it, and the report does not mention that cost.
         start_stop = own.start_stop_ps / PS_PER_US if own.start_stop_ps else None
         buffers = own.buffers_ps / PS_PER_US if own.buffers_ps else None
         facts = (

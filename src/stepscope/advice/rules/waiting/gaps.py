@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _BETWEEN_ITEM: Final = rule_item("gaps.between")
 
-#: Causes with separate findings: waiting for batches, compiling, recording flaws.
+#: Causes of gaps that have separate findings: batches, compiling, recording flaws.
 _OTHERS: Final = frozenset({"input", "compile", "profiler", "queued", "switch"})
 _BETWEEN_OWNED: Final = Owned(
     parts={owner: (owner,) for owner in IDLE_OWNERS if owner not in _OTHERS},
@@ -95,7 +95,7 @@ def _judge_named_time(
     thresholds: Thresholds,
     shares: StepShares,
 ) -> OwnedTime:
-    """Judge time between steps, where unnamed time may belong to the same cause."""
+    """Judge a cause's time between steps; unnamed time there may also be its time."""
     unnamed_ps = sum(shares.times("unnamed", "unexplained", place="between"))
     series = replace(owned.series(shares, thresholds), unknown_ps=unnamed_ps)
     judged = judge_owned(item, owned, signals, thresholds, shares=shares, series=series)
@@ -122,7 +122,7 @@ def _require_sharp_samples(signals: Signals, shares: StepShares) -> None:
     if any(part.function is None for part in named):
         return
     time_ps = sum(shares.times("callback", place="between"))
-    # A sampled function of a step seems to last until halfway to the next sample.
+    # A function sampled in a step seems to last until halfway to the next sample.
     if time_ps < MIN_INTERVAL_SAMPLES * PS_PER_S / runs.frames.hz:
         ms, every_ms = time_ps / PS_PER_MS, 1000 / runs.frames.hz
         raise CannotTell(_CALLBACKS_ITEM.reason("blurred", ms=ms, every_ms=every_ms))
@@ -163,7 +163,7 @@ _OUTPUT_ON_HOST: Final = Owned(
 _OUTPUT_ON_DEVICE: Final = replace(
     _OUTPUT_ON_HOST, parts={**_OUTPUT_ON_HOST.parts, "copies": ("copy_out",)}, lost=True
 )
-#: Minimum share of lost time that is gained: another thread still copies the data.
+#: Minimum share of the lost time that is saved; another thread still copies the data.
 _MIN_GAIN_PART: Final = 0.7
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("host.work")
 
-#: Minimum share of the host's work that the longest function must have to be named.
+#: The longest function is named if it has at least this share of the host's work.
 _MIN_LEADING_PART: Final = 0.5
 #: Kinds of work with their own actions, if a function spends half of its time on them;
 #: most certain kinds first.
@@ -89,8 +89,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         judged = judged.with_verdict(status="pass", severity="info", note=note)
     named = _named_parts(signals, shares, functions)
     share = named[0].share_percent if named else None
-    # Without a device the finding is about the first function. A loop contains the
-    # steps, so a loop is not named on a device.
+    # Without a device the finding is always about the first function. With a device, a
+    # training loop is not named, because it contains the steps.
     leads = not on_device or (share or 0.0) >= _MIN_LEADING_PART * (work_percent or 0.0)
     leads &= not (on_device and named and named[0].loop)
     is_alone = blocking is not None and blocking.alone is not None
@@ -202,7 +202,7 @@ def _named_parts(
         # The self time of this function is included in its total time.
         return (around, *(part for part in parts if part.key != around.key))
     first = () if blocking is None else (blocking.part,)
-    # If the blocking work is some lines of a function, leave out the whole function.
+    # If only some lines of a function block, leave out the function as a whole.
     lines_of = {part.key for part in first if part.lines is not None}
     called = tuple(
         function.part
@@ -279,7 +279,8 @@ def _finding_of_function(
             saving = saving_of_effect(times, shares.window_ps).within(
                 Limits(function_ms, None)
             )
-        # Work in a minority of steps, such as a validation, should be rarer.
+        # Work that only a minority of steps do, such as a validation, should be done
+        # less often.
         enough_steps = len(times) >= thresholds.outlier_steps.value
         rare = enough_steps and 2 * times.count(0) > len(times)
         by_ops = rule_of_ops(signals, shares, function_ms, thresholds)
