@@ -250,7 +250,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         return cls(nodes, tuple(roots))
 
     def divide_time(self, *, total_ps: int) -> list[FunctionPart]:
-        """Return the parts of all paths; they add up to the time of the roots."""
+        """Return all paths' parts, which add up to the time of the outermost paths."""
         min_ps = _MIN_PART_SHARE * total_ps
         parts: list[FunctionPart] = []
         # Paths to visit, each with the path of the program's function that calls it.

@@ -1,6 +1,6 @@
 """What the host was doing: possible causes (owners) of idle instants.
 
-The launching thread is considered first. Where it has no event, or only waits for other
+The launching thread is considered first. While it has no event, or only waits for other
 threads, the other threads that drive the step are considered together.
 
 Definition: docs/where-a-steps-time-goes.md#what-the-host-did.
@@ -182,8 +182,7 @@ def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
 class HostStates(Frozen, frozen=True):
     """The times at which the threads of a host were in each state.
 
-    Causes are computed only for spans such as a device's idle time, since these are
-    short.
+    Causes are computed only for spans such as a device's idle time: these are short.
 
     Attributes:
         threads: Rows of tracks of the threads whose state is considered.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.step_windows.windows import Windows
 
-#: The thread's CPU clock must have been read in at least this share of host computing.
+#: The thread's CPU clock must have been read during this share of host computing.
 _MIN_READ_SHARE: Final = 0.5
 #: Maximum share of the sleep in which threads outside of Python may compute for the
 #: sleeping thread. On a busy machine such threads rarely get a core.

@@ -103,7 +103,7 @@ _POOL_TASKS: Final = Name("tasks of thread pools")
 
 
 class _Named(NamedTuple):
-    """Named parts of some spans, and the time that they cover."""
+    """Named parts of some spans, and the time that these parts cover."""
 
     parts: list[tuple[Name, int]]
     spans: Spans
@@ -511,8 +511,7 @@ def naming(
         event_kinds.host_class,
         (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
-    # TensorFlow numbers threads itself: a thread's samples and events are on two
-    # tracks.
+    # TensorFlow numbers threads itself: a thread's samples are on another track.
     started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
 

@@ -237,8 +237,7 @@ def charged_rows(
         columns[name] = busy
     waits = missing.get("copy_in")
     return _window_rows(starts, ends, ordinal, columns).with_columns(
-        # Without a device, `input` is only waiting; if transfers are lost, it is
-        # unknown.
+        # Without a device, `input` is only waiting; lost transfers make it unknown.
         idle_input_ps=pl.col("input_ps")
         if waits is not None and waits.code == "NO_DEVICE_PLANE"
         else pl.col("input_ps") + pl.col("copy_in_ps")

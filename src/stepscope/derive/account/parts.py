@@ -168,8 +168,8 @@ class NamedEvent(NamedTuple):
 class LargestEvents(NamedTuple):
     """The events that name most of an owner's time, and the number of all such events.
 
-    Attributes: ran: At most the requested number; times of all events add up to the
-    owner's.
+    Attributes:
+        ran: At most the requested number; all events' times add up to the owner's.
     """
 
     ran: list[NamedEvent]

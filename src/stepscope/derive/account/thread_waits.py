@@ -123,7 +123,8 @@ def awaited_thread(
         nameless: By row of event_types: whether it does not show what a thread does.
         by: Row of tracks of the thread that waits.
 
-    Returns: Name of the thread and row of event_types; None if none ran half of them.
+    Returns:
+        Name of the thread and row of event_types; None if none ran half of the waits.
     """
     candidates: list[tuple[int, str, int]] = []
     rows = classes.rows

@@ -60,8 +60,9 @@ def graph_instructions(
 ) -> Int64s:
     """Return the HLO instruction of each activity of a replayed graph.
 
-    Args: rows: Ascending rows of device_activity that have a program, but an
-    instruction that the program does not contain.
+    Args:
+        rows: Ascending rows of device_activity that have a program, but an instruction
+            that the program does not contain.
         hlo_ops: The table, in the order of the schedule.
         outside_graphs: Rows of hlo_ops whose activities are outside graphs.
 
@@ -194,8 +195,7 @@ def _assign_rows(kernels: Sequence[str | None], between: Sequence[int]) -> list[
     """Assign the kernels between two known kernels to the instructions scheduled there.
 
     If there is a single instruction, it gets all kernels. Each of several instructions
-    gets one kernel and the memsets before it; if the kernels are not as many, all are
-    unknown.
+    gets one kernel and the memsets before it; if the counts differ, all are unknown.
     """
     if len(between) == 1:
         return [between[0]] * len(kernels)
@@ -356,7 +356,7 @@ class _AttributedOps:
             self.add_named(rows, distinct.code, named(keys))
 
     def add_named(self, rows: Int64s, code: Int32s, named: pl.DataFrame) -> None:
-        """Assign to each row the op in `named` at its code; a null name means no op."""
+        """Assign to each row the op of its code in `named`; a null name means no op."""
         known = present_mask(named["name"])
         number = np.where(known, self._count + np.cumsum(known) - 1, 0)
         self.op[rows] = values_by_row(number.astype(np.int32), code)

@@ -115,7 +115,7 @@ def device_executions(
     )
     stored = _stored_eager(trace, device_activity, stats)
     if stored is not None:
-        # The share of eager executions is that of eager activities.
+        # The share of eager executions is assumed to be that of eager activities.
         eager_count, function = (
             np.bincount(device_op[stored == flag], minlength=len(rows))
             for flag in (_EAGER, _FUNCTION)

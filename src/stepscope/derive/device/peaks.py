@@ -38,7 +38,7 @@ class DevicePeaks(Frozen, frozen=True):
 
     Attributes:
         rows: Columns `DEVICE_PEAKS`, one row per device.
-        notes: Values taken from data sheets, and recorded values in doubt.
+        notes: Which values are from data sheets, and recorded values in doubt.
     """
 
     rows: pl.DataFrame

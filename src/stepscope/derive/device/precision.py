@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: If at least this share of compute time has unknown precision, a precision without
 #: known kernels is reported as unknown, not as absent.
 _MIN_UNKNOWN_SHARE: Final = 0.05
-#: Code of the kind of activity that computes.
+#: Code of the activity kind `kernel`, whose activities compute.
 KERNEL_KIND: Final = ACTIVITY_CODES["kernel"]
 
 
@@ -172,7 +172,7 @@ def _class_evidence(
         for type_ in _known_numbers(rows["type"])
     }
     by_class: list[tuple[OperandPrecision, PrecisionEvidence] | None] = []
-    # Classes of activities are about as many as distinct kernels.
+    # The loop is short: there are about as many classes as distinct kernels.
     for kind, hlo, shape, type_ in rows[["kind", "hlo", "shape", "type"]].iter_rows():
         if kind != KERNEL_KIND:
             by_class.append(None)
@@ -181,8 +181,7 @@ def _class_evidence(
         instruction = (bits.get(hlo), PrecisionEvidence.HLO)
         compiled = hlo >= 0 and opcodes[hlo] != _CUSTOM_CALL
         if compiled and not (instruction[0] == WIDE and name[0] == TF32):
-            # The instruction counts, but only the name can show TF32 instead of 32
-            # bits.
+            # The instruction counts, but only the name can show TF32, not 32 bits.
             name, instruction = instruction, name
         shaped = (by_shape.get(shape), PrecisionEvidence.SHAPE)
         by_class.append(

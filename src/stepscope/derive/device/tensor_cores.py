@@ -65,8 +65,8 @@ class TensorCores(Frozen, frozen=True):
         of_class: int8, shape (classes, 3), by row of `activity_classes`; 1 yes, 0 no,
             -1 unknown. First: whether the kernel has matrix instructions (0 for
             activities that do not compute). Second: whether the kernel or its op is a
-            matrix product or convolution on a device with matrix units. Third: a
-            `TensorCoreEvidence` for the first.
+            matrix product or convolution on a device with matrix units. Third: the
+            `TensorCoreEvidence` for the first value.
     """
 
     of_class: NDArray[np.int8]
@@ -108,7 +108,7 @@ def tensor_cores(
     products = {type_: is_product_kernel(names[type_]) for type_ in by_type}
     by_op = _eligible_ops(activity_ops.ops, hlo_ops)
     of_class = np.zeros((len(rows), 3), np.int8)
-    # Classes of activities are about as many as distinct kernels.
+    # The loop is short: there are about as many classes as distinct kernels.
     for index, (kind, device, type_, op, equation) in enumerate(
         rows[["kind", "device", "type", "op", "equation"]].iter_rows()
     ):

@@ -87,8 +87,7 @@ def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
     """Return, by cause, the extra time of slow steps compared with a usual step.
 
     If one cause takes less time than usual, the extra time of the other causes is
-    reduced in proportion. The causes' extra times then add up to that of the whole
-    step.
+    reduced in proportion. The extra times then add up to that of the whole step.
     """
     usual = ~slow
     length = np.array(shares.window_ps, np.int64)

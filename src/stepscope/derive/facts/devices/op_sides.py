@@ -134,8 +134,9 @@ class OpsOnSides(Frozen, frozen=True):
     """Percentage of ops that run on devices; ops of input pipelines are not counted.
 
     Attributes:
-        count_percent: Share of op executions; null if unknown. time_percent: Share of
-            the ops' self time; null if ops of host or device are unknown.
+        count_percent: Share of op executions; null if unknown.
+        time_percent: Share of the ops' self time; null if ops of host or device are
+            unknown.
     """
 
     count_percent: float | None

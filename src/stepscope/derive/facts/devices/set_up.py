@@ -41,7 +41,7 @@ Kind = Literal["set_up", "first_runs", "captured", "over"]
 _MIN_STEPS: Final = 3
 _OWNERS: Final = ("launch", "host_compute")
 #: The first execution of an op is long if it takes at least this factor times the
-#: median of the later ones. There must be `_MIN_LATER_RUNS` later ones or more.
+#: median of the later ones. At least `_MIN_LATER_RUNS` later executions are needed.
 _MIN_FIRST_TO_LATER_RATIO: Final = 20
 _MIN_LATER_RUNS: Final = 3
 _BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"

@@ -108,8 +108,8 @@ _MIN_MAIN_PERCENT: Final = 50.0
 class LoaderCalls(Frozen, frozen=True):
     """The share of each function's time during which a loader of batches calls it.
 
-    Attributes: percent: (name, file, line) of a function → share of its time called by
-    a loader.
+    Attributes:
+        percent: (name, file, line) of a function → share of its time in loaders' calls.
     """
 
     percent: dict[tuple[str, str | None, int | None], float]

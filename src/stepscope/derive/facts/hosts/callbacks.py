@@ -31,7 +31,7 @@ _OPS: Final = Pattern(
 )
 _TO_WORK: Final = ("calls_back", "calls_back_from_graph")
 _TO_DEBUG: Final = ("calls_back_to_debug",)
-#: A sampled call has uncertain ends: its length divided by this is cut off at each end.
+#: A sampled call has uncertain ends: its length / this number is cut off at each end.
 _MARGIN_DIVISOR: Final = 4
 
 
@@ -65,8 +65,7 @@ def called_back(
     A function belongs to the op on step threads that runs during most of the function's
     samples, if no other such function has more samples there. Functions called in
     parallel to prepare a batch do not delay an op. On the program's own threads the
-    call stack contains the op, and the breakdown of step time has the time of the
-    function.
+    call stack contains the op, and the breakdown of step time has the function's time.
     """
     own = next((shares for shares in step_shares if shares.device is None), None)
     if own is None:

@@ -165,8 +165,7 @@ class _PjitCalls(Frozen, frozen=True):
         rows = self.rows[int(handles(self.events, "track")[row])]
         past = int(np.searchsorted(starts[rows], starts[row], side="right"))
         end = starts[row] + lasts[row]
-        # Of the calls around it, the innermost began last. Calls are rarely nested
-        # deeply.
+        # The innermost enclosing call began last. Calls are rarely nested deeply.
         for call in rows[max(past - _MAX_CALLS_SEARCHED, 0) : past][::-1].tolist():
             if starts[call] + lasts[call] >= end:
                 match = _CALL.match(self.names[int(handles(self.events, "type")[call])])

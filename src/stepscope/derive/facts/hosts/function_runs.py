@@ -228,8 +228,10 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 class FunctionTime(Frozen, frozen=True, dict=True):
     """The total time of one function in the judged steps.
 
-    Attributes: runs: Data of all functions of the host. kinds: Event types of this
-    function. only: Time to which the function is limited; None for all calls.
+    Attributes:
+        runs: Data of all functions of the host.
+        kinds: Event types of this function.
+        only: Time to which the function is limited; None for all calls.
     """
 
     runs: FunctionRuns
@@ -284,8 +286,8 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     def calls(self) -> Spans:
         """Return when the function or its callees ran.
 
-        A late sample shows a function that has ended, while the next ops already run.
-        So the time of ops that mostly run outside the function is excluded.
+        A late sample shows a function that has already ended while the next ops run. So
+        the time of ops that mostly run outside the function is excluded.
         """
         return self.seen - self.runs.called.spans_of_other_kinds(self.sampled)
 
@@ -353,7 +355,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return 100 * (spans & self.seen).length_ps / max(self.seen.length_ps, 1)
 
     def percent_of_work(self, *works: KnownWork) -> float:
-        """Return the percentage of the function's time in such kinds of work."""
+        """Return the percentage of the function's time in some kinds of work."""
         kinds = self.runs.purposes.types_with_work(*works)
         return self.percent_within(self.runs.spans_of_types(kinds)) if kinds else 0.0
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.trace.model import TraceData
 
-#: Call names of PyTorch's loader without worker processes contain this text.
+#: Text in the names of calls of PyTorch's loader if it has no worker processes.
 _OWN_PROCESS: Final = "SingleProcess"
 
 
@@ -302,7 +302,7 @@ def missing_practices(
     prefetched = share.get("Prefetch", 0.0)
     ready = sum(stage.percent * stage.ready_percent / 100 for stage in prefetches)
     if not lacking and prefetched >= _MIN_PERCENT and ready >= prefetched / 2:
-        # Most of the waiting is the transfer of batches that were ready.
+        # Most of the waiting is for the transfer of batches that are already produced.
         return ("ready",)
     producing = reading + mapping + share.get("ParallelMap", 0.0)
     cached = ("cache",) if producing >= _MIN_PERCENT and "Cache" not in types else ()

@@ -64,13 +64,13 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
     def compute(self) -> bool | None:
         """Return whether the workers mostly compute; None if not recorded.
 
-        Workers that do not compute wait for a disk or a network.
+        Workers that do not compute are assumed to wait for a disk or a network.
         """
         return None if self.used is None else self.used >= _MIN_CORE_USE * self.workers
 
     @property
     def could_be(self) -> int | None:
-        """Return a larger number of workers that the cores allow; None if none.
+        """Return a larger number of workers; None if the cores do not allow more.
 
         Computing workers need one core each. Workers that wait for a disk or a network
         leave their cores to others.
@@ -90,7 +90,7 @@ def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | Non
     ends = ints(windows.measured, "end_ps")
     if cores is None or readings is None or not len(starts):
         return None
-    # Samples are rare, so the last sample before the steps also counts.
+    # Counter samples are rare, so the last sample before the steps also counts.
     first = max(int(np.searchsorted(readings.time_ps, starts[0])) - 1, 0)
     past = int(np.searchsorted(readings.time_ps, ends[-1], side="right"))
     workers = round(float(np.median(readings.value[first : max(past, first + 1)])))
@@ -112,7 +112,7 @@ def machine_cores(*, trace: TraceData) -> int | None:
 def _mean_cores(
     trace: TraceData, name: str, starts: Int64s, ends: Int64s
 ) -> float | None:
-    """Return the mean number of cores that a CPU time counter shows in the steps."""
+    """Return the mean number of cores in use in the steps, from a CPU time counter."""
     readings = counter_readings(trace, name)
     if readings is None:
         return None

@@ -296,8 +296,7 @@ def _gain_range(gain: Gain) -> tuple[float, float]:
     """
     low = gain.low_ps
     if len(gain.by_window_ps[0]) >= _MIN_WINDOWS_FOR_INTERVAL:
-        # Ends are relative to the mean gain, because upper bounds may have reduced
-        # `low`.
+        # Ends are relative to the mean gain, since upper bounds may have reduced `low`.
         ends = [
             mean_interval_ms(gains.tolist())[0] * PS_PER_MS / mean
             for gains in gain.by_window_ps
