@@ -203,7 +203,7 @@ def _distinct_labels(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
     ):
         same += 1
     for labels in (
-        # A run that is named after its file cannot distinguish hosts.
+        # If a run is named after its file, its name does not help to distinguish hosts.
         ["" if run.name == host.paths[0].name else run.name for run, host in alike],
         [folders[same] if len(folders) > same else "" for folders in parts],
     ):

@@ -245,7 +245,7 @@ class EnvironmentStat:
     PROCESS: Final = "process_id"
     #: Number of cores that the process may use.
     CORES: Final = "stepscope_usable_cores"
-    #: Time in ns since 1970 after which events are missing because there were too many.
+    #: Time in ns since 1970 after which events are missing: there were too many.
     COMPLETE_UNTIL: Final = "stepscope_complete_until"
     #: CUDA version of the program, as CUDA encodes versions; left out if unknown.
     CUDA_RUNTIME: Final = "cuda_runtime_version"

@@ -87,8 +87,8 @@ class History(NamedTuple):
         changes: Changes in time order, starting with the blocks older than the events.
         contradicted: Number of blocks on which the events and the end state disagree.
         fragmentation: 1 - largest free piece / free bytes at the peak; None if unknown.
-        peak: Index in `changes` of the highest memory use; None without changes.
-        nameless: Bytes at the peak in blocks without a stack, older than the events.
+        peak: Index in `changes` of the highest memory use; None if nothing changes.
+        nameless: Peak bytes in blocks that have no stack and precede the events.
     """
 
     changes: tuple[Change, ...]

@@ -193,7 +193,7 @@ def _text_or_unknown(raw: object) -> str:
 
 
 def _number_below(raw: object, end: int) -> int | None:
-    """Return a value that is an integer from 0 to below `end`, else None."""
+    """Return a value if it is an integer from 0 to below `end`; None otherwise."""
     if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw < end:
         return raw
     return None

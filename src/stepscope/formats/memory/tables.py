@@ -78,7 +78,7 @@ class Stacks:
             libraries are left out, unless the stack has no Python frame.
         lines: For each stack in `texts`, the program line that requested the memory:
             the innermost frame outside of libraries, else the innermost Python frame;
-            None without either.
+            None if there is no Python frame.
     """
 
     def __init__(self) -> None:

@@ -50,8 +50,8 @@ class TableFile(Frozen, frozen=True):
 
     Attributes:
         tables: Tables with a header, in file order.
-        other_lines: Number of lines outside of tables, from the tool or the program.
-        said: Distinct errors and warnings of the tool.
+        other_lines: Number of lines outside of tables, of the tool or the program.
+        said: Distinct errors and warnings that the tool printed.
         refused: Reason why rows cannot be read → number of such rows.
     """
 

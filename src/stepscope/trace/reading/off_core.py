@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Prefix of the names of all intervals without a core; no other name has it.
+#: Prefix of the names of intervals without a core; no other name has this prefix.
 OFF_CORE: Final = "off the core: "
 
 

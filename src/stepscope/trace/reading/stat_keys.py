@@ -1,7 +1,7 @@
 """Names of values in `stats` and `type_stats` that derivations and tools look up.
 
-The names are those that the writers of profiles use. `trace/stat_keys.md` defines the
-meaning and the writers of each; `find_handle` accepts only these keys.
+Writers of profiles chose these names. `trace/stat_keys.md` defines the meaning and the
+writers of each; `find_handle` accepts only these keys.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Shortening:
         return shorten_text(text, longest)
 
     def texts(self, texts: Iterable[str]) -> list[str]:
-        """Return the texts; cut those that are too long and count the cuts."""
+        """Return the texts; cut texts that are too long and count the cuts."""
         # Avoid a call per text: there are many texts, and most are short.
         return [text if len(text) <= _CUT_LENGTH else self.text(text) for text in texts]
 

@@ -96,8 +96,8 @@ def merge_messages(
 
     Args:
         parts: Messages; lines of equal id get the name that the first part gives them.
-        start_ns: Begin of the merged recording since 1970. Line times that count from
-            1970 are changed to count from this time.
+        start_ns: Begin of the merged recording since 1970. Line times since 1970 are
+            changed to times since `start_ns`.
         without: Names of planes that are left out.
         renamed: Name of a plane → name of the plane into which it is merged.
         join_lines: Whether lines of equal id and time become one line with sorted

@@ -75,7 +75,7 @@ class Names:
             stat_ids: For event types: the new ids of the stats inside the entries, and
                 the id for stats without a name.
             keep_ids: Whether every entry keeps its id and its bytes; otherwise equal
-                entries are merged and the others get a free id.
+                entries are merged, and all others get free ids.
         """
         latest = {entry.id % _WRAP: entry.body for entry in entries}
         if keep_ids:

@@ -113,8 +113,8 @@ def read_entries(data: UInt8s, planes: Fields, tag: int) -> Entries:
     values = index_messages(data, value_rows.place, value_rows.place + value_rows.size)
     broken = entries.stop >= 0
     broken[value_rows.owner[values.stop >= 0]] = True
-    # Several values of one entry are pieces of one message. With the entry as their
-    # owner, their fields follow each other, and the last one is used.
+    # Several values of one entry are pieces of one message. Make the entry their owner:
+    # of equal fields of all pieces, the last one is used.
     fields = Fields(
         value_rows.owner[values.owner],
         values.tag,
@@ -185,7 +185,7 @@ class Catalog(Frozen, frozen=True, eq=True):
     """Names of one file.
 
     Attributes:
-        strings: All names; unknown ids add further ones.
+        strings: All names; unknown ids add further names.
         plane_names: Handle of each plane's name.
         line_names: Handle of each line's name.
         line_display_names: Handle of each line's display name; 0 for none.

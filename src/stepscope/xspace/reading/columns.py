@@ -115,7 +115,7 @@ class Stats(Frozen, frozen=True, eq=True):
         value: 64 bits, int64: a double, an unsigned or a signed number; the offset of a
             text or bytes in the data; or the handle of a reference, -1 if the file
             lacks the referenced name.
-        length: Length of a text or bytes, int32; else 0.
+        length: Length of a text or bytes, int32; 0 for other kinds of values.
     """
 
     event: Int32s

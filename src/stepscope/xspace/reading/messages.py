@@ -33,7 +33,7 @@ _MAX_LISTED_DAMAGE: Final = 32
 
 
 class Outline(Frozen, frozen=True, eq=True):
-    """Byte ranges of planes and lines; truncated ones end at the end of the file.
+    """Byte ranges of planes and lines; a truncated range ends at the end of the file.
 
     Attributes:
         space: Fields of the message itself.
@@ -194,7 +194,7 @@ class Fields(Frozen, frozen=True, eq=True):
         """Return the fields of one tag; truncated fields only if `cut` is set."""
         chosen = self.tag == tag
         if not cut:
-            # Only sized values can be too long; numbers are stored in `size` itself.
+            # Only sized values can be too long; for numbers, `size` is the value.
             chosen &= ((self.tag & 7) != 2) | (
                 self.size <= self.end[self.owner] - self.place
             )
@@ -324,7 +324,7 @@ def read_stats(data: UInt8s, rows: Fields) -> StatMessages:
     number = np.isin(
         fields.tag, (StatTag.DOUBLE, StatTag.UINT, StatTag.INT, StatTag.REF)
     )
-    # If a message has several values, the last one in the file is assigned last.
+    # If a message has several values, the last one in the file overwrites the others.
     chosen = np.flatnonzero((sized | number) & well_formed[fields.owner])
     owner = fields.owner[chosen]
     kind[owner] = fields.tag[chosen] >> 3

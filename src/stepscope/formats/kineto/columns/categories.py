@@ -51,7 +51,7 @@ ON_THREAD: Final = (
 #: Classes of device activity on streams.
 ON_DEVICE: Final = (EventClass.KERNEL, EventClass.COPY, EventClass.FILL)
 
-#: Category in lower case → class of its events. Until 2022 categories had other names.
+#: Category in lower case → class of its events. Until 2022 some had other names.
 _OF_CATEGORY: Final = {
     "cpu_op": EventClass.OP,
     "operator": EventClass.OP,
@@ -77,7 +77,7 @@ _KNOWN_VENDORS: Final = frozenset({"cuda", "hip", "roc", "rocm"})
 _FOREIGN: Final = Pattern(
     r"(?:mtia|hpu|xpu|npu|mlu|musa|maca|ipu|tpu|glow|privateuse\w*?)(?:_|\Z)"
 )
-#: Categories of arrows that end at device activity without a category.
+#: Categories of arrows that end at device activity which has no category.
 _TO_FOREIGN: Final = frozenset({"async_npu"})
 _LINKS: Final = frozenset({"fwdbwd", "forward_backward"})
 

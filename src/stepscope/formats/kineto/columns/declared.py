@@ -223,7 +223,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """All columns that were read from the list of events.
 
     Attributes:
-        events: Events that become rows of `events`; later, some may be refused.
+        events: Events that become rows of `events`, unless they are refused later.
         others: Synchronisations and counters of kernels.
         names: Number → name of an event.
         processes, threads: Number → process or thread, as the file writes it.
@@ -235,9 +235,10 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
         phases: Unknown phase → number of its events.
         refused: Reason → number of events refused for the reason.
         examples: Reason → first characters of up to three refused events.
-        decimals: Whether some times have fractions of a microsecond.
+        decimals: Whether any time has a fraction of a microsecond.
         lenient: Number of events that are not valid JSON and were parsed leniently.
-        bad_place: Offset of the first bytes that are not an event; None if all are.
+        bad_place: Offset of the first bytes that are not an event; None if there are
+            none.
         cut_at: Offset at which the file ends inside an event, or None.
         total: Number of events in the file, including names and arrows.
     """

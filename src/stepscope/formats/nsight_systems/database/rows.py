@@ -145,7 +145,7 @@ COLUMNS: Final = {
 }
 
 
-#: Tables with one row per device activity, call or range; they have most rows.
+#: Tables with one row per device activity, call or range; they have most of the rows.
 WORK: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_MEMCPY",

@@ -56,7 +56,7 @@ def records_waited_for(
 
     Returns:
         The rows in their order, with `on_stream` and `recorded`. The two columns are
-        null if no record is known, or the row is not such a wait.
+        null if no record is known or the row is not a wait for a CUDA event.
     """
     records = (
         export.frame("CUPTI_ACTIVITY_KIND_CUDA_EVENT")

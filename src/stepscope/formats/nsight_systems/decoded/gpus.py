@@ -191,9 +191,9 @@ class DeviceClock(Frozen, frozen=True, kw_only=True):
     Attributes:
         waits: Number of waits for a stream whose last activity is known.
         outlasted: Number of waits that returned over 1 ms before the activity's end.
-        outlasted_ns: Longest time from the return of such a wait to the end, in ns.
+        outlasted_ns: Longest time from a wait's return to the activity's end, in ns.
         late_ns: Clock offset of the device (positive if its times are late), in ns;
-            None unless its bounds are close together and it exceeds 1 ms.
+            None unless the offset has close bounds and exceeds 1 ms.
     """
 
     waits: int

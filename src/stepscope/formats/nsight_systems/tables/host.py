@@ -41,7 +41,7 @@ _OF_WAITS: Final = {
     "on_stream": StatKey.WAIT_ON_STREAM,
     "recorded": StatKey.WAIT_ON_RECORD,
 }
-#: Recorded kinds of memory on a device, and the names of all other kinds.
+#: Recorded kinds of memory on a device; recorded kind of other memory → its name.
 _ON_DEVICE: Final = (2, 3, 5)
 _OFF_DEVICE: Final = {
     0: "pageable host memory",

@@ -129,7 +129,7 @@ class Texts:
 
     def series(self, name: str, numbers: Int32s) -> pl.Series:
         """Return a series of texts; null for -1 and for texts that mean "unknown"."""
-        # One array entry per string, and one for -1: faster than sorting rows.
+        # An array with an entry per string and for -1 is faster than sorting rows.
         number = np.zeros(len(self.strings) + 1, np.int32)
         number[numbers] = 1
         distinct = np.flatnonzero(number)

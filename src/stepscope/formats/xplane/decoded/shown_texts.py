@@ -76,7 +76,7 @@ def add_shown_texts(
     shown = [handle for key in _SHOWN if (handle := texts.find(key)) >= 0]
     annotation = texts.find(ANNOTATION)
     for stats, span in _stat_slices(space, tracks):
-        # A pass over the kinds is fast (one byte each); few values are texts in events.
+        # Search the kinds first: they have one byte each, and few kinds match.
         placed = span.start + np.flatnonzero(stats.kind[span] == PLACE_TEXT)
         texts.numbers(_values_of_rows(stats, placed[np.isin(stats.key[placed], shown)]))
         if annotation >= 0:

@@ -46,7 +46,7 @@ class TimeBase(Frozen, frozen=True, kw_only=True, eq=True):
     """Time 0 of the trace.
 
     Attributes:
-        epoch_ns: Time 0 in nanoseconds since 1970; None if lines have relative times.
+        epoch_ns: Time 0 in nanoseconds since 1970; None if all line times are relative.
         shift_ps: Time to add to the event offsets of each line.
         anchored: Number of lines with a relative time in a file that also has absolute
             times; these lines start at 0.
@@ -63,14 +63,14 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     """The events of all tracks, in the final order of rows.
 
     Attributes:
-        rows: Final row → row in the file; None if they are equal.
+        rows: Final row → row in the file; None if all are equal.
         negative: Number of events refused for a negative duration.
         impossible: Number of events refused for an impossible time.
-        unordered: Tracks that had to be sorted.
+        unordered: Tracks whose events had to be sorted.
         last_ps: Last end of each track; meaningless for a track without events.
         moved_ps: Largest difference between recorded times and the device-clock times
             that replace them; 0 if the file has no device-clock times.
-        file_rows: Number of events in the file, including refused ones.
+        file_rows: Number of events in the file, including refused events.
     """
 
     rows: Int64s | None

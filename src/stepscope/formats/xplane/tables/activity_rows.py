@@ -54,10 +54,10 @@ class ActivityRows(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         texts: Numbers of texts, including texts stored in events.
-        handles: Stat, or `COPY` → number of each event's text, or -1.
-        numbers: Stat → value of each event, and whether the event has a value.
+        handles: Stat name, or `COPY` → number of each event's text; -1 for none.
+        numbers: Stat name → value of each event, and whether it has a value.
         passive: Mask of events whose stats show that they are not device activity.
-        occupancy: Occupancy of each event by the tracer's stat; 0 without a value.
+        occupancy: Occupancy of each event in the tracer's stat; 0 if absent.
     """
 
     event: Int32s

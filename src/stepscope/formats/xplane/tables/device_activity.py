@@ -140,7 +140,7 @@ def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
         code = np.where(details >= 0, values_by_row(launched, types), code)
     if rows.passive is not None:
         code[rows.passive] = _NONE
-    # Leave out streams with only allocations or overhead, and ops that enclose others.
+    # Leave out streams with only allocations or overhead, and ops that enclose ops.
     first_row = 0
     for number in recording.activity_tracks:
         track = recording.tracks[number]
@@ -190,7 +190,7 @@ def _op_handles(recording: Recording, rows: ActivityRows) -> Int32s:
             texts = cut_handles[texts]
         texts = _without_unknown(recording, texts)
         if ops is None or lacking is None:
-            # The gathered column is changed in place, because nothing else reads it.
+            # Change the gathered column in place, because nothing else reads it.
             ops = texts
         else:
             ops[lacking] = texts

@@ -54,7 +54,7 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
         asked_levels: Tracer levels that were requested; only stepscope records these.
         collectors: Names of the collectors that recorded.
         cores: Number of cores that the program may use.
-        cuda_runtime: Version of the CUDA runtime; None also if it could not be found.
+        cuda_runtime: Version of the CUDA runtime; None also if it was not found.
         cuda_driver: Newest CUDA version that the driver supports.
         complete_until_ns: Time from which events are missing, in ns since 1970; None if
             no events are known to be missing.
