@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 #: Topic of the headline: a failing finding ("finding"); idle time that no rule covers
 #: ("idle"); a step bound by its device; work of a host without devices; the largest
-#: cause of time in a step without a clear bottleneck; "nothing" if there is no time to
-#: explain.
+#: cause of a step without a clear bottleneck; "nothing" without time to explain.
 LeadKind = Literal["finding", "idle", "device", "host", "largest", "nothing"]
 _COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
 #: Causes of time in which a device does not compute: idle time and exposed transfers.
@@ -49,8 +48,7 @@ _COST_PART: Final = 1 / 3
 MIN_SIMILAR_RATIO: Final = 0.9
 #: Minimum share of the judged time, in percent, of a finding that can be the headline.
 _MIN_HEADLINE_PERCENT: Final = 1.0
-#: Minimum share of the recorded step time, in percent, that slow steps must contain to
-#: be the headline.
+#: Minimum share of all step time, in percent, of slow steps that are the headline.
 _MIN_SLOW_STEPS_PERCENT: Final = 50.0
 #: Name of the time spent waiting for other workers, and findings on the late worker.
 _PEER_OWNER: Final = "peer"
@@ -255,12 +253,10 @@ def _choose_lead(
     if idle is not None:
         lead, idle_ms = idle
         outweighed = first is not None and (
-            # The slow steps contain the idle time, and their finding says when it
-            # occurs.
+            # Slow steps contain the idle time, and their finding says when it occurs.
             are_slow_steps(first)
             or (first.saving_ms is not None and first.saving_ms.high >= idle_ms)
-            # If a recording flaw hides as much time as the device idles, the idle time
-            # may be wrong.
+            # If a recording flaw hides as much time, the idle time may be wrong.
             or (
                 _is_grave(first)
                 and (
@@ -370,8 +366,7 @@ def _is_minor(
     """Return whether a finding gains too little to change what bounds the step.
 
     The step is bound by its device or, in a program without a framework, by functions
-    that no other finding covers. Doubts about the recording that hide no time are
-    minor.
+    that no other finding covers. Recording doubts that hide no time are minor.
     """
     if finding.stage == 0 and finding.share_percent is None:
         return finding.severity != "critical"

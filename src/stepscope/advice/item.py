@@ -193,8 +193,8 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         confirm: How to confirm that the problem exists.
         refute: What would prove that it does not exist.
         floors: What limits the saving.
-        level: Prefix of the names of the thresholds for a fail and a critical fail
-            (`<level>_warn`, `<level>_critical`); "" if the rule compares in another
+        level: Prefix of the names of two thresholds, `<level>_warn` for a fail and
+            `<level>_critical` for a critical fail; "" if the rule compares in another
             way.
         explains: Ids of broader items whose time this item explains if it fails with
             most of their time.

@@ -139,8 +139,7 @@ def promise_by_replay(
     if not changes:
         return finding
     if isinstance(changes[0], Gone):
-        # A replay removes all time with these causes, so the upper bound has to cover
-        # all of that time.
+        # A replay removes all time with these causes, so the bound covers all of it.
         pattern, effect_ms = finding.pattern, finding.ms_per_step
         if pattern is None or effect_ms is None:
             return finding
@@ -205,8 +204,7 @@ def replay_together(
         and after[0] in foremost.owners
         and after[1] >= _MIN_WHOLE_PATH_PERCENT
     ):
-        # If other work hid the cause's time, that work would also be on the critical
-        # path.
+        # Other work that hid the cause's time would be on the critical path too.
         after = None
     return Together(
         findings=ids,

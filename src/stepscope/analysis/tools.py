@@ -104,8 +104,7 @@ def tool_answers(
     the tool starts, from any thread.
     """
     tools = [find_tool(name) for name in names]
-    # The type is `Any`, because a tool is loaded by name and defines its result's
-    # class.
+    # The type is `Any`, because a tool loaded by name defines its result's class.
     results: dict[str, Any] = {}
 
     def reader(tool: Tool) -> Reader:

@@ -167,8 +167,7 @@ def _busy_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction,
             caller = msgspec.structs.replace(caller, share_percent=0.0)
             parts.setdefault(caller.key, caller)
         if signals.of(frameworks_used) not in ((), PLAIN):
-            # All work of a function may be framework ops, so the function has no self
-            # time.
+            # If all work of a function is framework ops, the function has no self time.
             for part in runs.own_functions():
                 parts.setdefault(part.key, part)
     called = signals.of(called_back).get(shares.host, CalledBack())
@@ -237,8 +236,7 @@ def _working_lines(
     for lines in runs.time_of_function(part).own_lines:
         time_ps, scale = lines.working.length_ps, 1.0
         if runs.is_blurred and time_ps:
-            # The interval that a sample stands for includes the time of other lines
-            # too.
+            # The interval that a sample stands for includes other lines too.
             scale = max(lines.looked_ps / time_ps, 1.0)
         share = 100 * time_ps * scale / max(shares.total_ps, 1)
         of_lines = lines.part_of_function(part, share)

@@ -47,8 +47,7 @@ class Worked(Frozen, frozen=True, eq=True):
 
     Attributes:
         rows: Rows of these kernels in `KernelWork.rows`.
-        gain: Minimum and maximum share of these kernels' time that the change would
-            save.
+        gain: Minimum and maximum share of their time that the change would save.
         unknown: Rows that may belong to these kernels; None without such rows.
         narrowed: Whether the change replaces these kernels by 16-bit or matrix unit
             kernels. If so, the saving uses recorded times of such kernels. If no such
@@ -116,9 +115,8 @@ def judge_kernels(
 ) -> Finding:
     """Judge the share of some kernels in the time of all kernels.
 
-    The verdict is "cannot_tell" if kernels of unknown kind could change the verdict. A
-    fail becomes a note if the device idles most of the step. `fields` go to the
-    finding.
+    The verdict is "cannot_tell" if kernels of unknown kind could change it. A fail
+    becomes a note if the device idles most of the step. `fields` go to the finding.
     """
     usual, critical = item.levels(thresholds)
     warn = warn or usual
@@ -200,8 +198,7 @@ def faster_kernels_change(
     """Return a function that returns the speed-up of a rule's kernels as what-if edits.
 
     Args:
-        worked_of: Function that finds the kernels, and how much of their time the
-            change saves.
+        worked_of: Finds the kernels, and how much of their time the change saves.
     """
 
     def changes(signals: Signals, thresholds: Thresholds) -> Changes:

@@ -28,8 +28,7 @@ def program_facts(signals: Signals) -> tuple[str, ...]:
     traits = signals.of(program_traits)
     if isinstance(traits, Unavailable):
         traits = ProgramTraits()
-    # A serving engine compiles the model and captures graphs unless an option forbids
-    # it.
+    # Serving engines compile and capture the model unless an option forbids it.
     execution = "compiled" if traits.compiled else "uncompiled"
     return (
         "training" if traits.updates else "inference",

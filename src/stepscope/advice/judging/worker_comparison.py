@@ -52,12 +52,11 @@ class StepWorkers(Frozen, frozen=True):
         window_ps: Longest length of the step on any worker.
         waiting_ps: Median time for which workers waited for others in collectives,
             excluding the worker that the others waited for; None if unknown.
-        excess_ps: Work of the busiest worker minus the other workers' median work; None
-            if unknown.
+        excess_ps: Busiest worker's work minus the median of the others; None if
+            unknown.
         busiest: Label of the worker with the most work; None if unknown.
         last: Label of the worker that the others waited for; None if unknown.
-        skew_ps: Time from the first worker's start to the last worker's; None if
-            unknown.
+        skew_ps: Time from the first to the last start of a worker; None if unknown.
         skew_doubt_ps: Possible error of `skew_ps`.
         concurrency: Mean number of devices of a host that work at a time, minimum over
             hosts; None without several devices.

@@ -59,8 +59,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = package_reasons("compat_tensorflow")
 
-#: Minimum percentage of `other` at which TensorFlow's page calls a run POTENTIALLY
-#: input-bound.
+#: Minimum percentage of `other` for the verdict POTENTIALLY on TensorFlow's page.
 _POTENTIALLY_PERCENT: Final = 3.0
 
 _READER: Final = r"::(?:TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO)$"
@@ -295,8 +294,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
     kept = [
         entry for entry in missing if entry.field.startswith((*STEP_TIMES, "steps."))
     ]
-    # TensorFlow's device step time equals its step time: both are null for the same
-    # reasons.
+    # TensorFlow's device step time is its step time, so both are null for one reason.
     kept += [
         msgspec.structs.replace(entry, field=f"device_{entry.field}")
         for entry in kept

@@ -294,8 +294,7 @@ def _stored_spans(
 ) -> dict[int, tuple[str, int, int]]:
     """Map each step group to name, start and end of its longest stored step.
 
-    If no step is stored for a group, the group's range is the range of its device
-    activity.
+    Without stored steps, a step group's range is the range of its device activity.
     """
     tracks, events = tables["tracks"], tables["events"]
     groups = rows_with_key(

@@ -106,8 +106,7 @@ class Parts(Frozen, frozen=True):
 
     Attributes:
         ps: Time by part, named as in `Cause` without the unit; `waiting` is separate.
-        waiting_ps: Idle time during calls; None if the starts of too few calls are
-            known.
+        waiting_ps: Idle time in calls; None if the starts of too few calls are known.
         untested_ps: Part of `compute` in kernels whose occupancy is unknown.
     """
 

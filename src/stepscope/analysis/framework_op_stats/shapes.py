@@ -144,8 +144,7 @@ def _fill_device_calls(
 def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
     """Return the shape of each call of one host; null if no shape was recorded.
 
-    The shape is that of the call's first device activity with a shape, or, if there is
-    none, that of the call's host event.
+    The shape is that of the call's first device activity with one, else of its event.
     """
     texts = pl.Series("shape", [None], pl.String).extend_constant(
         None, max(len(work.calls) - 1, 0)

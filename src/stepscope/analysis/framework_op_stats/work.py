@@ -53,8 +53,8 @@ class OpWork(Frozen, frozen=True):
         launch: int64, ascending; rows of launches made inside the calls, or that
             started activities of the calls.
         launch_call: int64 per entry of `launch`; index in `calls`.
-        absent: Missing input (`host_op_events`, `device_activity`, `launches`) → why it
-            is missing.
+        absent: Missing input (`host_op_events`, `device_activity`, `launches`) →
+            reason.
     """
 
     host: str

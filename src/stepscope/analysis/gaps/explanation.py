@@ -50,9 +50,8 @@ _MAX_INTERVALS: Final = 100
 #: only where an event or function was recorded.
 _UNEXPLAINED_OWNERS: Final = ("queued", "unexplained")
 _EXPLAINED_IF_NAMED: Final = "between"
-#: Thresholds of the unexplained share of the range, in percent: above the first the
-#: confidence is not high, above the second it is low, from the third on a remedy is
-#: given.
+#: Thresholds of the range's unexplained percentage: above the first the confidence is
+#: not high, above the second it is low, from the third on a remedy is given.
 _MAX_UNEXPLAINED_HIGH: Final = 20.0
 _MAX_UNEXPLAINED_MEDIUM: Final = 40.0
 _MIN_PERCENT_FOR_REMEDY: Final = 5.0

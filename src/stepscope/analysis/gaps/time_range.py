@@ -179,8 +179,7 @@ class AccountedDevice(Frozen, frozen=True):
     Attributes:
         device: Idle time by cause.
         busy: Busy time of the device; None without a device.
-        unknown: Causes whose time could not be measured; their time counts as
-            unexplained.
+        unknown: Causes whose time was not measured; their time counts as unexplained.
         account_range: Start of the first window and end of the last one, in ps.
         end_ps: End of the recording.
     """

@@ -96,8 +96,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         for name, spans in waits.items()
         if spans is not None and shares[name].wait_ps is not None
     }
-    # If a host's requests for batches were not recorded, it may still have waited for
-    # them.
+    # If a host's batch requests were not recorded, it may still have waited for them.
     batches = {name: spans for name, spans in known.items() if name in asking_hosts}
     steps = tuple(
         step

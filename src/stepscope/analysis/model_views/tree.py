@@ -67,8 +67,7 @@ class Tree(Frozen, frozen=True):
         type: By node: the type of its op; None for a scope and for several types.
         own: int64 (nodes, METRICS); without descendants.
         total: int64 (nodes, METRICS); with descendants.
-        by_clock: Whether host time is elapsed time; if so, device time is not added to
-            it.
+        by_clock: Whether host time is elapsed time, to which device time is not added.
     """
 
     parent: list[int]

@@ -115,8 +115,8 @@ def _host_entries(
                 )
             )
         parts = run.derived(host.host, account_parts)
-        # Parts are known for all complete windows together, so they are shown only if
-        # all of these windows count.
+        # Parts cover all complete windows, so they are shown only if all of these
+        # count.
         if not isinstance(parts, Unavailable) and parts.windows == len(rows):
             of_owner = parts.rows.filter(of_device).partition_by("owner", as_dict=True)
             entries = [

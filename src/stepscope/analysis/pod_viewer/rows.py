@@ -60,8 +60,7 @@ WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
 _OWN_WORK: Final = tuple(
     name for name in BUSY_OWNERS if name not in ("collective", "transfer_wait")
 )
-#: Cause just before collectives in the fixed order in which overlapping time is
-#: charged.
+#: Cause just before collectives in the order in which overlapping time is charged.
 _BEFORE_COLLECTIVES: Final = "memset"
 _SPLIT: Final = ("wait_ps", "transfer_ps", "untold_ps")
 

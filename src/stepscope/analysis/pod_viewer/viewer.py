@@ -209,8 +209,7 @@ def _slowest_worker(
     categories = category_columns(several_workers, why_no_owner(hosts))
     sources = {clock.source for clock in collectives.clocks.values()}
     return slowest_worker(
-        # Drop the column of a cause (owner) that has the name of a category: the
-        # category replaces it.
+        # Causes (owners) named like a category are replaced by the category.
         several_workers.drop(categories.columns, strict=False).hstack(categories),
         [(compared[slot].slowest, compared[slot].slowest_by) for slot in slots],
         [name.removesuffix("_ps") for name in categories.columns],

@@ -89,8 +89,7 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
 def _tracers_in_force(profile: ProfileData) -> Tracers:
     recorder = recorder_without_levels(profile)
     if recorder is not None:
-        # This recorder has no tracer levels, so infer from the events which tracers
-        # were on.
+        # This recorder has no levels, so the events have to show which tracers were on.
         ops, work, frames = [], [], []
         for host in profile.hosts:
             kinds = profile.derived(host, event_kinds)

@@ -76,8 +76,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
             pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
             for name in _WORK
         ),
-        # As text, "shapes" > "measured": the maximum is `measured` only if all rows
-        # are.
+        # As text "shapes" > "measured": the maximum is `measured` if all rows are.
         pl.col("evidence").max(),
     )
     counted = pl.any_horizontal(

@@ -134,8 +134,7 @@ def share_of_rows(
     transfer_ps = None if copies.null_count() else int(copies.sum())
     known = (wait_ps or 0) + (transfer_ps or 0)
     if no_transfer is not None and no_transfer.code != _NO_DEVICE:
-        # A copy may occur during any host activity, but not during known device
-        # activity.
+        # A copy may run during any host work, but not during known device activity.
         busy = rows["device_busy_ps"]
         unknown_ps = window_ps - known - (0 if busy.null_count() else int(busy.sum()))
     return InputShare(

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-#: Number of buckets into which a range is divided; of the short spans in a bucket, only
-#: the longest counts.
+#: Number of buckets of a range; of a bucket's short spans, only the longest counts.
 _PARTS: Final = 512
 _OF_DEVICES: Final = ("stream", "core")
 _OF_HOSTS: Final = ("thread",)
@@ -64,8 +63,7 @@ def best_spot(
     candidates = _candidate_tracks(shown, device, track)
     best = _best_span(shown, candidates, (start_ps, end_ps), names, must_match=False)
     if best is None and names:
-        # If the device is idle in the range, look for named spans on the host's
-        # threads.
+        # If the device idles in the range, look for named spans on host threads.
         threads = _candidate_tracks(shown, None, None)
         best = _best_span(shown, threads, (start_ps, end_ps), names, must_match=True)
     if best is None:

@@ -141,8 +141,7 @@ def find_span(
         if after is not None and spans.track == after[0]:
             edge = after[1] - spans.first + (1 if forward else 0)
         elif after is not None and (spans.track > after[0]) != forward:
-            # Earlier calls already returned this track's spans with the same start as
-            # `after`.
+            # This track's spans with the same start as `after` are earlier results.
             edge = high if forward else low
         part = slice(max(edge, 0), None) if forward else slice(0, max(edge, 0))
         matches = np.flatnonzero(wanted[spans.name[part]])

@@ -123,8 +123,7 @@ class HostTimeline(Frozen, frozen=True):
     def coded_names(self, code: Int32s) -> pl.Series:
         """Return the displayed name of each code, as an enumeration of the used names.
 
-        For many spans, building and sending an enumeration is much faster than building
-        and sending texts.
+        For many spans, an enumeration is built and sent much faster than texts.
         """
         # Marking the used codes is faster than sorting all codes.
         place = np.zeros(len(self.timeline.names), np.int64)

@@ -88,8 +88,7 @@ def _finding_of_compilation(
         for memory in signals.of(memory_signals).memories
         if memory.of_device and memory.counted and memory.used is not None
     ]
-    # The finding on late launches, or on kernels that can be fused, already has this
-    # saving.
+    # The finding on late launches, or on fusable kernels, already has this saving.
     owner = launch_delay.evaluate if late else judge_fusable_runs
     return _ITEM.finding(
         "fail" if failed else "pass",
@@ -103,8 +102,7 @@ def _finding_of_compilation(
             compiled=compiled,
             fusable=None if runs is None else runs.value,
             joint=joint if failed else None,
-            # A compiled program may need more memory; the fullest memory may have too
-            # little free.
+            # A compiled program may need more memory than the fullest memory has free.
             memory_used=100 * max(used) if used else None,
         ),
         inputs=("account", "device_activity", "kernels"),

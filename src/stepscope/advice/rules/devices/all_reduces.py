@@ -288,6 +288,5 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-#: Minimum number of recorded members of an all-reduce: with fewer, the shortest time of
-#: a member may contain waiting.
+#: Minimum number of recorded members: the time of a single one may be waiting.
 _MIN_MEMBERS: Final = 2

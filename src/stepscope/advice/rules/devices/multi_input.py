@@ -41,8 +41,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     note = "full" if full else None
     if several == 1 and waiting:
         note = "alone"
-    # Factor by which the number of devices can grow until the input pipeline is too
-    # slow.
+    # Factor by which the number of devices can grow until input is too slow.
     feeds = (
         float(thresholds.service_warn.value // first.busy_percent)
         if first.busy_percent

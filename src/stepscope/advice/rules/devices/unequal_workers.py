@@ -139,8 +139,7 @@ def _wait_percent(
     """Return the share of time in which a worker's threads wait for a core.
 
     None if lack of a core may not be the only cause: the worker has work that others do
-    not have (different ops, or functions that only this worker runs), or its machine
-    has free cores.
+    not have (more ops, or functions that only it runs), or its machine has free cores.
     """
     hosts, accounted = signals.of(processor_signals), signals.of(account_signals)
     if isinstance(hosts, Unavailable) or isinstance(accounted, Unavailable):
@@ -210,8 +209,7 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_BALANCE_ITEM.facts(busiest_in=percent if same else None),
     )
     if finding.status == "fail" and not same:
-        # If another worker is the busiest in every step, no change of the program
-        # helps.
+        # If the busiest worker changes between steps, no program change helps.
         return _BALANCE_ITEM.finding(
             "pass",
             note="changing",

@@ -29,8 +29,7 @@ _ITEM: Final = rule_item("launch.delay")
 _LAUNCH: Final = Owned(
     parts={"launch": ("launch",)}, device=True, seen=("launch",), clocks=True, lost=True
 )
-#: Also includes waits of the device for host ops; used if ops are most of the host's
-#: work.
+#: Also includes device waits for host ops; used if ops are most of the host's work.
 _LAUNCH_OR_HOST_OPS: Final = msgspec.structs.replace(
     _LAUNCH, parts={**_LAUNCH.parts, "host_ops": ("host_compute",)}
 )
@@ -99,8 +98,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 for kind in _OUTSIDE_STEPS
             ),
         ),
-        # A recording of later steps lacks this wait, but no step becomes shorter: no
-        # saving.
+        # A recording of later steps lacks this wait, but no step becomes shorter.
         **({} if first_use is None else {"parts": first_use.calls, "saving_ms": None}),
         inputs=("account", "launches"),
         actions=_ITEM.actions_for(
@@ -109,8 +107,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 or (
                     *(*because, "late_launches"),
                     *(() if "one_program" in because else ("several_calls",)),
-                    # These facts leave out the action to compile a program that is
-                    # already compiled.
+                    # Leave out advice to compile a compiled program again.
                     *program_facts(signals),
                 )
             )

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("input.bound")
 
-#: Copies in at least this many groups per step, with kernels between, are not one
-#: batch.
+#: Copies in this many groups per step, separated by kernels, are not one batch.
 _MIN_COPY_GROUPS: Final = 3
 #: Names of stages that process elements; other stages read, store or forward elements.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")

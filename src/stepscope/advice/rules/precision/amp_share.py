@@ -91,8 +91,7 @@ def _reason_share_unknown(
     if times.eligible_ps and unknown >= limit:
         return _ITEM.reason("types_unknown", unknown=unknown)
     undecided = _percent_of_time(times.undecided_ps, times.compute_ps)
-    # A fail counts only kernels known to be wider than 16 bit; a pass counts all
-    # kernels.
+    # A fail counts only kernels known to be wider than 16 bit; a pass counts all.
     passes = not _is_wide(
         times.eligible_ps, times.eligible_narrow_ps, times.compute_ps, thresholds
     )

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("mem.leak")
 
 _MIB: Final = 2**20
-#: Memory still grows if the slope of the second half is at least this part of the whole
-#: slope.
+#: Growth lasts if the second half's slope is at least this part of the whole slope.
 _GOES_ON: Final = 0.5
 
 

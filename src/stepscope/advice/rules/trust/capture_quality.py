@@ -101,8 +101,7 @@ def _flaws_by_owner(
     flaws = []
     queued, unexplained = shares.percent("queued"), shares.percent("unexplained")
     longest = [span.end_ps - span.start_ps for span in shares.evidence("queued")]
-    # Short gaps between kernels hide no work: an unrecorded graph of kernels leaves
-    # longer gaps.
+    # Short gaps between kernels hide no work: unrecorded graphs leave longer ones.
     pauses = bool(longest) and max(longest) < _MAX_PAUSE_PS
     if queued >= thresholds.queued_warn.value and not pauses:
         # Work launched before the recording is missing, and so are nodes of a graph.

@@ -32,11 +32,9 @@ class _WindowFacts(Frozen, frozen=True, eq=True):
     Attributes:
         judged: Number of judged steps.
         clean: Number of judged steps with almost no compiling.
-        early_percent: Time of compiling in the first steps, as a share of all step
-            time.
-        late_percent: Time of compiling in later steps, as a share of these steps' time.
-        times: Length of the first step / median of the other steps; None with few
-            steps.
+        early_percent: Compile time in the first steps, as a share of all step time.
+        late_percent: Compile time in later steps, as a share of these steps' time.
+        times: First step / median of the other steps, in length; None with few steps.
         apart_ps: Time between the first steps of two hosts; None if unknown.
     """
 

@@ -279,8 +279,7 @@ def _finding_of_function(
             saving = saving_of_effect(times, shares.window_ps).within(
                 Limits(function_ms, None)
             )
-        # Work that only a minority of steps do, such as a validation, should be done
-        # less often.
+        # Work that a minority of steps does, such as a validation, should be rarer.
         enough_steps = len(times) >= thresholds.outlier_steps.value
         rare = enough_steps and 2 * times.count(0) > len(times)
         by_ops = rule_of_ops(signals, shares, function_ms, thresholds)
