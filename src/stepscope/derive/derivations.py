@@ -166,7 +166,7 @@ _MODULES: Final = {**DERIVATIONS, **FACTS}
 
 @cache
 def host_derivation(name: str) -> Derivation:
-    """Return a derivation of each host; import its module if needed."""
+    """Return the function of a per-host derivation; import its module if needed."""
     declared = _import_declared(name)
     function = declared.function if isinstance(declared, RunDerivation) else declared
     return read_signature(function)
@@ -174,7 +174,7 @@ def host_derivation(name: str) -> Derivation:
 
 @cache
 def run_derivation(name: str) -> RunDerivation[Any] | None:
-    """Return a derivation from the values of all hosts; None for any other name."""
+    """Return a derivation of the whole run by its name; None for any other name."""
     declared = _import_declared(name) if name in FACTS else None
     if isinstance(declared, RunDerivation) and declared.gather is None:
         return declared

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-#: The phases. Their indices are the codes of `op_phases`. Time of several phases is
-#: charged to the first of them; the unknown phase is last.
+#: The phases. The index of a phase is its code in `op_phases`. Time of several phases
+#: is charged to the first of them; the unknown phase is last.
 PHASES: Final = ("forward", "loss", "backward", "optimizer", "unknown")
 UNKNOWN_PHASE: Final = len(PHASES) - 1
 
@@ -138,7 +138,7 @@ class Phases(Frozen, frozen=True):
             to the host compute in the time account.
         seen: The phases of the profile's ops and ranges. If another phase has a time of
             0, its ops may not have been recognised.
-        side: `device` or `host`: on which the ops ran.
+        side: `device` or `host`, where the ops ran.
     """
 
     rows: pl.DataFrame

@@ -61,7 +61,7 @@ def of_each_device(
 ) -> RunDerivation[dict[str, _Value]]:
     """Declare a function with values by device; the result has them by `host:device`.
 
-    A host without devices has None in place of a device, and the key `host`.
+    For a host without devices, the device is None and the key is `host`.
     """
     return RunDerivation(function, _values_by_device)
 

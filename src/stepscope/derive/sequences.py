@@ -1,7 +1,7 @@
 """Sequences of symbols in which unmarked steps are searched.
 
-On a device, a sequence is the kernels of the stream with most kernel time. On a host,
-it is the ops of the busiest thread, the ops of all threads, or the executed
+On a device, a sequence is the kernels of the stream with most kernel time. On a host, a
+sequence is the ops of the busiest thread, the ops of all threads, or the executed
 instructions of compiled programs, merged over all threads.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.

@@ -38,8 +38,8 @@ class Rule(Frozen, frozen=True, eq=True):
     Attributes:
         flops: Floating-point operations; None if the operands do not determine them.
         result: Sizes of the result; None if the operands do not determine them.
-        accessed: Bytes read and written. By default (None) these are the bytes of all
-            operands plus a result with the first operand's type.
+        accessed: Bytes read and written. If None, the bytes of all operands plus those
+            of a result with the first operand's type.
     """
 
     flops: Callable[[Operands], int | None]

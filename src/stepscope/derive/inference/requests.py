@@ -499,7 +499,7 @@ def _device_work(
 def _served_threads(
     launches: pl.DataFrame, served: _Served, tasks: PoolTasks | None
 ) -> tuple[Int64s, Int64s]:
-    """Return when each launch was called, and which thread it served, -1 for none."""
+    """Return each launch call's time, and the thread that it served, -1 for none."""
     track, called_ps = handles(launches, "track"), ints(launches, "start_ps")
     index = np.searchsorted(served.tracks, track)
     index = np.minimum(index, len(served.tracks) - 1)

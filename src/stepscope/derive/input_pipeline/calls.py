@@ -292,7 +292,7 @@ def _sum_by_stage(
     critical_ps: Int64s,
     blocking: Bools,
 ) -> pl.DataFrame:
-    # Find each execution's time without the time during which its direct children run.
+    # Find each execution's time during which none of its direct children run.
     low = graph.start_ps[graph.parent]
     high = low + graph.dur_ps[graph.parent]
     end_ps = graph.start_ps + graph.dur_ps

@@ -238,7 +238,7 @@ def _outer_stops(
     events: pl.DataFrame,
     contexts: Contexts,
 ) -> Int64s:
-    """Return the nearest event of `stops` around each row, else the row's pool task."""
+    """Return the nearest event of `stops` around each row, or the row's pool task."""
     nearest = nearest_above(parent, rows, stops)
     unenclosed = nearest < 0
     # Find the begin of the pool task in which each row runs, -1 for none.

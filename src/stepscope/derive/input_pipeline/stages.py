@@ -46,7 +46,7 @@ _UNKNOWN: Final = frozenset({"unavailable", "<unknown>", ""})
 BEGINNING: Final = "Iterator::"
 _BETWEEN: Final = "::"
 
-#: Stages that pass every element on unchanged; they occur only in names.
+#: Stages that pass on every element unchanged; only names of stages contain them.
 _TRANSPARENT: Final = frozenset(
     {"Root", "Model", "MaxIntraOpParallelism", "PrivateThreadPool", "Options"}
 )

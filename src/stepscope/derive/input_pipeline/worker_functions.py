@@ -1,6 +1,6 @@
 """`worker_functions`: what the program's worker processes do while steps run.
 
-Workers are sampled from outside their processes, one thread each. Their time is not
+Worker processes are sampled from outside, one thread of each process. Their time is not
 part of a step; shares are of the time in which workers were sampled during steps.
 
 Definition: docs/definitions/host-time.md#worker-processes.
@@ -184,7 +184,7 @@ def worker_functions(
 
 
 class _JoinedWorkers(NamedTuple):
-    """The frames of all workers, shifted in time so that they follow one another.
+    """Frames of all workers, shifted in time so that one worker follows another.
 
     Attributes:
         frames: The frames, with times shifted by `width` per earlier worker.

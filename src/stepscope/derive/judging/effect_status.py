@@ -149,7 +149,7 @@ def _status_by_levels(
         short = EffectStatus("fail", "warn", "few_steps")
         return EffectStatus("fail", "info", "once") if once else short
     # Report an effect of a single step as `once`, unless the other steps alone are a
-    # finding. Their share is computed without the step with the largest effect.
+    # finding. The share of the other steps excludes the step with the largest effect.
     largest = max(effects)
     window = windows[effects.index(largest)]
     left = percent_of(sum(effects) - largest, sum(windows) - window)

@@ -1,4 +1,4 @@
-"""Actions against slow input: one table for the rules and the tools that advise them.
+"""Actions against slow input: one table for all rules and tools that give advice.
 
 `input_actions.json` has each action once. A tool asks for the action that fits the
 known facts and a stage of a pipeline, or a category of host-side input time. The rules

@@ -101,7 +101,7 @@ class InputVerdict(Frozen, frozen=True):
 
     @property
     def share_percent(self) -> float:
-        """Return the share of input in the time of the judged steps, in percent."""
+        """Return the share of input time in the judged steps, in percent."""
         return percent_of(sum(self.series.effect_ps), sum(self.series.window_ps))
 
     @property
@@ -144,12 +144,12 @@ class InputTime(Frozen, frozen=True):
 
     @property
     def total_ps(self) -> int:
-        """Return the length of all judged windows."""
+        """Return the total length of all judged windows."""
         return sum(self.window_ps)
 
     @property
     def percent(self) -> float:
-        """Return the share of input in the judged windows, in percent."""
+        """Return the share of input time in the judged windows, in percent."""
         return percent_of(
             sum(sum(self.parts_ps[cause]) for cause in CAUSES), self.total_ps
         )
@@ -184,7 +184,7 @@ def with_starved_time(
 ) -> pl.DataFrame:
     """Add `starved_ps` to rows of the time account of a host.
 
-    If no fetch is recorded, it is the time without recorded work before a copied batch.
+    If no batch fetch is recorded, it is the time without work before a copied batch.
 
     Args:
         rows: Rows with `window`, a row of the host's windows, and `device`.
@@ -209,7 +209,7 @@ def records_fetches(trace: TraceData, classes: HostClasses | Unavailable) -> boo
 
 
 def verdict_of_run(profile: ProfileData) -> InputVerdict | Unavailable:
-    """Judge the input of every host over the measured steps."""
+    """Judge the input time of every host in the measured steps."""
     judged = {}
     why = NOTHING_RECORDED
     for host in profile.hosts:
@@ -227,7 +227,7 @@ def verdict_of_run(profile: ProfileData) -> InputVerdict | Unavailable:
 def input_verdict(
     profile: ProfileData, judged: Mapping[str, pl.DataFrame]
 ) -> InputVerdict:
-    """Judge the input of the given hosts.
+    """Judge the input time of the given hosts.
 
     Args:
         judged: Host → the judged rows of its time account, with `starved_ps`.

@@ -3,7 +3,7 @@
 Events at one address of one memory follow each other in time. Each event alone
 determines what is allocated at the address afterwards: the block of an allocation, or
 nothing. The replay therefore sorts rows by address and compares each row with its
-neighbour. Allocator events are host events. Their step is the one whose host interval
+neighbour. Allocator events are host events. They belong to the step whose host interval
 contains them, even if the device runs that step much later.
 
 Definition: docs/tools/memory_profile.md#breakdown.

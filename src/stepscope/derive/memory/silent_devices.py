@@ -35,8 +35,8 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
     """Devices whose records are missing, according to allocations of their memory.
 
     Attributes:
-        used: Devices that the program uses according to their memory, ascending. If
-            only devices with kernels have named memory, just these devices.
+        used: Devices that the program uses according to their memory, ascending. Just
+            the devices with kernels if no other device has named memory.
         silent: The used devices without any kernel, ascending.
     """
 

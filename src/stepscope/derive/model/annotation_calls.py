@@ -200,8 +200,8 @@ class AnnotationCalls(Frozen, frozen=True):
         library: By name: whether a framework puts such ranges around its own work.
         of_event: int32 by row of events; the call of the event itself or the innermost
             call around it, -1 for none.
-        of_launch: int32 by row of launches; the same, Unavailable without launches.
-        of_activity: int32 by row of device_activity; the call of its launch call.
+        of_launch: int32 by row of launches; call around it. May be Unavailable.
+        of_activity: int32 by row of device_activity; call around its launch call.
     """
 
     event: Int32s
@@ -294,7 +294,7 @@ def annotation_calls(
 
 
 def add_inner_calls(own: Int64s, calls: AnnotationCalls) -> Int64s:
-    """Return values by call, to which the values of all nested calls are added."""
+    """Add to the value of each call the values of all nested calls."""
     total = own.copy()
     for depth in range(int(calls.depth.max(initial=0)), 0, -1):
         inner = np.flatnonzero(calls.depth == depth)

@@ -245,7 +245,7 @@ def merged_charges(
 ) -> pl.DataFrame:
     """Return one row per op and node, columns `CHARGES`.
 
-    Executions that both host and device recorded count once, with the greater count.
+    Executions recorded on both host and device count once: the greater of both counts.
     Their operations also count once: those of the device if known, as they really ran.
     Device executions without a launch call count as host executions of the same op.
     """

@@ -399,7 +399,7 @@ def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> Int64s:
 
 
 def _launched_device_ps(functions: Runs, around: Int32s, spent: Int64s) -> Int64s:
-    """Return by row the device time launched in the function and its callees."""
+    """Return by row the time of device work that function and callees launched."""
     device_ps = np.zeros(len(functions.line) + 1, np.int64)
     np.add.at(device_ps, around, spent)
     device_ps[-1] = 0

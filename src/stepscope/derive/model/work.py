@@ -161,7 +161,7 @@ def model_work(
         execution_costs, Unavailable
     ):
         reads = _variable_reads(host_op_events, execution_costs, program_places.modules)
-        # An activity that another op launched has a separate node among ops.
+        # An activity that its op did not launch has a separate node in the op tree.
         own = nowhere.of_activity if device is None else device.execution
         calls = _group_by_call(
             host_op_events, execution_costs, event_nesting, own, allocation_event
@@ -199,8 +199,8 @@ def charges_in_steps(
     op type `VARIABLE`, instead of to the op that read it first.
 
     Args:
-        work: The work of the host.
-        steps: Rows of the steps, or None for everything.
+        work: The host's `model_work`.
+        steps: Rows of the steps, or None for the whole profile.
         trainable_only: Leave out described variables that are not trained.
     """
     charges: dict[View, PlacedCharges] = {}
@@ -343,7 +343,7 @@ def _group_by_call(
 def _variable_reads(
     host: HostOpEvents, costs: ExecutionCosts, modules: EventTree | None
 ) -> VariableReads | None:
-    """Number variables by layer, because layers may have variables of equal size."""
+    """Number variables layer by layer, as layers may have variables of equal size."""
     if modules is None:
         return None
     module = modules.node[host.event]

@@ -295,7 +295,7 @@ def host_op_costs(
     execution_costs: ExecutionCosts,
     device_activity: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame | Unavailable:
-    """Sum what each op did on a host without devices, including the ops that it called.
+    """Sum each op's costs on a host without devices, including the ops that it called.
 
     Returns:
         Columns `HOST_OP_COSTS`, one row per op.

@@ -143,9 +143,9 @@ def run_costs(
     instruction_costs: pl.DataFrame | Unavailable,
     type_stats: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame:
-    """Return the cost of one execution by row of the ops of `activity_ops`.
+    """Return the cost of one execution of each op, by row of the ops of `activity_ops`.
 
-    Costs are those of the program's instruction, else those that the compiler recorded.
+    Costs are those of the program's instruction; if unknown, those of the compiler.
     `model_flops` equals `flops` if no other value was recorded.
 
     Returns:

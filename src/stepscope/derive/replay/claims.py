@@ -126,7 +126,7 @@ def copies_moved(graph: Graph, chosen: Bools) -> Edit:
     """Remove waits for some copies, as if the copies were requested a step earlier.
 
     The copy's stream goes on in parallel, and other streams do not wait for the copy.
-    Synchronising calls still wait for it.
+    Synchronising calls still wait for the copy.
     """
     edit, edges = unchanged_edit(graph), graph.edges
     of_copy = chosen[edges.source] & graph.measured[edges.source]
@@ -173,7 +173,7 @@ def launched_as_one(graph: Graph, group: Int32s) -> Edit:
     later = launch[~first]
     lag = edges.lag_ps.copy()
     lag[later] = NEVER
-    # Remove host work between the calls of a group. Work after its last call remains.
+    # Remove host work between the calls of a group. Work after the last call remains.
     dur = nodes.dur_ps.copy()
     before = launch[:-1][~first[1:]]
     dur[edges.source[before][edges.from_start[before] > 0]] = 0

@@ -1,4 +1,4 @@
-"""The code of each host event on its thread, whether or not the thread drives a step.
+"""Code of each host event: what a thread does, even if the thread drives no step.
 
 The name of an event decides its code first, then the events nested in it and its
 values. `host_classes` turns the codes into disjoint spans.
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 #: An op that launches nothing counts as dispatch if its self time is shorter than this,
-#: in ps, for example if it creates an empty tensor. Applies only with a device.
+#: in ps, for example if it creates an empty tensor. Used only if there is a device.
 SHORT_OP_PS: Final = 100 * PS_PER_US
 
 
@@ -204,10 +204,10 @@ class HostEvents(Frozen, frozen=True):
         # If the host has a device, executors and executables only dispatch work to it.
         handing_out = HostCode.HOST_COMPUTE if launching.no_device else HostCode.LAUNCH
         of_class[[HostClass.EXECUTOR, HostClass.EXECUTABLE]] = handing_out
-        # With a device, all other calls of the device runtime prepare the next launch.
+        # If there is a device, all other runtime calls prepare the next launch.
         if not launching.no_device:
             of_class[HostClass.API] = HostCode.LAUNCH
-        # Without a device the program runs on the host, so dispatching ops is work too.
+        # If there is no device, the program runs on the host; dispatching is work too.
         of_class[HostClass.DISPATCH] = (
             HostCode.HOST_COMPUTE if launching.no_device else HostCode.DISPATCH
         )

@@ -120,7 +120,7 @@ def _mark_driven(driven: Bools, track: Int32s, window: Int32s) -> None:
 
 
 def of_the_program(event_types: pl.DataFrame, kinds: EventKinds) -> Bools:
-    """Return by event type whether only the program itself has such calls or ranges.
+    """Return by event type whether only the program itself makes such calls or ranges.
 
     Ranges count if the producer marks them as annotations. A framework's ranges around
     its own work do not count: they also occur on the framework's threads.

@@ -141,7 +141,7 @@ def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
     """Return the steps of the first accepted candidate.
 
     If no candidate is accepted, the `NO_STEPS` reason names the best one. A user can
-    still choose the best one with `choose_steps`.
+    still choose that candidate with `choose_steps`.
     """
     for index, candidate in enumerate(step_candidates.found):
         if candidate.candidate.accepted:
@@ -238,7 +238,7 @@ def _unite_call_activities(
     """Assign all activities of one call to one step.
 
     The boundaries are times of one device. A second device that is slightly behind ends
-    a step's work after the next boundary; one that is ahead begins it early.
+    a step's work after the next boundary; a device that is ahead begins a step early.
     """
     launch = correlation.launch_of_activity
     several = correlation.activity_count_of_launch > 1

@@ -332,7 +332,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _series(self) -> list[Int64s]:
-        """By series of instances that are called once each, the starts of the calls."""
+        """Starts of the calls, by series of instances that are each called once."""
         names = self.event_types.select(
             base=pl.col("name").str.extract(_INSTANCE, 1),
             part=pl.col("name").str.contains(_PART),

@@ -96,7 +96,7 @@ class Measured(Frozen, frozen=True):
     def confidence(self) -> float:
         """Confidence that the period is a step.
 
-        It is limited if a step may begin elsewhere, or if segments may be layers.
+        Limited if steps may begin elsewhere, or if segments may be layers.
         """
         sure = self.period.confidence
         if self.layers or not self.edge:
@@ -301,7 +301,7 @@ def _outermost_events(
 
 
 def _once_per_cycle(code: Int32s, cycle: Int64s, names: int, cycles: int) -> Int64s:
-    # It is enough to read the first cycles.
+    # For counting, the first cycles are enough.
     cycles = min(cycles, _MAX_CYCLES_READ)
     read = cycle < cycles
     code, cycle = code[read], cycle[read]

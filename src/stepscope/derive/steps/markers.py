@@ -227,8 +227,8 @@ def _is_thread(tracks: pl.DataFrame) -> Bools:
 def _count_falls(marks: Marks) -> tuple[Int64s, Int64s, Int64s]:
     """Return the size and number of falls of each group, and the group of each marker.
 
-    A group has equal thread and name. A fall is a marker whose number is not larger
-    than that of the previous one. `marks` are ordered by thread, name and time.
+    Markers of a group have the same thread and name. A fall is a marker whose number is
+    not larger than the previous one. `marks` are ordered by thread, name and time.
     """
     same = (np.diff(marks.track) == 0) & (np.diff(marks.name) == 0)
     run = np.concatenate([[0], np.cumsum(~same)])
@@ -255,7 +255,7 @@ def find_markers(
 ) -> tuple[CandidateSteps, ...]:
     """Return the steps of each kind of marker in the recording, the surest kind first.
 
-    Of nested markers only the outermost counts, unless a single one contains several.
+    Of nested markers only the outermost counts, unless a single one has several inside.
     """
     marks, has_root = numbered_events(
         tracks,
@@ -315,7 +315,7 @@ def _one_per_step(marks: Marks) -> Marks:
         np.flatnonzero(np.isin(marks.event, np.concatenate(chosen)))
     )
     kept = kept.choose_marks(np.lexsort((kept.event, kept.end_ps, kept.start_ps)))
-    # Replicas mark a step on one thread each, so overlapping equal numbers are one.
+    # Replicas mark a step on several threads: overlapping equal numbers are one step.
     before = np.concatenate(
         [[np.iinfo(np.int64).min], np.maximum.accumulate(kept.end_ps)[:-1]]
     )
@@ -391,13 +391,13 @@ def _step_rows(
 
 
 def _batches_per_step(marks: Marks) -> int | None:
-    """Return the constant difference of step numbers, the number of batches a step."""
+    """Return the constant difference of step numbers: the batches per step."""
     grows = np.unique(np.diff(marks.number))
     if len(grows) != 1 or grows[0] < 1:
         return None
     unmarked = np.maximum(marks.start_ps[1:] - marks.end_ps[:-1], 0)
     periods = np.diff(marks.start_ps)
-    # Marking only every tenth step also adds ten, but leaves most time unmarked.
+    # Marking only each tenth step also adds ten, but leaves most time unmarked.
     if grows[0] > 1 and unmarked.sum() > _MAX_UNMARKED_SHARE * periods.sum():
         return None
     return int(grows[0])
@@ -410,7 +410,7 @@ def engine_iterations(
     event_types: pl.DataFrame,
     event_kinds: EventKinds,
 ) -> CandidateSteps | None:
-    """Return one step per engine iteration, even for one; None without iterations."""
+    """Return one step per engine iteration, even for a single one; None without any."""
     of_type = handles(events, "type")
     row = wanted_rows(of_type, event_kinds.has(EventFlag.ENGINE_ITERATION))
     row = row[program_threads(tracks)[handles(events, "track")[row]]]

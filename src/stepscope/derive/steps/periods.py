@@ -1,8 +1,8 @@
 """Whether a sequence of symbols repeats, with which period, and how surely.
 
 Every symbol whose occurrences may be the starts of steps is a candidate. Candidates are
-proposed by how often symbols occur. Exact tests, which read the boundaries once, then
-reject most of them. Only the remaining ones are compared.
+proposed by how often symbols occur. Exact tests, which read the boundaries once, reject
+most candidates. Only the remaining candidates are compared.
 
 Boundaries cut a sequence into segments. A segment's signature is the multiset of its
 symbols; segments are compared by the multiset Jaccard index. Signatures come from a

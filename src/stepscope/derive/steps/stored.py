@@ -129,7 +129,7 @@ def mark_separate_spans(stored: pl.DataFrame) -> pl.DataFrame:
 
 
 def steps_of_stored_line(stored: pl.DataFrame) -> CandidateSteps | None:
-    """Return one step per stored key, the time range of its spans; None without spans.
+    """Return one step per stored key: the time range of its spans. None without spans.
 
     Spans that are `apart` from the main spans are left out.
     """

@@ -116,8 +116,8 @@ class LaidLine(Frozen, frozen=True):
 class TraceTimeline(Frozen, frozen=True, dict=True):
     """Sections, tracks, rows and flows of one host.
 
-    A track has rows, 0 at the top. The spans of a row are in start order and never
-    overlap. Rows are grouped into lanes; spans of one lane nest in each other.
+    Rows of a track are numbered from the top. Spans of a row are in start order and
+    never overlap. Rows are grouped into lanes; spans of one lane nest in each other.
 
     Attributes:
         sections: One row per processing element, in display order: `name`, `kind`

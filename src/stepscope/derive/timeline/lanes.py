@@ -181,7 +181,8 @@ def trace_lanes(
     """Index every track; an item is a row of events, or of `slices` for a derived line.
 
     The busy time of a span of a derived line is the time of the work that it
-    summarises. If the producer derived the line, this is all computation of the device.
+    summarises. In lines that the producer derived, work is all computation of the
+    device.
     """
     tracks = trace_timeline.tracks.select("begin", "end", "rows").rows()
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")

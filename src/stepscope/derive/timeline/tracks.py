@@ -160,7 +160,7 @@ def _arrange_sections(
 def _recorded_tracks(
     tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
 ) -> pl.DataFrame:
-    """Return recorded tracks with events; a line that is also derived comes last."""
+    """Return recorded tracks with events; lines that are also derived come last."""
     derived = {(line.device, line.view) for line in lines if line.device is not None}
     replaced = pl.DataFrame(
         list(derived), schema={"device": pl.Int32, "view": pl.String}, orient="row"
