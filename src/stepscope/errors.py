@@ -109,7 +109,7 @@ def suppress_faults() -> Iterator[None]:
 def is_from_handler(error: BaseException) -> bool:
     """Return whether an exception came from a signal handler of the program.
 
-    `KeyboardInterrupt`, `SystemExit` and the like always count as such exceptions.
+    `KeyboardInterrupt`, `SystemExit` and the like always count as a handler's.
     """
     if not isinstance(error, Exception):
         return True

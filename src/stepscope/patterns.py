@@ -47,7 +47,7 @@ class Pattern(Generic[AnyStr]):
 
     @cached_property
     def search(self) -> Callable[[AnyStr], re.Match[AnyStr] | None]:
-        """Find the first match anywhere."""
+        """Find the first match anywhere in a text."""
         return self.compiled.search
 
     @cached_property

@@ -18,7 +18,7 @@ from typing import Final
 
 #: Folder in memory, to which TensorFlow's recordings are written.
 _IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - only stepscope's own folders are used
-#: Kind, process namespace, process id, process start in ticks, and unique suffix.
+#: Folder name: kind, process namespace, process id, start in ticks, unique suffix.
 _NAMED: Final = re.compile(r"stepscope-[a-z]+-([0-9a-f]{8})-(\d+)-(\d+)-\w+")
 #: Index of the start time in /proc/PID/stat, counted after the process name.
 _STARTED_TICKS: Final = 19

@@ -41,7 +41,7 @@ _ALIVE: Final = (
     "`stepscope show memory_profile` shows the live memory"
 )
 _TENSORS: Final = "a recording has no tensor values"
-#: Threshold options that are ignored → reason; with the value 0 there is no threshold.
+#: Threshold option that is ignored → reason; the value 0 means no threshold.
 _NO_THRESHOLDS: Final = dict.fromkeys(
     ("min_peak_bytes", "min_residual_bytes", "min_output_bytes"), _ALIVE
 )

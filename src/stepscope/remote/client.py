@@ -153,7 +153,8 @@ def record(
         known = registry.server_at_address(host)
         dialled = None
         if known is not None:
-            # With encryption, use the name that the user gave: the certificate has it.
+            # With encryption, use the host name that the user gave, as in the
+            # certificate.
             dialled = known.address if root_certificate is None else host
         callers.append(
             Caller(

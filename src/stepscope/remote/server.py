@@ -3,8 +3,9 @@
     server = ss.server.start(6009)
     train()
 
-The server implements the ProfilerService of TensorFlow and JAX. So `stepscope capture`,
-TensorBoard's Capture button and `tf.profiler.experimental.client.trace` can use it.
+The server implements the ProfilerService of TensorFlow and JAX. `stepscope capture`,
+TensorBoard's Capture button and `tf.profiler.experimental.client.trace` can use this
+server.
 
 Definition: docs/remote.md.
 """

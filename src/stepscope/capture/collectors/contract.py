@@ -21,7 +21,7 @@ class Collected(NamedTuple):
         warnings: One sentence for each loss or ignored option.
         holds_annotations: Whether `xspace` contains the annotations that were forwarded
             to this collector (see `annotate.remove_forward`), with values and threads.
-            If so, the host collector's copies are left out.
+            If true, the host collector's copies of them are left out.
         remarks: Sentences about normal conditions, stored but not printed.
     """
 
@@ -32,7 +32,7 @@ class Collected(NamedTuple):
 
 
 class Collector(Protocol):
-    """One source of events. Each recording creates a new object.
+    """One source of events. Each recording creates a new collector object.
 
     Any exception of a collector becomes a warning of the recording and does not reach
     the program. Methods are called on the thread that starts and stops the recording.
@@ -43,9 +43,10 @@ class Collector(Protocol):
     def why_unavailable(self) -> Unavailable | None:
         """Return None if recording is possible now; else the reason and a remedy.
 
-        With `collectors="auto"` an unavailable collector is skipped. The reason is not
-        a warning, because a program that does not use a framework lacks nothing. The
-        method must not import any module that the program has not imported.
+        With `collectors="auto"` an unavailable collector is skipped. The reason for
+        skipping is not a warning, because a program that does not use a framework lacks
+        nothing. The method must not import any module that the program has not
+        imported.
         """
         return None
 
@@ -67,7 +68,8 @@ class Halting(Protocol):
     def halt_collecting(self) -> None:
         """Stop recording; a second call does nothing.
 
-        If it raises, the recorded events are lost, and `hand_over` is not called.
+        If the method raises, the recorded events are lost, and `hand_over` is not
+        called.
         """
 
 

@@ -117,7 +117,7 @@ class CoreClocks:
             self._place = _open_own_file(f"/proc/self/task/{main}/wchan")
 
     def read(self, at_ns: int) -> list[Reading]:
-        """Read all clocks at monotonic time `at_ns`, without ended threads."""
+        """Read all clocks at monotonic time `at_ns`; leave out ended threads."""
         if self._wanted != self._files.keys():
             self._follow_threads()
         if not self._files:
@@ -145,7 +145,7 @@ class CoreClocks:
             in_system = thread == main and not computes and self._waits_in_system()
             readings.append(Reading(thread, at_ns, ran_ns + known.delay_ns, in_system))
         if self._process_ns is not None:
-            # Skip a thread that is new since the last reading: earlier time would
+            # Skip a thread that is new since the last reading: its earlier time would
             # count.
             watched_ns = sum(
                 ns - self._before[thread]
@@ -194,7 +194,7 @@ class CoreTimes(NamedTuple):
     """When a thread's clocks were read, and when the thread needed a core.
 
     Attributes:
-        awake_ns: Start and end of each range on a core or ready to run, in order.
+        awake_ns: Start and end of each range on a core or ready, in order.
         system_ns: Start and end of waits for the system, in order, not in `awake_ns`.
     """
 
@@ -261,7 +261,7 @@ class CoreTime:
             known.add_reading(reading)
 
     def take_times(self) -> list[CoreTimes]:
-        """Return the ranges since the last call; the next call continues at their end."""
+        """Return the ranges since the last call; the next call returns later ones."""
         ranges = [
             CoreTimes(
                 thread,
@@ -310,7 +310,7 @@ class _Switching:
     def restore_interval(self) -> None:
         """Restore Python's switch interval, unless the program has changed it."""
         usual_s, self._usual_s = self._usual_s, None
-        # Python keeps the interval in whole microseconds.
+        # Python stores the switch interval in whole microseconds.
         is_unchanged = abs(sys.getswitchinterval() - _PROMPT_S) < 1e-6
         if usual_s is not None and is_unchanged:
             sys.setswitchinterval(usual_s)
@@ -318,7 +318,7 @@ class _Switching:
     def _others_only_waited(self) -> bool:
         """Return whether all other threads have only waited since the last call.
 
-        The time of a new thread is compared with the main thread's time on a core.
+        A new thread's time on a core is compared with that of the main thread.
         """
         threads = threading.enumerate()
         own_idents = {

@@ -157,7 +157,7 @@ def _session_class() -> Any:
 def _profile_options(levels: TracerLevels) -> Any:
     """Return JAX options with these levels; None if this version has no options.
 
-    JAX records every Python call by default, so each level is always set.
+    JAX records every Python call by default, so stepscope always sets each level.
     """
     make = getattr(_public_profiler(), "ProfileOptions", None)
     if make is None:
@@ -165,7 +165,7 @@ def _profile_options(levels: TracerLevels) -> Any:
     options = make()
     options.host_tracer_level = levels.host
     options.python_tracer_level = levels.python
-    # Without this field the assignment would have no effect, or raise.
+    # In versions without this field the assignment has no effect, or raises.
     if hasattr(options, "device_tracer_level"):
         options.device_tracer_level = levels.device
     if hasattr(options, "raise_error_on_start_failure"):

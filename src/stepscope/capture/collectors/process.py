@@ -173,7 +173,7 @@ class _Source:
 class _Workers:
     """Processes that the program started with multiprocessing, such as data loaders.
 
-    Before the program starts such a process, no counters are returned.
+    Before the program starts one of these, no counters are returned.
     """
 
     def __init__(self, proc: Path) -> None:

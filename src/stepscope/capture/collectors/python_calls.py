@@ -279,8 +279,8 @@ def _profile_hook(frame: FrameType, event: str, _: object) -> None:
 class _Profile:
     """Hooks of Python 3.11, on this thread, the main thread and threads started later.
 
-    Only a thread itself can set its hook. The main thread sets it in a pending call,
-    which the interpreter makes between two instructions.
+    Only a thread itself can set its hook. The main thread sets its hook in a pending
+    call, which the interpreter makes between two instructions.
     """
 
     def __init__(self) -> None:

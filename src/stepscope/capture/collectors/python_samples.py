@@ -95,7 +95,7 @@ class PythonSamplesCollector:
     def __init__(
         self, *, on_frames: Callable[[Sequence[Frame[CodeType]]], object] | None = None
     ) -> None:
-        """Prepare; `on_frames` receives ended frames, on the thread that takes them."""
+        """Prepare the collector; `on_frames` receives the frames that ended."""
         self._on_frames = on_frames
         self._clock: ClockPair | None = None
         self._hz = 0.0
@@ -195,8 +195,8 @@ class PythonSamplesCollector:
     def _program_sample(self, raw: _Raw) -> Sample[CodeLine]:
         thread, due_ns, at_ns, codes, offsets = raw
         # A long operation that is not a call, such as freeing a large array, releases
-        # the interpreter's lock only where the next function begins. A late sample
-        # there does not mean that this function was slow.
+        # the interpreter's lock only where the next function begins. A late sample at a
+        # function's begin does not mean that the function was slow.
         is_late = at_ns - due_ns > _HELD_NS
         if is_late and codes and only_begins(codes[-1], offsets[-1]):
             codes, offsets = codes[:-1], offsets[:-1]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _SERVICE: Final = "/tensorflow.ProfilerService/"
 #: Duration in ms of a server recording that is not terminated.
 _MAX_MS: Final = 3_600_000
-#: Seconds within which a call that cannot record fails.
+#: If a call cannot record, it fails within this number of seconds.
 _SETTLE_S: Final = 0.05
 _CONNECT_S: Final = 5.0
 #: Seconds to wait for the server's answer, which is slow after a long recording.

@@ -1,8 +1,8 @@
 """Choice of the profiles that a flight recorder keeps: the worst ones, within limits.
 
-Slow steps have a budget per hour, within which the worst steps are kept. So random
-variation cannot use up the budget for good. The budget does not apply to hangs,
-exceptions and signals. All profiles share one limit of disk space.
+Slow steps have a budget per hour, within which the worst steps are kept. Random
+variation of step times thus cannot use up the budget for good. The budget does not
+apply to hangs, exceptions and signals. All profiles share one limit of disk space.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Gauges:
             )
             for field, (name, about) in _DEVICE_GAUGES.items()
         ]
-        # A family without samples is left out: its value is unknown, not 0.
+        # A metric family without samples is left out: its value is unknown, not 0.
         lines = [
             line for family in families if family[3] for line in _family_lines(*family)
         ]

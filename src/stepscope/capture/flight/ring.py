@@ -215,7 +215,7 @@ class Ring:
         self._lock = threading.RLock()
         self._spool.leave_file()
         if self._host is not None:
-            # If the ring is paused, another recording does this in the child.
+            # If the ring is paused, another recording resets the child's recorder.
             self._host.forget_in_child()
             recorder.forget_parent()
         self._host, self._samplers, self._compilations = None, {}, None

@@ -28,7 +28,7 @@ _CALLS: Final = 1000
 _ROUNDS: Final = 3
 #: Notes per function call: one at the entry, one at the exit.
 _NOTES_A_CALL: Final = 2
-#: Upper bound of the share of time spent on notes; keeps `1 - share` above 0.
+#: Upper bound of the share of time spent on noting calls; keeps `1 - share` above 0.
 _MAX_SHARE: Final = 0.99
 #: Host tracer level that records only the framework's critical ops.
 _CRITICAL: Final = 1

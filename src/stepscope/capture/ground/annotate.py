@@ -117,7 +117,7 @@ def add_forward(make: Forward) -> None:
 
     Args:
         make: Called with name and values when an annotation begins; returns the
-            framework's context manager. If it raises, neither the framework nor any
+            framework's context manager. If `make` raises, neither the framework nor any
             listener receives the annotation.
     """
     with _receivers_lock:

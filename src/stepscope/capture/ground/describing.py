@@ -45,7 +45,7 @@ def announce(model: object) -> None:
     """Register a trained model that a search cannot find, such as a JAX pytree.
 
     A model is described when the recording stops. A pytree is described at once,
-    because its arrays may be freed before that.
+    because its arrays may be freed before the recording stops.
 
     Raises:
         BadUsage: Objects of this type cannot be described.

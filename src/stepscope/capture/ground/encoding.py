@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 # `np.unique` imports `numpy.ma` at its first call, on the thread that stores events. A
-# child process forked during that import would wait for it forever.
+# child process forked during the import would wait for its end forever.
 import numpy.ma
 
 from stepscope.xspace.fields import BYTES, DOUBLE, INT, REF, TEXT

@@ -192,7 +192,7 @@ class Leaving:
         finally:
             if callable(before):
                 before(number, frame)
-            # Do not end the process if a handler that the program set later calls it.
+            # Do not end the process if a later handler of the program calls this one.
             elif is_ours:
                 die_by_signal(signal.SIGTERM)
 

@@ -112,7 +112,8 @@ class _Pending:
         self._call = call
 
     def __bool__(self) -> bool:
-        # The interpreter holds no reference; `_given` kept this object alive until now.
+        # The interpreter holds no reference to this call; `_given` kept this object
+        # alive until now.
         _given.remove(self)
         self._call()
         return False

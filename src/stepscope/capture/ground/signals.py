@@ -3,9 +3,10 @@
 A Python handler runs only on the main thread, which compiled code may occupy for long.
 The interpreter writes the number of a signal into a pipe at once.
 
-A handler of the program runs wherever the main thread is. An exception that the handler
-raises while a recording begins or ends would look like an error of the profiler, or
-leave the recording half ended. Stepscope keeps the exception and raises it afterwards.
+A handler of the program interrupts whatever code the main thread executes. An exception
+that the handler raises while a recording begins or ends would look like an error of the
+profiler, or leave the recording half ended. Stepscope keeps the exception and raises it
+afterwards.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Bytes copied at a time when old fragments are dropped.
+#: Number of bytes that one copy operation copies when old fragments are dropped.
 _COPY_BYTES: Final = 2**20
 _CREATING: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 

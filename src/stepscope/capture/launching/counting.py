@@ -16,7 +16,7 @@ from stepscope.capture.launching.window import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-#: Minimum calls of a function per call of another whose step it is a part of.
+#: A function called at least this often per call of another is part of its step.
 _MIN_PARTS: Final = 2
 
 
@@ -30,9 +30,9 @@ class RepeatedCalls:
     within a step are called after the step's function.
 
     The leader may be part of a longer step, such as an RNN cell that a Python loop
-    calls for each element, or a gradient accumulation. Such a leader gets arguments
-    other than its last result whenever the function of the longer step has advanced its
-    own state, and that function becomes the leader.
+    calls for each element, or a gradient accumulation. A leader in a longer step gets
+    arguments other than its last result whenever the function of the longer step has
+    advanced its own state, and that function becomes the leader.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class StepListener(Protocol):
         """Stop receiving steps because of an error."""
 
     def forget_steps(self) -> None:
-        """Discard the count so far, because another source of steps is used."""
+        """Discard the step count so far, because another source of steps is used."""
 
     def step_begins(
         self,

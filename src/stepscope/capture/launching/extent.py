@@ -15,7 +15,7 @@ _MAX_STEPS: Final = 1000
 #: Seconds of recording before events are counted; each event takes at least 1 µs.
 COUNTED_AFTER_S: Final = 0.1
 #: Minimum number of recorded steps, because fewer show no pattern. The window is
-#: shorter if they exceed `_MAX_EXCESS` times the maximum number of events.
+#: shorter if these steps have more than `_MAX_EXCESS` times the maximum events.
 _MIN_STEPS: Final = 3
 _MAX_EXCESS: Final = 2
 

@@ -227,7 +227,7 @@ class Window:
             self._begun -= batches
 
     def forget_steps(self) -> None:
-        """Discard the count so far, because another source of steps is used."""
+        """Discard the step count so far, because another source of steps is used."""
         with self._exclusive_access():
             self._cost = StepCost(self.plan.max_slowdown)
             self._step_began_s = None

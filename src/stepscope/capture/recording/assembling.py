@@ -150,7 +150,7 @@ def _describe_end(
         recorded_options = stats.get(EnvironmentStat.OPTIONS)
         in_force = recorded_options if isinstance(recorded_options, bytes) else in_force
     _describe_recording(environment, recording, in_force=in_force)
-    # Read at the end, when the program has loaded its CUDA libraries.
+    # Read the versions at the end, when the program has loaded its CUDA libraries.
     versions = cuda_versions()
     for name, version in (
         (EnvironmentStat.CUDA_RUNTIME, versions.runtime),

@@ -56,7 +56,7 @@ _OPTIMIZED: Final = 1
 #: holds: references by the thread or frame, by the search and by the count itself.
 _UNSHARED_REFERENCES: Final = 3
 #: Functions that return or use the dictionary of the caller's variables, which the
-#: caller may keep. A frame's attribute `f_locals` does the same.
+#: caller may keep. A frame's attribute `f_locals` also returns this dictionary.
 _FRAME_READERS: Final = frozenset({"locals", "vars", "exec", "eval"})
 _FRAME_VARIABLES: Final = "f_locals"
 _LIBRARIES: Final = (
@@ -124,11 +124,11 @@ def is_container(value: object) -> bool:
 def growth_since(container: Container, length: int) -> Added:
     """Return what was added to a container since it had `length` members.
 
-    New members are at the end. If there are very many, only the last are measured, and
-    the sizes are scaled up. An array counts once, or not at all if it shares memory
-    with an older member, as a part of a data set or a reused buffer does. The autograd
-    graph of a member may continue that of the member before, so each added member
-    counts with the bytes that the last member added.
+    New members are at the end. If very many members are new, only the last are
+    measured, and the sizes are scaled up. An array counts once, or not at all if it
+    shares memory with an older member, as a part of a data set or a reused buffer does.
+    The autograd graph of a member may continue that of the member before, so each added
+    member counts with the bytes that the last member added.
     """
     values = container.value
     items = len(values) - length
@@ -177,9 +177,8 @@ def _frame_variables(frame: FrameType, *, is_unshared: bool) -> list[tuple[str, 
 
     Before Python 3.13 a function's frame keeps the returned dictionary, and thus values
     that the function drops later, so the dictionary is emptied. If the program may hold
-    the dictionary too, the frame is skipped, because reading it would change the
-    dictionary. In a trace function's thread, emptying would delete the variables
-    themselves.
+    the dictionary too, the frame is skipped: reading it would change the dictionary. In
+    a trace function's thread, emptying the dictionary would delete the variables.
     """
     code = frame.f_code
     if sys.version_info >= (3, 13) or not code.co_flags & _OPTIMIZED:

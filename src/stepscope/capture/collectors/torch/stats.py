@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Values = dict[str, list[Any]]
 
 _ARGUMENTS: Final = msgspec.json.Decoder(list[dict[str, Raw]])
-#: Arguments that only number the records, or that are stored elsewhere.
+#: Omitted arguments: they only number the records, or are stored elsewhere.
 _LEFT_OUT: Final = frozenset({"Ev Idx", "Record function id", "External id"})
 #: Arguments of kernels and copies that other stats or the event's line contain.
 _SKIP: Final = frozenset(

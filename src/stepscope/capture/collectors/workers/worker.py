@@ -194,7 +194,7 @@ def _executable_path(process: int | str) -> Path:
     return Path(f"/proc/{process}/exe").readlink()
 
 
-#: Texts of every character width that a path or name may have.
+#: Test texts with every character width that a path or name may have.
 _TEXTS = ("train.py", "für.py", "訓練.py", "🚂.py")
 _FRAMES = 64
 
@@ -233,7 +233,7 @@ def _layout_agrees(memory: Memory, layout: Layout) -> bool:
         counts,
     )
     sampled = out[0, :, : int(counts[0])].T.tolist() if counts[0] > 0 else []
-    # If the kernels are not compiled, their own frames are on the stack.
+    # If `_core` is not compiled, frames of its functions are on the stack.
     own = id(_layout_agrees.__code__)
     while sampled and sampled[0][0] != own:
         del sampled[0]

@@ -69,8 +69,8 @@ def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
 def _function_name(function: Any) -> tuple[str, str]:
     """Return the module and name of the program's function that was compiled.
 
-    `pmap` compiles a wrapper around that function. If the function cannot be found
-    inside the wrapper, its name is "a function of pmap".
+    `pmap` compiles a wrapper around the program's function. If the function cannot be
+    found inside the wrapper, its name is "a function of pmap".
     """
     module = getattr(function, "__module__", None) or ""
     if module != _PMAP:

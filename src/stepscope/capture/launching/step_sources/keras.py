@@ -25,7 +25,7 @@ _UPDATES: Final = "updates of the optimizer (Keras)"
 
 
 def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
-    """Count batches of `fit`, and updates outside of `fit`; return a stop function."""
+    """Count batches of `fit`, and optimizer updates outside; return a stop function."""
     from keras.callbacks import CallbackList  # noqa: PLC0415 - the program's framework
     from keras.optimizers import Optimizer  # noqa: PLC0415 - the program's framework
 
