@@ -66,8 +66,8 @@ def with_worker_runs(
         files: Files of any name below `top`; only workers' traces are used.
         top: Directory where the search began.
         top_name: Shown name of `top`.
-        changed: Returns when a file was last changed, in seconds since 1970; called if
-            the file's name has no time.
+        changed: Returns when a file was last changed, in seconds since 1970. Called for
+            files with no time in their names.
         hosts_of: Names the hosts of the files of one directory.
     """
     run_folders = {run.directory for run in runs}

@@ -100,11 +100,11 @@ def _plain_value(value: object) -> object:
 
 
 class KeptCounter(Frozen, frozen=True, eq=True):
-    """Meaning of a counter of objects that the program keeps.
+    """What a counter counts: objects that the program keeps in a container.
 
     Attributes:
         kind: Kind of the counted objects.
-        path: Expression by which a function of the program reaches the container.
+        path: Expression for the container of the objects in a function of the program.
         file: Name of the function's file.
         line: First line of the function in the file.
         function: Name of the function.

@@ -62,10 +62,10 @@ class Change(NamedTuple):
     Attributes:
         kind: `held`, `allocate` or `deallocate`.
         number: Number of the event; -1 for a block that is older than the events.
-        size: Bytes of the block that the program requested.
+        size: Bytes that the program requested for the block.
         stack: Number of the call stack that requested the block.
-        active: Bytes in use or waiting for a stream after the change.
-        tensors: Bytes that the program has not yet freed after the change.
+        active: Bytes, after the change, that are in use or wait for a stream.
+        tensors: Bytes, after the change, that the program has not yet freed.
         reserved: Bytes reserved from the driver after the change; None if unknown.
     """
 
@@ -111,7 +111,7 @@ def allocator_history(
     Args:
         events: Events of one device, in order.
         segments: Segments at the time of the snapshot, which is after the last event.
-        begin_us: Time to report for blocks that are older than the events, in µs.
+        begin_us: Time, in µs, to give to blocks that are older than the events.
     """
     older, contradicted = _older_blocks(events, segments)
     # Bytes reserved before the first event: the bytes at the end minus all changes.

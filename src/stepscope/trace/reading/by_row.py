@@ -28,8 +28,8 @@ def values_by_row(
 
     Args:
         values: Values of 1, 4 or 8 bytes each.
-        rows: Indices into `values`; negative for none.
-        none: Value for negative rows; None if negative rows are not allowed.
+        rows: Indices into `values`; negative for no value.
+        none: Result for negative rows; None if negative rows are not allowed.
 
     Raises:
         IndexError: A row is beyond the values, or negative although `none` is None.

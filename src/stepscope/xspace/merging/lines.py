@@ -141,8 +141,8 @@ def join_line_bodies(
     Args:
         head: Fields of the line.
         events: Event fields of each line, with the ids of the merged plane.
-        ids: Identity maps of the merged ids of types and of stats.
-        missing: Ids for types and for stats without a name.
+        ids: Maps from merged ids of types, and of stats, to themselves.
+        missing: Id for types without a name, and id for stats without a name.
     """
     together = b"".join(events)
     if len(events) > 1:

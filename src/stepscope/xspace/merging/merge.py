@@ -171,10 +171,10 @@ class _Names:
     """Names of the planes that are merged into one plane.
 
     Attributes:
-        types: Names of event types.
-        stats: Names of stats.
+        types: Merged names of event types.
+        stats: Merged names of stats.
         maps: For each plane, the maps of its type and stat ids to merged ids.
-        missing: Ids for types and for stats without a name.
+        missing: Id for types without a name, and id for stats without a name.
     """
 
     types: Names

@@ -71,7 +71,7 @@ class Names:
         """Add the entries of a plane; return the map from its ids to merged ids.
 
         Args:
-            entries: Entries; if several have the same id, the last one is used.
+            entries: Of several entries with the same id, the last one is used.
             stat_ids: For event types: the new ids of the stats inside the entries, and
                 the id for stats without a name.
             keep_ids: Whether every entry keeps its id and its bytes; otherwise equal

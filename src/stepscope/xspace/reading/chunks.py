@@ -143,7 +143,8 @@ def thread_pool(
 
     Args:
         size: Size of the message, in bytes.
-        threads: Number of threads; None chooses it by cores and size.
+        threads: Number of threads; None means one per core, if the message is not
+            small.
     """
     if not wire.COMPILED or (size < _MIN_BYTES_FOR_THREADS and threads is None):
         return nullcontext()

@@ -24,7 +24,7 @@ class Damage(Frozen, frozen=True, eq=True):
         offset: First byte that was not used.
         what: Description of what is cut off or malformed.
         lost_bytes: Number of bytes until reading continued; for a truncated file, until
-            the end according to its own length fields.
+            the end that its length fields state.
     """
 
     offset: int
@@ -146,7 +146,7 @@ class EventTypes(Frozen, frozen=True, eq=True):
 
     Attributes:
         plane: Row of `planes`, int32.
-        id: Key of the entry in its plane, int64 (the 64 bits as recorded).
+        id: Key of the entry in its plane, int64 with the 64 bits as recorded.
         name: Handle of the name, int32.
         display_name: Handle of the name for display, int32; -1 if it is `name`.
         metadata_place: Offset of the entry's metadata bytes in the data, int64.

@@ -178,7 +178,7 @@ class Fields(Frozen, frozen=True, eq=True):
         owner: Message of each field, int32.
         tag: Field number and wire type, uint32.
         place: Offset of the value, int64.
-        size: Length of a sized value, the 64 bits of any other value, int64.
+        size: Length of a sized value; for any other value, its 64 bits; int64.
         stop: Offset of the first malformed field of each message, -1 for none, int64.
         end: End of each message, int64.
     """

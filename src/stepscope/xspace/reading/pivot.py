@@ -37,7 +37,7 @@ class Pivot(Frozen, frozen=True, eq=True):
     """One row per wanted key, one column per event of the range.
 
     Attributes:
-        value: As in `xspace.Stats`, int64; 0 for none.
+        value: As in `xspace.Stats`, int64; 0 if the event has no stat of this key.
         kind: As in `xspace.Stats`, uint8; 0 if the event has no stat of this key.
         length: As in `xspace.Stats`, int32.
     """

@@ -229,7 +229,7 @@ class PlaneBuilder:
 
         Args:
             name: Name of the events of this type.
-            type_id: Wanted id above 0, if the id has a meaning outside the file.
+            type_id: Id above 0 to use, if the id has a meaning outside the file.
             display_name: Shorter name for display.
             metadata: Serialized message about the type.
             stats: Values shared by all events of the type.

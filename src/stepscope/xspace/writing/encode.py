@@ -156,8 +156,8 @@ class EventColumns:
 
     Attributes:
         type_id: Key in the plane's event metadata, int64.
-        offset_ps: Start relative to the line's timestamp; the number of occurrences
-            where `counted` is true, int64.
+        offset_ps: Start relative to the line's timestamp, or if `counted` is true, the
+            number of occurrences, int64.
         dur_ps: Duration, int64.
         counted: True for events with a number of occurrences instead of a start, bool.
         stats: Values of the events.

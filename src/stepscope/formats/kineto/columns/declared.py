@@ -160,7 +160,8 @@ class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         place: int64; index in `EventColumns`, ascending.
         frame: `device`, `stream`, `correlation`, `external` (Int64); for devices also
-            `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`; or null.
+            `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`. Null if not
+            recorded.
     """
 
     place: Int64s
@@ -195,7 +196,7 @@ class MemoryColumns(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 class LinkColumns(Frozen, frozen=True, kw_only=True, eq=True):
-    """Both ends of the arrows between ops and the ops of their gradients.
+    """Ends of the arrows between ops and the ops of their gradients, a row per end.
 
     Attributes:
         id: int64; equal at both ends of an arrow.
@@ -225,15 +226,15 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         events: Events that become rows of `events`, unless they are refused later.
         others: Synchronisations and counters of kernels.
-        names: Number → name of an event.
+        names: Number of a name → name of an event.
         processes, threads: Number → process or thread, as the file writes it.
-        shapes: Number → (JSON of the shapes, JSON of the types).
-        thread_names: (number of the process, of the thread) → shown name.
+        shapes: Number → (JSON of the shapes, JSON of the types) of an op's operands.
+        thread_names: (number of the process, number of the thread) → shown name.
         ranges_among_ops: Whether operators share a category with ranges of the program.
         categories: Undocumented category → number of its events.
         foreign: Category of an unsupported device → number of its events.
         phases: Unknown phase → number of its events.
-        refused: Reason → number of events refused for the reason.
+        refused: Reason → number of events refused for that reason.
         examples: Reason → first characters of up to three refused events.
         decimals: Whether any time has a fraction of a microsecond.
         lenient: Number of events that are not valid JSON and were parsed leniently.

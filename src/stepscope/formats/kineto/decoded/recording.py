@@ -63,8 +63,8 @@ class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         of_activity: int32 per activity; position of its operator in `OpColumns`, or -1.
         of_memory: int32 per allocation; position of its operator in `OpColumns`, or -1.
-        call_of_activity: int64 per activity; position in the calls' columns of the call
-            with its correlation id, or -1.
+        call_of_activity: int64 per activity; position, in the calls' columns, of the
+            call that has the activity's correlation id, or -1.
         repeated: Number of rows whose `External id` repeats the correlation id.
     """
 
@@ -80,7 +80,7 @@ class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         strings: Handle → text; each text occurs once.
         name: int32 by name number; handle of an operator's name, -1 for other names.
-        shape: int32 by shape number; handle of the shape's text, -1 without a text.
+        shape: int32 by shape number; handle of the shape's text, -1 if it has none.
     """
 
     strings: tuple[str, ...]

@@ -37,9 +37,9 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         of_event: int32 by index in `EventColumns`; the type of each event.
-        name: int32 per type; number of its name.
+        name: int32 per type; number of the type's name.
         op: Whether events of the type are operators; None if not recorded.
-        annotation: Whether its events are ranges of the program; None if unknown.
+        annotation: Whether they are ranges of the program; None if unknown.
     """
 
     of_event: Int32s
@@ -77,7 +77,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     Attributes:
         row: int32; index in `EventColumns` → row in `events`, -1 if refused.
         base_ns: Time 0 on the clock of the file, in ns.
-        far: Indices of events refused because they are weeks away from the rest.
+        far: Indices of events refused because they are weeks away from other events.
     """
 
     kind: UInt8s

@@ -41,7 +41,7 @@ class Placement(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         tracks: Tracks in their final order.
         track: int32 by index in `EventColumns`; -1 for a device event without a device.
-        main_process: Process number of the program; None if no thread has one.
+        main_process: Process number of the program; None if no thread has a number.
     """
 
     tracks: list[Track]

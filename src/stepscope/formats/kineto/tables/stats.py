@@ -72,8 +72,8 @@ def gradient_links(
     """Return both ends of every link between an op and the op of its gradient.
 
     Args:
-        sequence: Rows of events and their values of `SEQUENCE`.
-        forward_thread: Rows of events and their values of `FORWARD_THREAD`.
+        sequence: Rows of events, and values of their argument `SEQUENCE`.
+        forward_thread: Rows of events, and values of their argument `FORWARD_THREAD`.
 
     Returns:
         One row per end: `event`, a row of `events`, and `value`, the id of the link.

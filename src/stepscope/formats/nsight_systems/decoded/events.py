@@ -98,8 +98,7 @@ def _replace_values(values: pl.Series, old: pl.Series, numbers: list[int]) -> pl
 class Origin(IntEnum):
     """Sort of record from which an event was read; it determines the event's track."""
 
-    # Of two events with equal begin and end, that of the lower number is the outer
-    # event.
+    # If two events have equal times, the one with the lower number encloses the other.
     RANGE = 0  # a range pushed and popped on a thread, or a mark
     CALL = 1  # a call of the CUDA runtime or driver
     SYSTEM_CALL = 2  # a call of the operating system's libraries

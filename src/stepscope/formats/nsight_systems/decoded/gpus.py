@@ -111,7 +111,7 @@ class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         by_id: Number of a GPU in the file's list → device.
-        ordinals: (process, its ordinal) → device, if processes use different ordinals.
+        ordinals: (process, its ordinal) → device, if ordinals differ by process.
         ambiguous: Ordinals that several processes use, perhaps for different devices.
     """
 

@@ -44,8 +44,8 @@ class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
     """Events of threads, one frame per sort of event.
 
     Attributes:
-        calls: Calls of the CUDA runtime and driver; also `correlation` and `returned`.
-        ranges: Marks, and ranges pushed and popped; also `op_id`, `seq` and `sizes`,
+        calls: Calls of the CUDA runtime and driver, with `correlation` and `returned`.
+        ranges: Marks and push/pop ranges, with `op_id`, `seq` and `sizes`, which are
             null if PyTorch did not write them.
         spans: Ranges that may overlap other ranges.
         system_calls: Calls of the system's libraries by the program's threads.

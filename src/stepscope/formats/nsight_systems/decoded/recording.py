@@ -66,9 +66,9 @@ class Recording:
     Attributes:
         work: Device activity, in times of the host if the clock offset is known;
             `device` is the device of the file.
-        shapes: Distinct launch shapes as recorded; `launched` in `work` is the row.
+        shapes: Distinct launch shapes as recorded; `work.launched` has their rows.
         syncs: Waits for devices; `device` is the device of the file.
-        main_process: The process with the most CUDA calls; None without processes.
+        main_process: The process with the most CUDA calls; None if there is none.
     """
 
     def __init__(self, read: Callable[[], Export]) -> None:

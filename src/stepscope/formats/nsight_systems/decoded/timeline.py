@@ -87,7 +87,7 @@ def build_timeline(
 
     Args:
         parts: Sort of event → its rows.
-        main: The process whose threads are first.
+        main: The process whose threads are the first tracks.
     """
     events = pl.concat(
         [

@@ -42,7 +42,7 @@ def use_device_clock(
         dur: Duration of each event of the file.
 
     Returns:
-        Largest correction of a start or duration, in ps; 0 if none was corrected.
+        Largest correction of a start or duration, in ps; 0 if all stayed the same.
     """
     of_key = [_stat_by_event(space, key, len(start)) for key in (_OFFSET, _DURATION)]
     if any(column is None for column in of_key):

@@ -87,7 +87,7 @@ class PlaneRole(Frozen, frozen=True, eq=True):
     """Meaning of the lines of a plane.
 
     Attributes:
-        group: Name of the group of tracks; planes of the same group are shown as one.
+        group: Name of the group of tracks; all planes of a group are shown as one.
         process: Process id, if recorded.
         device_type: GPU, TPU or CUSTOM; None for the host.
         device: Ordinal; None for the host and for parts of a chip without an ordinal.

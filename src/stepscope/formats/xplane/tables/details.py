@@ -172,7 +172,7 @@ def number_geometries(
 
     Args:
         details: Number of each kernel's details text, or -1.
-        occupancy: Occupancy stat of each kernel, or 0; used if the details have none.
+        occupancy: Occupancy stat of each kernel, or 0; used if its details lack one.
         strings: Number → text.
 
     Returns:
@@ -243,7 +243,7 @@ class CopyTable:
     """The details of copies, by the number of their text.
 
     Args:
-        handles: Number of each event's details text, or -1; None without details.
+        handles: Number of each event's details text, or -1; None if no event has one.
     """
 
     def __init__(self, handles: Int32s | None, strings: Sequence[str]) -> None:
@@ -288,7 +288,7 @@ class CopyTable:
             codes: Kind → code.
             track: Index of each event's track in `device` and `fallback`.
             device: Device ordinal of each track.
-            fallback: Code of the only kind of copy in each track's name.
+            fallback: Code of the only copy kind that each track's name shows.
         """
         some = code == codes[SOME_COPY]
         rows = np.flatnonzero(some | (code == codes["local_copy"]))
