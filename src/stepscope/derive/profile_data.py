@@ -35,8 +35,7 @@ _Of = TypeVarTuple("_Of")
 
 #: A value: a derivation (by its function), one of the run, or the name of a table.
 Wanted: TypeAlias = "Callable[..., object] | RunDerivation[Any] | str"
-#: A unit of parallel computation: a (host, name of a value), a derivation of the run,
-#: or a reader of derivations.
+#: A parallel task: a (host, value name), a derivation of the run, or a reader.
 _Task: TypeAlias = "tuple[str, str] | RunDerivation[Any] | Reader"
 
 #: Inputs that need no computation once the trace is loaded.

@@ -104,8 +104,7 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
 _PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
 #: Maximum share of the recording that an event of three steps can take.
 _MAX_EVENT_SHARE: Final = 0.5
-#: A thread is a worker of an input pipeline if at least this share of its op time is in
-#: functions of the pipeline.
+#: Minimum share of an input worker's op time in functions of the input pipeline.
 _MIN_WORKER_SHARE: Final = 0.5
 #: Prefix of the names of threads of an input pipeline. Definition:
 #: docs/definitions/host-time.md#step-threads.

@@ -182,8 +182,8 @@ class HostClock(Frozen, frozen=True, eq=True):
 
     Attributes:
         source: Source of the offset, one of `CLOCK_SOURCES`.
-        shift_ps: Picoseconds to add to a time of this host to get the reference's time;
-            None if the offset is unknown.
+        shift_ps: Picoseconds to add to this host's times to get the reference's; None
+            if unknown.
         doubt_ps: Error of `shift_ps` if all members of a collective leave it at the
             same time: the largest deviation of one collective. If there are few
             collectives, it is `bound_ps`; if the offset is from steps, the longest

@@ -109,8 +109,8 @@ class Operands(Frozen, frozen=True, eq=True):
     """The operands of one execution.
 
     Attributes:
-        tensors: Tensors of each operand. A list of tensors has several; an operand that
-            is not a tensor has none.
+        tensors: Tensors of each operand: several for a list of tensors, none for other
+            values.
         values: Plain value of each operand as JSON, or None. Empty if not recorded.
         equation: Equation of an einsum (`ij,jk->ik`), else None.
     """

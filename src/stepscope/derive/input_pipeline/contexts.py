@@ -76,8 +76,8 @@ class Contexts(Frozen, frozen=True, dict=True):
     def producers_behind(self, rows: Int64s) -> tuple[Int64s, Int64s, set[Context]]:
         """Return indices into `rows`, the rows of their producers, and the crowds.
 
-        All `rows` must be consumers. Crowds are contexts that are ignored because too
-        many events belong to them.
+        All `rows` must be consumers. Crowds are contexts that are ignored for having
+        too many events.
         """
         order = np.argsort(self.consumers.row, kind="stable")
         indices = order[np.searchsorted(self.consumers.row[order], rows)]

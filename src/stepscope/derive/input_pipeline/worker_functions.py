@@ -56,8 +56,8 @@ class WorkerFunction(Frozen, frozen=True, eq=True):
     """Time that worker processes spent in one function.
 
     Attributes:
-        function: Function of the program, with its class; a library's function if no
-            function of the program ran.
+        function: Function of the program, with its class; if none ran, a library's
+            function.
         file: The file that contains it; None if unknown.
         line: Its first line; None if unknown.
         hot_line: Its line with most of the time; None if unknown.

@@ -379,8 +379,7 @@ class Spans(Frozen, frozen=True, dict=True):
         return Spans(self.start_ps[row], self.end_ps[row])
 
 
-#: Minimum ratio of the lengths of two sets at which binary search is faster than
-#: reading the longer set.
+#: Minimum ratio of two sets' lengths at which binary search is faster than reading.
 _MIN_LENGTH_RATIO: Final = 16
 
 

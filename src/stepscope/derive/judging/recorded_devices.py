@@ -70,8 +70,7 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         recorded: Whether a device was used, and whether its work was recorded.
         sign: Evidence of a device whose work was not recorded; null for none.
-        in_doubt: Whether the only evidence is that the device is listed, so that the
-            program may not have used it.
+        in_doubt: Whether the device is only listed; the program may not have used it.
         compute_capability: By device with work; null if not recorded.
         reason: Why device work is missing; null if it is recorded.
     """

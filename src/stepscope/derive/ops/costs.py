@@ -1,7 +1,6 @@
 """`op_costs`, `host_op_costs` and `kernel_costs`: operations and bytes of executions.
 
-A sum is known only if the cost of every execution is known, because an incomplete sum
-would give a wrong rate.
+A sum is known only if all costs in it are, as an incomplete sum gives a wrong rate.
 """
 
 from __future__ import annotations

@@ -55,14 +55,13 @@ class ExecutionCosts(Frozen, frozen=True):
     """Costs of executions: arrays over the executions of `host_op_events`.
 
     Attributes:
-        flops: int64; floating-point operations of the execution itself, without the ops
-            it called; -1 if unknown.
+        flops: int64; FLOPs of the execution itself, without called ops; -1 if unknown.
         accessed_bytes: int64; bytes that the execution itself read and wrote, without
             the ops it called; -1 if unknown.
         parent: int32; the execution around it on its thread, -1 for none.
         depth: int32; 0 without a parent, else one more than the parent's.
-        weights: int32; a row of `variables` for an execution that read variables of the
-            model, -1 for any other.
+        weights: int32; row of `variables` with those that the execution read, -1 for
+            none.
         variables: Distinct lists of the sizes of the variables that one execution read.
         only_calls: bool; True if the operations are 0 because the op only calls other
             ops. The cost of device work that it launches itself is unknown.

@@ -110,9 +110,8 @@ def event_edges(
 ) -> Edges:
     """Return edges for calls that make a stream wait for an event of another stream.
 
-    The next activity launched on the waiting stream waits for the last activity that
-    was launched on the other stream before the event was recorded there. Call numbers
-    give the order of calls.
+    The next activity launched on the waiting stream waits for the last one launched on
+    the other stream before the event was recorded there. Call numbers give the order.
 
     Args:
         tracks: The table `tracks`, for the device on which each wait is recorded.

@@ -138,8 +138,7 @@ def host_nodes(
     """Cut the lifetime of every thread, without its waits, into pieces.
 
     Args:
-        explained: By wait: whether the end of the wait is explained. Unexplained waits
-            remain as separate pieces.
+        explained: By wait: whether its end is explained; other waits remain as pieces.
         moments: Pairs of (thread, time) at which to cut; times in a wait are ignored.
     """
     parts = [(index, thread.alive) for index, thread in enumerate(threads)]

@@ -47,8 +47,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
         written: By entry of `writes_ps`, type of the innermost writing event inside it.
         calls_ps: Start of each call of a graph, and of each step.
         mark_start_ps: Start of each outermost range that marks a step.
-        inner: Starts, ends and types (as in `types`) of the outermost events apart from
-            ranges that mark a step.
+        inner: Starts, ends and types of the outermost events that are not step ranges.
     """
 
     start_ps: Int64s

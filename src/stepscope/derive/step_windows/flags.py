@@ -42,8 +42,7 @@ _MIN_OTHER_STEPS: Final = 8
 _MIN_WAIT_SHARE: Final = 0.05
 #: A batch counts as ready if its step waits less than this share of the typical wait.
 _MAX_READY_WAIT_RATIO: Final = 0.5
-#: Maximum probability that the first steps find their batches ready by chance, given
-#: how often later steps do.
+#: Maximum probability that the batches of the first steps are ready by chance.
 _MAX_CHANCE: Final = 0.05
 #: A first step counts as cold if it is longer than this many times the median of the
 #: other steps, and longer than `_MIN_COLD_TO_LONGEST` times the longest.
@@ -365,8 +364,8 @@ def warm_up(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Bool
 def cold_start(start_ps: Int64s, end_ps: Int64s, events: pl.DataFrame) -> Bools:
     """Return True for a first window that is far longer without a known cause.
 
-    An event that occurs in no other window, such as loading a checkpoint, is a cause.
-    The last window is ignored.
+    Events that no other window has, such as loading a checkpoint, are causes. The last
+    window is ignored.
 
     Args:
         start_ps: Start of each window, ascending.

@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 _MIN_DEVICE_STEPS: Final = 0.8
 #: The host runs ahead only if more than this share of steps, except the last, is late.
 _MIN_LATE_STEPS: Final = 0.5
-#: A step is late if its kernels end after the host starts the next step, by more than
-#: this share of the step.
+#: A step is late if its kernels outlast it on the host by this share of its length.
 _MIN_LATE_SHARE: Final = 0.05
 #: Minimum launches in all late steps together; fewer may belong to other steps.
 _MIN_LAUNCHES: Final = 2

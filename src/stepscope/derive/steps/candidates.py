@@ -50,8 +50,7 @@ class Candidate(Frozen, frozen=True, eq=True):
         source: `marker`, `device_line`, `stored_call`, `launch` or `period`.
         what: Name of what repeats: a marker, a launch, a kernel.
         n: Number of steps.
-        period_ps: Median time from the start of a step to the start of the next; None
-            with fewer than two steps.
+        period_ps: Median time from step start to step start; None for fewer than two.
         coverage: Share (0 to 1) of the activity that is in steps similar to each other;
             None if the steps are recorded, not inferred.
         cv: Standard deviation over mean of the work per complete step; None if the

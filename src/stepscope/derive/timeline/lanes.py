@@ -44,7 +44,7 @@ class LaneSlices(NamedTuple):
     Attributes:
         lane: Lane, counted from the first requested lane.
         first: Position of the slice's first span in the index.
-        item: Number of the longest span; if several are longest, of the first of them.
+        item: Number of the longest span, or of the first longest one.
         busy_ps: Total duration of the slice's spans. If a span summarises work, only
             the time of that work counts.
     """
@@ -181,8 +181,7 @@ def trace_lanes(
     """Index every track; an item is a row of events, or of `slices` for a derived line.
 
     The busy time of a span of a derived line is the time of the work that it
-    summarises. In lines that the producer derived, work is all computation of the
-    device.
+    summarises. In lines of the producer, work is all computation of the device.
     """
     tracks = trace_timeline.tracks.select("begin", "end", "rows").rows()
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")

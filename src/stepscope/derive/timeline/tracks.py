@@ -327,8 +327,7 @@ def recorded_rows(
 ) -> TrackRows:
     """Lay out all recorded tracks.
 
-    If nothing overlaps and everything is drawn, the row equals the nesting depth, and
-    no new array is allocated.
+    If nothing overlaps and everything is drawn, rows are the array of nesting depths.
 
     Args:
         flat_rows: Ascending rows of events shown on a thread on which they did not run.
