@@ -135,8 +135,8 @@ def _handles_signal(frame: FrameType) -> bool:
     """Return whether the interpreter called the function as a signal handler.
 
     Only the interpreter passes a function the number of a signal and the frame that it
-    interrupts. A handler that has deleted these arguments is recognised only while it
-    is installed.
+    interrupts. A handler that has deleted these arguments is only recognised while
+    installed.
     """
     code, values = frame.f_code, frame.f_locals
     given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]

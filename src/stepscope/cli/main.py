@@ -65,8 +65,8 @@ class _WithProgram(click.Command):
 class Command(NamedTuple):
     """A command: its request, and the module and function that implement it.
 
-    The docstring of the request is the help text. The module is imported when the
-    command is called.
+    The docstring of the request is the help text. Calling the command imports the
+    module.
     """
 
     name: str

@@ -46,8 +46,8 @@ class Profiler:
         profiler.save()
 
     Recording starts when the object is created, and ends at the first view, `advise` or
-    `save`. A step that is added afterwards starts another recording. Views show the
-    newest recording.
+    `save`. A step that is added later starts another recording. Views show the newest
+    recording.
 
     Options of a view are a dictionary with the keys of the older API, which are those
     of `model_views`: `max_depth`, `min_micros`, `order_by`, `start_name_regexes`, …. An

@@ -153,8 +153,7 @@ def record(
         known = registry.server_at_address(host)
         dialled = None
         if known is not None:
-            # With encryption, use the host name that the user gave, as in the
-            # certificate.
+            # If encrypted, use the given host name, which the certificate contains.
             dialled = known.address if root_certificate is None else host
         callers.append(
             Caller(

@@ -190,8 +190,7 @@ class _Part:
 
     def check_content(self, check: Callable[[memoryview], None]) -> None:
         with self.path.open("rb") as file:
-            # The memory map is not closed here: the traceback of an error may refer to
-            # it.
+            # The memory map is not closed here: an error's traceback may refer to it.
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         check(memoryview(content))
 

@@ -118,8 +118,7 @@ def servers_of_process(pid: int) -> tuple[Listening, ...]:
     """Return the processes to record for a process id.
 
     The result is the process itself if it has a server. If it has none, the result is
-    its nearest descendants with a server: the workers of a launcher, but not their own
-    workers.
+    its nearest descendants with a server: a launcher's workers, but not their workers.
 
     Raises:
         BadUsage: The process does not exist or belongs to another user, or neither it

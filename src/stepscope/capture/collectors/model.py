@@ -88,8 +88,7 @@ def _trained_models() -> list[Any]:
     objects = _find_objects((*kinds, *optimizers))
     models = [obj for obj in objects if not issubclass(type(obj), optimizers)]
     if keras is not None:
-        # Take the Keras models with an optimizer; if none has one, the only Keras
-        # model.
+        # Take the Keras models with an optimizer; if there are none, the only model.
         of_keras = [model for model in models if isinstance(model, keras)]
         compiled = [
             model for model in of_keras if getattr(model, "optimizer", None) is not None

@@ -26,8 +26,7 @@ class KeptProfile(NamedTuple):
 
     Attributes:
         written_s: Time of writing, in seconds of a monotonic clock.
-        lost_ns: Excess of a slow step's duration over the median, in ns; 0 for other
-            profiles.
+        lost_ns: Excess of a slow step's duration over the median, in ns; otherwise 0.
         files: The profile, and the profile of the steps after it, if there is one.
     """
 

@@ -60,8 +60,8 @@ class Gauges:
         """Add steps that ended.
 
         Args:
-            parts_ns: Self time of annotations in the last steps, in ns; "" is the
-                remaining time.
+            parts_ns: Self time of annotations in the last steps, in ns; "" is other
+                time.
             input_ns: Time in annotations that fetch input, in ns; None without them.
         """
         if not steps:

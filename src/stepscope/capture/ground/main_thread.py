@@ -50,8 +50,8 @@ _WAITS: Final = ("Condition.wait", "Thread._wait_for_tstate_lock")
 def in_main_thread(call: Callable[[], object]) -> None:
     """Ask the main thread to make a call between two of its instructions.
 
-    The caller does not wait. If the main thread is busy outside Python, it makes the
-    call later.
+    The caller does not wait. A main thread that is busy outside Python makes the call
+    later.
     """
     pending = _Pending(call)
     _given.append(pending)
@@ -112,8 +112,7 @@ class _Pending:
         self._call = call
 
     def __bool__(self) -> bool:
-        # The interpreter holds no reference to this call; `_given` kept this object
-        # alive until now.
+        # The interpreter holds no reference to this object; `_given` kept it alive.
         _given.remove(self)
         self._call()
         return False

@@ -528,8 +528,7 @@ class Window:
         """Stop recording annotations; return how many of the program's are open.
 
         A step in progress is not recorded. The step's annotation object is kept until
-        the recording has stopped, because frameworks would record it when it is
-        released.
+        the recording has stopped, because frameworks would record it when released.
         """
         from stepscope._core import recorder  # noqa: PLC0415 - keeps process startup fast
 

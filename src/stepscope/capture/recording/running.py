@@ -97,8 +97,7 @@ class UnderWay:
         self._place = place
         self._spool = spool
         self._collectors = tuple(collectors)
-        # Check before any collector starts: a Python call tracer would record these
-        # checks.
+        # Check before any start: a Python call tracer would record these checks.
         self._tracers = [each for each in collectors if isinstance(each, TracesPython)]
         self._halting = [each for each in collectors if isinstance(each, Halting)]
         self._started: list[Collector] = []

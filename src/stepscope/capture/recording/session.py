@@ -176,8 +176,7 @@ class Session:
         """
         end = functools.partial(UnderWay.end_collecting, to_file=save)
         left = self._end_once(end)
-        # Join the thread without holding the lock, for which the delayed start may be
-        # waiting.
+        # Join the thread without the lock, for which the delayed start may wait.
         if self._delay not in (None, threading.current_thread()):
             self._delay.join(_ENDS_WITHIN_S)
         return left

@@ -261,8 +261,7 @@ def _rows_of_ops(activities: Activities) -> Int64s:
     """Return for each event the row of its op, or -1.
 
     The op is found by the event's external id or, on a device, by its launch call. If
-    neither finds an op, the innermost op around the event or call on its thread is
-    taken.
+    neither finds an op, take the innermost op around the event or call on its thread.
 
     Definition: docs/formats/kineto.md#device-activity.
     """

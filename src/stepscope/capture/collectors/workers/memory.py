@@ -142,8 +142,8 @@ class Memory:
         """Open the memory of a process.
 
         Args:
-            shift: Address of the interpreter in that process minus its address in this
-                one.
+            shift: Address of the interpreter in that process minus that in this
+                process.
 
         Raises:
             OSError: Access is denied, or the process has ended.
