@@ -86,7 +86,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def certain(self) -> bool | None:
-        """Whether the change is beyond chance; None if chance was not estimated."""
+        """Whether the change exceeds chance; None if chance was not estimated."""
         if self.low_ms is None or self.high_ms is None:
             return None
         return self.low_ms > 0 or self.high_ms < 0
@@ -247,7 +247,7 @@ def _sum_over_ops(times: KernelTimes, names: set[str]) -> KernelTimes:
 def changes_with_shares(
     changes: tuple[Change, ...] | Unavailable, step: StepTimeChange
 ) -> tuple[Change, ...] | Unavailable:
-    """Add to changes their shares of the step's change, unless it may be chance."""
+    """Add to each change its share of the step's change, unless that may be chance."""
     if isinstance(changes, Unavailable) or step.verdict == "noise":
         return changes
     return tuple(

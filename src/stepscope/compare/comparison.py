@@ -176,7 +176,7 @@ def compare_runs(
         if isinstance(result, Unavailable)
     )
     compared |= dict.fromkeys(note.field for note in missing)
-    # Both runs have the same number of steps per column, so that the charts align.
+    # Both runs get the same number of steps per chart column, so that the charts align.
     steps = max(_steps_of_a_host(base), _steps_of_a_host(new))
     group = max(math.ceil(steps / _MAX_COLUMNS), 1)
     return Comparison(
@@ -268,7 +268,7 @@ def _step_columns(times: RunTimes, group: int) -> StepColumns:
 def _finding_changes(
     base: Sequence[Finding], new: Sequence[Finding]
 ) -> tuple[FindingChange, ...]:
-    """Return changes of findings that fail in a run, in the order of the guides."""
+    """Return the changes of findings that fail in either run, in the guides' order."""
     before, now = (
         {finding.id: finding for finding in findings} for findings in (base, new)
     )

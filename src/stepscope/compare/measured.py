@@ -31,7 +31,7 @@ _NO_STEP_TIME: Final = Unavailable(
 
 
 class OpKey(Frozen, frozen=True, eq=True):
-    """An op on one side: host or device."""
+    """An op, and whether it ran on the host or on a device."""
 
     name: str
     side: Literal["host", "device"]
@@ -84,7 +84,7 @@ def kernel_times(profile: ProfileData) -> KernelTimes | Unavailable:
 def _step_ms_by_key(
     profile: ProfileData, tool: str, keys: tuple[str, str]
 ) -> dict[tuple[str, str], float] | Unavailable:
-    """Return ms per step by two columns; unavailable without times per step."""
+    """Return ms per step by two key columns; unavailable if no step is known."""
     result = analyse(profile, tool, {})
     if isinstance(result, Unavailable):
         return result

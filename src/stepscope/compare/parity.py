@@ -90,7 +90,7 @@ def check_parity(
     ran = checks[4:]
     if not any(check.status == "same" for check in ran):
         doubts += [check for check in ran if check.status == "differs"] or [ran[1]]
-    # If a run has no steps, no times can be compared, whatever the user states.
+    # Without steps in a run, no times can be compared, whatever the user states.
     stepless = [check for check in doubts if check.topic == "steps"]
     against = disproof or stepless or ([] if same_work else doubts)
     return Parity(
@@ -198,8 +198,8 @@ def _agreement_of_shapes(
     """Return the share of equal shapes among names that run equally often in both runs.
 
     The second value is the name whose shapes differ most; null if all shapes agree. The
-    result is None if such names make up less than half of either run, because their
-    agreement would then prove nothing.
+    result is None if such names are less than half of either run: their agreement would
+    prove nothing.
     """
     common = either = 0.0
     different, largest = None, 0.0
@@ -223,7 +223,7 @@ def _agreement_of_shapes(
 def _compare_shapes(
     by: str, agreed: float, different: str | None, thresholds: Thresholds
 ) -> Check:
-    # A program is compiled for fixed sizes, so any other size means another program.
+    # A compiled program has fixed sizes, so a different size means another program.
     wanted = 1.0 if by == "programs" else thresholds.same_shapes.value
     what = {"operands": "operands", "programs": "inputs"}.get(by, "launches")
     return _check_same(

@@ -175,8 +175,8 @@ def answer_promises(
 ) -> tuple[PromiseFile, tuple[RunOutcomes, ...]]:
     """Judge the predicted savings of earlier runs by a new run, and add the new run's.
 
-    A run is judged only by runs that were recorded later, as far as the times are
-    known. Runs without predicted savings are skipped.
+    If the recording times are known, only later runs judge a run's predictions. Runs
+    without predicted savings are skipped.
     """
     name, start = run.run, run.start_unix_ns
     batches = run.work.batches or 1.0

@@ -1,4 +1,4 @@
-"""Lengths of a run's measured steps, and their time by cause (owner)."""
+"""Lengths of a run's measured steps, and the steps' time by cause (owner)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-#: Name of the time for starting, stopping and writing the recording.
+#: Cause of the time spent on starting, stopping and writing the recording.
 _RECORDING: Final = "profiler"
 
 
@@ -39,14 +39,14 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_ms(self) -> float | None:
-        """Return the mean step, in ms; None without steps."""
+        """Return the mean length of a step, in ms; None without steps."""
         if not self.window_ps:
             return None
         return sum(self.window_ps) / len(self.window_ps) / PS_PER_MS
 
     @property
     def median_ms(self) -> float | None:
-        """Return the median step, in ms; None without steps."""
+        """Return the median length of a step, in ms; None without steps."""
         return statistics.median(self.window_ps) / PS_PER_MS if self.window_ps else None
 
     def times_per_batch(self, batches: float) -> RunTimes:
@@ -76,8 +76,8 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
 def run_times(profile: ProfileData) -> RunTimes | Unavailable:
     """Measure the steps that a report's statistics use, with their time by cause.
 
-    The cost of the recording is left out, because it exists only during a recording,
-    and because it falls on a few steps by chance.
+    The cost of the recording is left out, because it exists only in recordings, and
+    affects a few steps by chance.
     """
     measured = measured_run(profile)
     if isinstance(measured, Unavailable):

@@ -1,4 +1,4 @@
-"""The work of a run in one step, as evidence that two runs do the same."""
+"""The work of a run in one step, as evidence that two runs do the same work."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SIZES: Final = (
     StatKey.SHAPES,
     StatKey.SHAPE,
 )
-#: The element type before the sizes, which is removed: types are not compared.
+#: The element type before the sizes of an operand; it is removed, not compared.
 _TYPE: Final = Pattern(r"[a-z]+\d*(?:e\dm\d\w*)?\[")
 
 
@@ -68,7 +68,7 @@ def operand_shapes(profile: ProfileData, host: str, events: Int32s) -> pl.Series
 def program_inputs(profile: ProfileData) -> dict[str, dict[str, float]] | None:
     """Return the sizes of all inputs of each compiled program, with their number.
 
-    Includes inputs of inner computations. None if no program was recorded.
+    Inputs of inner computations count too. None if no program was recorded.
     """
     inputs: dict[str, Counter[str]] = {}
     for host in profile.hosts:
@@ -278,7 +278,7 @@ def _kernel_launches(
 
 
 def _count_names(rows: pl.DataFrame, name: str, unit: int) -> Counts | None:
-    """Return the number of each name per unit; None without known names."""
+    """Return how often each name occurs per step or batch; None without known names."""
     known = rows.filter(pl.col(name).is_not_null())
     summed = known.group_by(name).agg(pl.col("count").sum()).sort(name)
     return {text: n / unit for text, n in summed.iter_rows()} or None
@@ -298,7 +298,7 @@ def _count_pairs(
 def _count_ops(
     profile: ProfileData, hosts: list[_HostWindows], unit: int
 ) -> tuple[dict[str, Counts] | None, Counts | None]:
-    """Return counts of operand sizes by op, and counts of ops, of host executions."""
+    """Count host executions of ops: by op and operand sizes, and by op."""
     shaped, executed = [], []
     for measured in hosts:
         executions = profile.derived(measured.host, host_op_events)
@@ -323,7 +323,7 @@ def _count_ops(
 
 
 def _produces_input(profile: ProfileData, host: str, executions: HostOpEvents) -> Bools:
-    """Return which executions belong to the input pipeline, by thread and time."""
+    """Return which op executions belong to the input pipeline, by thread and time."""
     tracks = profile.table(host, "tracks")
     events = profile.table(host, "events")
     stages = profile.table(host, "iterators")

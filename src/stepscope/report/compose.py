@@ -48,7 +48,7 @@ STAGES: Final = 2 + len(REPORTED)
 
 
 class Stages(Protocol):
-    """Receiver of progress messages."""
+    """Protocol of a receiver of progress messages."""
 
     def stage(self, what: str) -> None:
         """Announce the next stage; the previous one is finished."""
@@ -87,7 +87,8 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
     judged = _judge_signals(profile, signals_of(profile))
     headline = judged.headline
     if headline.percent is None and headline.finding is None:
-        # If a profile has no times, the headline is about memory or else kernels.
+        # If a profile has no times, the headline is about memory or, failing that,
+        # kernels.
         sentence = peak_sentence(results["memory_profile"]) or measured_sentence(
             [profile.table(host, "kernel_metrics") for host in profile.hosts]
         )
@@ -157,7 +158,7 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
 
 
 def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
-    # Leave out actions that need another recorder than the one of this profile.
+    # Leave out actions for another recorder than that of this profile.
     other: Recorder = (
         "framework" if recorder_without_levels(profile) == NSIGHT else "nsight"
     )

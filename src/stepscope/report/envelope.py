@@ -52,7 +52,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Doubt(msgspec.Struct, frozen=True, kw_only=True):
-    """One doubt about a recording (a row of `quality`); `host` is null for the run."""
+    """One doubt about a recording (a row of `quality`); `host` null means the run."""
 
     host: str | None
     kind: str

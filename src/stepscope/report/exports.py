@@ -38,7 +38,7 @@ def _safe_cell(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def render_parquet(frame: pl.DataFrame) -> bytes:
-    """Write Parquet; it lacks structs without fields, so these become null."""
+    """Write Parquet; the format has no structs without fields, so these become null."""
     writable = frame.with_columns(
         _writable_cell(pl.col(name), dtype).alias(name)
         for name, dtype in frame.schema.items()

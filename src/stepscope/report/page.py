@@ -1,4 +1,4 @@
-"""Lines of text with roles, and the bars and sparklines of a page of text.
+"""Lines of text in pieces with roles; bars and sparklines made of characters.
 
 A role is the kind of a piece of text; the caller chooses colours for the roles. The
 text of a page is complete even if the roles are ignored.
@@ -52,7 +52,7 @@ def plain_text(lines: Iterable[Line]) -> str:
 
 
 def bar(share: float, width: int) -> str:
-    """Draw a bar of `share` (0 to 1) of the width; only for zero it is invisible."""
+    """Draw a bar of `share` (0 to 1) of the width; only a zero has no bar."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     if share > 0:
         eighths = max(eighths, 1)
@@ -60,7 +60,7 @@ def bar(share: float, width: int) -> str:
 
 
 def sparkline(values: Sequence[float], width: int) -> tuple[str, int]:
-    """Draw values as heights up to the largest; also return the values per mark.
+    """Draw each value as a mark of a height; also return the number of values per mark.
 
     A mark for several values shows the largest of these values.
     """

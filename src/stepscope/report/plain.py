@@ -14,7 +14,7 @@ from stepscope.analysis.results.walk import struct_fields
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-#: Largest integer that every JSON reader reads exactly; larger ones are written as text
+#: Largest integer that every JSON reader reads exactly; larger integers become text
 #: (docs/definitions/times-and-values.md#the-json-of-an-answer).
 EXACT_INTEGER: Final = 2**53
 
@@ -28,7 +28,7 @@ Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | 
 
 
 def plain(value: object) -> Plain:
-    """Convert structs to objects, frames to lists of rows, NaN and infinity to null.
+    """Return a JSON value; structs become objects, frames rows, NaN and infinity null.
 
     Raises:
         TypeError: The value has a type without a JSON form; no result may contain one.
@@ -79,8 +79,8 @@ def _plain_cells(values: tuple[Any, ...]) -> list[Plain]:
 
 
 def _are_exact(values: tuple[Any, ...], kinds: set[type]) -> bool:
-    """Return whether all values are nulls and exact integers, or finite numbers."""
-    # The filter also removes zeros, which are exact anyway.
+    """Return whether all values are null or exact in JSON: no NaN, no huge integer."""
+    # The filter removes nulls, and also zeros, which are exact anyway.
     if kinds <= _REALS:
         return all(map(math.isfinite, filter(None, values)))
     if kinds <= _INTEGERS:

@@ -90,7 +90,7 @@ def _widen_struct(series: pl.Series) -> list[pl.Series]:
 
 
 def _with_rows_inside(name: str, rows: Sequence[Row]) -> dict[str, pl.DataFrame]:
-    """Return a list of rows as a table, and each list in its fields as another."""
+    """Return a list of rows as a table, and each list in its fields as a table."""
     outer: list[dict[str, Plain]] = []
     inner: dict[str, list[dict[str, Plain]]] = {}
     for number, row in enumerate(rows):
@@ -103,7 +103,7 @@ def _with_rows_inside(name: str, rows: Sequence[Row]) -> dict[str, pl.DataFrame]
                 ]
             else:
                 outer[-1][field] = plain(value)
-    # If any outer row has rows in a field, the field becomes a table and not a column.
+    # If a field of any outer row contains rows, it becomes a table instead of a column.
     outer = [
         {field: cell for field, cell in row.items() if f"{name}.{field}" not in inner}
         for row in outer

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.report.plain import Plain
 
-#: Fields of a result that the envelope has outside of `data`.
+#: Fields of a result that are next to `data` in the envelope, not inside it.
 _ENVELOPE_FIELDS: Final = frozenset({"missing", "inputs", "quality"})
 
 

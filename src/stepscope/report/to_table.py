@@ -31,7 +31,7 @@ _IMPORTANT_COLUMNS: Final = (
     *("memory_id", "peak_bytes", "capacity_bytes", "peak_fragmentation"),
 )
 _UNKNOWN: Final = "–"
-#: Column of lists of codes; they are shown with blanks in place of underscores.
+#: Column with lists of codes, shown with blanks instead of underscores.
 _FLAGS: Final = "flags"
 #: Columns that are empty unless measurements of Nsight Compute were given.
 _MEASURED_COLUMNS: Final = frozenset(
@@ -48,7 +48,7 @@ def render(
     width: int,
     hint: str = "",
 ) -> str:
-    """Write the table, then name the rows, columns and tables that were left out.
+    """Write the table, then say which rows, columns and tables were left out.
 
     Args:
         missing: Reasons why columns are null.
@@ -56,7 +56,7 @@ def render(
         hint: Sentence on how to see more of a row.
     """
     flattened = flatten_table(frame)
-    # In this format codes are replaced by words; other formats keep the codes.
+    # On the terminal words replace the codes; other formats keep the codes.
     widened = flattened.with_columns(
         pl.col(name).str.replace_all("_", " ", literal=True)
         if name == _FLAGS
@@ -91,7 +91,7 @@ def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
 
 
 def _fitting_columns(frame: pl.DataFrame, width: int) -> list[str]:
-    """Choose the columns that fit, important ones first; keep the table's order."""
+    """Choose the columns that fit, important columns first; keep the table's order."""
     texts = [name for name in frame.columns if frame.schema[name] == pl.String]
     # Names are searched for and copied, so their column gets the most width.
     named = [name for name in ("name", "kernel_name") if name in texts]

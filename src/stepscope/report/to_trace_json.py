@@ -184,7 +184,7 @@ def _microseconds_text(column: str) -> pl.Expr:
 
 
 def _flow_lines(frame: pl.DataFrame, rows: Int64s, number: Int64s, start: str) -> str:
-    """Write one end of each arrow; viewers attach it to the slice that begins there."""
+    """Write one end of each arrow; viewers attach it to the slice that starts there."""
     if not len(rows):
         return ""
     ends = frame.select("process", "thread", "start_ps")[rows].with_columns(

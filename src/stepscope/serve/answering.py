@@ -27,8 +27,8 @@ class Answer(NamedTuple):
 
     Attributes:
         pieces: Bytes to send, in uncopied pieces; empty if answering failed.
-        stays: Whether the connection stays open for further requests: the client asked
-            for that, and the request has no body.
+        stays: Whether the connection stays open for further requests: if the client
+            asked for it and the request has no body.
     """
 
     pieces: list[bytes]
@@ -46,7 +46,8 @@ def answer_request(received: bytes, address: Any, server: BaseWSGIServer) -> Ans
     pieces = _ChunkFile()
     try:
         handler = _Handler(received, pieces, address, server)
-    # The application handles its own errors; other errors end only one connection.
+    # The application handles its own errors; an error of this server ends one
+    # connection.
     except Exception:  # noqa: BLE001 - the edge
         _LOG.debug("a connection failed", exc_info=True)
         return Answer(pieces.written, stays=False)
@@ -55,10 +56,10 @@ def answer_request(received: bytes, address: Any, server: BaseWSGIServer) -> Ans
 
 @cache
 def _ended_connection() -> socket.socket:
-    """Return a socket whose other end is closed.
+    """Return a socket with a closed peer, for werkzeug to check.
 
-    Werkzeug checks the socket of each request for unread bytes, and waits a while for
-    them. A closed socket avoids this wait; the server itself reads the connection.
+    Werkzeug waits a while for unread bytes on each request's socket. A closed peer
+    avoids this wait; the server itself reads from the connection.
     """
     server_end, client_end = socket.socketpair()
     client_end.close()
@@ -109,7 +110,7 @@ class _Handler(WSGIRequestHandler):
         super().run_wsgi()
 
     def send_header(self, keyword: str, value: str) -> None:
-        """Send a header; replace the one with which werkzeug closes the connection."""
+        """Send a header; replace the header by which werkzeug closes the connection."""
         if self.stays and keyword == "Connection":
             value = "keep-alive"
         super().send_header(keyword, value)
@@ -144,7 +145,7 @@ class _Handler(WSGIRequestHandler):
         return "stepscope"
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Log no request; a proxy can log requests."""
+        """Log no requests; a proxy in front of the server can log them."""
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - werkzeug's name
         """Log an error to this module's logger, which is silent unless configured."""

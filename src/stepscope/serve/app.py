@@ -58,7 +58,7 @@ _DEFAULT_ROWS: Final = 2000
 _MAX_ROWS: Final = 20_000
 #: Default number of rows of one page of a long table.
 _PAGE_ROWS: Final = 200
-#: Row number beyond the end of every table.
+#: A row number that is beyond the end of every table.
 _MAX_ROW: Final = 2**53
 _NO_TEXT: Final = (
     "`stepscope serve LOGDIR --source DIR` shows the text of program files in DIR; "
@@ -72,7 +72,7 @@ _SECONDS_TO_MS: Final = 1000
 
 
 def answer_status(query: Query) -> Response:
-    """Answer with the current computation and the tag of the list of runs."""
+    """Answer with the current computation's progress and the tag of the run list."""
     query.given.check_all_read()
     work = query.store.work
     progress: Plain = None
@@ -342,7 +342,7 @@ class App:
         except (StepscopeError, HTTPException) as error:
             response = _error_response(error)
         except Exception:  # noqa: BLE001 - the edge: a defect must not end the server
-            # The client gets only a number, by which the error can be found in the log.
+            # The client gets only a number by which the error can be found in the log.
             number = secrets.token_hex(4)
             _LOG.exception("defect %s at %s", number, ascii(request.path))
             text = f"this is a defect of stepscope, number {number} in the server's log"
@@ -508,7 +508,7 @@ def _error_response(error: StepscopeError | HTTPException) -> Response:
 
 
 def _json_error(status_code: int, code: str, message: str, **fields: str) -> Response:
-    # Paths in a message may contain bytes that are not UTF-8.
+    # Paths in an error message may contain bytes that are not UTF-8.
     text = message.encode("utf-8", "backslashreplace").decode()
     document: Plain = {"error": {"code": code, "message": text, **fields}}
     response = json_response(document)
@@ -517,7 +517,7 @@ def _json_error(status_code: int, code: str, message: str, **fields: str) -> Res
     return response
 
 
-#: Questions that the page is likely to ask next: slow tools first, then by navigation.
+#: Questions that the page is likely to ask next: slow tools first, then in menu order.
 _AHEAD: Final = tuple(
     Question(name, *_about_a_tool(ToolQuestion(find_tool(name), (), {}), _DEFAULT_ROWS))
     for name in (

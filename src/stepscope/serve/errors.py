@@ -6,12 +6,12 @@ from stepscope.errors import StepscopeError
 
 
 class Refused(StepscopeError):
-    """A request that is refused.
+    """Error that refuses a request.
 
     Attributes:
         status: HTTP status.
         code: Stable code for programs.
-        retry_after_s: Seconds after which to try again; None if that is useless.
+        retry_after_s: Seconds after which to try again; None if a retry is useless.
     """
 
     def __init__(

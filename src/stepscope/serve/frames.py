@@ -115,7 +115,7 @@ def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
         if series.null_count():
             nulls = series.is_null().to_numpy().astype(np.uint8).tobytes()
         columns.append((series.name, *_column_values(series, names), nulls))
-    # Large offsets reserve space in the header for the digits of the real offsets.
+    # Large placeholder offsets reserve enough header space for the digits of real ones.
     reserved = _described_columns(columns, start=2**40)
     header_bytes = len(_header_bytes(reserved, frame, names, meta))
     start = _aligned_size(_LENGTH.size + header_bytes)
@@ -130,7 +130,7 @@ def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
 def _column_values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
     if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
         if isinstance(series.dtype, pl.Enum):
-            # Looking up the categories is faster than looking up each row's text.
+            # Looking up each category is faster than looking up each row's text.
             ids = _name_ids(series.dtype.categories, names).gather(series.to_physical())
         else:
             ids = _name_ids(series.cast(pl.String), names)

@@ -4,8 +4,8 @@ A thread gets a request when its head is complete, and is free again when the an
 computed. A client that sends or reads slowly, or not at all, therefore occupies only a
 connection. Connections are kept open if the client asks for it. The server limits the
 time and bytes until a request is complete, the time until an answer is read, and the
-number of connections. If there are too many connections, a new connection closes the
-one whose client has delayed the server for the longest time.
+number of connections. If there are too many connections, the server closes the
+connection whose client has delayed it for the longest time, and accepts a new one.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ _REQUEST_BYTES: Final = 256 * 2**10
 _ANSWER_S: Final = 120.0
 #: Maximum size of all answers that clients have not read yet, in bytes.
 _HELD_BYTES: Final = 512 * 2**20
-#: Maximum time, in seconds, that a client may take to hang up after the answer. Until
-#: then its bytes are read, since an earlier close would discard the answer.
+#: Maximum time, in seconds, that a client may take to close the connection after the
+#: answer. The server keeps reading until then, since closing first would discard the
+#: answer.
 _LEAVE_S: Final = 2.0
 #: Maximum time that a connection waits for the next request, in seconds.
 _IDLE_S: Final = 30.0
@@ -57,7 +58,7 @@ _MAX_ACCEPTED: Final = 64
 #: Seconds to wait after accepting a connection failed.
 _PAUSE_S: Final = 0.05
 
-#: End of a request's head; also of the request, since no route reads a body.
+#: End of a request's head, where the request ends, because no route reads a body.
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\n"
@@ -229,7 +230,7 @@ class Server:
             connection.state = "asks"
             connection.until_s = time.monotonic() + self.limits.request_s
         received = connection.received
-        # The mark at the end of the head may have started before the new bytes.
+        # The line break that ends the head may have started before the new bytes.
         end = _HEAD_END.search(received, max(0, len(received) - new - 2))
         if end is not None or len(received) > self.limits.request_bytes:
             connection.head_bytes = len(received) if end is None else end.end()
@@ -266,7 +267,7 @@ class Server:
         try:
             self._waker.send(b".")
         except BlockingIOError:
-            # If the pipe is full of unread bytes, the server thread wakes up anyway.
+            # If the socket is full of unread bytes, the server thread wakes up anyway.
             return
         except OSError:
             _LOG.debug("an answer came after the end of the server")

@@ -1,4 +1,4 @@
-"""Files of the built page, read when the server starts: requests never name a path."""
+"""Files of the built page, read at server start, so that no request opens a path."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _HERE: Final = Path(__file__).parent
 _INDEX: Final = "index.html"
-#: End of names of files that never change: a hash of the content, by the bundler.
+#: End of the name of a file that never changes: the bundler's hash of its content.
 _HASHED: Final = re.compile(r"-[A-Za-z0-9_-]{8,}\.[a-z0-9]+(\.map)?\Z")
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _ASK_FIRST: Final = "no-cache"
-#: Media types that the table of this machine may lack or may have wrong.
+#: Media types by file ending that this machine's own table may lack or have wrong.
 _TYPES: Final = {
     ".css": "text/css",
     ".html": "text/html",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.serve.runs.program_files import ProgramFiles
     from stepscope.serve.runs.store import Entry, Lane, Question, Store
 
-#: Maximum distance of a time from the start of a trace, in ps; limits parameters.
+#: Maximum distance of a time parameter from the start of a trace, in ps.
 MAX_PS: Final = 2**62
 
 #: Maximum number of characters of a name or value; maximum number of parameters.
@@ -158,7 +158,7 @@ class Query(NamedTuple):
         request: The request.
         given: Parameters of the request.
         store: The store that computes and keeps answers.
-        salt: Part of every tag, so that tags are valid for this process only: another
+        salt: Text in every tag, so that tags are valid for this process only: another
             version of stepscope may answer differently.
         ahead: Questions that are likely to be asked next about a run.
         captures: Recorder of running programs; None if this server does not record.

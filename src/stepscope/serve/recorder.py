@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from stepscope.report.plain import Plain
 
 _LOG: Final = logging.getLogger(__name__)
-#: Maximum duration; a recording is held in memory, so an hour is too long.
+#: Maximum duration of a recording, which is held in memory: an hour is too long.
 _MAX_MS: Final = 600_000
-#: Maximum delay of the start; servers of programs refuse to wait more than a minute.
+#: Maximum delay of the start; programs refuse to wait more than a minute.
 _LATEST_MS: Final = 60_000
 _MAX_ATTEMPTS: Final = 10
 _MS_PER_S: Final = 1000

@@ -96,7 +96,7 @@ def admit_request(policy: Policy, request: Request) -> Response | None:
     """Accept a request (None), or answer one that exchanges a token for a session.
 
     Raises:
-        Refused: The Host header has a foreign name, or the client has no session.
+        Refused: The Host header names another server, or the client has no session.
     """
     _check_host(policy, request)
     if policy.token is None:
@@ -108,7 +108,8 @@ def admit_request(policy: Policy, request: Request) -> Response | None:
             for name, value in request.args.items(multi=True)
             if name != _TOKEN
         ]
-        # A relative address works below any prefix, and never leads to another site.
+        # A relative address works below any URL prefix, and never leads to another
+        # site.
         place = quote(request.path.rsplit("/", 1)[-1])
         answer = Response(status=303)
         answer.autocorrect_location_header = False

@@ -35,7 +35,7 @@ class StepscopePlugin(base_plugin.TBPlugin):  # type: ignore[misc]  # it ships n
 
     plugin_name = _NAME
 
-    # The type is Any: fields of TensorBoard's context depend on its version.
+    # The type is Any, because the context's fields depend on TensorBoard's version.
     def __init__(self, context: Any) -> None:
         self._logdir: str = context.logdir or ""
         self._app: App | None = None

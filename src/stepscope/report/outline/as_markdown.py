@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from stepscope.report.outline.parts import Outline, Part
 
 #: Characters with a meaning in Markdown or HTML anywhere in a line; kernel names
-#: contain many of them.
+#: contain many such characters.
 _SPECIAL: Final = Pattern(r"([\\*_\[\]<>|&~])")
-#: Text between backticks is code, in the report's own sentences and in Markdown.
+#: Code: text between backticks, in the report's sentences as in Markdown.
 _CODE: Final = Pattern(r"`[^`\n]+`")
-#: Start of a Markdown list or heading: a mark, or a number and a mark.
+#: Line that Markdown would read as a list or heading: a mark, or number and mark.
 _BEGINS: Final = Pattern(r"^(\s*\d*)([-+#.)])(?=\s|$)")
 
-#: Maximum number of marks of a sparkline.
+#: Maximum number of characters of a sparkline.
 _MAX_MARKS: Final = 72
 
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 #: Minimum width of a column, in characters; narrower tables become lists.
 _MIN_COLUMN_WIDTH: Final = 24
-#: Width of a bar's name and of its numbers, in characters.
+#: Width of the columns of a bar's name and of its numbers, in characters.
 _NAME_WIDTH: Final = 24
 _NUMBERS_WIDTH: Final = 22
-#: Width, in characters, of the note that says how many values a sparkline mark covers.
+#: Width, in characters, of the note on the number of values per mark of a sparkline.
 _NOTE_WIDTH: Final = 32
 #: Indentation of the text after a finding's label, in characters.
 _LABEL_WIDTH: Final = 11

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from stepscope.compare.synthetic import SyntheticInput
     from stepscope.report.outline.parts import Part
 
-#: Minimum change of a shown op or kernel, as a share of the base step. For ops and
-#: kernels no error is known, so smaller changes are in the JSON only.
+#: Minimum change of an op or kernel to be shown, as a share of the base step. Smaller
+#: changes may be chance (no interval is known), so only the JSON has them.
 MIN_SHARE: Final = 0.001
-#: Maximum number of causes that explain a change; minimum share of each, in percent.
+#: Maximum number of causes named for a change; minimum share of each, in percent.
 _MAX_OWNERS: Final = 3
 _MIN_PERCENT: Final = 5.0
 _TOPICS: Final = {
@@ -52,7 +52,7 @@ _SAME_WORK_ASSUMED: Final = (
 )
 #: Minimum overlap of two runs that is displayed as 100 %.
 _MIN_EQUAL_OVERLAP: Final = 0.995
-#: Kind of change of an op or a kernel → words for several such changes.
+#: Kind of change of an op or kernel → its verb.
 _CHANGE_VERBS: Final = {
     "appeared": "appeared",
     "vanished": "vanished",
@@ -210,7 +210,7 @@ def comparison_outline(comparison: Comparison) -> Iterator[Part]:
         yield Table(header, rows, frozenset({1}))
     if comparison.promises:
         yield Heading("Were the promised gains reached?")
-        # If the work differs, an earlier section says why promises cannot be judged.
+        # If the work differs, an earlier section says why predictions cannot be judged.
         lines = promise_lines(
             comparison.promises, comparison.per, reasons=parity.comparable
         )

@@ -46,34 +46,34 @@ _MARKS: Final[dict[str, tuple[str, Role]]] = {
     "info": ("• note", "dim"),
 }
 _NOTE: Final[tuple[str, Role]] = ("•", "dim")
-#: Worst status of a stage → its mark.
+#: Worst status of a stage's checks → mark of the stage.
 _STAGE_MARKS: Final[dict[Status, tuple[str, Role]]] = {
     "fail": ("✗", "bad"),
     "cannot_tell": ("?", "warn"),
     "pass": ("✓", "good"),
     "not_applicable": ("–", "dim"),
 }
-#: Maximum number of points on missing data; further points are counted, not listed.
+#: Maximum number of points listed on missing data; further points are only counted.
 _MAX_POINTS: Final = 5
 #: Maximum number of reasons and of check names in one point; the JSON lists all.
 _MAX_REASONS: Final = 2
 _MAX_NAMES: Final = 4
 #: Maximum number of hosts that a doubt names.
 _MAX_HOSTS: Final = 2
-#: Checks of memory that a framework manages. On a host without devices that memory is
-#: the host's, and no step waits for it.
+#: Checks of memory that a framework manages. Without devices that is memory of the
+#: host, for which no step waits.
 _ON_MEMORY: Final = frozenset({"mem.peak", "mem.fragmentation", "mem.leak", "mem.oom"})
 #: The only framework that records failed allocations.
 _NOTES_FAILURES: Final = "PyTorch"
-#: Checks of pipeline stages, and the frameworks whose pipelines have stages.
+#: Checks of input pipeline stages, and the frameworks whose pipelines have stages.
 _OF_STAGES: Final = frozenset({"input.stage", "multi.input"})
 _HAVE_STAGES: Final = frozenset({"TensorFlow", "PyTorch"})
-#: Codes of values that need a device; the breakdown already reports the missing device.
+#: Codes of values missing for lack of a device, which the breakdown already reports.
 _NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
 #: Number of the checklist's stage on several devices.
 _STAGE_OF_SEVERAL_DEVICES: Final = 8
-#: Prefix of checks that need each kernel to be measured separately, which is worth the
-#: effort only if most step time is kernel time.
+#: Prefix of checks for which each kernel must be measured separately; worth the effort
+#: only if most step time is kernel time.
 _OF_KERNELS: Final = "kernel."
 
 
@@ -112,7 +112,8 @@ def _failing_parts(
         "basis": evidence_basis_text(finding),
     }
     if finding.severity == "info":
-        # For a note only sentence and gain are shown; `--explain` shows the rest.
+        # Of a finding that is a note, only sentence and gain are shown; `--explain`
+        # shows all.
         basis = None if finding.calibrated else UNCALIBRATED
         labelled = {"gain": gain_text(finding), "basis": basis}
     yield from (Labelled(label, text) for label, text in labelled.items() if text)
@@ -131,9 +132,9 @@ def _failing_parts(
 
 
 def doubt_parts(document: Document) -> Iterator[Part]:
-    """Write doubts and remedies that might change the diagnosis; count the others."""
+    """Write doubts and remedies that might change the diagnosis; count all others."""
     doubts = (*document.quality, *result_doubts(document.overview))
-    # Errors are already at the top of the page. Several hosts may have the same doubt.
+    # The top of the page already shows errors. Several hosts may have the same doubt.
     alike: dict[tuple[str, str | None], list[Doubt]] = defaultdict(list)
     for doubt in doubts:
         if doubt.severity == "warning":
@@ -151,7 +152,7 @@ def doubt_parts(document: Document) -> Iterator[Part]:
         checks.items(),
         key=lambda checks_of_remedy: _remedy_rank(checks_of_remedy[1], document),
     )
-    # Doubts take all points except one, which is for a remedy.
+    # Doubts may take all points but one, which is for a remedy.
     doubted = grave[: _MAX_POINTS - (1 if by_remedy else 0)]
     shown = by_remedy[: _MAX_POINTS - len(doubted)]
     if doubted:

@@ -27,7 +27,7 @@ _MAX_OWNERS: Final = 4
 _MIN_PERCENT: Final = 1.0
 #: Minimum share of a cause's time that its longest name must have to be mentioned.
 _MIN_NAMED_PART: Final = 0.3
-#: Share of unexplained time, in percent, above which the sentence begins with it.
+#: Share of unexplained time, in percent, above which it begins the sentence.
 _NO_ANSWER: Final = 40.0
 _UNEXPLAINED: Final = "unexplained"
 #: Maximum length of a kernel's name in a sentence; some names have hundreds of letters.
@@ -47,7 +47,7 @@ def gap_text(gap: GapExplanation) -> str:
         for owner in owners[:_MAX_OWNERS]
     ]
     unexplained = gap.not_explained_percent
-    # Time outside of steps is never attributed; it does not count as unexplained.
+    # Time outside of steps has no cause by definition, so it is not unexplained.
     is_outside = gap.outside_ps >= gap.dur_ps
     no_answer = (
         f"Unexplained: {percent(unexplained)} of the interval." if unexplained else None
@@ -134,7 +134,7 @@ _MAX_HOST_ROWS: Final = 10
 
 @parts.outlined
 def gap_outline(gap: GapExplanation) -> Iterator[parts.Part]:
-    """Write the sentence, then the causes by name, then the host's other work."""
+    """Write a sentence on the interval, its causes by name, and other host work."""
     yield parts.Heading(interval_position_text(gap), 1)
     yield parts.Paragraph(gap_text(gap), strong=True)
     yield from _owner_parts(gap)

@@ -31,7 +31,7 @@ class Break(Frozen, frozen=True, eq=True):
 
 
 class Paragraph(Frozen, frozen=True, eq=True):
-    """Sentences; `strong` sentences are not indented and stand out."""
+    """Sentences in one paragraph; `strong` ones are emphasised and not indented."""
 
     text: str
     strong: bool = False
@@ -85,15 +85,15 @@ class More(Frozen, frozen=True, eq=True):
 
 
 class Table(Frozen, frozen=True, eq=True):
-    """Rows under a header.
+    """A table: rows under a header.
 
     Attributes:
         header: Heading of each column. The first column has names, which a narrow page
             shortens; the other columns have numbers.
         rows: Cells of each row, as many as the header has.
         words: Indices of columns after the first that have words instead of numbers. If
-            a page is too narrow for these columns, each row becomes a sentence.
-        left: Indices of other columns that are aligned left.
+            a page is too narrow for the words, each row becomes a sentence.
+        left: Indices of further columns that are aligned left.
         expendable: Headings of columns that a narrow page drops, in this order.
     """
 
@@ -157,7 +157,7 @@ class Check(Frozen, frozen=True, eq=True):
 
 
 class Item(Frozen, frozen=True, eq=True):
-    """A marked sentence, and the parts below it."""
+    """A sentence after a mark, and the parts below it."""
 
     mark: str
     role: Role
@@ -166,7 +166,7 @@ class Item(Frozen, frozen=True, eq=True):
 
 
 class Items(Frozen, frozen=True, eq=True):
-    """A list of marked sentences with parts below each."""
+    """A list of sentences with marks, each with parts below it."""
 
     items: tuple[Item, ...]
 
@@ -179,7 +179,7 @@ Asked = ParamSpec("Asked")
 
 
 def outlined(yields: Callable[Asked, Iterable[Part]]) -> Callable[Asked, Outline]:
-    """Convert a function that yields parts into one that returns an outline."""
+    """Convert a function that yields parts into a function that returns an outline."""
 
     @wraps(yields)
     def outline(*args: Asked.args, **options: Asked.kwargs) -> Outline:

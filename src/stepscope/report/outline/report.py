@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Section = tuple[str, Callable[[Document], Iterable[Part]]]
 
 _MAX_HOSTS: Final = 4
-#: Remedy that applies only to the tracers of frameworks.
+#: Remedy that applies only if the tracer of a framework recorded the run.
 _OF_FRAMEWORKS: Final = Remedy.FIND_CUPTI
 #: Minimum percentage that is written as 100 %.
 _MIN_WHOLE_PERCENT: Final = 99.95
@@ -88,7 +88,7 @@ def _devices_text(document: Document) -> str:
     if not used and not silent and not _has_no_timeline(document):
         return f"CPU only; not used: {text}"
     idle = len(devices) - len(used)
-    # Each process lists all devices of its machine, even those of other processes.
+    # Each process lists all devices of its machine, also devices of other processes.
     shared = document.profile.processes is not None and document.profile.processes > 1
     if not used or not idle or shared:
         return text
@@ -128,7 +128,7 @@ def _silent_device(document: Document) -> Iterator[Part]:
     why = document.kernels
     by_nsight = document.recorder == NSIGHT
     if by_nsight and isinstance(why, Unavailable):
-        # One more usual cause: Nsight Systems ran without tracing the device.
+        # Another usual cause is that Nsight Systems did not trace the device.
         yield Bullets((why.remedy,))
     for remedy in CAUSES_OF_SILENT_DEVICES:
         if not by_nsight or remedy != _OF_FRAMEWORKS:
@@ -171,7 +171,7 @@ def _device_name(device: Device, document: Document) -> str:
 
 
 def hardware_text(document: Document) -> str | None:
-    """Write the hardware of a run and how much of it was used; None if unknown."""
+    """Write the hardware of a run and how much the run used; None if unknown."""
     hardware = document.hardware
     used = [device for device in document.profile.devices if device.activities]
     kinds = Counter(_device_name(device, document) for device in used)
@@ -200,7 +200,7 @@ def hardware_text(document: Document) -> str | None:
     return f"On {', '.join(parts)}."
 
 
-#: Short report: the verdict and the breakdown.
+#: Sections of a short report: the verdict and the breakdown.
 FIRST_SECTIONS: Final[tuple[Section, ...]] = (
     ("", _header_parts),
     ("", _damage_parts),
@@ -222,7 +222,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
     ("Time per annotation", top_annotations),
     ("What could not be seen", doubt_parts),
 )
-#: Sections that would only repeat the same reason if a file has no times at all.
+#: Sections left out if a file has no times: all would give the same reason.
 _OF_TIMES: Final = (STEP_TIME, "Findings", "Top ops")
 
 

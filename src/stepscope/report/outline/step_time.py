@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     Summary = OverviewPageResult | StepSummary
 
-#: Minimum share of the step, in percent, of a category to list its causes.
+#: Minimum share of the step, in percent, of a category whose causes are listed.
 _MIN_DIVIDED_PERCENT: Final = 1.0
 #: Minimum share of the step, in percent, of a named part of a category.
 _MIN_NAMED_PERCENT: Final = 5.0
@@ -61,9 +61,9 @@ _MIN_DRAWN_STEPS: Final = 3
 _MAX_HOSTS: Final = 3
 #: Flags that every recording has; they are shown only on the page of the tool.
 _USUAL_FLAGS: Final = frozenset({"first"})
-#: Codes of a recording without device activity.
+#: Codes of reasons that mean a recording without device activity.
 _NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
-#: Categories of device work without the host; the second set adds those with it.
+#: Categories of pure device work; the second set adds categories of host and device.
 _ONLY_OF_DEVICES: Final = frozenset(
     {"device_to_device", "device_compute_16", "device_compute_32"}
 )
@@ -75,9 +75,9 @@ _OF_DEVICES: Final = _ONLY_OF_DEVICES | {
 
 
 def where_time_went(document: Document) -> Iterator[Part]:
-    """Draw a bar for each category; name the unmeasured categories, with the reasons.
+    """Draw a bar for each category; list unmeasured categories with their reasons.
 
-    Hosts that do not run in lock step have no common mean: each is shown separately.
+    Hosts that do not run in lock step have no common mean; each gets its own bars.
     """
     page = document.overview
     if isinstance(page, Unavailable):
@@ -133,7 +133,7 @@ def _category_bars(
     nothing = []
     total_ms = sum(summary.breakdown_ms.values())
     input_percent = summary.breakdown_percent.get("input") or 0.0
-    # Time of category `other` that counts as input: no event shows its cause.
+    # Time of the category `other` that counts as input: idle time before a batch copy.
     silent = (summary.input_percent or 0.0) - input_percent
     for name, title in CATEGORY_NAMES.items():
         time = summary.breakdown_ms.get(name)
@@ -176,7 +176,7 @@ def _owner_shares(summary: Summary, category: str, time: float) -> Iterator[Para
         for name, part in sorted(known.items(), key=lambda pair: -pair[1])
         if 100 * part / total_ms >= _MIN_DISPLAYED_PERCENT
     ]
-    # A single cause repeats what its category says, except in the category `other`.
+    # The only cause of a category repeats the category, except in `other`.
     if len(shares) > 1 or (shares and category == "other"):
         yield Paragraph(f"parts: {join_phrases(shares)}", role="dim", indent=4)
 
@@ -194,7 +194,7 @@ def _named_excerpts(
                 role: Role = "code" if part.function else "plain"
                 ms_by_name[_part_words(part), role] += part.ms
     largest = sorted(ms_by_name.items(), key=lambda pair: -pair[1])[:_MAX_PARTS]
-    # Functions that a function calls are listed under their own names.
+    # Only a function's self time counts: functions that it calls are listed themselves.
     own: dict[Role, str] = {"code": " self time"}
     for (text, role), time in largest:
         share = 100 * time / total_ms
@@ -237,7 +237,8 @@ def _categories_not_recorded(
                 if max_percent is None
                 else f" Input takes at most {percent(max_percent)}."
             )
-        # If no framework is used, no tracer of a framework could show the device work.
+        # In a program without a framework, no framework's tracer could show device
+        # work.
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
         yield Paragraph(text, role="dim")
@@ -264,7 +265,7 @@ def _naming_advice(document: Document, page: OverviewPageResult) -> Iterator[Par
     yield Paragraph(f"To name the unexplained time: {remedy}")
 
 
-#: Causes whose actions help to name unexplained time.
+#: Causes of findings whose actions help to name unexplained time.
 _NAMING: Final = frozenset({"unexplained", "annotate", "damaged", "unblocked"})
 _ANNOTATE: Final = "annotate the work in that time (with ss.Trace('name'):)."
 _NAME_RANGES: Final = (

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _WAITED_FOR: Final = "waiting_for_workers"
 #: Maximum number of functions of worker processes.
 _MAX_FUNCTIONS: Final = 8
-#: Verdicts that this section reports; findings already report the other verdicts.
+#: Verdicts that this section writes; the findings contain the other verdicts.
 _BOUND: Final = frozenset({"moderately_input_bound", "highly_input_bound"})
 _MAX_MEMORIES: Final = 8
 #: Maximum number of program lines for each memory.
@@ -86,7 +86,7 @@ _ONE_RANGE: Final = (
 
 
 def input_pipeline(document: Document) -> Iterator[Part]:
-    """Write verdict, work on input and slowest stage; nothing if input is in time."""
+    """Write input verdict, host work and slowest stage; nothing if input is in time."""
     result = document.input_pipeline
     if isinstance(result, Unavailable) or result.verdict not in _BOUND:
         return
@@ -242,7 +242,7 @@ def memory_parts(document: Document) -> Iterator[Part]:
 
 
 def memory_gaps(document: Document) -> tuple[Missing, ...]:
-    """Return why columns of the memory section are unknown."""
+    """Return why values in the memory section are unknown."""
     if isinstance(document.memory, Unavailable):
         return ()
     entries = document.memory.missing
@@ -287,8 +287,8 @@ def top_ops(document: Document) -> Iterator[Part]:
     if top.is_empty():
         yield Paragraph("No op was recorded.")
         return
-    # The type of a PyTorch op is its name, and names in parentheses, such as "(no
-    # annotation)", have no type: a column of types would only take space.
+    # A column of types would only take space: a PyTorch op's type is its name, and
+    # names in parentheses, such as "(no annotation)", have no type.
     named_ops = top.filter(~pl.col("name").str.starts_with("("))
     typed = bool((named_ops["type"] != named_ops["name"]).any())
     types: tuple[TableColumn, ...] = (("type", "type", text_cell),) if typed else ()

@@ -89,7 +89,8 @@ def view_outline(
     rows: pl.DataFrame = getattr(result, view)
     shown = rows
     if rows.height > MAX_ROWS and "total_us" in rows.columns:
-        # A parent takes as long as its child or longer, so it is shown with the child.
+        # A parent has at least its child's time, so sorting by time shows it with the
+        # child.
         by_time = rows.sort(
             "total_us", "id", descending=[True, False], maintain_order=True
         )
@@ -120,7 +121,7 @@ def view_outline(
 
 
 def _node_labels(rows: pl.DataFrame, view: str) -> list[str]:
-    """Return indented names; names that are paths omit the path of their parent."""
+    """Return indented names of nodes; a path is shown without its parent's path."""
     if view == _LINES:
         return rows["name"].to_list()
     names = dict(zip(rows["id"], rows["name"], strict=True))

@@ -32,7 +32,7 @@ _MAX_ROWS: Final = 10
 _BAR: Final = 30
 #: Tables of the result that the page names for `--table`.
 _TABLES: Final = ("rows", "calls", "kernels", "copies", "launches", "shapes")
-#: Fields whose missing values are explained on the page of all ops instead.
+#: Fields whose missing values only the page of all ops explains.
 _OF_THE_ROWS: Final = ("rows", "pies", "device_idle_us", "host_idle_us")
 
 _CAUSE: Final = {
@@ -44,7 +44,7 @@ _CAUSE: Final = {
     "mixed": "No cause dominates: transfer, utilisation and compute share the op's "
     "device time.",
 }
-#: Field of `Cause`, and its words.
+#: Field of `Cause`, and its name on the page.
 _PARTS: Final = (
     ("transfer_us", "copies, memsets and collectives"),
     ("waiting_us", "device idle, waiting for the op"),

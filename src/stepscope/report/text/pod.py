@@ -45,7 +45,7 @@ _SHORT: Final = {
 def pod_outline(
     result: PodViewerResult, *, title: str, doubts: Sequence[str], others: Sequence[str]
 ) -> Iterator[Part]:
-    """Write the slowest worker and why, how clocks were compared, and all workers.
+    """Write the slowest worker, the reason, how clocks were aligned, and all workers.
 
     Args:
         doubts: Doubts about the run as a whole.
@@ -77,7 +77,7 @@ def pod_outline(
     notes.append(f"Full tables (--table NAME): {', '.join(others)}.")
     yield Paragraph(" ".join(notes))
     own = [entry for entry in result.missing if entry.field.startswith("workers")]
-    # If a worker is a host without devices, its null device is not a missing value.
+    # A worker that is a host without devices has a null device, which is not missing.
     yield from reason_parts([entry for entry in own if entry.field != "workers.device"])
 
 

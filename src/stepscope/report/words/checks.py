@@ -37,8 +37,8 @@ def stage_line(
 ) -> str:
     """Write how many checks of a stage have each verdict.
 
-    Checks that cannot tell are listed by name, because they need a better recording. If
-    a page lists the checks below the line, the names are omitted.
+    Checks with the verdict "cannot_tell" are named, because they need a better
+    recording. If a page lists the checks below the line, no names are written.
     """
     checks = [finding for finding in findings if finding.id in stage.findings]
     parts = []
@@ -107,7 +107,7 @@ def most_valuable_findings(
     )
     ranked = sorted(worth, key=lambda finding: finding.id != first)
     if ranked and ranked[0].note == "ended":
-        # If a program ended before its steps, no other finding matters.
+        # If a program ended before its first step, no other finding matters.
         ranked = ranked[:1]
     return tuple(
         _make_valuable(
@@ -177,7 +177,7 @@ def _next_bottleneck(joined: Together, *, by_title: bool) -> str | None:
     if by_title:
         is_named = (
             joined.saving_ms is not None
-        )  # The sentence before names the finding.
+        )  # The previous sentence already names the finding.
         first = "the first finding" if is_named else _TITLES[first]
     return (
         f"Once {first} is fixed, the longest part of a step would be {what} "

@@ -41,7 +41,7 @@ _UNITS: Final[dict[str, Callable[[float], str]]] = {
     "count": "{:,.0f}".format,
     "ratio": "{:.3g}".format,
 }
-#: Unit → function that writes thresholds, which are round numbers that a person chose.
+#: Unit → function that writes a threshold, a round number that a person chose.
 _LIMITS: Final[dict[str, Callable[[float], str]]] = {
     "percent": "{:g} %".format,
     "ps": duration_text,
@@ -63,7 +63,7 @@ def limit_text(limit: Threshold) -> str:
 
 
 def status_text(finding: Finding) -> str:
-    """Write a verdict in one or two words; a failed check is named by its severity."""
+    """Write a verdict in one or two words; for a failed check, write its severity."""
     if finding.status == "fail":
         return _SEVERITY_NAMES[finding.severity]
     return finding.status.capitalize().replace("_", " ")
@@ -242,7 +242,7 @@ def burst_text(spread: Pattern) -> str:
 
 
 def _called_function(parts: tuple[Part, ...]) -> str | None:
-    """Write the largest part, by name, if it is a function that the steps call."""
+    """Write the name of the largest part if it is a function that the steps call."""
     if not parts or parts[0].function is None or parts[0].loop:
         return None
     detail = parts[0].detail if parts[0].lines else None
@@ -254,7 +254,7 @@ def _largest_part_texts(part: Part) -> dict[str, str | None]:
     bare = part_text(msgspec.structs.replace(part, detail=None))
     return {
         "named": name,
-        # The verb of a template follows, so a comma closes the clause after the name.
+        # A verb of the template follows the name, so a comma closes a clause after it.
         "subject": name if part.lines or name == bare else f"{name},",
         "detail": part.detail,
         "sleeper": f"{bare} waits" + (f" in `{part.detail}`" if part.detail else ""),
@@ -284,7 +284,7 @@ def part_shares(finding: Finding) -> str | None:
     return "; ".join(parts) or None
 
 
-#: Minimum gain, as a fraction of a finding's time, that is not counted elsewhere.
+#: Minimum gain of a finding beyond gains of others, as a fraction of its lost time.
 _MIN_OWN_GAIN_PART: Final = 0.02
 
 

@@ -1,4 +1,4 @@
-"""The first sentence of a report: about the advice, or else about memory or kernels."""
+"""The first sentence of a report: about advice, memory or kernels."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _time_sentence(lead: Lead) -> str:
     size = percent(lead.percent)
     reference = "the step" if lead.steps else "the recording"
     if lead.owner == "between":
-        # Time between steps is not part of a step, so "of the step" would be wrong.
+        # Time between steps is not part of a step, so "of the step" would be false.
         reference = "the time"
     if lead.kind == "device":
         return f"Compute-bound: the device is busy {size} of {reference}."
@@ -65,7 +65,7 @@ def _time_sentence(lead: Lead) -> str:
         what = "time in functions of the program"
     subject = f"{what}{_part_names(lead)}"
     if lead.kind == "idle" and lead.owner == "compile" and not lead.stepped:
-        # A program's first call cannot be distinguished from later retracing.
+        # The first call of a function cannot be distinguished from later retracing.
         return (
             f"{size} of {reference} is {subject}: a recording of later steps shows "
             "whether this repeats."
@@ -99,8 +99,8 @@ def _part_names(lead: Lead) -> str:
     return f", the largest part of it {name} ({size})"
 
 
-#: Minimum share of a memory, in percent, at which its largest line is named even if
-#: more memory has no known line.
+#: Minimum share of a memory, in percent, of the program line with the most memory to be
+#: named even if more memory has no known line.
 _MIN_LINE_PERCENT: Final = 10.0
 #: Region type of memory that contains the code of a compiled program.
 _CODE: Final = "executable"
@@ -145,7 +145,7 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
         return f"{peak}; {percent(nameless)} of it has no known program line."
     of_it = "" if share is None else f" ({percent(share)})"
     size = bytes_text(largest["allocation_bytes"])
-    # Memory without a known line is mentioned only if it exceeds the largest line.
+    # Memory without a known program line is mentioned only if it exceeds that line's.
     more = nameless > (share or 0.0)
     remainder = f", and {percent(nameless)} has no known program line" if more else ""
     return f"{peak}; {size} of it{of_it} is in {what} {largest['source']}{remainder}."

@@ -25,7 +25,7 @@ CATEGORY_NAMES: Final = {
     "device_compute_32": "Device compute, 32-bit",
     "other": "All others",
 }
-#: How the clocks of hosts are aligned → sentence on what can be compared.
+#: How the clocks of hosts are aligned → sentence on which times are comparable.
 CLOCK_TEXTS: Final = {
     "collectives": "Their clocks are aligned by collectives, which end at the same "
     "time on all hosts",
@@ -35,13 +35,13 @@ CLOCK_TEXTS: Final = {
     "to within a step",
     "none": "Their clocks cannot be aligned: start times are not compared",
 }
-#: Minimum percentage that counts as the whole: any difference is rounding.
+#: Minimum percentage that counts as 100 %: the difference is a rounding error.
 _MIN_WHOLE_PERCENT: Final = 100 - 1e-6
 #: Python's name for the code of a module outside of functions.
 MODULE: Final = "<module>"
 #: Name of a call as Python's tracers record it.
 _FRAME: Final = Pattern(r"\$(?P<place>[^ /\\]+\.py:\d+) (?P<function>\S+)\Z")
-#: Start of a C++ function name that includes its arguments.
+#: Start of a C++ function name with arguments.
 _CPP: Final = Pattern(r"void |[A-Za-z_][\w:]*<")
 #: Category of host work on input → its title, in the terms of the guides.
 INPUT_CATEGORY_NAMES: Final = {
@@ -55,7 +55,7 @@ INPUT_CATEGORY_NAMES: Final = {
 _INPUT_CODES: Final = INPUT_CATEGORY_NAMES | {
     "waiting_for_workers": "Waiting for worker processes"
 }
-#: Topic of a recommendation on input → its title.
+#: Category of advice on input → its title.
 INPUT_STEP_NAMES: Final = _INPUT_CODES | {
     "outside_markers": "Iterator outside the markers",
     "not_recorded": "Before a batch is copied",
@@ -91,13 +91,13 @@ FILL_TEXTS: Final = {
     "low_occupancy": "low occupancy",
     "unknown": "not known",
 }
-#: Column of a table → words to show instead of its codes.
+#: Column of a table → code → words shown instead.
 CODE_TEXTS: Final = {
     "bottleneck": CATEGORY_NAMES,
     "category": _INPUT_CODES,
     "evidence": {"shapes": "shapes and bytes", "unknown": "not known"},
     "fill": FILL_TEXTS,
-    # Kinds of messages of NVIDIA's rules.
+    # Kinds of messages by NVIDIA's rules.
     "kind": {"OPT": "optimization", "INF": "information", "WRN": "warning"},
     "match": {
         "one_op": "only op that launches it",
@@ -154,7 +154,7 @@ def range_ms(low: float, high: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Write a share in percent; only zero is written as 0, only the whole as 100."""
+    """Write a share in percent; only exactly zero is written as 0, only all as 100."""
     if 0 < value < 0.1:
         return "<0.1 %"
     if 99.95 <= value < _MIN_WHOLE_PERCENT:
@@ -212,7 +212,7 @@ def part_text(part: Part) -> str:
         name = "the top level"
     if part.file is not None:
         place = part.file.replace("\\", "/").rpartition("/")[2]
-        # For a variable of a module, the first line of the module is not useful.
+        # If the part is a variable of a module, the module's first line is not useful.
         is_variable = part.function == MODULE != part.name
         lines = "" if part.line is None or is_variable else f":{part.line}"
         if part.lines is not None:

@@ -1,4 +1,4 @@
-"""The answers about a run, as bytes; the store computes each answer once."""
+"""Functions that write answers about a run, as bytes; the store keeps the answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
 #: Maximum size of the texts of a table as CSV, in bytes.
 _MAX_CSV_BYTES: Final = 2**29
-#: Tools that have no result for many profiles, but are fast once findings are computed.
+#: Tools without a result for many profiles; asking is fast once findings are computed.
 _NOT_EVERYWHERE: Final = (
     "framework_op_stats",
     "kernel_stats",
@@ -257,7 +257,8 @@ def _column_record(column: pl.Series) -> dict[str, Plain]:
     if column.dtype.is_integer():
         kind = "integer"
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
-        # A column of nulls usually stands for numbers that were not measured.
+        # A column with only nulls is usually a column of numbers that were not
+        # measured.
         kind = "number"
     largest = None
     if kind in ("integer", "number"):

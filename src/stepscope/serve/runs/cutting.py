@@ -66,7 +66,7 @@ def count_fitting_rows(frame: pl.DataFrame, max_bytes: int = MAX_TEXT_BYTES) -> 
 
 
 class _Cutting:
-    """The cuts so far, and the number of bytes left for further texts."""
+    """The tables cut so far, and the number of bytes left for further texts."""
 
     def __init__(self, rows: int, max_bytes: int) -> None:
         self._rows = rows

@@ -28,9 +28,9 @@ LIGHT_EVENTS: Final = 200_000
 
 #: Maximum size of the results that are kept for sorting tables, in bytes per profile.
 _RESULTS_BYTES: Final = 128 * 2**20
-#: Option of tools that read all hosts even for an answer about some hosts.
+#: Option of tools that read all hosts even if the answer is about some of them.
 _HOSTS: Final = "hosts"
-#: Size that is counted for each result, in bytes, in addition to its tables' size.
+#: Size counted for each kept result in addition to its tables, in bytes.
 _MIN_RESULT_BYTES: Final = 2**16
 
 
@@ -116,7 +116,7 @@ class Opened:
 
     @property
     def is_small(self) -> bool:
-        """Return whether answers are so fast that preparing them is not worth it."""
+        """Return whether answers are so fast that preparing them early is useless."""
         return not self._all.is_worth_threads
 
     @property

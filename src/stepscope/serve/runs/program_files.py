@@ -32,7 +32,8 @@ _MAX_FILE_BYTES: Final = 2 * 2**20
 _MAX_ENTRIES: Final = 200_000
 #: Seconds for which a list of files stays valid.
 _KEPT_S: Final = 5.0
-#: Tolerance for file changes after a recording, in seconds; times may be rounded.
+#: A file changed this many seconds after a recording counts as unchanged: times may be
+#: rounded.
 _SAME_S: Final = 1.0
 #: Name of a folder that contains packages or Python's own modules.
 _PACKAGES: Final = Pattern(r"(site-packages|dist-packages|python\d[.\d]*)\Z", re.DOTALL)
@@ -52,7 +53,7 @@ class ProgramText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Candidate(NamedTuple):
-    """A file: its shown path, its real path, and the parts of its path."""
+    """A program file: its displayed path, its real path, and the parts of the path."""
 
     shown: str
     path: Path
@@ -190,7 +191,7 @@ def _matching_files(name: str, listed: dict[str, list[_Candidate]]) -> list[_Can
     if not parts or not parts[-1].endswith(_SUFFIX):
         return []
     files = listed.get(parts[-1], [])
-    # Number of components, from the end, that each path has in common with the name.
+    # Number of path components at the end that each file has in common with the name.
     ends = [
         len(posixpath.commonprefix([parts[::-1], file.parts[::-1]])) for file in files
     ]
@@ -208,5 +209,5 @@ def _count_needed_parts(name: str, parts: Sequence[str]) -> int:
     if not _ABSOLUTE.match(name):
         return len(parts)
     inside = [k for k, part in enumerate(parts) if _PACKAGES.match(part)]
-    # For a package's module in a single file, its folder must match as well.
+    # A package that is one file has one part, so its folder must match too.
     return max(len(parts) - inside[-1] - 1, 2) if inside else 1

@@ -23,7 +23,7 @@ _REMOTE_S: Final = 30.0
 
 
 class Stamp(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a version of a run's files.
+    """Identifies a version of a run's files.
 
     Attributes:
         files: Path, size in bytes and a tag of the content, of each file.
@@ -47,7 +47,7 @@ class ListedRuns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Source(Protocol):
-    """A place with runs.
+    """A place with runs: a directory or a URL.
 
     Attributes:
         name: Name of the place, as it is shown.
@@ -84,7 +84,7 @@ def open_source(logdir: str) -> Source:
 class LocalSource:
     """A log directory, a run directory or a file of this machine.
 
-    Links to files outside of the directory are not followed, as only it may be served.
+    Links to files outside of the directory are not followed: those must not be served.
     """
 
     interval_s = _LOCAL_S

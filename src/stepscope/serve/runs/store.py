@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ANSWERS_BYTES: Final = 128 * 2**20
 #: Seconds without a change after which a file counts as complete.
 _QUIET_S: Final = 2.0
-#: Maximum time that a request waits for other computations, in seconds.
+#: Maximum time that a request waits for other requests' computations, in seconds.
 _PATIENCE_S: Final = 120.0
 #: Maximum share of the server's time that listing the log directory may use.
 _LISTING_SHARE: Final = 0.1
@@ -76,7 +76,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lane(Enum):
-    """Queue of requests that are answered in parallel with the store's computation.
+    """Queue of requests that are answered while the store computes other answers.
 
     A request waits only for other requests of its lane.
 
@@ -89,7 +89,7 @@ class Lane(Enum):
     SEARCHING = "searching"
 
 
-#: Maximum number of parallel answers of a lane; they share the cores with computations.
+#: Lane → maximum number of parallel answers; they share the cores with computations.
 _LANES: Final = {Lane.DRAWING: 4, Lane.SEARCHING: 2}
 
 
@@ -135,9 +135,9 @@ class Store:
         self._requests = 0
         self._no_request = threading.Condition()
         #: Run → version that could not be read, and the error. Requests do not read
-        #: such a version again, and the run is not shown first.
+        #: that version again, and the page does not open on this run.
         self._unreadable: dict[str, tuple[str, BadInput]] = {}
-        #: Run → version that was read, and the frameworks of the program.
+        #: Run → version that was read, and the program's frameworks.
         self._frameworks: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._working = Working()
         self._looking = threading.Lock()
@@ -253,7 +253,8 @@ class Store:
         if entry.state == "writing":
             raise _writing_refusal(entry)
         with self._counted_request():
-            # Open the run outside of the lanes, so that answers about open runs go on.
+            # Open the run before entering a lane, so that answers about the open run go
+            # on.
             opened = self._open_in_parallel(entry)
             if not self._lanes[lane].acquire(timeout=self._patience_s):
                 raise _busy_refusal()
@@ -404,7 +405,8 @@ class Store:
             )
             unchanged = unchanged and self._is_current(entry)
         except OSError as error:
-            # The run is not marked as unreadable, since the missing file may come back.
+            # The run is not marked as unreadable, because the missing file may come
+            # back.
             raise Refused(
                 404,
                 "unknown_run",

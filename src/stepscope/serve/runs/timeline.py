@@ -50,7 +50,7 @@ _TRACKS: Final = (
 
 
 class TileQuestion(NamedTuple):
-    """A tile of some tracks, by level and place; `all` includes hidden events."""
+    """A tile of some tracks, by level and index; `all` includes hidden events."""
 
     tracks: tuple[int, ...]
     level: int
@@ -123,7 +123,7 @@ def _sections_and_tracks(catalogue: TrackCatalogue) -> dict[str, Plain]:
     rows = [
         {
             **row,
-            # Samples of counters are drawn as curves, not as spans.
+            # Samples of counters are drawn as curves, not as spans on a track.
             "folded": row["folded"] or row["kind"] == "counters",
             "counter": False,
             "unit": None,
