@@ -1,7 +1,7 @@
 """Steps that the readers of all formats share: row order, time range, and final tables.
 
-A reader assigns the events of a file to tracks, links them, and passes its own tables
-to `assemble_trace`.
+A reader assigns a file's events to tracks, links them, and passes its own tables to
+`assemble_trace`.
 """
 
 from __future__ import annotations

@@ -151,8 +151,7 @@ class _Resolver:
             for operand in raw.operands
             if (element := self._elements.get(operand, 0)) in _ELEMENTS
         ]
-        # If several types have the most bits, prefer a floating type: an integer may be
-        # an index or a mask.
+        # If several types have the most bits, prefer floats: integers may be masks.
         widest, _ = max(
             elements,
             key=lambda pair: (pair[1], pair[0][0] in "fbc", pair[0]),

@@ -29,7 +29,7 @@ _HEAD_BYTES: Final = 256 * 1024
 
 
 #: If the share of replacement characters exceeds this value, the file counts as binary
-#: data damaged by a text conversion: a fifth of a profile's bytes are above 0x7F.
+#: data that a text conversion damaged. A fifth of a profile's bytes are above 0x7F.
 _MUCH_REPLACED: Final = 0.02
 #: Number of bytes at the start of an unknown file that the error message shows.
 _SHOWN_BYTES: Final = 24
@@ -225,8 +225,7 @@ def _format_of_message(head: bytes) -> str | None:
     return "xspace" if offset == len(head) else None
 
 
-#: Tags of XSpace's fields: planes 1, errors 2, warnings 3, hostnames 4. Each field is a
-#: message or a text.
+#: Tags of XSpace's fields (messages or texts): planes 1, errors 2, warnings 3, hosts 4.
 _SPACE_TAGS: Final = frozenset({0x0A, 0x12, 0x1A, 0x22})
 _PLANE: Final = 0x0A
 #: Tags of XPlane's fields: id 1 (a number), name 2, lines 3, metadata 4 and 5, stats 6.

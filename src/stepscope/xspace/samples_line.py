@@ -66,9 +66,9 @@ _NAMES: Final = {
 FILE_PATH: Final = "file_path"
 #: Stat of a source line's event: line number in the file.
 LINE: Final = "source_line"
-#: Names of core time events: the range of several readings, and inside this range the
-#: times in which the thread was on a core or ready to run while all cores were in use,
-#: and the times in a system call that does not wait for another thread.
+#: Names of core time events: the range of several readings, and inside this range, the
+#: times on a core or ready to run while all cores were in use, and the times in a
+#: system call that does not wait for another thread.
 READ: Final = "core time was read"
 AWAKE: Final = "on a core or ready for one"
 SYSTEM: Final = "waits for the system"

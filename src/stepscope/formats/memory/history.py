@@ -1,8 +1,8 @@
 """Memory in use and reserved on one device over time, from its allocator's events.
 
 Events are stored in a ring buffer, so the first event is usually later than the start
-of the program. The blocks that are older than the first event follow from the state at
-the end. A block is older if no event allocates it, although an event frees it or it is
+of the program. The blocks that are older than the first event follow from the end
+state. A block is older if no event allocates it, although an event frees it or it is
 active at the end.
 """
 

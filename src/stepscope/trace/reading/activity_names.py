@@ -1,7 +1,7 @@
 """Rules, shared by all readers, that derive the kind of a device event from its name.
 
-The rules are tables of name prefixes, tried in order on the name in lower case without
-blanks, so that one entry matches `MemcpyH2D`, `MEMCPYHtoD` and `Memcpy HtoD`.
+The rules are tables of name prefixes, tried in order on the lower-case name without
+blanks; so one prefix matches `MemcpyH2D`, `MEMCPYHtoD` and `Memcpy HtoD`.
 
 Definition: docs/definitions/device-work.md#kinds-of-device-work.
 """

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 #: Message size in bytes below which threads cost more than they gain.
 _MIN_BYTES_FOR_THREADS: Final = 2**20
-#: Minimum and maximum bytes per task; for smaller tasks, calls cost more than better
-#: balanced threads save.
+#: Minimum and maximum bytes per task; smaller tasks cost more than they save.
 _MIN_TASK_BYTES: Final = 2**18
 _MAX_TASK_BYTES: Final = 2**25
 _HEAD_COLUMNS: Final = 8
@@ -143,8 +142,7 @@ def thread_pool(
 
     Args:
         size: Size of the message, in bytes.
-        threads: Number of threads; None means one per core, if the message is not
-            small.
+        threads: Number of threads; None means one per core, for large messages.
     """
     if not wire.COMPILED or (size < _MIN_BYTES_FOR_THREADS and threads is None):
         return nullcontext()

@@ -8,8 +8,8 @@ Damage never stops the reading. From a truncated file every whole event before t
 is read. From a malformed line the events before the malformed byte are read, and
 reading continues after the line. `XSpace.damage` lists what was lost.
 
-Memory in addition to the mapped file of N bytes: an event or stat takes at least two
-bytes in the file and 20 or 21 in columns; with temporary arrays this is at most 32 N.
+Memory in addition to the mapped file of N bytes: at most 32 N. An event or stat takes
+at least two bytes in the file and 20 or 21 in columns; the rest is temporary arrays.
 All other data is limited (`read_outline`) to 1.5 GB. A real file takes about 3 N bytes.
 
 Definition: docs/formats/xplane.md#decoding.

@@ -160,8 +160,7 @@ class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         place: int64; index in `EventColumns`, ascending.
         frame: `device`, `stream`, `correlation`, `external` (Int64); for devices also
-            `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`. Null if not
-            recorded.
+            `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`; nullable.
     """
 
     place: Int64s

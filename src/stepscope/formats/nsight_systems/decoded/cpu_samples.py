@@ -1,8 +1,8 @@
 """Convert CPU samples to intervals of functions, for each thread.
 
-A sample of a core records which thread is on the core, and the thread's stack. Of the
-stack only the program's own functions are kept, outermost first, and the first call of
-a device's runtime below them. Frames inside libraries are dropped: they explain little,
+A sample of a core records which thread is on the core, and the thread's stack. Only two
+kinds of a stack's frames are kept: the program's own functions, outermost first, and
+the first call of a device's runtime below them. Frames inside libraries explain little,
 and many have no name. Samples without a function of the program are ignored.
 
 Definition: docs/formats/nsight_systems.md#samples-of-processor-cores.

@@ -1,6 +1,6 @@
 """Columns and helpers that all sorts of events share before they get tracks.
 
-Event names are stored as numbers. Texts that the file refers to by id and texts in rows
+Event names are stored as numbers. Texts with an id in the file and texts stored in rows
 share one numbering.
 """
 

@@ -1,8 +1,7 @@
 """Parse the stats that describe launch shapes and copies, once per distinct text.
 
-A text has `key:value` pairs, separated by spaces or newlines. The keys differ by vendor
-and year. Values that no hardware can have are refused, because one producer left such
-fields uninitialised.
+A text has `key:value` pairs between spaces or newlines. Keys differ by vendor and year.
+Values that no hardware can have are refused: one producer left fields uninitialised.
 
 Definition: docs/formats/xplane.md#device-activity.
 """
