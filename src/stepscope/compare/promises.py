@@ -97,8 +97,7 @@ def promises_of_findings(
             open_above=finding.saving_ms.open_above,
         )
         for finding in findings
-        # If a narrower finding explains this one, only the prediction of the narrower
-        # counts.
+        # If a narrower finding explains this one, only the narrower one predicts.
         if finding.status == "fail"
         and finding.saving_ms is not None
         and not finding.explained_by
@@ -178,8 +177,7 @@ def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     gained, gain_low, gain_high = -time.change_ms, -time.high_ms, -time.low_ms
     verdict: Verdict = "inside"
     reason = None
-    # A measured interval that contains both zero and the whole prediction shows
-    # nothing.
+    # An interval that contains both zero and the whole prediction shows nothing.
     if gain_low <= 0 and gain_high >= high:
         verdict = "not_comparable"
         reason = _TOO_WIDE

@@ -87,8 +87,7 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
     judged = _judge_signals(profile, signals_of(profile))
     headline = judged.headline
     if headline.percent is None and headline.finding is None:
-        # If a profile has no times, the headline is about memory or, failing that,
-        # kernels.
+        # If a profile has no times, the headline is about memory, else about kernels.
         sentence = peak_sentence(results["memory_profile"]) or measured_sentence(
             [profile.table(host, "kernel_metrics") for host in profile.hosts]
         )

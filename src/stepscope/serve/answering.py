@@ -46,8 +46,7 @@ def answer_request(received: bytes, address: Any, server: BaseWSGIServer) -> Ans
     pieces = _ChunkFile()
     try:
         handler = _Handler(received, pieces, address, server)
-    # The application handles its own errors; an error of this server ends one
-    # connection.
+    # The application handles its own errors; any other error ends one connection.
     except Exception:  # noqa: BLE001 - the edge
         _LOG.debug("a connection failed", exc_info=True)
         return Answer(pieces.written, stays=False)

@@ -45,9 +45,8 @@ _REQUEST_BYTES: Final = 256 * 2**10
 _ANSWER_S: Final = 120.0
 #: Maximum size of all answers that clients have not read yet, in bytes.
 _HELD_BYTES: Final = 512 * 2**20
-#: Maximum time, in seconds, that a client may take to close the connection after the
-#: answer. The server keeps reading until then, since closing first would discard the
-#: answer.
+#: Maximum time, in seconds, in which a client closes the connection after the answer.
+#: The server reads until then, since closing first would discard the answer.
 _LEAVE_S: Final = 2.0
 #: Maximum time that a connection waits for the next request, in seconds.
 _IDLE_S: Final = 30.0

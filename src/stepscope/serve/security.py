@@ -108,8 +108,7 @@ def admit_request(policy: Policy, request: Request) -> Response | None:
             for name, value in request.args.items(multi=True)
             if name != _TOKEN
         ]
-        # A relative address works below any URL prefix, and never leads to another
-        # site.
+        # A relative address works below any URL prefix, and stays on this site.
         place = quote(request.path.rsplit("/", 1)[-1])
         answer = Response(status=303)
         answer.autocorrect_location_header = False

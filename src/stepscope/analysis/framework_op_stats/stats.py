@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = package_reasons("framework_op_stats")
 
-#: Derivations that the tool needs of each host for its default options.
+#: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (device_ops, host_op_costs, host_ops, op_costs)
 
 _SLICES: Final = 10

@@ -42,7 +42,7 @@ _WHY: Final = package_reasons("inference_profile")
 
 REQUESTS: Final = tool_tables("inference_profile")["requests"]
 
-#: Derivations that the tool needs of each host for its default options.
+#: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (requests,)
 
 _SLOW_PER_MILLE: Final = 950

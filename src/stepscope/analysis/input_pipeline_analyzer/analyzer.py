@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import InputPipelineOptions
     from stepscope.derive.profile_data import ProfileData
 
-#: Derivations that the tool needs of each host for its default options.
+#: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (
     *(*INPUT_VERDICT_NEEDS, input_between_steps, input_ops, pipeline_calls),
     worker_functions,

@@ -53,7 +53,7 @@ PAIR_ROWS: Final = _TABLES["by_pair"]
 NAME_ROWS: Final = _TABLES["by_kernel"]
 PIE_ROWS: Final = _TABLES["pie"]
 
-#: Derivations that the tool needs of each host for its default options.
+#: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)
 
 _SLICES: Final = 10

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = package_reasons("memory_profile")
 
-#: Derivations that the tool needs of each host for its default options.
+#: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (allocation_steps, memory_replay)
 
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 VIEW_ROWS: Final = tool_tables("model_views")["scope"]
-#: Derivations that the tool needs of each host for its default options.
+#: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (annotation_calls, model_charges, source_lines)
 
 

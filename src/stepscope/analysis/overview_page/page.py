@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = package_reasons("overview_page")
 
-#: Derivations that the tool needs of each host for its default options.
+#: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (
     *INPUT_VERDICT_NEEDS,
     account_parts,

@@ -58,7 +58,7 @@ class Tool(Frozen, frozen=True, eq=True):
 
     @property
     def needs(self) -> tuple[Callable[..., object], ...]:
-        """Derivations that the tool needs of each host for its default options.
+        """Derived data of each host that the tool reads with its default options.
 
         The derivations are computed in parallel before the tool starts.
         """

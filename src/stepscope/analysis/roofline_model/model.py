@@ -52,7 +52,7 @@ _SECONDS: Final = pl.col("total_ps") / PS_PER_S
 _RAN: Final = pl.col("total_ps") > 0
 _NOTHING_KNOWN: Final = "operations and bytes"
 
-#: Derivations that the tool needs of each host for its default options.
+#: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (
     device_ops,
     device_peaks,

@@ -48,7 +48,7 @@ PIPELINE_ROWS: Final = _TABLES["pipelines"]
 STAGE_ROWS: Final = _TABLES["stages"]
 WAIT_ROWS: Final = _TABLES["waits"]
 
-#: Derivations that the tool needs of each host for its default options.
+#: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (*INPUT_VERDICT_NEEDS, pipeline_calls)
 
 

@@ -36,7 +36,7 @@ _TABLES: Final = tool_tables("trace_viewer")
 TRACE_TRACKS: Final = _TABLES["tracks"]
 TRACE_SECTIONS: Final = _TABLES["sections"]
 
-#: Derivations that the tool needs of each host for its default options.
+#: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (trace_timeline,)
 
 #: Kind of section → first process number; a device with an ordinal has the number 1 +

@@ -112,8 +112,7 @@ def _failing_parts(
         "basis": evidence_basis_text(finding),
     }
     if finding.severity == "info":
-        # Of a finding that is a note, only sentence and gain are shown; `--explain`
-        # shows all.
+        # A note is shown with sentence and gain only; `--explain` shows the rest.
         basis = None if finding.calibrated else UNCALIBRATED
         labelled = {"gain": gain_text(finding), "basis": basis}
     yield from (Labelled(label, text) for label, text in labelled.items() if text)

@@ -237,8 +237,7 @@ def _categories_not_recorded(
                 if max_percent is None
                 else f" Input takes at most {percent(max_percent)}."
             )
-        # In a program without a framework, no framework's tracer could show device
-        # work.
+        # Without a framework, no framework's tracer could show the device work.
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
         yield Paragraph(text, role="dim")

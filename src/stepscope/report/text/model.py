@@ -89,8 +89,7 @@ def view_outline(
     rows: pl.DataFrame = getattr(result, view)
     shown = rows
     if rows.height > MAX_ROWS and "total_us" in rows.columns:
-        # A parent has at least its child's time, so sorting by time shows it with the
-        # child.
+        # A parent has at least its child's time, so it is shown if the child is.
         by_time = rows.sort(
             "total_us", "id", descending=[True, False], maintain_order=True
         )

@@ -257,8 +257,7 @@ def _column_record(column: pl.Series) -> dict[str, Plain]:
     if column.dtype.is_integer():
         kind = "integer"
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
-        # A column with only nulls is usually a column of numbers that were not
-        # measured.
+        # A column of nulls is usually one of numbers that were not measured.
         kind = "number"
     largest = None
     if kind in ("integer", "number"):

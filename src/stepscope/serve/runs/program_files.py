@@ -32,8 +32,7 @@ _MAX_FILE_BYTES: Final = 2 * 2**20
 _MAX_ENTRIES: Final = 200_000
 #: Seconds for which a list of files stays valid.
 _KEPT_S: Final = 5.0
-#: A file changed this many seconds after a recording counts as unchanged: times may be
-#: rounded.
+#: Seconds by which a file's time may exceed the recording's; times may be rounded.
 _SAME_S: Final = 1.0
 #: Name of a folder that contains packages or Python's own modules.
 _PACKAGES: Final = Pattern(r"(site-packages|dist-packages|python\d[.\d]*)\Z", re.DOTALL)

@@ -253,8 +253,7 @@ class Store:
         if entry.state == "writing":
             raise _writing_refusal(entry)
         with self._counted_request():
-            # Open the run before entering a lane, so that answers about the open run go
-            # on.
+            # Opening the run outside of the lanes does not block answers on open runs.
             opened = self._open_in_parallel(entry)
             if not self._lanes[lane].acquire(timeout=self._patience_s):
                 raise _busy_refusal()
@@ -405,8 +404,7 @@ class Store:
             )
             unchanged = unchanged and self._is_current(entry)
         except OSError as error:
-            # The run is not marked as unreadable, because the missing file may come
-            # back.
+            # The run is not marked as unreadable: the missing file may come back.
             raise Refused(
                 404,
                 "unknown_run",
