@@ -33,7 +33,7 @@ class Derivation(Frozen, frozen=True, eq=True):
     Attributes:
         name: Name of the function, and of the parameter of derivations that use it.
         inputs: Parameter → whether the function accepts an `Unavailable` for it. If
-            not, an `Unavailable` input becomes the result of the derivation.
+            not, an `Unavailable` value of it becomes the derivation's result.
     """
 
     name: str
@@ -103,7 +103,7 @@ _DERIVATIONS: Final = {
     "replay.critical": "critical_path",
     "host.tracers": "tracers",
 }
-#: Module → derivations that rules read. They hold the GIL most of the time.
+#: Module → derivations that rules read. Facts hold the GIL most of the time.
 _FACTS: Final = {
     "facts.devices.contention": "contention_signals",
     "facts.devices.device_copies": "copy_signals",

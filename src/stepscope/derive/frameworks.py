@@ -97,7 +97,7 @@ def _recorded_frameworks(
             return ()
         names = environment["collectors"][0]
         if names is None:
-            # Another profiler recorded, so frameworks may be missing.
+            # For recordings of another profiler, frameworks may be missing.
             return ()
         collectors.update(names.split(","))
     known = tuple(name for key, name in _COLLECTORS.items() if key in collectors)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Types of template arguments that some tools write before the number.
 _CAST: Final = Pattern(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
-#: Namespaces in names: some tools write all of them, others only the last one.
+#: Namespaces in names: some tools write all namespaces, others only the last one.
 _NAMESPACE: Final = Pattern(r"(?:\b\w+::)+(?=[\w~{<])")
 _TRUTH: Final = Pattern(r"\b(?:true|false)\b")
 _AS_NUMBER: Final = {"true": "1", "false": "0"}
@@ -76,8 +76,8 @@ _LIMITS: Final = {
 _FULL_PERCENT: Final = 100.0
 
 _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
-#: Factor for comparing different runs. The confidence that a measured launch is the
-#: recorded launch is the product of this factor and those of name, shape and order.
+#: Factor of the confidence for different runs. The confidence that a measured launch is
+#: the recorded launch is the product of this factor and those of name, shape and order.
 _TWO_RUNS_FACTOR: Final = 0.95
 _OF_NAME: Final = {"whole": 1.0, "signature": 0.95, "base": 0.8}
 #: Factor of the confidence if several kernels have the same base name and shape.
@@ -115,7 +115,7 @@ class _Candidates(Frozen, frozen=True, eq=True):
 
 
 class _Assigned(Frozen, frozen=True):
-    """Measured launches that are assigned to some classes."""
+    """Measured launches that are assigned to classes of recorded kernels."""
 
     classes: tuple[int, ...]
     rows: Int64s
@@ -219,10 +219,10 @@ def _matches(
 
 
 def _shortest_cycle(sequence: Int32s, measured: int) -> Int32s:
-    """Return the shortest cycle that the recorded launches repeat to their end.
+    """Return the shortest sequence that all recorded launches repeat.
 
-    The cycle's length divides the number of measured launches, and the cycle contains
-    every class. The result is empty if there is no such cycle.
+    Its length divides the number of measured launches, and it contains every class. If
+    nothing repeats in this way, the result is empty.
     """
     classes = len(np.unique(sequence))
     for length in range(classes, min(measured, len(sequence) // 2) + 1):

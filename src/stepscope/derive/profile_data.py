@@ -67,7 +67,7 @@ class Reader(Frozen, frozen=True):
 
 
 class ProfileData:
-    """A run's name and the trace of each host.
+    """A run: its name, and the trace of each host.
 
     Derivations are computed on first use and cached. A value never depends on which
     values were computed before.

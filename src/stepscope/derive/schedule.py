@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Kept:
-    """A cache; threads that request a value while it is computed wait for it."""
+    """A cache for several threads, only one of which computes each value."""
 
     def __init__(self) -> None:
         self._values: dict[Hashable, object] = {}
@@ -127,8 +127,8 @@ def compute_side_by_side(
         inputs: Name → the names that are computed before it.
         threads: Maximum number of threads, including the calling one.
         one_by_one: Names whose computation holds the GIL, so that two of them in
-            parallel would wait for each other. They run one at a time, as early as
-            possible, in parallel with names that do not hold the GIL.
+            parallel would wait for each other. These names are computed one at a time,
+            as early as possible, in parallel with names that do not hold the GIL.
     """
     queue = _Queue(inputs, one_by_one)
     helpers = [

@@ -113,8 +113,8 @@ def host_collectives(
 ) -> pl.DataFrame | Unavailable:
     """List the outermost collectives on all threads of a host.
 
-    If a communication library's own events were recorded, they are the collectives.
-    Otherwise a collective is the op or function that starts it. On a host whose devices
+    If a communication library's own events were recorded, they are the collectives. If
+    not, a collective is the op or function that starts it. On a host whose devices
     communicate, this op only starts the collective on the device.
 
     Definition: docs/definitions/device-work.md#collectives.

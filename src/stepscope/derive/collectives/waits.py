@@ -5,11 +5,11 @@ in the same order, so their n-th calls of a kind in a step are one collective.
 
 All devices leave a collective at the same time. The device that enters last spends the
 least time in the collective: the transfer time. On another device, the rest of the time
-is waiting. This needs no common clock. The ends on two hosts are the same moment, and
-no member can leave before all members have entered. Both facts bound the clock offset.
+is waiting. Splitting needs no common clock. The ends on two hosts are the same moment,
+and no member can leave before all members have entered. Both bound the clock offset.
 
-On a busy host, a thread may get a core and leave milliseconds after other threads. So a
-thread's waiting ends when the last member enters the collective.
+On a busy host, a thread may get a core and leave milliseconds after other threads. A
+thread's waiting therefore ends when the last member enters the collective.
 """
 
 from __future__ import annotations
@@ -219,11 +219,11 @@ def align_clocks(
     calls: pl.DataFrame,
     steps: Mapping[str, Mapping[int, tuple[int, int]]],
 ) -> dict[str, HostClock]:
-    """Find every host's clock offset to the reference, the host with most collectives.
+    """Find each host's clock offset to the reference (the host with most collectives).
 
     The offset is computed from collectives if they connect the two hosts, directly or
-    through other hosts. If not, it is computed from the absolute times that both hosts
-    recorded. If there are none, it is computed from steps that both hosts have.
+    through other hosts. For other hosts, it is computed from absolute times that both
+    hosts recorded; if there are none, from steps that both hosts have.
 
     Args:
         starts_unix_ns: Host → absolute time of its time 0, None if not recorded. If

@@ -282,7 +282,7 @@ class _OpTable(Frozen, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         last_read: Position of the last tensor operand that is read → operators of
-            PyTorch 2. If called with `out=`, they write the operands after it.
+            PyTorch 2. Operators called with `out=` write the operands after it.
         instructions: Kinds of instructions of compiled programs → their opcodes.
     """
 

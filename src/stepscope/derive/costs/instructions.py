@@ -56,7 +56,7 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
     The cost of a fusion is that of the instructions inside it. Loops and calls have no
     cost themselves; the instructions that they execute have separate rows. The cost is
     unknown for an instruction without a recorded shape, and for a library call that is
-    not a known product. It is also unknown for a fusion that contains one of these.
+    not a known product. Fusions that contain such instructions have unknown costs, too.
 
     Returns:
         Columns `INSTRUCTION_COSTS`, one row per row of `hlo_ops`.

@@ -24,8 +24,8 @@ class Part(IntEnum):
     """Kind of computation that a cost rule counts.
 
     If an op calls ops whose rules count the same kind, the cost of the called ops is
-    subtracted from the caller's cost. So a matrix product inside a layer counts once,
-    and an addition next to the product also counts once.
+    subtracted from the caller's cost. A matrix product inside a layer thus counts once,
+    as does an addition after the product.
     """
 
     PRODUCT = 1

@@ -192,9 +192,9 @@ class _Walk:
     def walk_blocking(self) -> _Reached:
         """Return the executions that calls waited for, with their wall time.
 
-        Each execution is charged with one interval of the call's wall time. When its
-        children run, the time is charged to the earliest of them, so that each child
-        also gets one interval. The execution keeps all other time.
+        Each execution is charged with one interval of the call's wall time. While
+        children of the execution run, time is charged to the earliest child, so that
+        each child also gets one interval. Other time is charged to the execution.
         """
         graph, edges = self.graph, _Edges.choose_edges(self.graph, self.overlaps)
         call, execution = np.arange(len(graph.root)), graph.root

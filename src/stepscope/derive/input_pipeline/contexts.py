@@ -58,7 +58,7 @@ class Contexts(Frozen, frozen=True, dict=True):
     Attributes:
         consumers: Events that enclose work handed over by another thread.
         pool_begins: int64, ascending; rows of events with which a pool's thread begins
-            a task. These events have no duration: the task ends at the entry of
+            a task. The events have no duration; tasks end at the entries of
             `pool_ends_ps` with the same index.
         pool_ends_ps: int64; end of each task of `pool_begins`.
     """

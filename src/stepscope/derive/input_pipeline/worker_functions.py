@@ -1,7 +1,7 @@
 """`worker_functions`: what the program's worker processes do while steps run.
 
-Worker processes are sampled from outside, one thread of each process. Their time is not
-part of a step; shares are of the time in which workers were sampled during steps.
+Worker processes are sampled from outside, one thread of each process. Worker time is
+not part of a step; shares are of the time in which workers were sampled during steps.
 
 Definition: docs/definitions/host-time.md#worker-processes.
 """
@@ -39,14 +39,14 @@ _QUEUES: Final = Pattern(
     r"/(?:multiprocessing|loky/backend|torch/multiprocessing)/queues?\.py\Z"
 )
 _CONNECTIONS: Final = Pattern(r"/multiprocessing/connection\.py\Z")
-#: File of calls of objects in other processes. Such a call waits; it is not work.
+#: File of calls of objects in other processes. In such a call a worker waits.
 _OBJECTS: Final = Pattern(r"/multiprocessing/managers\.py\Z")
 _TAKES: Final = Pattern(r"(?:^|\.)get\Z")
 _PUTS: Final = Pattern(r"(?:^|\.)put\Z")
 _RECEIVES: Final = Pattern(r"(?:^|\.)(?:recv|recv_bytes|recv_bytes_into|poll)\Z")
 _SENDS: Final = Pattern(r"(?:^|\.)(?:send|send_bytes)\Z")
 _NOTHING: Final = np.empty(0, np.int64)
-#: Minimum share of the workers' working time that counts as most of it.
+#: Minimum share of the workers' working time that counts as most of that time.
 _MIN_MAIN_SHARE: Final = 0.5
 #: Minimum share of a named function in the workers' sampled time.
 _MIN_NAMED_SHARE: Final = 0.2
@@ -109,8 +109,8 @@ class WorkerFunctions(Frozen, frozen=True):
     def worth_naming(self) -> WorkerFunction | None:
         """The function whose total time is most of the workers' working time.
 
-        It is a function of the program, else of a library. None if no function takes
-        most of it, if the function takes little sampled time, or if samples are few.
+        The function belongs to the program, or if none does, to a library. None if no
+        function takes most of it, or if the function has little time or few samples.
         """
         main = self.most
         if main is None and self.functions:

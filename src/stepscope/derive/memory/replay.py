@@ -1,10 +1,10 @@
 """`memory_replay` and `allocation_steps`: memory in use, and the step of each event.
 
-Events at one address of one memory follow each other in time. Each event alone
+Events at the same address of a memory happen one after another. Each event alone
 determines what is allocated at the address afterwards: the block of an allocation, or
 nothing. The replay therefore sorts rows by address and compares each row with its
-neighbour. Allocator events are host events. They belong to the step whose host interval
-contains them, even if the device runs that step much later.
+neighbour. Allocator events are host events. The step of an event is the one whose host
+interval contains it, even if the device runs that step much later.
 
 Definition: docs/tools/memory_profile.md#breakdown.
 """
@@ -210,8 +210,8 @@ def _added_up(
     level = np.cumsum(change)
     older = (own < 0) & is_present(allocations, "address")[rows]
     level += int(size[rows[older]].sum())
-    # Deallocations without an address may belong to recorded blocks. They prove blocks
-    # from before the profile only if the use would otherwise be negative.
+    # Deallocations without an address may belong to recorded blocks. They prove older
+    # blocks only if the memory in use would otherwise be negative.
     return level - min(0, int(level.min(initial=0))), np.ones(len(rows), np.bool_)
 
 

@@ -186,7 +186,7 @@ def line_times(
     Args:
         source: The executions by line.
         within: Host time to include; None for all of it.
-        activities: By row of device_activity: whether it counts; None for all of them.
+        activities: By row of device_activity: whether to include it; None for all rows.
 
     Returns:
         The lines that have time; the last row, without a file, is the time without a

@@ -145,7 +145,7 @@ def host_ops(
         step_count = len(windows.rows)
         inside = totals_by_code(ops.op, ops.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
-    # Of recursive calls, the total time counts only the outermost call.
+    # In recursive calls, the total time includes only the outermost call.
     columns = {
         "occurrences": own.count,
         "total_ps": totals_by_code(

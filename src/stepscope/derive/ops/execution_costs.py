@@ -145,7 +145,7 @@ def run_costs(
     """Return the cost of one execution of each op, by row of the ops of `activity_ops`.
 
     Costs are those of the program's instruction; if unknown, those of the compiler.
-    `model_flops` equals `flops` if no other value was recorded.
+    `model_flops` equals `flops` unless the recording has another value.
 
     Returns:
         Columns `RUN_COSTS`, one row per op.

@@ -263,8 +263,8 @@ _MAX_DELAY_DIVISOR: Final = 20
 def _silent_spans(threads: Sequence[Thread], number: int) -> Spans:
     """Return when a thread is silent while other threads work, perhaps for that thread.
 
-    The other threads must work during half of the silence. Within a launching op of the
-    program, all time from their first start to their last end counts as their work.
+    The other threads must work during at least half of the silence. Within a launching
+    op of the program, their first start to last end counts as work.
     """
     own = threads[number]
     busy = Spans.union_of(

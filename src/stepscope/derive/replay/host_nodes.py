@@ -184,9 +184,9 @@ def _piece_at_begin(start: Int64s, key: Int64s) -> Int64s:
 def submitted_ps(activities: Activities, pace: Pace) -> Int64s:
     """Return when each activity was submitted within its launch call.
 
-    Usually this is the start of the call. But if the stream was free and the activity
-    began late, the call itself took the time (it staged a copy, or loaded a module).
-    The activity was then submitted one launch latency before its start.
+    Usually an activity is submitted at the start of the call. If the stream was free
+    but the activity began late, the call itself took the time (it staged a copy, or
+    loaded a module), and submitted the activity one launch latency before it began.
     """
     called, returned = activities.called_ps, activities.returned_ps
     latest = activities.start_ps - pace.latency_ps

@@ -142,7 +142,7 @@ class Graph(Frozen, frozen=True):
             a node keeps its recorded start.
         not_before_ps: By node: its recorded start if it has no edge, else `NEVER`.
         may_wait: By node: whether its start can be delayed (activities, and pieces
-            after a wait). All other nodes just continue a thread.
+            after a wait). The other nodes just continue a thread.
         arrival_of: By node: the `OUTSIDE` node before it, -1 for none. The awaited
             object arrives when this node begins.
         boundary: By bound of the windows: the node that begins there; -1 for none.

@@ -303,7 +303,7 @@ def event_categories(
     A device activity has the category to which its time is charged. A host event has
     the category of its class (docs/definitions/host-time.md#classes), even if its time
     belongs to no step. An event without a class, or nested in input or compilation, has
-    the category of the event around it. All other events have the category `other`.
+    the category of the event around it. All remaining events have the category `other`.
 
     Definition: docs/tools/overview_page.md#where-the-time-goes.
 

@@ -167,7 +167,7 @@ def neighbours_text(
 
     Args:
         before: The event before the time; None if none is known.
-        inside: Whether the time is within a step's range. If it is, the text names the
+        inside: Whether the time is within a step's range. If so, the text names the
             begin or end of the range in place of a missing event.
     """
     if inside and before is None and after is None:

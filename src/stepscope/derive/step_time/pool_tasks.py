@@ -150,8 +150,8 @@ def pool_tasks(
 def until_first_task(events: pl.DataFrame, kinds: EventKinds, rows: Int64s) -> Spans:
     """Return the time from each row's start to the first task handed over inside it.
 
-    A call cannot wait for other threads before it hands work to them, so it works
-    itself until then. A row that hands over no task adds nothing.
+    Before a call hands work to other threads, it cannot wait for them: it works itself.
+    A row that hands over no task adds nothing.
     """
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")

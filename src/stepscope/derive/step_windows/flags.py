@@ -220,8 +220,8 @@ def _spans_of_rows(frame: pl.DataFrame, rows: Int64s) -> Spans:
 def _unrecorded_steps(steps: Steps, correlation: Correlation) -> Bools:
     """Return first and last steps with fewer device records per call than the others.
 
-    Such a step occurs if the device's records begin later or end earlier than the
-    host's. The very last step is never returned; `cut` and `open_end` cover it.
+    The device's records may begin later or end earlier than the host's. The very last
+    step is never returned; `cut` and `open_end` cover it.
     """
     n, launches = len(steps.rows), correlation.launches
     step = np.searchsorted(

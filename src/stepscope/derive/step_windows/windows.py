@@ -95,8 +95,8 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
     """Return when the executor ran each step; None if steps cannot be distinguished.
 
     Each step starts at an instruction that ran once per step, or in all but the last
-    step because the recording ended. Of several such instructions the earliest is used.
-    If it ran before its step began on the host, the result is None.
+    step because the recording ended. If several instructions qualify, the earliest is
+    used. If that instruction ran before its step began on the host, the result is None.
     """
     host = ints(steps.rows, "start_ps")
     n = len(host)
@@ -203,8 +203,8 @@ def step_kernels(
 def window_anchor(steps: Steps, run: StepKernels) -> str:
     """Return where the windows get their start times: `device`, `executor` or `host`.
 
-    This is `device` if the step boundaries are device times. It is `run.side` if most
-    steps end there after the host starts the next step. Otherwise it is `host`.
+    The side is `device` if step boundaries are device times. It is `run.side` if most
+    steps end on that side after the host starts the next step. Otherwise it is `host`.
     """
     if steps.on_device:
         return "device"

@@ -3,7 +3,7 @@
 Layers repeat just as steps do, but only a step has edges. An edge is an event with
 which a step begins or ends: copying a batch, reading a result back, waiting for the
 device, computing gradients, updating weights, serving a request or running a program.
-Layers also differ in that one call of a module, op or program contains several of them.
+Unlike steps, several layers are inside one call of a module, op or program.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -269,7 +269,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def _copies_scalars(self, rows: Int64s) -> Bools:
         """Return which events are inside an op that copies a scalar to the device.
 
-        Such an op waits for its copy, and can occur in any layer of a model.
+        An op that copies a scalar waits for the copy. Any layer may contain such an op.
         """
         inside = np.zeros(len(rows), np.bool_)
         if self.correlation is None:

@@ -2,7 +2,7 @@
 
 If the length of the cycle is known, every event that occurs once per cycle on the
 driving thread may begin a step. A program fetches a batch before using it, so a cycle
-that contains a fetch begins there. Any other cycle begins after its longest pause.
+with a fetch begins at the fetch. Without fetches, it begins after its longest pause.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _NOISE: Final = EventFlag.THREADPOOL | EventFlag.ALLOCATOR | EventFlag.END_THUNK
 #: Maximum length of an event that is part of a cycle, as a share of the recording.
 _MAX_EVENT_SHARE: Final = 0.5
-#: An event may begin the cycles if at least this share of them contains it once.
+#: An event may begin the cycles if at least this share of cycles contains it once.
 _MIN_CYCLES_SHARE: Final = 0.98
 #: Maximum number of cycles in which events are counted.
 _MAX_CYCLES_READ: Final = 300
@@ -105,9 +105,9 @@ class Measured(Frozen, frozen=True):
 
 
 def candidate_objection(measured: Measured) -> str:
-    """Return the reason for rejecting a candidate; empty without a reason."""
+    """Return the reason for rejecting a candidate; empty if there is none."""
     if measured.source == "period" and measured.period.repeats <= 1:
-        # A launch proves that a program ran again. A single kernel proves nothing.
+        # A launch proves that a program ran again. A single kernel does not prove that.
         return "a single repeating symbol is not a step"
     if measured.layers:
         return measured.layers

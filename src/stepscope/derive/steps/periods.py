@@ -8,8 +8,8 @@ Boundaries cut a sequence into segments. A segment's signature is the multiset o
 symbols; segments are compared by the multiset Jaccard index. Signatures come from a
 search in an index by symbol, so the cost is symbols times segments, not the length of
 the sequence. If that product exceeds the limit `cells`, segments are sampled at even
-distances and the symbols with the least weight are merged. Both reductions depend on
-the data only, so results are repeatable.
+distances and the symbols with the least weight are merged. Sampling and merging depend
+on the data only, so results are repeatable.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -121,7 +121,7 @@ _MAX_CANDIDATES_SHOWN: Final = 3
 
 
 def best_period(periods: Sequence[Period]) -> Period:
-    """Return the preferred one of the candidates without an objection.
+    """Return the best candidate among those to which there is no objection.
 
     Of the candidates that cover almost as much as the best, take the smallest period.
     If periods are about equal, take that with the longest pause before boundaries.
@@ -240,7 +240,7 @@ def _begin_after_pause(sequence: SymbolSequence, first: Int64s) -> Int64s:
 
 
 def _proposed_symbols(sequence: SymbolSequence) -> Int64s:
-    """Return symbols to try: for each plausible count, those after the longest pauses.
+    """Return symbols to try: of each plausible count, those after the longest pauses.
 
     A count of occurrences is plausible if its symbols have much weight or are many: in
     n equal steps most symbols occur n times, or a multiple of n.

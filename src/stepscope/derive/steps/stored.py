@@ -1,11 +1,11 @@
 """Steps that the producer stored: a step line of a device, or calls on the host.
 
-The time of a step line is also shown on streams. The line is evidence of where steps
-are; its time is never added to a total.
+The time of a step line is also shown on streams. The step line shows where steps are;
+its time is never added to a total.
 
 A producer that finds no markers in the program treats calls of the program's graph as
-steps. It stores a group and a step name with each call. If several graphs were called,
-the steps are the calls of the graph with the most time.
+steps. Such a producer stores a group and a step name with each call. If several graphs
+were called, the steps are the calls of the graph with the most time.
 
 Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """

@@ -168,8 +168,8 @@ def step_lines(
 ) -> list[DerivedLine]:
     """Return a line of steps per device, and a line of step windows on the host.
 
-    On a device, the span of a step is the time range of its activities there. For a
-    step without activities there, the span is the stored one.
+    On a device, the span of a step is the time range of the step's activities on it.
+    For a step without activities on the device, the span is the stored one.
 
     Definition: docs/tools/trace_viewer.md#sections-and-tracks.
     """
