@@ -457,8 +457,7 @@ def _sub_run(profile_folder: Path, top: Path) -> str:
 
 def _host_files(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
     chosen: dict[str, dict[int, Path]] = {}
-    # In descending order of names, `x.pb` comes last and replaces `x.pb.gz` and
-    # `x.pb.part`.
+    # In descending order, `x.pb` comes last and replaces `x.pb.gz` and `x.pb.part`.
     for name in sorted(names, key=lambda name: (is_spool(name), name), reverse=True):
         found = _TRACE.match(name)
         if found is not None:

@@ -15,7 +15,7 @@ _FORKS: Final = "GRPC_ENABLE_FORK_SUPPORT"
 #: workers.
 #:
 #: gRPC's fork handling is off. By default a forked child may continue to use gRPC. But
-#: while the parent was recorded, one forked child in 25 died of SIGSEGV, and some hung.
+#: in recorded programs, one forked child in 25 died of SIGSEGV, and some hung.
 _SETTINGS: Final = {"GRPC_VERBOSITY": "ERROR", _FORKS: "0"}
 #: Values that gRPC reads as "fork handling off".
 _OFF: Final = frozenset({"0", "f", "false", "n", "no"})

@@ -113,8 +113,7 @@ def check_free(output: str | None, *, force: bool) -> None:
     """Before any work, raise BadUsage if the output file cannot be written.
 
     Raises:
-        BadUsage: The file exists and may not be overwritten, or its folder does not
-            exist.
+        BadUsage: The file exists and may not be overwritten, or its folder is missing.
     """
     if output is None:
         return

@@ -161,8 +161,7 @@ class ModelView:
 
     Attributes:
         text: The view as a page of text, which `print` shows.
-        result: All views, as `model_views` returns them, or the reason for their
-            absence.
+        result: All views, as `model_views` returns them, or why there are none.
         notes: Options that are ignored, as sentences; also part of the text.
     """
 

@@ -171,7 +171,7 @@ class CoreClocks:
         """Return whether the main thread waits for the system, not for another thread.
 
         A thread that waits for another thread is in a futex call. Linux returns 0 if
-        the thread does not wait, or waits in an unknown function.
+        the thread does not wait, or if the function is unknown.
         """
         place = b"" if self._place is None else self._read_text(self._place)
         return place not in {b"", b"0"} and b"futex" not in place
