@@ -132,8 +132,8 @@ class Continuous:
     def take_snapshot(self, client: Client) -> bytes | None:
         """Return the events since the start or the last snapshot, and keep recording.
 
-        The events are returned even if recording cannot continue. None if nothing is
-        recorded.
+        The events are returned even if recording cannot continue. Return None if
+        nothing is recorded.
 
         Raises:
             HeldByAnother: The recording belongs to another client.
