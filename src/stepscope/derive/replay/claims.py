@@ -61,7 +61,7 @@ def joint_edit(graph: Graph, edits: Iterable[Edit]) -> Edit:
 
     def added(a: Edit, b: Edit) -> Edit:
         return Edit(
-            # Both edits shorten a duration, to at least 0.
+            # Durations decrease by the sum of both reductions, to at least 0.
             np.maximum(a.dur_ps + b.dur_ps - unchanged.dur_ps, 0),
             np.minimum(a.lag_ps, b.lag_ps),
             np.maximum(a.from_start, b.from_start),

@@ -2,7 +2,8 @@
 
 If the length of the cycle is known, every event that occurs once per cycle on the
 driving thread may begin a step. A program fetches a batch before using it, so a cycle
-with a fetch begins at the fetch. Without fetches, it begins after its longest pause.
+with a fetch begins at the fetch. A cycle without a fetch begins after its longest
+pause.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
