@@ -29,7 +29,7 @@ class Waits(NamedTuple):
     """Intervals in which a thread waits.
 
     Attributes:
-        began_ps: When the thread has no more work of its own.
+        began_ps: When the thread has finished its previous work.
         resumed_ps: When the awaited work is done, as far as known; equal to `began_ps`
             if the thread waited for nothing.
     """
