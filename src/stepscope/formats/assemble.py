@@ -298,7 +298,7 @@ def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
 def launches_work(calls: Iterable[str]) -> bool:
     """Return whether any of the runtime or driver calls puts work on a device.
 
-    Calls that allocate memory count; queries of properties and waits do not.
+    Calls that allocate memory count; waits and queries of properties do not.
     """
     return any(_LAUNCHES_WORK.search(name) for name in calls if name)
 

@@ -190,7 +190,7 @@ class _Resolver:
     ) -> tuple[_Raw, ...]:
         if computation in self._products or depth > _MAX_DEPTH:
             return self._products.get(computation, ())
-        # Set before the recursion, so that it ends if a damaged module calls itself.
+        # Set an entry first: the recursion then ends if a damaged module calls itself.
         self._products[computation] = ()
         products: list[_Raw] = []
         for raw in self._computations.get(computation, []):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Frozen, frozen=True, eq=True):
-    """A format with a reader; if `beside` is set, its files only add tables.
+    """A format with a reader; if `beside` is set, other formats in a folder go first.
 
     Attributes:
         format: Name of the format, as `sniff.detect_format` returns it.

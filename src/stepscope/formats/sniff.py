@@ -209,7 +209,7 @@ def _format_of_json(text: bytes) -> str | None:
 
 
 def _format_of_message(head: bytes) -> str | None:
-    """Recognise a format whose files are protobuf messages by its first fields."""
+    """Recognise, by the first fields, a format whose files are protobuf messages."""
     if head[0] in _SPACE_TAGS and _is_damaged_text(head):
         return "text_damaged"
     offset = 0

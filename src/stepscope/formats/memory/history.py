@@ -132,7 +132,7 @@ def allocator_history(
     if peak is not None and changes[peak].reserved is not None:
         divided = _fragmentation_at_peak(changes[: peak + 1], events, segments)
     until = changes[: 0 if peak is None else peak + 1]
-    # Address → bytes of older blocks without a stack that are in use at the peak.
+    # Address → bytes of an older block without a stack that is in use at the peak.
     nameless: dict[int, int] = {}
     for change in until:
         if change.kind == "held" and change.stack is None:

@@ -147,7 +147,7 @@ def thread_pool(
     if not wire.COMPILED or (size < _MIN_BYTES_FOR_THREADS and threads is None):
         return nullcontext()
     count = threads or core_count()
-    # This import fails at the end of a process, when a recording may be stored.
+    # Import late: at the end of a process, when a recording may be stored, it fails.
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - fails at the end of a process
 
     return ThreadPoolExecutor(count) if count > 1 else nullcontext()

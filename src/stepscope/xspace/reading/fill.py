@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Lost(Frozen, frozen=True, eq=True):
-    """Ids in the chunks of one plane that the plane's metadata maps lack.
+    """Ids that chunks of one plane use and the plane's metadata maps lack.
 
     Attributes:
         plane: Row of the plane.
@@ -99,7 +99,7 @@ class _Columns:
         events, stats, counted = self.limits[-1].tolist() if chunks else (0, 0, 0)
         self.type = np.empty(events, np.int32)
         self.time = np.empty((2, events), np.int64)
-        # Zeros, because the kernel does not write lengths of 0.
+        # Zeros, because the compiled function does not write lengths of 0.
         self.small = np.zeros((3, stats), np.int32)
         self.kind = np.empty(stats, np.uint8)
         self.value = np.empty(stats, np.int64)

@@ -51,7 +51,7 @@ ON_THREAD: Final = (
 #: Classes of device activity on streams.
 ON_DEVICE: Final = (EventClass.KERNEL, EventClass.COPY, EventClass.FILL)
 
-#: Category in lower case → class of its events. Until 2022 some had other names.
+#: Lower-case category → class of its events. Until 2022 categories had other names.
 _OF_CATEGORY: Final = {
     "cpu_op": EventClass.OP,
     "operator": EventClass.OP,

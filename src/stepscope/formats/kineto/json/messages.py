@@ -34,7 +34,7 @@ _ERRORS: Final = (ValueError, RecursionError)
 #: values could be decoded but not encoded again.
 _MAX_DEPTH: Final = 64
 _EXTRA_COMMA: Final = re.compile(r",(?=\s*[}\]])")
-#: Arguments of an event that has no arguments.
+#: Value for the arguments of an event that has none.
 NO_ARGS: Final = Raw(b"{}")
 #: Value of an absent field.
 NO_VALUE: Final = Raw(b"null")

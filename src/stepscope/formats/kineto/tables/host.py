@@ -82,7 +82,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     # Entries are in file order, but rows of `events` are grouped by track.
     start = recording.timeline.start_ps[row[entries]]
     entries = entries[np.argsort(start, kind="stable")]
-    # Name of the operator that encloses each allocation; null without such an operator.
+    # Name of the operator that encloses each allocation; null if no operator does.
     columns = recording.columns
     op = recording.links.of_memory[entries]
     name = np.append(columns.events.name[columns.ops.place], 0)[op]

@@ -320,7 +320,7 @@ def _read_batches(
     )
     # An index may be damaged, or may run expressions of the file's author.
     cursor = connection.execute(f'SELECT {listed} FROM "{table}" NOT INDEXED')  # noqa: S608 - only declared names, none from the file
-    # No more rows than this fit into the file; a damaged file may repeat pages.
+    # Read at most as many rows as fit the file: a damaged file may repeat pages.
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     rows_left = int(pages * size // LEAST_ROW_BYTES)

@@ -193,7 +193,7 @@ class Recording:
         return self.timeline.rows[origin]
 
     def first(self, table: str, column: str) -> int | None:
-        """Return the first non-null value of a column; None without values."""
+        """Return the first non-null value of a column; None if there is none."""
         number: int | None = self.export.frame(table)[column].drop_nulls().first()  # type: ignore[assignment]
         return number
 

@@ -129,7 +129,7 @@ class Recording:
             }
 
     def texts(self) -> Texts:
-        """Return all texts by handle; a table may add further texts to compare."""
+        """Return all texts by handle; a table may add texts that it compares."""
         return Texts(self.space.data, self.strings, self._handles)
 
     @property

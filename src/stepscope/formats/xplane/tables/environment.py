@@ -108,7 +108,7 @@ class ComparedClock(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def compared_clock(recording: Recording) -> ComparedClock | None:
-    """Return the clock offset that a client measured; None without a measurement."""
+    """Return the clock offset that a client measured; None if none was measured."""
     for plane in recording.space.planes:
         if plane.name == CLOCK_PLANE:
             offset = integer_stat(plane, ClockStat.OFFSET_NS)
