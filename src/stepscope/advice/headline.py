@@ -37,7 +37,7 @@ _COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("comp
 _NOT_COMPUTING: Final = frozenset(IDLE_OWNERS) | (
     frozenset(BUSY_OWNERS) - frozenset(_COMPUTE)
 )
-#: Name for the time of all device work together.
+#: Name of the time of all device work as one cause.
 _DEVICE_WORK_OWNER: Final = "busy"
 #: Minimum number of judged steps for a single step with lost time to be an exception.
 _MIN_JUDGED_STEPS: Final = 3
@@ -67,15 +67,16 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         kind: Topic of the sentence.
         owner: What the time is attributed to, "busy" for all work of a device; null if
             the sentence is not about time.
-        place: Where that time is, relative to steps; null if not about time.
-        percent: Share of that time in the judged steps; null if not about time.
+        place: Where the described time is, relative to steps; null if not about time.
+        percent: Share of the described time in the judged steps; null if not about
+            time.
         finding: Id of the finding; null if the sentence is not about a finding.
         host: Host whose time is described; null if the sentence is not about time.
         device: Ordinal of the device; null for a host without one.
         steps: Whether `percent` is a share of the steps, not of the whole recording.
-        parts: The time by name, largest first.
-        caller: The program's function that calls most of that time; null if unknown,
-            and for findings.
+        parts: The described time by name, largest first.
+        caller: The program's function that calls most of the time; null if unknown, and
+            for findings.
         unavailable: Why there is no headline; null if there is one.
         hosts: Number of hosts whose time was analysed, including the judged host.
         devices: Number of the judged host's devices whose time was analysed.
@@ -197,7 +198,7 @@ def _cost_rank(finding: Finding, known_percent: float) -> tuple[bool, float, flo
 
 
 def _gain_ms(finding: Finding) -> float:
-    """Return the gain of a finding (for slow steps, the loss) in ms per step."""
+    """Return the gain of a finding in ms per step; for slow steps, the lost time."""
     if finding.saving_ms is not None:
         return finding.saving_ms.high
     return (finding.ms_per_step or 0.0) if are_slow_steps(finding) else 0.0
@@ -256,7 +257,7 @@ def _choose_lead(
             # Slow steps contain the idle time, and their finding says when it occurs.
             are_slow_steps(first)
             or (first.saving_ms is not None and first.saving_ms.high >= idle_ms)
-            # If a recording flaw hides as much time, the idle time may be wrong.
+            # If a flaw hides as much as the idle time, the idle time may be wrong.
             or (
                 _is_grave(first)
                 and (

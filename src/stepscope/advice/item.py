@@ -79,7 +79,7 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def sentences(
         self, status: Status, note: str | None
     ) -> tuple[tuple[str, ...], ...]:
-        """Return the sentences for a verdict with a note, else for one without."""
+        """Return the sentences for a verdict with this note, else for the verdict."""
         return self.texts.get(f"{status}_{note}", self.texts[status])
 
 

@@ -1,6 +1,6 @@
 """Functions of the program on a host without devices: which function blocks steps.
 
-On such a host the ops of a model are work of the host too. Functions that call ops are
+Without devices the ops of a model are work of the host too. Functions that call ops are
 therefore distinguished from functions that block the model. The purpose of a function
 is derived from the library functions that it calls, never from its own name.
 

@@ -72,7 +72,7 @@ class Owned(Frozen, frozen=True, eq=True):
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """All owners and topics."""
+        """All causes (owners) and kinds of host work (topics) of the rule."""
         return tuple(owner for owners in self.parts.values() for owner in owners)
 
     def series(self, shares: StepShares, thresholds: Thresholds) -> StepSeries:

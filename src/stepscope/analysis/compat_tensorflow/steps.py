@@ -55,8 +55,8 @@ CLASS_CATEGORIES: Final = {
     160: "device_to_device",
     170: "input",
 }
-#: Class → pattern of a host event's name. The first match counts; a name without a
-#: match is host compute.
+#: Class → pattern of a host event's name. The first matching class counts; a name
+#: without a match is host compute.
 _HOST_RULES: Final = (
     (SKIPPED, r"^(?:train|test|TraceContext)[^/]*$"),
     (SKIPPED, r"^(?:EagerExecute|EagerLocalExecute|EagerKernelExecute|FunctionRun)"),
@@ -67,8 +67,8 @@ _HOST_RULES: Final = (
 )
 #: Classes that a host event keeps even if the event launches device work.
 _BEFORE_LAUNCH: Final = (SKIPPED, HOST_TO_DEVICE, HOST_TO_HOST)
-#: Class → pattern of a device event's name. The first match counts; a name without a
-#: match is compute.
+#: Class → pattern of a device event's name. The first matching class counts; a name
+#: without a match is device compute.
 _DEVICE_RULES: Final = (
     (HOST_TO_DEVICE, r"(?i)^memcpyhtod"),
     (DEVICE_TO_HOST, r"(?i)^memcpydtoh"),

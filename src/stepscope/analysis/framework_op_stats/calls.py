@@ -165,7 +165,7 @@ def _idle_times(
 ) -> pl.Series:
     """Return each call's idle time of its devices, from its start to its last activity.
 
-    Null if the start is unknown, and for calls without device work.
+    A time is null if the call's start is unknown, and for calls without device work.
     """
     count = len(work.calls)
     start_ps = ints(work.calls, "start_ps")

@@ -224,7 +224,7 @@ class TimeRange(Frozen, frozen=True):
 def owned_time(
     profile: ProfileData, host: str, device: int | None
 ) -> tuple[AccountedDevice, ...] | Unavailable:
-    """Return the time by cause of a device, or of all the host's devices for None.
+    """Return the time by cause of one device or, for None, of all a host's devices.
 
     Raises:
         BadUsage: The host or device does not exist.

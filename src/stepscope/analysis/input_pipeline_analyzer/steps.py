@@ -92,7 +92,7 @@ class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
 class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting for input between the markers of the steps.
 
-    The wait counts as input of the step before it, which lasts until the next step.
+    Such a wait counts as input of the step before it, which lasts to the next step.
 
     Attributes:
         outside_markers: Whether the iterator is called outside the markers: at least

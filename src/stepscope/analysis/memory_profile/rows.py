@@ -165,8 +165,8 @@ def timeline_rows(view: MemoryView, indexes: Int64s) -> pl.DataFrame:
 def drawn_indexes(view: MemoryView, points: int | None) -> Int64s:
     """Choose at most `points` events in time order: extremes, and the peak.
 
-    Each time span keeps its first minimum and its first maximum. If `points` is None,
-    every event is kept.
+    Of each time span, the first minimum and the first maximum are kept. If `points` is
+    None, every event is kept.
     """
     memory = view.memory
     count = len(memory.rows)
@@ -248,7 +248,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
 def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
     """Return the memory that each program line holds, columns `LINE_ROWS`.
 
-    Empty if no block has a line.
+    The table is empty if no block has a known line.
     """
     alive = view.allocations[view.replay.alive_rows(view.memory, place)]
     if alive["source"].is_null().all():

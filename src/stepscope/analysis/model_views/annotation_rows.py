@@ -224,7 +224,7 @@ def annotation_missing(
 def unannotated_us(hosts: Sequence[AnnotatedHost]) -> float | None:
     """Return the time of device work that was launched outside all named ranges.
 
-    Covers all steps; None if launches are unknown on every host.
+    All steps count; None if launches are unknown on every host.
     """
     works = [host.work for host in hosts if isinstance(host.work, pl.DataFrame)]
     if not works:

@@ -48,7 +48,7 @@ def why_nothing(
     *,
     everything: bool,
 ) -> Unavailable:
-    """Return why no work in the chosen steps is known, on hosts or on devices."""
+    """Return why no work on hosts or devices in the chosen steps is known."""
     if not ran:
         return why_no_ops(profile, profile.hosts[0])
     first = works[next(iter(ran))]

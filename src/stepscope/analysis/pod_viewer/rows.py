@@ -183,7 +183,7 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
 
     Hosts that do not run in lock step share no step, even if step numbers are equal.
     Steps with numbers are joined by number, even if some hosts lack one of the steps. A
-    number that occurs twice on a host is two steps.
+    step number that occurs twice on a host means two steps.
 
     Returns:
         Columns `SLOTS`, by slot and in the order of the hosts.

@@ -185,7 +185,7 @@ def missing_columns(
 def largest_slices(
     frame: pl.DataFrame, *, label: str, value: str, slices: int
 ) -> pl.DataFrame:
-    """Return the largest slices of a whole, and the slice `other` for the rest of it.
+    """Return the largest slices of a whole, and a slice `other` for the rest.
 
     Returns:
         Columns `name`, `value`'s, and `percent`, which is null if the whole is zero.

@@ -258,7 +258,7 @@ def measured_run(
 def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
     """Return the rows that statistics use: complete windows of the main kind.
 
-    If there are none: all complete windows. If no window is complete: all windows.
+    If there are none, all complete windows; without complete windows, all windows.
     """
     if not excluded_flags:
         return host.measured

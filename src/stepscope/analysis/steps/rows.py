@@ -282,7 +282,7 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
     count = grouped["rows"].to_numpy().astype(np.int64)
     share, remainder = totals // count, totals % count
     lacking = grouped["window_ps"].to_numpy() - share.sum(axis=0)
-    # Rank of each owner's remainder in its window, largest remainder first.
+    # Rank of each cause's rounding remainder in its window, largest first.
     rank = np.argsort(np.argsort(-remainder, axis=0, kind="stable"), axis=0)
     share += rank < lacking
     return grouped.with_columns(

@@ -56,7 +56,7 @@ NEEDS: Final = (*INPUT_VERDICT_NEEDS, pipeline_calls)
 #: Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 _SLOW_PS: Final = THRESHOLDS.slow_fetch.value
 
-#: Verdict → its text.
+#: Verdict on input pipelines → text of the verdict.
 _TEXTS: Final = {
     "slow": "Calls of the input pipeline are slow, and the steps wait for them.",
     "slow_but_hidden": "Some calls of the input pipeline are slow, but the steps "

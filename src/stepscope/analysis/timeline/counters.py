@@ -85,7 +85,7 @@ def counter_tile(
         curve = curves[track - first]
         chosen.append((track, curve.name, curve.unit))
         from_row, to_row = np.searchsorted(curve.time_ps, (begin, end))
-        # The last value before the tile is in a separate bucket.
+        # A counter's last value before the tile gets a separate bucket.
         from_row = max(int(from_row) - 1, 0)
         time, value = curve.time_ps[from_row:to_row], curve.value[from_row:to_row]
         bucket = (time - begin) // (1 << level)

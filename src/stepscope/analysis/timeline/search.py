@@ -231,7 +231,7 @@ def longest_of_op(
 ) -> Instance | None:
     """Find the longest execution of an op on one side.
 
-    If no side is given: the longest device work of the op or, if it has no device work,
+    If no side is given, find the longest device work of the op or, without device work,
     its longest execution on a host.
     """
     longest = None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
     from stepscope.derive.timeline.lanes import LaneIndex
 
-#: Category of launch statistics; the first event of such a span may be a copy.
+#: Category of spans of launch statistics, whose first event may be a copy.
 _LAUNCHES: Final = CATEGORIES.index("kernel_launch")
 #: Maximum distance, in ps, of a time of a trace from its start.
 FARTHEST_PS: Final = 1 << 62

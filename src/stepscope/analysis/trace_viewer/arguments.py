@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
-#: Values of `Arguments.kind`.
+#: Values of `Arguments.kind`: the type of a value.
 INTEGER: Final = 0
 UNSIGNED: Final = 1
 REAL: Final = 2

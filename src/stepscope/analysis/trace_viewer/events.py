@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
-#: Number of spans per piece: a trade-off between the number of calls and memory.
+#: Number of spans per piece; more need more memory, fewer need more calls.
 PIECE_SPANS: Final = 1 << 13
 #: Maximum number of values per piece: events with many values make shorter pieces.
 _PIECE_STATS: Final = 1 << 16
 
-#: Kinds of activity that move or fill memory.
+#: Kinds of device activity that move or fill memory.
 _MOVING: Final = [
     number
     for number, kind in enumerate(ACTIVITY_KINDS.categories)
@@ -54,7 +54,7 @@ _NO_OP: Final = [int(OpEvidence.COPY), int(OpEvidence.NONE)]
 
 
 class SpanPiece(NamedTuple):
-    """Some spans of one host; arrays of equal length.
+    """A group of spans of one host; arrays of equal length.
 
     Attributes:
         process: int32; number of the process.
@@ -120,7 +120,7 @@ def trace_spans(
 
 
 class _Host:
-    """Data that the pieces of one host share."""
+    """Data of one host that all of its pieces use."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Names and sentences for results."""
+"""Names and sentences by which reports describe results."""

@@ -97,7 +97,7 @@ CODE_TEXTS: Final = {
     "category": _INPUT_CODES,
     "evidence": {"shapes": "shapes and bytes", "unknown": "not known"},
     "fill": FILL_TEXTS,
-    # Kinds of messages by NVIDIA's rules.
+    # Kinds of messages that NVIDIA's rules write.
     "kind": {"OPT": "optimization", "INF": "information", "WRN": "warning"},
     "match": {
         "one_op": "only op that launches it",

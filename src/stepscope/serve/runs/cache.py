@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 
 class Bounded(Generic[Value]):
-    """Values by key, up to a total size; least recently used values are dropped.
+    """A cache of values by key, up to a total size; it drops the least recently used.
 
     The cache is thread-safe. A value larger than the maximum size is not kept.
     """
@@ -30,7 +30,7 @@ class Bounded(Generic[Value]):
 
     @property
     def held_bytes(self) -> int:
-        """Return the size of all values, in bytes."""
+        """Return the size of all values in the cache, in bytes."""
         return self._bytes
 
     def get_value(self, key: Hashable) -> Value | None:
@@ -53,7 +53,7 @@ class Bounded(Generic[Value]):
             self._bytes += cost_bytes
 
     def forget_values(self) -> None:
-        """Drop all values."""
+        """Drop all values of the cache."""
         with self._lock:
             self._held_profile.clear()
             self._bytes = 0

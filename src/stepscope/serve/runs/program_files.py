@@ -208,5 +208,5 @@ def _count_needed_parts(name: str, parts: Sequence[str]) -> int:
     if not _ABSOLUTE.match(name):
         return len(parts)
     inside = [k for k, part in enumerate(parts) if _PACKAGES.match(part)]
-    # A package that is one file has one part, so its folder must match too.
+    # If the package is a single file, the folder around it must match too.
     return max(len(parts) - inside[-1] - 1, 2) if inside else 1

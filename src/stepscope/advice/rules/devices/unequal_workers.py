@@ -163,9 +163,9 @@ _BALANCE_ITEM: Final = rule_item("multi.balance")
 def balance_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return what-if edits that give the busiest worker as much work as the others.
 
-    At least half of the excess is removed. Edits exist only for hosts with one device:
-    with several devices, their waits in collectives depend on each other; without
-    devices, another rank ends a thread's wait in a collective.
+    The edits remove at least half of the excess work. Edits exist only for hosts with
+    one device: with several devices, their waits in collectives depend on each other;
+    without devices, another rank ends a thread's wait in a collective.
     """
     workers = compared_workers(signals)
     if workers.devices != 1:

@@ -161,7 +161,7 @@ def _judge_decided(
     signals: Signals,
     thresholds: Thresholds,
 ) -> OwnedTime:
-    """Return the verdict on the measured times, by the causes that the rule names."""
+    """Return the verdict on waits for input and transfers of input, by cause."""
     owned, waits = _OWNED, shares.percent("input")
     copies = sum(
         part.share_percent

@@ -206,7 +206,7 @@ def _judged_work(signals: Signals, times: PrecisionSignals) -> KernelWork | None
 
 
 def _share_of_time(signals: Signals, times: PrecisionSignals) -> float | None:
-    """Return eligible wide kernels' share of step time, or of all time if no steps."""
+    """Return eligible wide kernels' share of step time or, without steps, all time."""
     if times.step_ps is not None:
         return _known_percent(_per_step_ps(times) or 0, times.step_ps)
     work = _judged_work(signals, times)

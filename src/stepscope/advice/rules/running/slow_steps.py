@@ -70,7 +70,7 @@ def judge_outliers(signals: Signals, thresholds: Thresholds) -> Finding:
 def _shares_of_enough_steps(
     item: Item, signals: Signals, thresholds: Thresholds
 ) -> StepShares:
-    """Return the time account, if it has enough steps to detect unusual steps."""
+    """Return the time by cause, if there are enough steps to detect unusual ones."""
     shares = owned_shares(_OWNED, signals, thresholds)
     steps, min_steps = len(shares.window_ps), thresholds.outlier_steps.value
     if steps < min_steps:
@@ -86,7 +86,7 @@ def _slow_step_fields(
     return {
         "devices": judged.signals.needed(account_signals).ranked_labels(),
         "parts": named_parts(shares, slow, largest, function),
-        # Other findings are about the same time, and have its saving.
+        # Other findings about the same lost time have its saving.
         "saving_ms": None,
         "evidence": longest_slow_steps(shares, slow),
         "inputs": ("windows", "account"),

@@ -61,7 +61,7 @@ def judge_between(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if finding.status != "fail" or ms_at_end is None:
         return finding
-    # Steps in the middle of training may not have this wait.
+    # Steps in the middle of training may have no wait at their end.
     return replace(finding, note="at_end", saving_ms=Saving(low=0.0, high=ms_at_end))
 
 

@@ -265,8 +265,8 @@ def _finding_of_function(
 ) -> Finding:
     """Limit the saving to the time of the blocking function, including its callees.
 
-    The lower end of the saving is half of that time, because a function is rarely
-    removed as a whole.
+    The lower end of the saving is half of the function's time, because a function is
+    rarely removed as a whole.
     """
     actions, rare = fit_worker_numbers(finding.actions, signals), False
     if finding.saving_ms is not None:
