@@ -41,7 +41,7 @@ class Derivation(Frozen, frozen=True, eq=True):
     compute: Callable[..., object]
 
 
-#: Module path below this folder → derivations in the module, for each host.
+#: Module path below this folder → per-host derivations in that module.
 _DERIVATIONS: Final = {
     "names.event_kinds": "event_kinds",
     "host.event_nesting": "event_nesting launching_ops",

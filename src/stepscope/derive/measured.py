@@ -47,7 +47,7 @@ _IDENTIFIER: Final = Pattern(r"[A-Za-z_$][\w$.]*\Z")
 
 
 class NameForms(NamedTuple):
-    """One kernel name in three forms, from the whole name to its last word.
+    """One kernel name in three forms: the whole name, the signature, and the last word.
 
     Attributes:
         signature: Name and template arguments of the function, without namespaces.
@@ -76,7 +76,7 @@ _LIMITS: Final = {
 _FULL_PERCENT: Final = 100.0
 
 _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
-#: Factor of the confidence for different runs. The confidence that a measured launch is
+#: Confidence factor for comparing two runs. The confidence that a measured launch is
 #: the recorded launch is the product of this factor and those of name, shape and order.
 _TWO_RUNS_FACTOR: Final = 0.95
 _OF_NAME: Final = {"whole": 1.0, "signature": 0.95, "base": 0.8}
@@ -222,7 +222,7 @@ def _shortest_cycle(sequence: Int32s, measured: int) -> Int32s:
     """Return the shortest sequence that all recorded launches repeat.
 
     Its length divides the number of measured launches, and it contains every class. If
-    nothing repeats in this way, the result is empty.
+    the launches do not repeat, the result is empty.
     """
     classes = len(np.unique(sequence))
     for length in range(classes, min(measured, len(sequence) // 2) + 1):

@@ -117,7 +117,7 @@ class HostPhases(Frozen, frozen=True):
         return self.refine_phases(host_ops.event, self.ops[host_ops.op])
 
     def refine_phases(self, event: NDArray[np.integer], named: UInt8s) -> UInt8s:
-        """Return the phases of pieces of work, by their events and by their own names.
+        """Return phases of work, by the events in which it ran and by its own names.
 
         Args:
             event: The events in which the work was done or launched; -1 for none.

@@ -114,7 +114,7 @@ class ProfileData:
         Args:
             of: Further arguments of `compute`; they must be hashable.
         """
-        # All selections of hosts share one cache of values, so the key names the hosts.
+        # Runs restricted to some hosts share one cache, so the key names the hosts.
         key = compute, self.hosts, *of
         return cast("_Value", self._kept.get(key, lambda: compute(self, *of)))
 

@@ -52,8 +52,7 @@ class _Queue(Generic[_Name]):
         self, inputs: Mapping[_Name, Iterable[_Name]], one_by_one: Collection[_Name]
     ) -> None:
         self.errors: list[BaseException] = []
-        # For each name, count the computations that wait for it, and their longest
-        # chain.
+        # For each name, find the number and longest chain of computations that need it.
         order = [*TopologicalSorter(inputs).static_order()]
         chain = dict.fromkeys(order, 0)
         waiting: dict[_Name, set[_Name]] = {name: set() for name in order}

@@ -1,4 +1,4 @@
-"""Sequences of symbols in which unmarked steps are searched.
+"""Sequences of symbols in which the search for unmarked steps looks for repetition.
 
 On a device, a sequence is the kernels of the stream with most kernel time. On a host, a
 sequence is the ops of the busiest thread, the ops of all threads, or the executed
@@ -184,7 +184,7 @@ def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
 def op_sequences(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
 ) -> dict[int, SymbolSequence]:
-    """Return the ops of each thread, busiest first, and of all threads with key -1.
+    """Return the ops of each thread, busiest first; key -1 has the ops of all threads.
 
     Workers of an input pipeline are left out: their ops do not repeat with the steps.
     """

@@ -6,7 +6,7 @@ in the same order, so their n-th calls of a kind in a step are one collective.
 All devices leave a collective at the same time. The device that enters last spends the
 least time in the collective: the transfer time. On another device, the rest of the time
 is waiting. Splitting needs no common clock. The ends on two hosts are the same moment,
-and no member can leave before all members have entered. Both bound the clock offset.
+and no member can leave before all members have entered. Both limit the clock offset.
 
 On a busy host, a thread may get a core and leave milliseconds after other threads. A
 thread's waiting therefore ends when the last member enters the collective.

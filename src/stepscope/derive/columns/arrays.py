@@ -63,7 +63,7 @@ def rows_of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> Int64s:
 def wanted_rows(
     key: Int32s, wanted: UInt8s | Bools, begin: int = 0, end: int | None = None
 ) -> Int64s:
-    """Return the rows whose key is wanted, in ascending order.
+    """Return the rows with a wanted key, in ascending order.
 
     Args:
         key: Index into `wanted`, by row.

@@ -118,7 +118,7 @@ def _chosen_bytes(given: Operands) -> int | None:
     ]
     if sizes is None or not choices:
         return None
-    # A scalar is converted to the type of the other choice.
+    # A scalar choice is converted to the type of the other choice.
     widest = max(choices, key=lambda tensor: (len(tensor.sizes), tensor.elements))
     return total_bytes((*given.each_tensor(), replace(widest, sizes=sizes)))
 
@@ -242,7 +242,7 @@ ELEMENT_RULES: Final[dict[str, Callable[..., Rule]]] = {
     "joined": lambda: Rule(_no_flops, _joined_sizes),
     "compared": lambda: Rule(_no_flops, _unknown_sizes, _compared_bytes),
     "chosen": lambda: Rule(_no_flops, _unknown_sizes, _chosen_bytes),
-    # The bytes are unknown: recordings do not contain which rows are accessed.
+    # The accessed bytes are unknown: recordings do not show which rows are accessed.
     "embedding_gradient": lambda: Rule(_per_input(1).flops, _unknown_sizes),
     "scatter_add": lambda: Rule(_per_input(1, 3).flops, _per_input(0).result),
 }

@@ -167,7 +167,7 @@ class _Edges(Frozen, frozen=True, eq=True):
         return cls(np.concatenate(([0], np.cumsum(count))), graph.child[chosen])
 
     def follow_edges(self, rows: Int64s) -> tuple[Int64s, Int64s]:
-        """Return the indices in `rows` of the parents of children, and the children."""
+        """Return by child the index of its parent in `rows`, and all children."""
         count = self.first[rows + 1] - self.first[rows]
         ends = np.cumsum(count)
         above = np.repeat(np.arange(len(rows)), count)
@@ -266,8 +266,8 @@ def _begins_after_earlier(group: Int64s, starts: Int64s, ends: Int64s) -> Int64s
     follows = group[1:] == group[:-1]
     if not (follows & (starts[1:] < ends[:-1])).any():
         return starts
-    # Find the greatest end so far in each group. Ends are compared by rank, and the
-    # ranks of each group are shifted above those of the previous group.
+    # Find the latest end so far in each group. Ends are compared by rank, and the ranks
+    # of each group are shifted above those of the previous group.
     order = np.argsort(ends, kind="stable")
     rank = np.empty(len(ends), np.int64)
     rank[order] = np.arange(len(ends))

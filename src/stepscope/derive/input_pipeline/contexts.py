@@ -118,8 +118,8 @@ class Elements(Frozen, frozen=True, eq=True):
 def match_handovers(produced: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
     """Join the production of each element with the taking of the element.
 
-    An element belongs to the first taking that ends after its production began. Numbers
-    repeat if an iterator is created again; each element is handed over once.
+    The first taking that ends after an element's production began takes this element.
+    Numbers repeat if an iterator is created again; each element is handed over once.
 
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 
@@ -154,7 +154,7 @@ def read_contexts(
 ) -> Contexts:
     """Read the contexts of all events in one pass over `stats`.
 
-    An id without a type is ignored. A consumer may be in another process.
+    Context ids without a type are ignored. A consumer may be in another process.
     """
     values = host_stats(strings, tracks, stats, _NAMES)
     track = handles(events, "track")

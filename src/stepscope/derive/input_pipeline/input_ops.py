@@ -47,7 +47,7 @@ INPUT_CATEGORIES: Final = (
     "unclassified",
 )
 #: Category of a call that waits for the worker processes of a loader. Waiting is not
-#: work, so it is not one of the categories above.
+#: work, so `INPUT_CATEGORIES` does not contain it.
 WAITING_FOR_WORKERS: Final = "waiting_for_workers"
 #: Columns of `InputOps.rows`.
 INPUT_OP_ROWS: Final[dict[str, pl.DataType]] = {

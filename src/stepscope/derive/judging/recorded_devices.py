@@ -1,4 +1,4 @@
-"""The accelerators that the program used, and the device that is judged.
+"""The accelerators that the program used, and the device whose time is judged.
 
 The verdict "no device" needs evidence: ops ran on the host, and nothing indicates a
 device. A program whose device was used but not recorded is a separate case.

@@ -3,8 +3,8 @@
 Events at the same address of a memory happen one after another. Each event alone
 determines what is allocated at the address afterwards: the block of an allocation, or
 nothing. The replay therefore sorts rows by address and compares each row with its
-neighbour. Allocator events are host events. The step of an event is the one whose host
-interval contains it, even if the device runs that step much later.
+neighbour. Allocator events occur on the host. The step of an event is the one whose
+host interval contains it, even if the device runs that step much later.
 
 Definition: docs/tools/memory_profile.md#breakdown.
 """

@@ -87,7 +87,7 @@ def unrecorded_devices(
         named_by_texts = {
             int(match[1]) for match in map(_ORDINAL_TEXT.match, trace.strings) if match
         }
-    # Some files keep these texts in events, and then only the table shows the devices.
+    # If a file has these texts in events, only the table shows the devices.
     if working and named_by_texts and named_by_texts <= working:
         return UnrecordedDevices(used=tuple(sorted(working)), silent=())
     allocations = trace.table("allocations")

@@ -62,7 +62,7 @@ def merge_nodes(parent: Int32s, key: Int32s) -> CallTree:
         parents.append(above[distinct.first])
         keys.append(own[distinct.first].astype(np.int32))
         count += distinct.count
-        # Skip items that contain no other items; most items are of this kind.
+        # Skip items that contain no other items, because most items contain none.
         holders = level[children[level] > 0]
         ends = np.cumsum(children[holders])
         shift = np.repeat(
@@ -122,7 +122,7 @@ _MODULE: Final = r"^nn\.Module: (?P<module>.+)$"
 
 
 class EventTree(Frozen, frozen=True):
-    """The tree of one kind of stack frame.
+    """The tree of functions, or of module calls.
 
     Attributes:
         node: int32 by row of events; the node of the event itself if it is a frame,
@@ -212,8 +212,8 @@ def kernel_places(
 
     The result has one row per class of `activity_classes`; null if not recorded,
     "mixed" if the kernel is launched from several locations. The line is that of the
-    instruction in a compiled program. For any other kernel it is that of the innermost
-    function around the launch, if possible outside libraries.
+    instruction in a compiled program. For other kernels, it is the line of the
+    innermost function around the launch, if possible outside libraries.
     """
     empty = pl.Series([None] * len(activity_classes.rows), dtype=pl.String)
     source, module = empty, empty

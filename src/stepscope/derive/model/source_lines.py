@@ -285,7 +285,7 @@ class _LineNumbers:
 def _runs_of_functions(
     functions: FunctionLines | Unavailable, types: pl.DataFrame, lines: _LineNumbers
 ) -> Runs:
-    """Return the calls of functions; a call without a file counts with its caller."""
+    """Return the calls of functions; calls without a file have the caller's line."""
     if isinstance(functions, Unavailable):
         return _runs_without_lines()
     events = types["name"].to_list()

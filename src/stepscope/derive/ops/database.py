@@ -314,7 +314,7 @@ _UPDATE: Final = Pattern(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]")
 
 
 class OpPlacement(Frozen, frozen=True):
-    """Executions and self times of a host's ops: on the host itself and on devices.
+    """Executions and self times of a host's ops, separately for host and devices.
 
     Definition: docs/tools/overview_page.md#other-fields.
 

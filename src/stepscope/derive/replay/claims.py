@@ -144,7 +144,7 @@ def copies_moved(graph: Graph, chosen: Bools) -> Edit:
 
 
 def synchronising_removed(graph: Graph, chosen: Bools) -> Edit:
-    """Remove the wait for a device from some calls.
+    """Make some calls return without waiting for the device.
 
     Args:
         chosen: By node: whether it is the piece of thread time just after such a call.

@@ -111,7 +111,7 @@ def event_edges(
     """Return edges for calls that make a stream wait for an event of another stream.
 
     The next activity launched on the waiting stream waits for the last one launched on
-    the other stream before the event was recorded there. Call numbers give the order.
+    the other stream before the event was recorded there. Call numbers order the calls.
 
     Args:
         tracks: The table `tracks`, for the device on which each wait is recorded.

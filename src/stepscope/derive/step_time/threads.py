@@ -50,7 +50,7 @@ class StepThreads(Frozen, frozen=True):
         return np.flatnonzero(self.by_evidence.any(axis=(0, 2))).tolist()
 
     def driven_spans(self, track: int, *, evidence: Iterable[str] = EVIDENCE) -> Spans:
-        """Return the windows that one thread drives, by the given kinds of evidence."""
+        """Return windows that a thread drives according to some kinds of evidence."""
         kinds = [EVIDENCE.index(name) for name in evidence]
         chosen = self.by_evidence[kinds, track].any(axis=0)
         starts, ends = self.start_ps[chosen], self.end_ps[chosen]

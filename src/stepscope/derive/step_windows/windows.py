@@ -455,7 +455,7 @@ def _place_windows(
 def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> bool:
     """Return whether the last step is a complete step of PyTorch's profiler.
 
-    The check ignores device work that continues after the step.
+    Device work that continues after the step is ignored.
     """
     rows = steps.rows
     if rows.height < 2 or rows.select("event", "end_ps").null_count().row(0) != (0, 0):

@@ -191,11 +191,11 @@ def activity_steps(
 ) -> Int32s | Unavailable:
     """Return the step of each device activity, as row of `steps.rows`; -1 for none.
 
-    The first known one of these is the step: the step group that the producer stored;
-    the step on the host in which the launch call began; the step of the previous
-    activity on the same stream. If the step boundaries are device times, the step in
-    which the activity began replaces that of the call; if a call has several
-    activities, they get the step at the middle of their time range.
+    The step is the first known one of: the step group that the producer stored; the
+    step on the host in which the launch call began; the step of the previous activity
+    on the same stream. If the step boundaries are device times, the step in which the
+    activity began replaces that of the call; if a call has several activities, they get
+    the step at the middle of their time range.
 
     Definition: docs/how-steps-are-found.md#which-step-an-activity-belongs-to.
     """
@@ -268,8 +268,8 @@ def _unite_call_activities(
 def _last_step_begun(starts: Int64s, times: Int64s) -> Int32s:
     """Return the last step that began by each time, or -1 before the first step.
 
-    The times are a few ascending runs, one per track. Searching the few starts in the
-    many times of a run is faster than searching every time in the starts.
+    The times are a few ascending runs, one per track. Finding few starts among many
+    times is faster than finding each time among the starts.
     """
     turns = np.flatnonzero(times[1:] < times[:-1]) + 1
     if len(turns) * _MIN_RUN_LENGTH > len(times):

@@ -62,7 +62,7 @@ class Boundaries(Frozen, frozen=True, eq=True):
 
 #: Maximum number of characters of a name to show.
 _MAX_NAME_LENGTH: Final = 60
-#: Maximum confidence if the length of a step is clear, but not where the step begins.
+#: Maximum confidence if a step's length is clear, but the position of its start is not.
 _MAX_CONFIDENCE_UNCLEAR_BEGIN: Final = 0.79
 #: Maximum confidence if the segments may be layers instead of steps.
 _MAX_CONFIDENCE_NO_EDGE: Final = 0.59
@@ -97,7 +97,7 @@ class Measured(Frozen, frozen=True):
     def confidence(self) -> float:
         """Confidence that the period is a step.
 
-        Limited if steps may begin elsewhere, or if segments may be layers.
+        It is lower if steps may begin elsewhere, or if segments may be layers.
         """
         sure = self.period.confidence
         if self.layers or not self.edge:

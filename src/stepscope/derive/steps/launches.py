@@ -106,7 +106,7 @@ def count_runs(runs: dict[int, Spans], launches: pl.DataFrame, launch: Int32s) -
     Several calls inside one execution count once, as do repetitions of one graph call.
 
     Args:
-        runs: From `program_runs`.
+        runs: Result of `program_runs`.
         launch: Rows of launches, at least 0.
     """
     called = np.unique(launch)

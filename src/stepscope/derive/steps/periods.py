@@ -40,7 +40,7 @@ MIN_STEPS: Final = 3
 MAX_CONFIDENCE: Final = 0.90
 #: Minimum similarity to the modal segment of a segment that counts as the same step.
 MIN_SIMILARITY: Final = 0.9
-#: Maximum number of different signatures that are searched for the modal one.
+#: Maximum number of distinct signatures among which the modal signature is sought.
 _MAX_SIGNATURES_TRIED: Final = 64
 
 
@@ -100,7 +100,7 @@ class Period(Frozen, frozen=True):
 _MIN_COVERAGE: Final = 0.70
 _MAX_CV_DEVICE: Final = 0.25
 _MAX_CV_HOST: Final = 0.30
-#: Candidates compete on period if their coverage is at most this much below the best.
+#: Maximum difference to the best coverage at which the period decides.
 _MAX_COVERAGE_LOSS: Final = 0.05
 #: Periods within this share of each other count as equal.
 _MAX_PERIOD_DIFFERENCE: Final = 0.05

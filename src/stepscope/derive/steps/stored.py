@@ -1,6 +1,6 @@
 """Steps that the producer stored: a step line of a device, or calls on the host.
 
-The time of a step line is also shown on streams. The step line shows where steps are;
+The time of a step line also appears on streams. The step line shows where steps are;
 its time is never added to a total.
 
 A producer that finds no markers in the program treats calls of the program's graph as
@@ -64,7 +64,7 @@ def stored_steps(
     """Return all spans of the stored step lines, in the order of `events`.
 
     Spans with the same group belong to one step. If groups are not recorded, the step
-    number is used; if neither is recorded, the position in the line.
+    number identifies a step; else the position in the line does.
     """
     lines = np.flatnonzero(codes(tracks, "derived") == LINE_CODES["steps"])
     begin, end = (ints(tracks, f"event_{edge}")[lines] for edge in ("begin", "end"))

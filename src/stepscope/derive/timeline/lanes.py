@@ -181,7 +181,7 @@ def trace_lanes(
     """Index every track; an item is a row of events, or of `slices` for a derived line.
 
     The busy time of a span of a derived line is the time of the work that it
-    summarises. In lines of the producer, work is all computation of the device.
+    summarises. For lines of the producer, it is all computation of the device.
     """
     tracks = trace_timeline.tracks.select("begin", "end", "rows").rows()
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
