@@ -27,7 +27,7 @@ INSTRUCTION_COSTS: Final[dict[str, pl.DataType]] = {
 #: Opcodes with one operation per element of a floating-point result. Source: XLA's cost
 #: analysis, plus transcendental functions.
 _ELEMENTWISE: Final = OPCODES["elementwise"]
-#: Opcodes that have no FLOPs; the instructions that they execute have own rows.
+#: Opcodes without FLOPs; the instructions that they execute have separate rows.
 _NOTHING: Final = OPCODES["nothing"]
 #: Opcodes that sum over devices, with one addition per element.
 _SUMS: Final = frozenset({"all-reduce", "all-reduce-start", "reduce-scatter"})
