@@ -102,7 +102,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
 def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     """Return the costliest failing finding that need not wait for another finding.
 
-    A critical flaw of the recording comes first, because it may change the others.
+    A critical flaw of the recording comes first, because it may change other findings.
     """
     flaws = [flaw for flaw in findings if flaw.status == "fail" and _is_grave(flaw)]
     ranked = findings_by_cost(
@@ -330,7 +330,7 @@ def _unexplained_idle_lead(
     failing = [finding for finding in findings if finding.status == "fail"]
     known_owners = {owner for finding in failing for owner in finding.owners}
     # Only a comparison of workers finds a late one. If such a finding explains enough
-    # of the wait for other workers, the rest of the wait is the collective itself.
+    # of a wait for other workers, the rest of it is the collective itself.
     late = (
         finding.share_percent or 0.0
         for finding in failing

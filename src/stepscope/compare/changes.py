@@ -206,7 +206,7 @@ def kernel_changes(
     """Compare the time of kernels per step, largest change first.
 
     If both runs have a kernel under a common op, the kernel's times are compared op by
-    op. Otherwise, for example if a run recorded no ops, its times are summed.
+    op. Otherwise, for example if a run recorded no ops, the kernel's times are summed.
 
     The times are divided by `batches`: batches per step of the base and the new run.
     """

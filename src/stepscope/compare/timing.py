@@ -65,7 +65,7 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
     def values_by_step(self, values: tuple[int, ...]) -> list[float]:
         """Return one value per step of the run: the mean over hosts in lock step.
 
-        Such hosts wait for each other, so their steps are not independent samples.
+        As hosts in lock step wait for each other, their steps are not independent.
         """
         each = len(values) // self.hosts
         if self.hosts == 1 or each * self.hosts != len(values):

@@ -86,7 +86,7 @@ def cut(text: str, width: int) -> str:
 def cut_middle(text: str, width: int) -> str:
     """Shorten a name to at most `width` characters by cutting its middle.
 
-    Both ends of a kernel name identify it. Unnamed C++ namespaces are removed first.
+    Both ends of a name identify a kernel. Unnamed C++ namespaces are removed first.
     """
     if len(text) > width:
         text = UNNAMED_NAMESPACE.sub("", text)

@@ -1,7 +1,7 @@
 """The WSGI application: a table of routes, and the HTTP statuses of errors.
 
-The application keeps no state between requests; the store does. The application does
-not depend on a URL prefix: it can answer at `/` or inside another server.
+The application keeps no state between requests; the store keeps it. The application
+does not depend on a URL prefix: it can answer at `/` or inside another server.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ class App:
     """The WSGI application on one store.
 
     If there is no policy, the server around the application decides who may send
-    requests. `packed` compresses answers, which is not worth it on one machine.
+    requests. `packed` compresses answers, which is useless for clients on this machine.
     """
 
     def __init__(

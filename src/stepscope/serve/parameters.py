@@ -68,7 +68,7 @@ class Parameters:
     def read_integer(self, name: str, default: int | None = None) -> int:
         """Read an integer, which may be negative; required if it has no default.
 
-        Numbers beyond `MAX_PS` are limited to it.
+        Larger numbers than `MAX_PS` become `MAX_PS`.
         """
         if name not in self._given and default is None:
             raise bad_parameter(f"{name}: is missing")

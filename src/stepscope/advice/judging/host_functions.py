@@ -277,7 +277,7 @@ def rule_of_ops(
 ) -> tuple[str, ...]:
     """Return the rule on many or tiny ops, if a function's time is in such ops.
 
-    Such a function works between its ops, and the actions of that rule fit.
+    A function with such ops works between the ops, and the actions of that rule fit.
 
     Args:
         whole_ms: Total time of the function in a step.
@@ -303,7 +303,7 @@ def are_ops_of_function(
 ) -> bool:
     """Return whether the function that `host.work` is about calls the ops.
 
-    Removing the function then also removes the ops; compiling would not help.
+    If it does, removing the function also removes the ops; compiling would not help.
 
     Args:
         caller: The function that calls the ops; None if unknown.

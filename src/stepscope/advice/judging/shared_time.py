@@ -21,11 +21,11 @@ def shared_time(
 ) -> Callable[[Sequence[Finding], Finding], float]:
     """Return a function for the time that narrower findings and a broader one share.
 
-    The function returns a share of the judged steps in percent; overlapping time of
-    several narrower findings counts once. A broader finding about slow steps names
-    owners only as its causes, so the shared time is the time of these causes. If the
-    findings are not about the same device, or have no owners, all time of the longest
-    narrower finding counts as shared.
+    The returned function returns a share of the judged steps in percent; overlapping
+    time of several narrower findings counts once. A broader finding about slow steps
+    names owners only as its causes, so the shared time is the time of these causes. If
+    the findings are not about the same device, or have no owners, all time of the
+    longest narrower finding counts as shared.
     """
     shares = (
         {}

@@ -190,8 +190,8 @@ def _idle_times(
 def _step_numbers(profile: ProfileData, work: OpWork) -> pl.Series:
     """Return the step number of each call; null for none.
 
-    A call's step is the step of its device work. If the device work has no known step,
-    the call's step is the step during which the call began on the host.
+    The step of a call is the step of its device work. If the device work has no known
+    step, the call's step is the step during which the call began on the host.
     """
     host_steps = profile.derived(work.host, steps)
     row = np.full(len(work.calls), -1, np.int64)

@@ -89,8 +89,8 @@ def _fill_host_calls(
     flops[: work.executions] = _sum_by_call(
         costs.flops, call, inside, worked, is_complete
     )
-    # The bytes that an op accesses follow from its own operands. The operands of the
-    # ops that it calls include intermediate results.
+    # The bytes that an op accesses follow from its own operands. The operands of ops
+    # that an op calls include intermediate results.
     own = costs.accessed_bytes[place]
     inner = _sum_by_call(costs.accessed_bytes, call, inside & worked, worked, own >= 0)
     parent = costs.parent[place]
@@ -144,7 +144,7 @@ def _fill_device_calls(
 def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
     """Return the shape of each call of one host; null if no shape was recorded.
 
-    The shape is that of the call's first device activity with one, else of its event.
+    The first device activity with a shape decides, else the call's host event.
     """
     texts = pl.Series("shape", [None], pl.String).extend_constant(
         None, max(len(work.calls) - 1, 0)

@@ -239,8 +239,8 @@ def _confidence_level(
 ) -> Literal["high", "medium", "low"]:
     """Return how certain the attribution of the time is.
 
-    The cause of a gap is what a thread did during the gap: the thread that launched the
-    work after it. If that thread is unknown, all step threads are examined instead.
+    A gap is attributed to what the thread did that launched the work after the gap. If
+    the launching thread is unknown, all step threads are examined instead.
     """
     if unexplained > _MAX_UNEXPLAINED_MEDIUM:
         return "low"

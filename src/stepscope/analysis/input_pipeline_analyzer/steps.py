@@ -168,7 +168,7 @@ def _input_parts(
 ) -> pl.DataFrame:
     """Return waiting time, transfer time and their sum, per row; null if unknown.
 
-    If only one of the two is known, the sum is that time, or null if that time is zero.
+    If only waiting or only transfer is known, the sum is that time, or null if it is 0.
     """
     wait = pl.col("input_ps") + pl.col("starved_ps")
     if not wait_known:

@@ -224,7 +224,7 @@ def annotation_missing(
 def unannotated_us(hosts: Sequence[AnnotatedHost]) -> float | None:
     """Return the time of device work that was launched outside all named ranges.
 
-    All steps count; None if launches are unknown on every host.
+    Work of all steps counts; None if launches are unknown on every host.
     """
     works = [host.work for host in hosts if isinstance(host.work, pl.DataFrame)]
     if not works:

@@ -61,7 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Presets, named after methods of `ProfileOptionBuilder`, with the options that these
-#: methods return. TensorFlow's `time_and_memory` also requires bytes of every node;
+#: methods return. TensorFlow's `time_and_memory` shows only nodes with time and bytes;
 #: here time is enough.
 PRESETS: Final[dict[str, dict[str, Any]]] = {
     "time_and_memory": {

@@ -62,8 +62,8 @@ class Collective(msgspec.Struct, frozen=True, kw_only=True):
 def described_parameters(profile: ProfileData, hosts: Sequence[str]) -> int | None:
     """Count the elements of all trained variables; None if no host describes them.
 
-    Every host trains the same model, so the first host that describes it is used. A
-    variable of unknown shape makes the count unknown.
+    Every host trains the same model, so the first host that describes the model is
+    used. If the shape of a variable is unknown, so is the count.
     """
     for host in hosts:
         described = profile.table(host, "parameters")

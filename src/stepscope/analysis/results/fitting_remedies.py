@@ -124,7 +124,7 @@ def _tracers_in_force(profile: ProfileData) -> Tracers:
 def recorder_without_levels(profile: ProfileData) -> str | None:
     """Return the recorder of all hosts' files if that recorder has no tracer levels.
 
-    `kineto` or `nsight`; None for recordings of TensorFlow, JAX and stepscope.
+    The recorder is `kineto` or `nsight`; None for TensorFlow, JAX and stepscope.
     """
     recorders = {profile.trace(host).recorder for host in profile.hosts}
     return recorders.pop() if len(recorders) == 1 else None

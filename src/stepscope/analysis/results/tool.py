@@ -28,7 +28,7 @@ _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 class Tool(Frozen, frozen=True, eq=True):
     """One tool of the program.
 
-    The package with the tool's name contains the tool. It is imported at first use,
+    The package with the tool's name contains the tool. A tool is imported at first use,
     because a report uses only half of the tools.
 
     Attributes:

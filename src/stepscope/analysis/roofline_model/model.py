@@ -168,7 +168,7 @@ def analyse(
 def roof_rows(profile: ProfileData, options: RooflineModelOptions) -> pl.DataFrame:
     """Return the peak rates of the devices in use, columns `ROOF_ROWS`.
 
-    Devices with equal peak rates share their rows. Options replace known peak rates.
+    Devices with equal peak rates share rows. Peak rates from options replace others.
     """
     rows = [row for host in profile.hosts for row in _roofs_of_host(profile, host)]
     if options.peak_tflops is not None:

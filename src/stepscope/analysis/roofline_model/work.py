@@ -260,7 +260,7 @@ def unit_peaks(row: dict[str, Any]) -> dict[str, float]:
 def measured_without_recording(profile: ProfileData) -> pl.DataFrame:
     """Return the kernels of an Nsight Compute table without a recording.
 
-    Times are those of the measurement; the device's peaks are unknown.
+    Times are those that Nsight Compute measured; the device's peaks are unknown.
     """
     frames = [pl.DataFrame(schema=_SCHEMA)]
     for host in profile.hosts:

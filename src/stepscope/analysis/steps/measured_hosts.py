@@ -216,7 +216,7 @@ def measured_run(
     """Choose the hosts that count; unavailable if no host does.
 
     In a run with devices, a host without a device only coordinates the other hosts. A
-    host without steps shows nothing about steps.
+    host without steps cannot count either.
 
     Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
 
@@ -258,7 +258,7 @@ def measured_run(
 def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
     """Return the rows that statistics use: complete windows of the main kind.
 
-    If there are none, all complete windows; without complete windows, all windows.
+    If none is of the main kind, use all complete windows; if none is complete, all.
     """
     if not excluded_flags:
         return host.measured

@@ -184,7 +184,7 @@ def present_categories(
     """Return categories and causes (owners) that can be shown, in their order.
 
     A cause is shown if every row measured it; if it is in `why`, its time must also be
-    positive. A category is shown if one of its causes is. If time of a category was not
+    positive. A category is shown if any of its causes is. If time of a category was not
     recorded (for other reasons than a missing device), the category is shown only if
     its remaining time is positive, as a lower bound: a zero would mean no time at all.
     """
@@ -301,7 +301,7 @@ def why_no_category(
 ) -> Unavailable | None:
     """Return why a category is left out; None if none of its owners is missing.
 
-    Other reasons take precedence over a missing device.
+    Any other reason takes precedence over a missing device.
     """
     reasons = [
         why[owner.name]

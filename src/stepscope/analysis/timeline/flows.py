@@ -67,7 +67,7 @@ def track_flows(
 ) -> TrackFlows | Unavailable:
     """Return arrows whose launch call ends, or device activity starts, in a window.
 
-    The window is [begin_ps, end_ps). Unavailable if no launch can be matched.
+    The window is [begin_ps, end_ps). Unavailable if launches cannot be matched.
 
     Args:
         of: Track and item of a span; only arrows of this span are returned.

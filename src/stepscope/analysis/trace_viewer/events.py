@@ -1,6 +1,6 @@
 """All spans of a run, recorded and derived, as a sequence of pieces.
 
-No span is left out. A piece refers to the tables and is built only when it is
+The pieces contain every span. A piece refers to the tables and is built only when it is
 requested, so that not all spans are in memory at once.
 """
 

@@ -1,6 +1,6 @@
 """`trace_viewer`: the sections and tracks of a trace, with counts of their events.
 
-The spans themselves are too many for a result. `events` yields them in pieces for an
+A trace has too many spans for a result. `events` yields the spans in pieces for an
 export; `analysis/timeline/` returns the data that a page draws and requests.
 """
 
@@ -124,7 +124,7 @@ def host_traces(profile: ProfileData) -> tuple[list[HostTrace], dict[str, Unavai
 def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
     """Return, by host, how much later its time 0 is than the earliest host's, in ps.
 
-    Unavailable if one of several hosts recorded no start time.
+    The offsets are unavailable if one of several hosts recorded no start time.
     """
     starts: dict[str, int | None] = {}
     for host in profile.hosts:

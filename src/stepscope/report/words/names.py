@@ -141,7 +141,7 @@ def us(value: float) -> str:
 def range_ms(low: float, high: float) -> str:
     """Write a range in one unit: `13.4 to 26.7 ms`, or `up to 26.7 ms` from 0 on.
 
-    If the lower end is below a hundredth of the upper end, it counts as zero.
+    A lower end below a hundredth of the upper end counts as zero.
     """
     if low < high / 100:
         return f"up to {ms(high)}"

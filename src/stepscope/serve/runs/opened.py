@@ -127,7 +127,7 @@ class Opened:
     def prepare_tool(self, tool: str) -> None:
         """Compute the derivations of a tool, and of the findings on its page.
 
-        This may run in parallel with another computation, which waits only for
+        Preparing may run in parallel with another computation, which waits only for
         derivations that it needs itself.
         """
         self._all.prepare((*tool_needs(tool), *DERIVATIONS))

@@ -298,8 +298,8 @@ class Store:
     def work_ahead(self, entry: Entry, questions: Sequence[Question]) -> None:
         """Answer questions about the open run in advance, in the background.
 
-        This happens once after a run is opened, and only for a large run. Requests have
-        priority: a new request waits for at most one of these answers.
+        Answers are prepared once after a run is opened, and only for a large run.
+        Requests have priority: a new request waits for at most one of these answers.
         """
         with self._starting_ahead:
             key, opened = self._opened or ("", None)
@@ -448,8 +448,8 @@ class Store:
             unread, failure = self._unreadable.get(run_id, ("", None))
             failed = failure is not None and unread == version
             read, frameworks = self._frameworks.get(run_id, ("", None))
-            # The clock of a file server may be ahead. Files then count as complete if
-            # nothing has changed since they were first seen.
+            # The clock of a file server may be ahead. If it is, files count as complete
+            # if nothing has changed since they were first seen.
             quiet = (
                 not self.source.written_in_place
                 or time.time() - stamp.changed_unix_s >= self._quiet_s

@@ -58,7 +58,7 @@ def largest_excess_name(
 ) -> str | None:
     """Return the name that takes most of a worker's excess; None if no name does.
 
-    Only workers without devices are compared, because names exist only for host time.
+    Only workers without devices are compared, because only host time has names.
 
     Args:
         busiest: Label of the worker.

@@ -129,7 +129,7 @@ def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
 _COALESCING_ITEM: Final = rule_item("kernel.coalescing")
 
 #: Sectors that 32 threads need if each thread reads 4 bytes, or 16 bytes (the maximum).
-#: From the third number of sectors on, the threads read at distant addresses.
+#: From `_SCATTERED` sectors on, the threads read at distant addresses.
 _SECTORS_OF_4_BYTES: Final = 4
 _SECTORS_OF_16_BYTES: Final = 16
 _SCATTERED: Final = 24
@@ -181,8 +181,8 @@ def _touches_memory(what: str) -> pl.Expr:
 def _wasted_share(what: str) -> pl.Expr:
     """Return the share of transferred bytes that were not requested; null if unknown.
 
-    Between 4 and 24 sectors a thread may read 4 or 16 bytes; only the count of
-    requested bytes distinguishes the two.
+    With 4 to 24 sectors, each thread may read 4 or 16 bytes; only the count of
+    requested bytes shows which.
     """
     used = pl.col(f"{what}_bytes_per_sector")
     sectors = pl.col(f"{what}_sectors_per_request")

@@ -32,8 +32,8 @@ _KERNEL_FILL_ITEM: Final = rule_item("kernel.fill")
 def kernel_fill_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return what-if edits that shorten kernels by the share of idle multiprocessors.
 
-    That is the gain of using the idle multiprocessors: for more samples per batch, or
-    for branches of the model that run at the same time.
+    The edits show the gain of using the idle multiprocessors: for more samples per
+    batch, or for branches of the model that run at the same time.
     """
     account, devices = signals.of(account_signals), signals.of(fill_signals)
     if isinstance(account, Unavailable) or isinstance(devices, Unavailable):

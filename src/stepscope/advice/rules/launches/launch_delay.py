@@ -118,7 +118,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def waits_outside_steps(signals: Signals, shares: StepShares) -> bool:
     """Return whether a device waits for launches mostly outside of steps.
 
-    The host then sets up the device or captures a graph, or the program ends.
+    Outside of steps the host sets up the device or captures a graph, or ends.
     """
     return _work_outside_steps(signals, shares) is not None
 

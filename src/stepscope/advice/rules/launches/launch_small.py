@@ -42,7 +42,7 @@ _ITEM: Final = rule_item("launch.small")
 def joined_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     """Return what-if edits that launch consecutive brief kernels as one kernel.
 
-    The kernels keep their durations: whether one kernel is faster is unknown.
+    The kernels keep their durations: whether the joined kernel is faster is unknown.
     """
     account, groups = signals.of(account_signals), signals.of(small_kernels)
     launching = signals.of(launch_signals)
@@ -135,7 +135,7 @@ def _brief_kernel_groups(
 ) -> tuple[tuple[WorkGroup, ...], float]:
     """Return the groups with many brief kernels, and their maximum duration in ps.
 
-    The maximum is the duration of two launches, if launches were measured.
+    The maximum of a brief kernel is the duration of two launches, if measured.
     """
     brief_ps = thresholds.small_kernel.value
     if launching.latency_samples:

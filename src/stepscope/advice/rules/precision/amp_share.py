@@ -228,7 +228,7 @@ def _saving_by_precision(
 ) -> Saving | None:
     """Return the gain from changing 32-bit and TF32 kernels to 16 bit.
 
-    The gain is measured if the recording has kernels of both kinds with the same shape.
+    The gain is measured if the recording has wide and 16-bit kernels of the same shape.
     """
     if times.wide_per_step_ps is None or times.tf32_per_step_ps is None:
         return None

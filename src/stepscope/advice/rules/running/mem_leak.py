@@ -171,7 +171,7 @@ def _theil_sen_slope(
 ) -> tuple[float, float]:
     """Return the Theil-Sen slope, and the lower end of its 95 % interval.
 
-    The interval follows from the ranks of the slopes of all pairs (Sen 1968).
+    The interval follows from the ranks of the slopes of all pairs of steps (Sen 1968).
     """
     count = len(step)
     # Steps ascend, so each step is paired with the later steps.

@@ -98,9 +98,9 @@ def _with_tempered_severity(
 ) -> JudgedSeries:
     """Limit the severity to a warning, or to a note if the program is not to blame.
 
-    The program is not to blame if other processes use the machine. It is not to blame
-    either if the same work took longer and no function runs only in the slow steps. The
-    severity of a single slow step remains.
+    The program is not to blame if other processes use the machine. The program is not
+    to blame either if the same work took longer and no function runs only in the slow
+    steps. The severity of a single slow step remains.
     """
     if not judged.failed:
         return judged
