@@ -89,7 +89,7 @@ def program_inputs(profile: ProfileData) -> dict[str, dict[str, float]] | None:
 def batch_sizes(profile: ProfileData) -> tuple[int, ...] | None:
     """Return the batch sizes that stages of the input pipeline recorded.
 
-    None if no stage recorded a size.
+    The result is None if no stage recorded a size.
     """
     sizes: set[int] = set()
     for host in profile.hosts:

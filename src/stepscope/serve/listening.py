@@ -54,7 +54,7 @@ _IDLE_S: Final = 30.0
 _CHUNK_BYTES: Final = 256 * 2**10
 #: Maximum number of new connections accepted before existing ones are served again.
 _MAX_ACCEPTED: Final = 64
-#: Seconds to wait after accepting a connection failed.
+#: Seconds to wait after a connection could not be accepted.
 _PAUSE_S: Final = 0.05
 
 #: End of a request's head, where the request ends, because no route reads a body.
@@ -317,7 +317,7 @@ class Server:
             except BlockingIOError:
                 return
             except OSError:
-                # The process has too many open files, or the client is already gone.
+                # Accepting failed: too many files are open, or the client is gone.
                 self._close_slowest()
                 time.sleep(_PAUSE_S)
                 return

@@ -286,8 +286,8 @@ def _largest_category(
 ) -> str | None:
     """Return the category with the most time.
 
-    None if no time is known, or if loaders mostly wait for their worker processes,
-    whose work may be the largest category.
+    The category is None if no time is known, or if loaders mostly wait for their worker
+    processes, whose work may be the largest category.
     """
     known = {name: time for name, time in spent.items() if time and time > waiting_us}
     return max(known, key=lambda name: known[name]) if known else None

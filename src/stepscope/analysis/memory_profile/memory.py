@@ -237,7 +237,7 @@ def growth_statistics(
 
 
 def _column_reasons(table: TableSchema) -> dict[str, Unavailable]:
-    """Return why columns can be empty; a step without a name needs no reason."""
+    """Return the reason for each empty column; names of steps need no reason."""
     return declared_reasons(
         table,
         {

@@ -146,7 +146,7 @@ def _filter_rows(rows: pl.DataFrame, settings: Settings) -> pl.DataFrame:
         pl.col(f"total_{side}_us").fill_null(0) for side in ("host", "device")
     )
     return rows.filter(
-        # The row without a line is shown only if it has time.
+        # The row for time without a program line is shown only if it has time.
         (both > 0) | pl.col("file").is_not_null(),
         both >= settings.min_micros,
         host >= settings.min_cpu_micros,

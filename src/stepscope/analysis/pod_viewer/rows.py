@@ -153,7 +153,7 @@ def worker_collectives(
 def _collective_calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unavailable:
     """Return the collectives of a host's devices or, without devices, of its threads.
 
-    Columns `_COMPARED`.
+    The columns are those of `_COMPARED`.
     """
     calls = run.derived(host.host, collective_calls)
     if not isinstance(calls, Unavailable):

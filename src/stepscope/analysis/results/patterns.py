@@ -59,7 +59,7 @@ def check_pattern(pattern: str, what: str) -> None:
     try:
         pl.Series([""]).str.contains(pattern)
     except pl.exceptions.ComputeError as error:
-        # Keep the engine's error message, without its drawing of the pattern.
+        # Keep the engine's error message without the lines that show the pattern.
         lines = [line.strip() for line in str(error).splitlines()]
         complaint = next(
             (line for line in lines if line.startswith("error: ")),

@@ -351,7 +351,7 @@ _SIDES: Final = {HIGHLY: "host", MODERATELY: "both", NOT: "device", UNKNOWN: "un
 
 
 def bottleneck_side(verdict: str) -> str:
-    """Return what to work on, from the verdict on the input.
+    """Return what to work on (input, device or both), from the verdict on the input.
 
     Definition: docs/tools/overview_page.md#other-fields.
     """

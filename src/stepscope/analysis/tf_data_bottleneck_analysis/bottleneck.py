@@ -364,11 +364,11 @@ def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     return Summary(verdict=verdict, text=text, **fields), missing
 
 
-#: Fields of the summary that need a host pipeline.
+#: Fields of the summary that are null without a host pipeline.
 _OF_HOST_PIPELINE: Final = tuple(
     name for name in Summary.__struct_fields__ if name not in {"verdict", "text"}
 )
-#: Fields of the summary that need steps.
+#: Fields of the summary that are null without steps.
 _OF_WAIT: Final = ("exposed_wait_ms_per_step", "exposed_wait_percent", "limits_steps")
 
 

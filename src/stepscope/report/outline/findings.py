@@ -70,7 +70,7 @@ _OF_STAGES: Final = frozenset({"input.stage", "multi.input"})
 _HAVE_STAGES: Final = frozenset({"TensorFlow", "PyTorch"})
 #: Codes of values missing for lack of a device, which the breakdown already reports.
 _NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
-#: Number of the checklist's stage on several devices.
+#: Number of the checklist stage about several devices.
 _STAGE_OF_SEVERAL_DEVICES: Final = 8
 #: Prefix of checks for which each kernel must be measured separately; worth the effort
 #: only if most step time is kernel time.

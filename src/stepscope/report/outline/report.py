@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Device
     from stepscope.report.outline.parts import Outline, Part
 
-    #: Heading and parts; a section without parts is left out.
+    #: Heading of a section, and its parts; a section without parts is left out.
     Section = tuple[str, Callable[[Document], Iterable[Part]]]
 
 _MAX_HOSTS: Final = 4

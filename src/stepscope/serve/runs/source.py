@@ -135,7 +135,7 @@ class LocalSource:
                 real = path.resolve()
                 if not real.is_relative_to(self._root):
                     return "a link leads out of the log directory"
-                # Reading a pipe could block forever.
+                # Only files are read: reading a pipe could block forever.
                 if real.exists() and not real.is_file():
                     return f"{shown_name(path.name)} is not a regular file"
         return None

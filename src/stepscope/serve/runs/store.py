@@ -120,7 +120,7 @@ class Store:
         self._patience_s = patience_s
         self._quiet_s = quiet_s
         self._computing = threading.Lock()
-        #: Notified whenever a profile was opened or a computation has ended.
+        #: Notifies waiting requests that a profile is open or a computation has ended.
         self._progress = threading.Condition()
         self._lanes = {
             lane: threading.BoundedSemaphore(width) for lane, width in _LANES.items()
@@ -377,7 +377,7 @@ class Store:
         version, error = self._unreadable.get(entry.id, ("", None))
         if error is not None and version == entry.version:
             raise error
-        # A large profile is closed first, so that memory never holds two.
+        # Close a large profile first, so that memory never holds two large ones.
         before = self._opened
         self._close_profiles()
         if before is not None and before[1].is_light:

@@ -97,7 +97,7 @@ def all_reduce_count_changes(signals: Signals, thresholds: Thresholds) -> Change
     """Return what-if edits: surplus all-reduces only take time for their bytes."""
     all_reduces = judged_all_reduces(signals)
     expected = _expected_count(all_reduces, thresholds)
-    # The largest all-reduces of each step remain unchanged.
+    # The largest all-reduces of each step are not edited.
     surplus = all_reduces.calls.filter(
         pl.col("link_ps").is_not_null()
         & (pl.col("bytes").rank("ordinal", descending=True).over("step") > expected)

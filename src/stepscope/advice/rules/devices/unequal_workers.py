@@ -138,8 +138,8 @@ def _wait_percent(
 ) -> float | None:
     """Return the share of time in which a worker's threads wait for a core.
 
-    None if lack of a core may not be the only cause: the worker has work that others do
-    not have (more ops, or functions that only it runs), or its machine has free cores.
+    The share is None if lack of a core may not be the only cause: the worker has work
+    that others do not have (ops, or functions that only it runs), or free cores.
     """
     hosts, accounted = signals.of(processor_signals), signals.of(account_signals)
     if isinstance(hosts, Unavailable) or isinstance(accounted, Unavailable):

@@ -39,7 +39,7 @@ _MAX_GRAPH_PERCENT: Final = 50.0
 
 #: The finding is about work outside steps if that work causes this share of the wait.
 _MIN_WAIT_PART: Final = 0.5
-#: Kinds of work outside steps; removing such work does not make a step shorter.
+#: Kinds of work outside steps; without such work, steps are not shorter.
 _OUTSIDE_STEPS: Final = ("set_up", "first_runs", "captured", "over")
 #: Minimum share of the step, in percent, of a host op that is reported.
 _MIN_OPS_PERCENT: Final = 0.5

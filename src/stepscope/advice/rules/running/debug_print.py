@@ -52,7 +52,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if not because or judged_finding.status == "fail":
         return judged_finding
-    # How much blocking calls and anomaly checks cost, only a run without them shows.
+    # Only a run without blocking calls and anomaly checks shows what they cost.
     finding = _ITEM.finding(
         "fail",
         severity="warn",

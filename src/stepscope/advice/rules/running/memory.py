@@ -103,7 +103,7 @@ def judge_fragmentation(signals: Signals, thresholds: Thresholds) -> Finding:
         for value, free, capacity, memory in known
         if value >= thresholds.fragmented.value
         and free >= min_share * capacity
-        # A free piece of that size is enough for any block.
+        # A free piece of at least this size is enough for any block.
         and (1 - value) * free < min_share * capacity
     ]
     value, worst = max(

@@ -100,7 +100,7 @@ def _with_tempered_severity(
 
     The program is not to blame if other processes use the machine. The program is not
     to blame either if the same work took longer and no function runs only in the slow
-    steps. The severity of a single slow step remains.
+    steps. A finding on a single slow step keeps its severity.
     """
     if not judged.failed:
         return judged
