@@ -402,13 +402,14 @@ def conclusion(group: Group, compared: dict[str, dict[str, Measurement]]) -> str
     together = ""
     if not group.is_apart:
         one = compared[in_one(group)]["XProf"].wall_s / ours.wall_s
-        together = f", and {one:.1f} times as fast as these pages in one process"
+        together = f", and {one:.1f} times as fast as these pages in one shared process"
     return (
         f"{len(group.tools)} stepscope tools in one process are "
         f"**{turns.wall_s / ours.wall_s:.1f} times** as fast as {len(group.pages)} "
-        f"XProf pages one after another (target: {group.wanted_speed_up}){together}. "
-        f"They use {ours.peak_bytes / turns.peak_bytes:.1%} of XProf's peak memory "
-        f"(target: {WANTED_MEMORY_FRACTION:.0%})."
+        "XProf pages one after another, with a new process for each page "
+        f"(target: {group.wanted_speed_up}){together}. "
+        f"The tools use {ours.peak_bytes / turns.peak_bytes:.1%} of XProf's peak "
+        f"memory (target: {WANTED_MEMORY_FRACTION:.0%})."
     )
 
 

@@ -20,9 +20,10 @@ class RunDerivation(Frozen, Generic[_Value_co], frozen=True):
 
     Attributes:
         function: A pure function of keyword-only parameters. If `gather` is set, the
-            function is a derivation of each host. If not, a parameter named after a
-            table or a derivation of hosts receives the values by host, one named after
-            a derivation of the run its value, and `profile` the `ProfileData`.
+            function is called once per host, with the tables and derived values of that
+            host. If not, it is called once: a parameter named after a table or a
+            derivation of hosts receives the values by host, one named after a
+            derivation of the run its value, and `profile` the `ProfileData`.
         gather: Combines the values of `function` by host into one value.
     """
 

@@ -69,7 +69,7 @@ class _Queue(Generic[_Name]):
         self._changed = threading.Condition()
 
     def work_off(self, compute: Callable[[_Name], object]) -> None:
-        """Compute names until none is left."""
+        """Compute the queued values until none is left or a computation fails."""
         try:
             while (name := self._next_name()) is not None:
                 compute(name)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Frozen, frozen=True, eq=True):
-    """A format with a reader; if `beside` is set, other formats in a folder go first.
+    """A file format and the functions that read it.
 
     Attributes:
         format: Name of the format, as `sniff.detect_format` returns it.
@@ -26,6 +26,8 @@ class Reader(Frozen, frozen=True, eq=True):
             names are the host names.
         together: Groups files of a directory that were recorded together; None if all
             files of a directory are one run.
+        beside: Whether files of this format are ignored in a search for runs if the
+            folder also has a readable file of a format without this flag.
     """
 
     format: str

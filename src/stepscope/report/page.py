@@ -1,4 +1,4 @@
-"""Lines of text in pieces with roles; bars and sparklines made of characters.
+"""Lines of text, made of pieces that have a role; bars and sparklines as characters.
 
 A role is the kind of a piece of text; the caller chooses colours for the roles. The
 text of a page is complete even if the roles are ignored.

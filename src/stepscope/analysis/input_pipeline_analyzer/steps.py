@@ -92,7 +92,8 @@ class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
 class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting for input between the markers of the steps.
 
-    Such a wait counts as input of the step before it, which lasts to the next step.
+    A wait between two steps' markers counts as input of the earlier step, because a
+    step lasts until the next step begins.
 
     Attributes:
         outside_markers: Whether the iterator is called outside the markers: at least

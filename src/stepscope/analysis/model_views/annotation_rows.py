@@ -245,7 +245,7 @@ def _node_of_place(nodes: Nodes, host: AnnotatedHost) -> Int32s:
 
 
 def _busy_ps(host: AnnotatedHost, node_of_call: Int32s, parent: Int32s) -> Int64s:
-    """Return by node the device time with work of the node or of its descendants.
+    """Return each node's device time, in ps, including the work of its descendants.
 
     Overlapping work counts once per device; devices are added up.
 

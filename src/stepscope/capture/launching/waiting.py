@@ -30,9 +30,9 @@ _SERVANT: Final = "from multiprocessing.resource_tracker"
 FORKS: Final = "from multiprocessing.forkserver"
 #: Maximum number of ancestors to notify; shells may run between two processes.
 _MAX_ANCESTORS: Final = 8
-#: Maximum processor time of a process that only waits, since it started its first
-#: child: seconds for starting children, seconds for ending, and a share of the elapsed
-#: time for supervising them.
+#: A process only waits if its processor time since it started its first child is at
+#: most this sum: seconds for starting children, seconds for ending (if the process is
+#: ending), and a share of the elapsed time for supervising children.
 _STARTING_S: Final = 0.1
 _ENDING_S: Final = 0.4
 _CHECKING_SHARE: Final = 0.05

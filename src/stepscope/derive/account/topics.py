@@ -139,11 +139,11 @@ def scaling_gaps(
     )
     answers = codes(device_activity, "kind")[own_rows] == ACTIVITY_CODES["d2h"]
     copies = np.flatnonzero(answers & (size <= _MAX_CHECK_RESULT_BYTES))
-    # The last check for finite values before each copy; -1 for none.
+    # Index of the last check for finite values before each copy; -1 without a check.
     rows = np.flatnonzero(kernel & is_check[handles(device_activity, "type")[own_rows]])
     index = np.searchsorted(rows, copies) - 1
     check = np.where(index >= 0, np.append(rows, -1)[index], -1)
-    # The first kernel after each copy; the number of activities for none.
+    # Index of the first kernel after each copy; without one, number of activities.
     kernels = np.append(np.flatnonzero(kernel), len(kernel))
     following: Int64s = kernels[np.searchsorted(kernels, copies, side="right")]
     near = (

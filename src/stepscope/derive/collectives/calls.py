@@ -363,9 +363,10 @@ def _size_and_type(  # noqa: PLR0917 - one row of a table
 ) -> tuple[int | None, str | None]:
     """Return the bytes and the element type of a collective; None if unknown.
 
-    The first known source counts: the arguments; the result of an HLO instruction,
-    which for some kinds contains input and output; the operands of an op. Operands are
-    used if they are one input and one output, or lists that are both input and output.
+    The first of these sources that has the sizes is used: the arguments of the call;
+    the result of an HLO instruction, which for some kinds contains input and output;
+    the operands of an op. Operands are used if they are one input and one output, or
+    lists that are both input and output.
     """
     counts = [count for count in (inside, out) if count is not None]
     if dtype is not None and counts:

@@ -139,8 +139,9 @@ def flatten_tracks(
             form fewer intervals if they are merged.
 
     Returns:
-        Row of tracks → code → spans of the track with that code. Tracks and codes
-        without spans are left out; on one track the sets of two codes are disjoint.
+        For each row of `tracks`, a dictionary from code to the track's spans with that
+        code. Tracks and codes without spans are left out. Spans of two codes on one
+        track do not overlap.
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")

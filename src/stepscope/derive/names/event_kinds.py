@@ -246,7 +246,7 @@ _FLAG_RULES: Final[dict[EventFlag, str]] = {
         r"^(?:BatchingSessionRun|ProcessBatch|TfrtModelRun|ServingModelRun)$"
     ),
     EventFlag.COLLECTIVE: (
-        # Communication libraries of PyTorch and of plain Python.
+        # Communication libraries called by PyTorch or directly by a Python program.
         r"^(?:gloo|mpi|ucc|c10d|_c10d_functional|horovod|smddp):"
         r"|^(?:MPI_|Horovod|HOROVOD_|smddp)"
         r"|^record_param_comms$"

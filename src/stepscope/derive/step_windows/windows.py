@@ -64,7 +64,8 @@ _USUAL_SPILLS: Final = 1024
 class StepKernels(Frozen, frozen=True):
     """The kernels of each step on the busiest compute stream of the busiest device.
 
-    Without a device: the instructions of each step on threads that run programs.
+    If no device is recorded, the HLO instructions that host threads execute in compiled
+    programs replace the kernels.
 
     Attributes:
         side: `device` or `executor`.

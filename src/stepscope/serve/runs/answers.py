@@ -191,7 +191,7 @@ def write_findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
 
 
 def write_program_files(opened: Opened, hosts: tuple[str, ...]) -> bytes:
-    """Write the names of the program files with measured lines."""
+    """Write a JSON list of the source files that have lines with measured time."""
     result = opened.tool_result("model_views", hosts, {})
     if isinstance(result, Unavailable):
         return msgspec.json.encode([])

@@ -72,7 +72,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     largest = sorted(moves.bytes.items(), key=lambda pair: (-pair[1], pair[0]))
     finding = judged.finding(
         devices=moves.devices,
-        # Name each cause by the place where it is visible.
+        # Each name describes a cause, with the devices that it concerns if known.
         parts=tuple(
             Part(name=_ITEM.note(each.cause, **names), share_percent=each.share_percent)
             for each in causes
