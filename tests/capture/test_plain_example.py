@@ -47,4 +47,4 @@ def test_the_report_reads_it(repository: Path, tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert "30, from the program's step markers" in done.stdout
+    assert "30 steps, from the program's step markers" in done.stdout

@@ -196,7 +196,7 @@ def event(name: str, category: str, at_us: int) -> str:
 def test_of_too_many_events_the_latest_python_calls_are_left_out_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kineto_activities, "_MAX_ALL", 7)
+    monkeypatch.setattr(kineto_activities, "_MAX_EVENTS", 7)
     monkeypatch.setattr(kineto_activities, "_MAX_CALLS", 3)
     ops = [event(f"op {at}", "cpu_op", at) for at in range(5)]
     # The latest comes first: the order means nothing.

@@ -94,7 +94,7 @@ import sys, torch
 import stepscope as ss
 from stepscope.capture.collectors.torch import activities
 
-activities._MOST = activities._MOST_CALLS = 120
+activities._MAX_EVENTS = activities._MAX_CALLS = 120
 rows = torch.ones(8, 8)
 with ss.Profile(sys.argv[1]) as recorded:
     for number in range(6):

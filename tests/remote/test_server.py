@@ -469,7 +469,11 @@ def test_calls_without_a_token_keep_nobody_out(
         pending = [call.future(requests(), timeout=60) for _ in range(40)]
         until(lambda: all(one.done() for one in pending))
         assert calls("Monitor", b"")
-        assert {one.code() for one in pending} == {grpc.StatusCode.UNAUTHENTICATED}
+        codes = {one.code() for one in pending}
+        # On a busy machine more calls wait for their refusal than the server takes.
+        assert codes - {grpc.StatusCode.RESOURCE_EXHAUSTED} == {
+            grpc.StatusCode.UNAUTHENTICATED
+        }
         never.set()
 
 

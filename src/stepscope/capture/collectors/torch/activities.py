@@ -30,7 +30,7 @@ _GRADIENT: Final = "fwdbwd"
 _NO_NAME: Final = "unknown"
 _NS_PER_US: Final = 1_000
 #: Maximum number of stored activities, and of Python calls: each takes 10 µs or more.
-_MAX_ALL: Final = 500_000
+_MAX_EVENTS: Final = 500_000
 _MAX_CALLS: Final = 100_000
 _PYTHON_CALL: Final = "python_function"
 #: Methods that a result's activities must have.
@@ -289,7 +289,7 @@ def _drop_latest(
     if len(every) <= _MAX_CALLS:
         return every, None
     is_call = np.array([category(activity) == _PYTHON_CALL for activity in every], bool)
-    if is_call.sum() <= _MAX_CALLS and len(every) <= _MAX_ALL:
+    if is_call.sum() <= _MAX_CALLS and len(every) <= _MAX_EVENTS:
         return every, None
     began = np.array([start(activity) for activity in every], np.int64)
     annotates = [
@@ -299,10 +299,10 @@ def _drop_latest(
     ]
     order = np.lexsort((began, ~np.array(annotates, bool)))
     call_rows, other_rows = order[is_call[order]], order[~is_call[order]]
-    max_calls = min(_MAX_CALLS, max(_MAX_ALL - len(other_rows), 0))
-    kept_rows = np.sort(np.concatenate((other_rows[:_MAX_ALL], call_rows[:max_calls])))
-    left_out = np.concatenate((other_rows[_MAX_ALL:], call_rows[max_calls:]))
-    return [every[row] for row in kept_rows.tolist()], int(began[left_out].min())
+    max_calls = min(_MAX_CALLS, max(_MAX_EVENTS - len(other_rows), 0))
+    kept = np.concatenate((other_rows[:_MAX_EVENTS], call_rows[:max_calls]))
+    left_out = np.concatenate((other_rows[_MAX_EVENTS:], call_rows[max_calls:]))
+    return [every[row] for row in np.sort(kept).tolist()], int(began[left_out].min())
 
 
 def _decoded_text(hand_out: Callable[[], str], otherwise: str) -> str:
