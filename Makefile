@@ -29,7 +29,7 @@ SET_UP := TERM=dumb $(MAKE) -s --jobs=4 PAGE_AFTER=$(VENV)/.ready-test set-up
 # Many of these tests wait, for programs and for the page: with one worker more, another
 # one computes meanwhile.
 WITH_ALL := STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required \
-	$(PYTEST) -n $$(($(WORKERS) + 2)) --hypothesis-profile brief
+	$(PYTEST) -n $$(($(WORKERS) + 1)) --hypothesis-profile brief
 
 test: $(VENV)/.made ## the tests, frameworks and browser included; of long sweeps a few cases
 	@$(SET_UP)

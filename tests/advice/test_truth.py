@@ -154,7 +154,7 @@ TRUTHS = (
     # Three stalls of the loader, 118 to 404 ms, and copies of 26 ms in every step.
     Truth(
         "nsys_ladder/8workers.sqlite.gz",
-        "Input-bound: copying the batch .* 12.* and for 12",
+        "Input-bound: copying the batch .* 12.* for another 12",
         "input.bound",
         percent=(24.6, 1),
         second="tc.unused",

@@ -282,7 +282,7 @@ class Captures:
     def _await_start(
         self, start_ns: int, over: threading.Event, gone: threading.Event
     ) -> None:
-        """Wait until the start time (0 for now); other recordings may run meanwhile."""
+        """Wait until the start time, if any; other recordings may run meanwhile."""
         delay_s = (start_ns - time.time_ns()) / _NS_PER_S if start_ns else 0.0
         if delay_s > _MAX_DELAY_S:
             raise RefusedCapture(

@@ -179,10 +179,11 @@ def candidate_steps(measured: Measured, *, rejected: bool) -> CandidateSteps:
     cut[-1:] = not period.last_is_alike
     on_track = measured.track >= 0
     slack = measured.slack_ps
+    names = [f"step {number} (inferred)" for number in range(n)]
     rows = pl.DataFrame(
         {
             "step": np.arange(n),
-            "name": [f"step {number} (inferred)" for number in range(n)],
+            "name": pl.Series(names, dtype=pl.String),
             "marker": pl.Series([None] * n, dtype=pl.String),
             "start_ps": period.start_ps,
             "end_ps": pl.Series([None] * n, dtype=pl.Int64),
