@@ -312,3 +312,38 @@ def test_a_signal_for_a_child_that_just_began_is_not_its_parents() -> None:
     )
     assert ended.stdout.split() == [str(-signal.SIGTERM), "False", "False"], ended
     assert ended.returncode == 0
+
+
+#: SIGTERM comes while another thread starts a recording, and that start ends at the
+#: moment when the signal's handler looks whether it has to wait.
+ENDED_MEANWHILE = """
+import contextlib, os, signal, threading
+from stepscope.capture.ground.leaving import leaving
+
+calls = []
+signal.signal(signal.SIGTERM, lambda *_: calls.append("program"))
+leaving.watch(end=lambda: calls.append("stored"), forked=lambda: None)
+start = contextlib.ExitStack()
+start.enter_context(leaving.undisturbed())
+get_ident = threading.get_ident
+
+def end_start():
+    start.close()
+    return get_ident()
+
+threading.get_ident = end_start
+os.kill(os.getpid(), signal.SIGTERM)
+threading.get_ident = get_ident
+print(*calls)
+"""
+
+
+def test_a_signal_is_not_lost_where_a_start_ends_while_it_is_handled() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED_MEANWHILE],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.stdout, done.returncode) == ("stored program\n", 0), done.stderr

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-#: What it is told on its standard input is how it ends.
+#: Its standard input says how it ends.
 PROGRAM = """
-import signal, sys, threading
+import signal, sys, time
 import stepscope as ss
 from stepscope.capture.recording.session import current_session
 from stepscope.remote.messages import ProfileRequest
@@ -32,8 +32,8 @@ def ends(how):
     if how == "stops":
         server.stop()
     while True:
-        # It returns also where a SIGTERM waits until something is stored.
-        signal.pause()
+        # Not `signal.pause`: it would sleep on if SIGTERM came just before it.
+        time.sleep(0.05)
 
 server = ss.server.start(0)
 how = sys.stdin.readline().strip()

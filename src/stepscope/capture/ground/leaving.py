@@ -14,6 +14,7 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.ground.signals import (
@@ -42,7 +43,8 @@ class Leaving:
         self._end: Callable[[], object] | None = None
         self._forked: Callable[[], object] | None = None
         self._busy = 0
-        self._signalled = False
+        #: SIGTERMs to send again; a deque, because threads append and pop at any time.
+        self._delayed: deque[int] = deque()
         self._took_signal = False
         self._before: Any = signal.SIG_DFL
         self._alarm: Alarm | None = None
@@ -103,9 +105,8 @@ class Leaving:
                 yield
             finally:
                 self._busy -= 1
-                if self._signalled and not self._busy:
+                if not self._busy and self._pop_delayed():
                     # Send the signal again, so that the main thread handles it now.
-                    self._signalled = False
                     os.kill(os.getpid(), signal.SIGTERM)
 
     def _end_at_exit(self) -> None:
@@ -136,6 +137,7 @@ class Leaving:
         forked = self._forked
         self._end = self._forked = None
         self._busy = 0
+        self._delayed.clear()
         self._claim, self._stored = threading.Lock(), threading.Event()
         self._storing = None
         alarm, self._alarm = self._alarm, None
@@ -183,8 +185,11 @@ class Leaving:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._busy and self._storing in (None, threading.get_ident()):
-            self._signalled = True
-            return
+            self._delayed.append(number)
+            # If another thread's block has just ended, that thread may have looked for
+            # a delayed signal too early.
+            if self._busy or not self._pop_delayed():
+                return
         before = self._before
         is_ours = signal.getsignal(signal.SIGTERM) == self._on_signal
         try:
@@ -210,6 +215,15 @@ class Leaving:
         self._stored.wait(max(0.0, deadline - time.monotonic()))
         if signal.getsignal(signal.SIGTERM) == self._on_signal:
             die_by_signal(signal.SIGTERM)
+
+    def _pop_delayed(self) -> bool:
+        """Whether a signal was delayed; only one of several threads gets True."""
+        try:
+            self._delayed.pop()
+        except IndexError:
+            return False
+        self._delayed.clear()
+        return True
 
     def _store_once(self) -> None:
         """End the recording once; a second caller waits for its end."""
