@@ -37,14 +37,14 @@ def make_folder(kind: str, *, within: str | os.PathLike[str] | None = None) -> s
 def folder_prefix(kind: str) -> str:
     """Return the prefix of the names of this process's temporary folders."""
     process = os.getpid()
-    ticks = _started_ticks(process) or 0
+    ticks = started_ticks(process) or 0
     return f"stepscope-{kind}-{_processes_here()}-{process}-{ticks}-"
 
 
 @functools.cache
 def _remove_left_behind(folder: str) -> None:
     """Remove folders of this user's ended processes; at most once per folder."""
-    if _started_ticks(os.getpid()) is None:
+    if started_ticks(os.getpid()) is None:
         return
     try:
         status = os.stat(folder)  # noqa: PTH116 - the path is a text
@@ -76,7 +76,7 @@ def _is_left_behind(entry: os.DirEntry[str]) -> bool:
     is_private = stat.S_IMODE(status.st_mode) == _ONLY_OURS
     if not (is_folder and is_ours and is_private):
         return False
-    return _started_ticks(int(named[2])) != int(named[3])
+    return started_ticks(int(named[2])) != int(named[3])
 
 
 @functools.cache
@@ -92,7 +92,8 @@ def _processes_here() -> str:
     return f"{zlib.crc32(f'{platform.node()} {numbering}'.encode()):08x}"
 
 
-def _started_ticks(process: int) -> int | None:
+def started_ticks(process: int) -> int | None:
+    """Return the start of a process in clock ticks since boot; None without /proc."""
     try:
         text = Path(f"/proc/{process}/stat").read_bytes()
         return int(text.rpartition(b")")[2].split()[_STARTED_TICKS])

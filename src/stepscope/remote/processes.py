@@ -10,8 +10,6 @@ from typing import Final
 
 #: Environment variable with the plan of `stepscope run --serve`.
 VARIABLE: Final = "STEPSCOPE_SERVE"
-#: Positions in /proc/PID/stat, counted after the name of the process.
-_PARENT, _STARTED_TICKS = 1, 19
 
 
 def process_owner(pid: int) -> int | None:
@@ -30,18 +28,13 @@ def process_owner(pid: int) -> int | None:
     return os.getuid()
 
 
-def started_ticks(pid: int) -> int | None:
-    """Return the start of a process in clock ticks since boot; None without /proc."""
-    return _stat_field(pid, _STARTED_TICKS)
-
-
 def process_ancestors(pid: int) -> tuple[int, ...]:
     """Return the parent of a process, the parent's parent, and so on."""
     ancestors: list[int] = []
-    parent = _stat_field(pid, _PARENT)
+    parent = _parent(pid)
     while parent is not None and parent > 0 and parent not in ancestors:
         ancestors.append(parent)
-        parent = _stat_field(parent, _PARENT)
+        parent = _parent(parent)
     return tuple(ancestors)
 
 
@@ -69,9 +62,10 @@ def user_name(user: int) -> str:
         return str(user) if user >= 0 else "unknown"
 
 
-def _stat_field(pid: int, field: int) -> int | None:
+def _parent(pid: int) -> int | None:
     try:
-        return int(_read_process_file(pid, "stat").rpartition(b")")[2].split()[field])
+        # The name of the process, in parentheses, may contain spaces.
+        return int(_read_process_file(pid, "stat").rpartition(b")")[2].split()[1])
     except (ValueError, IndexError):
         return None
 

@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from stepscope.capture.temporary import started_ticks
 from stepscope.errors import BadUsage
 from stepscope.remote.addresses import from_this_machine
 from stepscope.remote.processes import (
@@ -25,7 +26,6 @@ from stepscope.remote.processes import (
     command_line,
     process_ancestors,
     process_owner,
-    started_ticks,
     user_name,
 )
 
