@@ -127,7 +127,7 @@ def test_findings_gain_together_what_the_largest_floor_leaves() -> None:
     """Beside kernels of 165 µs the copy of 400 stays: 910 - 400 in all."""
     signals = signals_of_lines(copying_back())
     found = evaluate(signals)
-    told = replay_together(found, signals, THRESHOLDS)
+    told = replay_together(found, signals, THRESHOLDS, first="copy.exposed")
     assert told.findings == ("copy.exposed", "amp.share")
     assert told.saving_ms is not None
     assert told.saving_ms.high == pytest.approx(0.51, abs=0.001)
@@ -142,6 +142,13 @@ def test_the_finding_that_is_shown_first_is_the_one_that_goes() -> None:
     assert told.findings[0] == "amp.share"
     # The copy takes 400 µs, the products 165 of 495.
     assert told.next_owner == "copy_out"
+
+
+def test_what_follows_a_finding_that_no_replay_removed_is_unknown() -> None:
+    signals = signals_of_lines(copying_back())
+    told = replay_together(evaluate(signals), signals, THRESHOLDS, first="gap.output")
+    assert told.findings == ("copy.exposed", "amp.share")
+    assert told.next_owner is None
 
 
 def test_without_a_replay_nothing_is_said_of_several_findings() -> None:

@@ -83,7 +83,8 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
         saving_ms: Milliseconds per step that fixing all of `findings` would save, at
             most the sum of the single savings; null with fewer than two findings.
         next_owner: Next bottleneck: cause of most time on the critical path of the
-            steps once the first of `findings` is fixed. Null if unknown.
+            steps once the first of `findings` is fixed. Null if unknown, and if a
+            finding that was not replayed is listed first.
         next_percent: Share of `next_owner` in that path, in percent; null if unknown.
         next_hidden: Whether other work hides most of that time before the fix: the
             first finding is about the same cause, or the cause's share of the step time
@@ -198,7 +199,11 @@ def replay_together(
     host = replays.host_of_label(foremost.devices[0])
     own = [row for row in replayed if replays.host_of_label(row[0].devices[0]) == host]
     ids = tuple(finding.id for finding, _, _ in own)
-    after = replays.next_bottleneck(changes, foremost.devices[0])
+    after = (
+        replays.next_bottleneck(changes, foremost.devices[0])
+        if foremost is ranked[0]
+        else None
+    )
     if (
         after is not None
         and after[0] in foremost.owners
