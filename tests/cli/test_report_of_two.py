@@ -271,7 +271,7 @@ def test_a_report_in_markdown_leads_with_verdict_and_most_valuable(data: Path) -
     first = "Do first (launch.delay): Compile the step and replay it as one graph."
     assert text.index("**The host cannot feed the device") < text.index(first)
     assert text.index(first) < text.index("## Findings")
-    assert "- ✗ Use of the device: 1 critical" in text
+    assert "- ✗ Launches and device use: 1 critical" in text
     assert "### launch.delay: the device waits" in text
 
 
@@ -291,8 +291,8 @@ def test_the_checklist_has_one_line_for_a_stage_without_a_fail(data: Path) -> No
     lines = text[text.index("\nFindings\n") :].splitlines()
     (line,) = (one for one in lines if one.startswith("  ✓ Input: 1 pass"))
     assert "fail" not in line
-    where = next(at for at, one in enumerate(lines) if "Use of the device" in one)
-    assert lines[where].startswith("  ✗ Use of the device: 1 critical")
+    where = next(at for at, one in enumerate(lines) if "Launches and device use" in one)
+    assert lines[where].startswith("  ✗ Launches and device use: 1 critical")
     assert "    ✗ critical  launch.delay" in lines[where:]
     assert not [one for one in lines if one.strip().startswith("✓ pass")]
 

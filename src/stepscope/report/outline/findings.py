@@ -119,15 +119,15 @@ def _failing_parts(
     if finding.severity == "info":
         return
     for number, evidence in enumerate(finding.evidence):
-        yield Labelled("see", evidence_text(evidence), again=number > 0, shortened=True)
+        yield Labelled("worst", evidence_text(evidence), again=number > 0, shortened=True)
     for number, action in enumerate(fitting_actions(finding, document.frameworks)):
         framework = "" if action.framework == "any" else f" ({action.framework})"
-        yield Labelled("do", f"{action.text}{framework}", again=number > 0)
+        yield Labelled("change", f"{action.text}{framework}", again=number > 0)
         for text in (action.code, action.env):
             if text is not None:
                 yield Code(text, indent=13)
     if finding.refute:
-        yield Labelled("test", finding.refute)
+        yield Labelled("verify", finding.refute)
 
 
 def doubt_parts(document: Document) -> Iterator[Part]:
