@@ -107,8 +107,8 @@ def test_a_pass_of_short_steps_is_held_against_the_time_that_decided() -> None:
         passing(note="short", value=26.4, share_percent=26.4, facts=facts)
     )
     assert told == (
-        "The effect is only 70.0 µs a step (the threshold is 100 µs). It is 26.4 % of "
-        "the step only because the steps are short."
+        "The lost time is only 70.0 µs a step (the threshold is 100 µs). It is 26.4 % "
+        "of the step only because the steps are short."
     )
 
 

@@ -18,7 +18,7 @@ def test_ids_name_findings_where_ids_are_in_sight() -> None:
     assert joint_gain_text(FOUND) == (
         "Fixing launch.delay and gap.readback together may save 10.0 ms a step. Once "
         "launch.delay is fixed, the longest part of a step would be computing in "
-        "32 bit (45.7 % of its critical path)."
+        "32-bit precision (45.7 % of its critical path)."
     )
 
 
@@ -27,7 +27,7 @@ def test_titles_name_findings_elsewhere() -> None:
         "Fixing “the device waits for the host to launch its work” and “the host "
         "waits for a result before it continues” together may save 10.0 ms a step. "
         "Once the first finding is fixed, the longest part of a step would be "
-        "computing in 32 bit (45.7 % of its critical path)."
+        "computing in 32-bit precision (45.7 % of its critical path)."
     )
     alone = Together(
         findings=("input.bound",),

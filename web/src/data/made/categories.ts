@@ -28,8 +28,8 @@ export const DETAILS: Record<string, Record<string, string>> = {
   output: { output: "reading results back", copy_out: "copying results back" },
   device_collectives: { collective: "communication", peer: "waiting for peers in a collective" },
   device_to_device: { copy_within: "copying on the device", memset: "clearing memory", transfer_wait: "waiting for transfers" },
-  device_compute_32: { compute_32: "computing in 32 bit", compute_tf32: "computing in TF32", compute_64: "computing in 64 bit" },
-  other: { profiler: "the recording itself", switch: "switching between activities", queued: "idle with launched work waiting", sync: "synchronising", between: "between steps", unexplained: "unexplained" },
+  device_compute_32: { compute_32: "computing in 32-bit precision", compute_tf32: "computing in TF32", compute_64: "computing in 64-bit precision" },
+  other: { profiler: "the profiler's own work", switch: "switching between activities", queued: "idle with launched work waiting", sync: "synchronising", between: "between steps", unexplained: "unexplained" },
 };
 
 /** Owner of time → its category. */
