@@ -99,7 +99,7 @@ def test_the_workers_function_is_named_and_to_be_made_cheaper(judged: Any) -> No
     )
     assert finding.actions[0].text == (
         "Make the work of the worker processes cheaper, most of which is in `augment` "
-        "(data.py:41): do it once, before training, or on whole batches, or on the "
+        "(data.py:41): do this work once before training, on whole batches, or on the "
         "device."
     )
     assert "no core is free" in finding.actions[1].text
@@ -145,7 +145,7 @@ def test_batches_that_were_ready_need_no_more_workers(judged: Any) -> None:
     counted = LoaderWorkers(2, 8, used=0.4, full=False)
     finding = judged(counted, time_of(idle_percent=75.0))
     assert "num_workers" not in advised(finding)
-    assert "transfer of the batches" in finding.actions[0].text
+    assert "transfer of batches from the workers" in finding.actions[0].text
     assert "the batches were ready" in finding_headline(finding)
     assert "75.0 %" in finding_headline(finding)
     # What they do in other time is not what the step waits for.

@@ -105,10 +105,10 @@ def test_a6_counts_exposed_transfers_and_waiting() -> None:
     ("sent_us", "sends", "copy_us", "expected"),
     [
         # Eight copies, one of them a batch of 100 MB: nothing to combine.
-        (25_000.0, 8, 25_000.0, "Copy the next batch while this step computes"),
+        (25_000.0, 8, 25_000.0, "Copy the next batch from pinned memory"),
         (250_000.0, 2_501, 99.0, "Combine small pieces"),
         # Calls that only queue their copies, of weights of 400 MB each.
-        (1_520.0, 96, 7_280.0, "Copy the next batch while this step computes"),
+        (1_520.0, 96, 7_280.0, "Copy the next batch from pinned memory"),
     ],
 )
 def test_pieces_are_combined_only_where_they_are_small(

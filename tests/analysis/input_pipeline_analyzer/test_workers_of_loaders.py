@@ -55,7 +55,7 @@ def test_waiting_for_workers_is_no_preprocessing(tmp_path: Path) -> None:
 def test_a_loader_that_has_workers_is_not_told_to_use_some(tmp_path: Path) -> None:
     (step,) = trained(tmp_path, WORKERS).next_steps
     assert step.category == "waiting_for_workers"
-    assert "produced in parallel and ahead already" in step.advice
+    assert "already produced in parallel and ahead" in step.advice
     assert "num_workers" not in step.advice
 
 
