@@ -183,7 +183,7 @@ def test_python_calls_that_cost_too_much_are_left_out(tmp_path: Path) -> None:
     assert (note.first, note.last) == (15, 20)
     (said,) = (it for it in note.warnings if "max-slowdown" in it)
     assert said == (
-        "recorded steps took 5.0 times as long as others (--max-slowdown 1), so "
+        "recorded steps took 5.0 times as long as other steps (--max-slowdown 1), so "
         "calls of Python functions (python_tracer_level 0) were not recorded"
     )
     assert note.path is not None
@@ -296,7 +296,7 @@ def test_the_next_round_of_a_schedule_records_less(tmp_path: Path) -> None:
         [it for it in run.warnings if "max_slowdown" in it] for run in profiler.runs
     ]
     assert [len(it) for it in said] == [0, 1, 1]
-    assert "recorded steps took 9.0 times as long as others" in said[1][0]
+    assert "recorded steps took 9.0 times as long as other steps" in said[1][0]
     for run in profiler.runs:
         assert run.path is not None
         assert len(ss.open(run.path).tool("overview_page").steps) == 5
@@ -402,7 +402,7 @@ def test_a_window_by_time_begins_anew_without_calls_that_cost_too_much(
         said = [it for it in note.warnings if "--max-slowdown" in it]
         assert bool(said) == (limit == 1)
         if said:
-            assert said[0].startswith("noting calls made the program take about ")
+            assert said[0].startswith("storing calls made the program take about ")
             assert "calls of Python functions (python_tracer_level 0)" in said[0]
     assert found == {1.0: 0, 1e9: 1}
 

@@ -57,7 +57,7 @@ def test_the_loop_that_is_recorded_here_stands_first(told: list[str]) -> None:
 def test_the_recording_holds_the_function_that_is_the_planted_fault(
     told: list[str],
 ) -> None:
-    (full,) = (line for line in told if line.startswith("  This loop in full"))
+    (full,) = (line for line in told if line.startswith("  Full report of this loop"))
     profile = ss.open(shlex.split(full)[-1])
     (host,) = profile.hosts
     frames = profile.derived(host, function_frames)
@@ -110,18 +110,18 @@ def test_the_commands_that_come_next_work(told: list[str]) -> None:
         re.split(r"  +", line.strip(), maxsplit=1) for line in told[at + 1 :]
     )
     assert list(commands) == [
-        "Both in a browser",
-        "This loop in full",
-        "The H100's in full",
-        "Your own program",
+        "Both recordings in a browser",
+        "Full report of this loop",
+        "Full report of the H100",
+        "Record your own program",
     ]
     words = {what: shlex.split(it) for what, it in commands.items()}
-    called = words["This loop in full"][:-2]
+    called = words["Full report of this loop"][:-2]
     assert called == [sys.executable, "-m", "stepscope"]
-    for what in ("This loop in full", "The H100's in full"):
+    for what in ("Full report of this loop", "Full report of the H100"):
         report = CliRunner().invoke(main, words[what][len(called) :])
         assert "Findings" in report.stdout.splitlines(), what
-    *serve, logdir = words["Both in a browser"]
+    *serve, logdir = words["Both recordings in a browser"]
     assert serve == [*called, "serve"]
     runs = {path.parent.parent.parent.parent.name for path in recorded(Path(logdir))}
     assert runs == {"here", "h100"}

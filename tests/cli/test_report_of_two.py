@@ -64,11 +64,11 @@ def test_two_runs_begin_with_what_became_of_the_step(data: Path) -> None:
             "Which ops changed",
             "Which kernels changed",
             "Findings",
-            "Were the promised gains reached?",
+            "Were the predicted gains reached?",
         )
     ]
     assert order == sorted(order)
-    assert "1.16 ms measured (95 % interval 648 µs to 1.75 ms): as promised." in plain(
+    assert "1.16 ms measured (95 % interval 648 µs to 1.75 ms): as predicted." in plain(
         text
     )
     assert max(map(len, text.splitlines())) <= 100
@@ -119,18 +119,18 @@ def test_a_stored_promise_is_answered_by_the_next_run(
     before, after = logs_of(tmp_path, data, HEALTHY, GRAPH)
     first = report(before, "--store")
     assert first.exit_code == 0, first.stderr
-    assert "No earlier run has promises." in first.stdout
+    assert "No earlier run has predictions." in first.stdout
     file = tmp_path / "logs.promises.json"
     assert plain(str(file)) in plain(first.stdout)
     second = plain(report(after, "--store").stdout)
-    assert f"Promises of run {before.name}:" in second
+    assert f"Predictions of run {before.name}:" in second
     # The programs' own clocks give the measured gain.
     promised = re.search(
         r"launch\.delay: (\d+) µs to ([\d.]+) ms a step promised; 1\.16 ms", second
     )
     assert promised is not None
     assert float(promised[1]) / 1000 <= 1.16 <= float(promised[2])
-    assert "as promised." in second
+    assert "as predicted." in second
     kept: Any = json.loads(file.read_text("utf-8"))
     assert list(kept["runs"]) == [before.name, after.name]
     answer, *_ = kept["runs"][before.name]["answers"][after.name]

@@ -457,7 +457,7 @@ def test_a_remedy_fits_the_program_and_what_was_in_force(tmp_path: Path) -> None
 
 def test_after_commands_the_doctor_is_asked_again() -> None:
     one = Check(group="a", name="b", state="fail", fact="c.", remedy="D.")
-    again = "Afterwards, run stepscope doctor again to see whether it helped."
+    again = "Then run stepscope doctor again to check the changes."
     assert again not in list(doctor.check_lines([one]))
     mended = msgspec.structs.replace(one, commands=("nvidia-smi",))
     assert list(doctor.check_lines([mended]))[-3] == again

@@ -254,7 +254,7 @@ class Schedule:
             return
         self._options = less.options
         sentence = (
-            f"recorded steps took {self._cost.times:.1f} times as long as others "
+            f"recorded steps took {self._cost.times:.1f} times as long as other steps "
             f"(max_slowdown={self._options.max_slowdown:g}), so {less.left_out} were "
             "not recorded"
         )

@@ -53,10 +53,10 @@ def answer_request(request: DemoRequest) -> int:
     shutil.copytree(RECORDED, gpu)
     stepscope = _stepscope_command()
     commands = {
-        "Both in a browser": f"{stepscope} serve {logdir}",
-        "This loop in full": f"{stepscope} report {local}",
-        "The H100's in full": f"{stepscope} report {gpu}",
-        "Your own program": f"{stepscope} run -- python train.py",
+        "Both recordings in a browser": f"{stepscope} serve {logdir}",
+        "Full report of this loop": f"{stepscope} report {local}",
+        "Full report of the H100": f"{stepscope} report {gpu}",
+        "Record your own program": f"{stepscope} run -- python train.py",
     }
     reporting.show_lines(
         [
@@ -67,7 +67,7 @@ def answer_request(request: DemoRequest) -> int:
             *_short_report(gpu),
             line(Piece("What next", "heading")),
             *(
-                line(f"  {purpose:<18}  ", Piece(command, "code"))
+                line(f"  {purpose:<28}  ", Piece(command, "code"))
                 for purpose, command in commands.items()
             ),
         ]

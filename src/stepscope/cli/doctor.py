@@ -38,7 +38,7 @@ _SCHEMA: Final = 1
 _WIDTH: Final = 96
 #: Number of steps measured without a recording, and again within a recording.
 _STEPS: Final = 20
-_RERUN_HINT: Final = "Afterwards, run stepscope doctor again to see whether it helped."
+_RERUN_HINT: Final = "Then run stepscope doctor again to check the changes."
 _MARKS: Final = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "–   "}
 
 

@@ -250,7 +250,7 @@ class Edge(click.Group):
     is_eager=True,
     expose_value=False,
     callback=lambda context, _, asked: _print_version(context) if asked else None,
-    help="Show the version, and what this installation lacks.",
+    help="Show the version, and the parts that this installation lacks.",
 )
 @click.pass_context
 def main(context: click.Context) -> None:

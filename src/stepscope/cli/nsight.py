@@ -106,9 +106,9 @@ def measure_kernels(request: NcuRequest) -> int:
     status = supervise_program(called, os.environ)
     if not report.exists():
         say_line(
-            f"Nsight Compute wrote no report (exit status {status}): no kernel was "
-            "chosen, it may not read counters, or there is no driver. Its message is "
-            "above (docs/nsight.md)"
+            f"Nsight Compute wrote no report (exit status {status}): no kernel "
+            "matches, ncu may not read counters, or there is no driver. Its own "
+            "message is above (docs/nsight.md)"
         )
         return status
     with _say_problems():
@@ -117,7 +117,7 @@ def measure_kernels(request: NcuRequest) -> int:
         table.write_bytes(printed_tables(report, tool))
         say_line(f"wrote {report} and {table}")
         if request.beside is None:
-            say_line(f"see them in a report: stepscope report PATH --kernels {table}")
+            say_line(f"report with them: stepscope report PATH --kernels {table}")
         else:
             _report_on(request.beside, kernels=str(table))
     return status

@@ -228,7 +228,7 @@ def _report_in_subprocess(directory: Path) -> None:
         raise
     if os.WIFSIGNALED(ended):
         say_line(
-            f"the report was not made: signal {os.WTERMSIG(ended)} ended it. On a "
+            f"signal {os.WTERMSIG(ended)} ended the process that made the report. On a "
             f"machine with more memory, run: stepscope report {directory}"
         )
 

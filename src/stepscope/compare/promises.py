@@ -24,7 +24,7 @@ Verdict = Literal["inside", "below", "above", "untried", "joint", "not_comparabl
 
 _TOO_WIDE: Final = (
     "The step times vary too much: the measured gain may be zero, or as large as "
-    "promised."
+    "predicted."
 )
 _Ms = Annotated[float, msgspec.Meta(ge=0)]
 

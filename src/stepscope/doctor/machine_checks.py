@@ -47,7 +47,7 @@ def machine_checks(machine: Machine) -> list[Check]:
 def _check_clock(machine: Machine) -> Check:
     source = (machine.text(_CLOCK) or "").strip()
     if not source:
-        return plain_check(_MACHINE, "clock", "Unknown to the kernel.", state="skip")
+        return plain_check(_MACHINE, "clock", "The kernel names none.", state="skip")
     if source in _STEADY:
         return plain_check(_MACHINE, "clock", f"The kernel reads {source}.")
     return problem_check(
@@ -91,10 +91,10 @@ def _check_core_samples(machine: Machine) -> Check:
     of_what = _TOOLS, "samples of cores by nsys"
     text = (machine.text(_PARANOID) or "").strip()
     if not text.lstrip("-").isdecimal():
-        return plain_check(*of_what, "The kernel has no such setting.", state="skip")
+        return plain_check(*of_what, "The kernel lacks this setting.", state="skip")
     rights = capabilities_held(machine)
     if int(text) <= _MAX_PARANOID or rights & {"PERFMON", "SYS_ADMIN"}:
-        return plain_check(*of_what, "This process may take samples.")
+        return plain_check(*of_what, "This process may sample cores.")
     return problem_check(
         *of_what,
         f"The kernel refuses samples (perf_event_paranoid is {text}): stepscope nsys "

@@ -164,7 +164,7 @@ class Caller:
             start_ns: Start time by this machine's clock, in ns; 0 for at once.
         """
         began = time.monotonic()
-        outcome = self._make_outcome("error", "it was not called", began, attempts=0)
+        outcome = self._make_outcome("error", "no attempt was made", began, attempts=0)
         for attempt in range(1, max(attempts, 1) + 1):
             if attempt > 1:
                 time.sleep(min(_BACK_OFF_S * 2 ** (attempt - 2), _MAX_BACK_OFF_S))

@@ -138,13 +138,11 @@ def check_change(request: Request) -> None:
         Refused: The request lacks the header, or comes from another site.
     """
     if request.headers.get(CHANGE_HEADER) != "1":
-        raise Refused(403, "refused", f"a change needs the header {CHANGE_HEADER}: 1")
+        raise Refused(403, "refused", f"give the header {CHANGE_HEADER}: 1")
     origin = request.headers.get("Origin")
     is_foreign = origin is not None and urlsplit(origin).netloc != request.host
     if is_foreign or not _is_own(request):
-        raise Refused(
-            403, "refused", "changes are accepted from the server's own page only"
-        )
+        raise Refused(403, "refused", "only the server's own page may change something")
 
 
 def check_reader(request: Request) -> None:

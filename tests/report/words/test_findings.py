@@ -209,7 +209,7 @@ def test_without_work_for_16_bit_no_share_is_told() -> None:
     ("high", "explained_by", "told"),
     [
         (60.0, (), "30.0 to 60.0 ms a step"),
-        (0.0, (), "none alone: other work delays the step as long"),
+        (0.0, (), "none alone: other work delays the step equally long"),
         # 0.01 of 162 ms is what another finding left of its gain.
         (0.01, ("copy.exposed",), "included in the gain of copy.exposed"),
         (0.01, ("a", "b", "c"), "included in the gain of a, b and c"),
@@ -319,14 +319,14 @@ def test_the_code_of_a_file_is_called_what_it_is() -> None:
     assert "lookup" in said
     assert "no check" not in said
     unnamed = first_sentence(msgspec.structs.replace(lead, parts=()), ())
-    assert unnamed.endswith("and no check explains it.")
+    assert unnamed.endswith("and no check explains this time.")
 
 
 @pytest.mark.parametrize(
     ("stepped", "end"),
     [
         (False, "a recording of later steps shows whether this repeats."),
-        (True, "and no check explains it."),
+        (True, "and no check explains this time."),
     ],
 )
 def test_compiling_in_a_recording_without_steps_may_be_the_first_call(

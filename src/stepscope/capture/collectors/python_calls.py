@@ -328,7 +328,7 @@ class _Profile:
         if not threading.current_thread().name.startswith(OWN_THREADS):
             sys.setprofile(_profile_hook)
         if threading.current_thread() is not threading.main_thread():
-            self._main_missing = "it did not return to Python code meanwhile"
+            self._main_missing = "it did not return to Python code in time"
             in_main_thread(self._set_in_main)
 
     def remove_hooks(self) -> tuple[str, ...]:

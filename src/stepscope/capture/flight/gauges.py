@@ -101,13 +101,17 @@ class Gauges:
         ]
         families += [
             (
-                *("stepscope_listening", "gauge", "1 while steps are observed."),
+                *(
+                    "stepscope_listening",
+                    "gauge",
+                    "1 if steps are observed, else 0.",
+                ),
                 [("", {}, float(listening))],
             ),
             (
                 "stepscope_profiles_written",
                 "counter",
-                "Profiles, by cause.",
+                "Number of written profiles, by cause.",
                 cause_samples,
             ),
             # The `process_…` names are those of Prometheus's client libraries.
@@ -154,16 +158,16 @@ class Gauges:
             ),
             (
                 *("stepscope_step_part_ratio", "gauge"),
-                "Share of each annotation's self time in the last steps.",
+                "Self time of each annotation, as a share of the last steps.",
                 [("", {"part": part}, ratio) for part, ratio in self._parts.items()],
             ),
             (
                 *("stepscope_step_input_ratio", "gauge"),
-                "Share of the last steps in annotations that fetch input.",
+                "Share of the last steps' time in annotations that fetch input.",
                 [] if self._input is None else [("", {}, self._input)],
             ),
             (
-                *("stepscope_slow_steps", "counter", "Steps that were slow."),
+                *("stepscope_slow_steps", "counter", "Number of slow steps."),
                 [("_total", {}, self._slow)],
             ),
             (
@@ -180,7 +184,7 @@ _DEVICE_GAUGES: Final = {
         "stepscope_device_busy_ratio",
         "Share of the driver's last sampling period in which a kernel ran.",
     ),
-    "used_bytes": ("stepscope_device_memory_used_bytes", "Total memory in use."),
+    "used_bytes": ("stepscope_device_memory_used_bytes", "Device memory in use."),
     "total_bytes": ("stepscope_device_memory_bytes", "Memory of the device."),
 }
 

@@ -174,7 +174,7 @@ def without_calls(
     if slowdown is None or slowdown <= max_slowdown or lowered is None:
         return None
     sentence = (
-        f"noting calls made the program take about {slowdown + 1:.1f} times as long "
+        f"storing calls made the program take about {slowdown + 1:.1f} times as long "
         f"(--max-slowdown {max_slowdown:g}), so {lowered.left_out} were not recorded"
     )
     return Lowered(lowered.options, sentence)

@@ -85,8 +85,8 @@ class ProfilerOptions:
                 raise BadUsage(f"{name}={level!r} does not exist; known: {listed}.")
         if self.delay_ms is not None and not _is_number(self.delay_ms, minimum=0):
             raise BadUsage(
-                f"delay_ms={self.delay_ms!r} is not a delay; give milliseconds from 0, "
-                "or None."
+                f"delay_ms={self.delay_ms!r} is not a delay; give 0 or more "
+                "milliseconds, or None."
             )
         _check_rate("counters_hz", self.counters_hz, _MAX_COUNTERS_HZ, "readings")
         _check_rate(

@@ -55,7 +55,7 @@ class Phase(enum.Enum):
     IDLE = "nothing is recorded yet"
     WATCHED = "steps and counters only"
     STEPS = "the window of steps"
-    COMPARED = "steps without a recording, to compare those in the window with"
+    COMPARED = "steps without a recording, as a baseline for the window"
     TIME = "the window by time"
     OVER = "the window was recorded"
 
@@ -387,7 +387,7 @@ class Window:
 
     def _open_steps(self, first: int, options: ProfilerOptions) -> None:
         if self.phase is Phase.TIME:
-            say_line("steps begin: they replace the recording that was based on time")
+            say_line("steps begin: a recording of steps replaces the recording by time")
         with self._exclusive_access():
             before_s = self._now_s()
             self._drop_session()
@@ -447,7 +447,7 @@ class Window:
             lowered = lower_options(options)
             left_out = "the remaining steps" if lowered is None else lowered.left_out
             sentence = (
-                f"recorded steps took {times:.1f} times as long as others "
+                f"recorded steps took {times:.1f} times as long as other steps "
                 f"(--max-slowdown {self.plan.max_slowdown:g}), so {left_out} were not "
                 "recorded"
             )

@@ -85,8 +85,8 @@ def read(source: HostFiles) -> TraceData:
         named = ", ".join(repr("/".join(pair)) for pair in profile.types[:4]) or "none"
         raise BadInput.at(
             path,
-            f"is a pprof profile with other counts ({named}) than a memory profile of "
-            "JAX",
+            f"is a pprof profile, but not a memory profile of JAX: its counts are "
+            f"{named}",
             "View the file with `pprof -http : FILE`.",
         )
     if not rows:

@@ -245,7 +245,7 @@ def _warn_of_missing(
 ) -> None:
     space.warning(
         "The file was made for a viewer: it lacks links between threads, peak rates "
-        "and programs of XLA. The .xplane.pb next to it has them."
+        "and programs of XLA. The .xplane.pb next to it contains this data."
     )
     if len(shown) >= _MAX_EVENTS:
         space.warning(

@@ -209,7 +209,7 @@ def comparison_outline(comparison: Comparison) -> Iterator[Part]:
         header = ("finding", "", "per step, base", "per step, new")
         yield Table(header, rows, frozenset({1}))
     if comparison.promises:
-        yield Heading("Were the promised gains reached?")
+        yield Heading("Were the predicted gains reached?")
         # If the work differs, an earlier section says why predictions cannot be judged.
         lines = promise_lines(
             comparison.promises, comparison.per, reasons=parity.comparable
@@ -250,7 +250,7 @@ def _run_parts(comparison: Comparison) -> Iterator[Part]:
     header = ("run", "steps", f"mean {comparison.per}", "median", "recording")
     yield Table(header, rows)
     if comparison.base.recording_ms or comparison.new.recording_ms:
-        yield Paragraph("All times exclude the time that the recording itself took.")
+        yield Paragraph("All times exclude the cost of the recording.")
 
 
 def _time_cell(value: float | None) -> str:
@@ -293,7 +293,7 @@ def _share_cell(change: Change) -> str:
 def _owner_parts(comparison: Comparison) -> Iterator[Part]:
     if not comparison.owners:
         return
-    yield Heading(f"Change by owner, mean {comparison.per}")
+    yield Heading(f"Change by owner of the time, mean {comparison.per}")
     rows = tuple(
         (
             OWNER_TEXTS[change.name],

@@ -45,11 +45,11 @@ _MIN_PATH_PERCENT: Final = 0.5
 _MAX_CELL_LENGTH: Final = 60
 _NAMELESS: Final = "unnamed"
 _FLAGS: Final = {
-    "unrecorded": "Windows without a record of their work, or of the device work that "
-    "they launched",
-    "other_kind": "Windows with other work than most windows",
-    "warm_up": "Windows that used batches buffered before the recording, or that were "
-    "first and took far longer than all others",
+    "unrecorded": "Windows whose host work, or whose launched device work, was not "
+    "recorded",
+    "other_kind": "Windows whose work differs from the work of most windows",
+    "warm_up": "Windows that used batches buffered before the recording, or first "
+    "windows that took far longer than all other windows",
 }
 
 
@@ -90,7 +90,7 @@ def _verdict_parts(explained: Explanation) -> Iterator[Part]:
         ("Largest parts", part_shares(finding)),
         ("Gain", _gain_with_basis(finding)),
         ("To confirm", finding.confirm),
-        ("Test that would refute it", finding.refute),
+        ("Test that would refute the finding", finding.refute),
     ):
         if text:
             sentences.append(f"{label}: {text}")
@@ -109,7 +109,7 @@ def _gain_with_basis(finding: Finding) -> str | None:
     basis = (
         "a replay of the steps with the change"
         if saving.basis == "replay"
-        else "limits from the account of the step's time"
+        else "bounds from the breakdown of the step's time"
     )
     error = saving.identity_error_percent
     missed = "" if error is None else f"; error without the change: {error:.1f} %"
@@ -219,7 +219,7 @@ def _left_out_parts(explained: Explanation) -> Iterator[Part]:
         )
     texts += [f"Limit of the gain: {text}" for text in explained.finding.floors]
     texts += [entry.reason for entry in explained.missing if entry.field == GAIN_FIELD]
-    yield Heading("What was left out")
+    yield Heading("Data that was left out")
     yield Bullets(tuple(texts))
 
 

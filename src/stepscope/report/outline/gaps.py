@@ -64,7 +64,7 @@ def gap_text(gap: GapExplanation) -> str:
         part = "All" if is_outside else duration_text(gap.outside_ps)
         sentences.append(
             f"{part} of the interval is before the first recorded step or after the "
-            "last, where owners are not determined."
+            "last, where the causes of time are not determined."
         )
     if gap.remedy is not None:
         sentences.append(f"To see more: {gap.remedy}")

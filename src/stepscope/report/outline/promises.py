@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from stepscope.report.outline.parts import Part
 
 _VERDICT_TEXTS: Final = {
-    "inside": "as promised",
-    "below": "less than promised",
-    "above": "more than promised",
+    "inside": "as predicted",
+    "below": "less than predicted",
+    "above": "more than predicted",
 }
 
 
@@ -37,7 +37,7 @@ def promise_lines(
         size = f"{range_ms(outcome.low_ms, outcome.high_ms)} a {per}"
         if not outcome.high_ms:
             size = "no gain by itself"
-        promised = f"{size} promised{together}"
+        promised = f"{size} predicted{together}"
         yield f"{what}: {promised}; {_outcome_text(outcome, reasons=reasons)}"
 
 
@@ -54,7 +54,7 @@ def _outcome_text(outcome: Outcome, *, reasons: bool) -> str:
     if outcome.verdict == "untried":
         return "not tried: the cause still exists."
     if outcome.verdict == "joint":
-        return "changed together with other causes: see their joint promise."
+        return "changed together with other causes: a joint prediction covers them."
     why = f" {outcome.reason}" if reasons and outcome.reason else ""
     return f"{measured}{': ' if measured else ''}not comparable.{why}"
 
@@ -66,10 +66,10 @@ def _gain_text(value: float) -> str:
 @outlined
 def answers_outline(answers: Sequence[RunOutcomes], kept_in: str) -> Iterator[Part]:
     """Write outcomes of earlier predictions, and the file of this run's predictions."""
-    yield Heading("Promises of earlier runs")
+    yield Heading("Predicted gains of earlier runs")
     comparable = [answer for answer in answers if answer.outcomes]
     for answer in comparable:
-        yield Paragraph(f"Promises of run {answer.run}:")
+        yield Paragraph(f"Predictions of run {answer.run}:")
         yield Bullets(tuple(promise_lines(answer.outcomes, "step")))
     not_comparable = [answer for answer in answers if not answer.outcomes]
     if not_comparable:
@@ -82,5 +82,5 @@ def answers_outline(answers: Sequence[RunOutcomes], kept_in: str) -> Iterator[Pa
             )
         )
     if not answers:
-        yield Paragraph("No earlier run has promises.")
-    yield Paragraph(f"The promises of this run are stored in {kept_in}.")
+        yield Paragraph("No earlier run has predictions.")
+    yield Paragraph(f"The predictions of this run are stored in {kept_in}.")

@@ -120,8 +120,8 @@ def _basis_paragraph(summary: Summary, detection: StepDetection) -> Paragraph:
     host = summary.host_period_ms
     if detection.anchor in ("device", "executor") and host is not None and host.mean:
         notes.append(
-            f"steps are timed on the {detection.anchor}, and the host starts one every "
-            f"{ms(host.mean)}"
+            f"steps are timed on the {detection.anchor}, and the host starts a step "
+            f"every {ms(host.mean)}"
         )
     return Paragraph("; ".join([text, *notes]), role="dim")
 

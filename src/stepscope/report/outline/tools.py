@@ -64,8 +64,8 @@ _AT_ONE_INSTANT: Final[tuple[TableColumn, ...]] = (
 _MEMORY_COLUMNS: Final = ("rows.peak_bytes", "rows.peak_capacity", "rows.capacity")
 _ROLES: Final[dict[str, Role]] = {"warning": "warn", "critical": "bad"}
 _WAITING: Final = (
-    "Times and rates include waiting for other members. bus GiB/s is the rate on the "
-    "link of one member."
+    "Times and rates include waiting for other ranks. The column bus GiB/s is the rate "
+    "on the link of one rank."
 )
 _KERNELS: Final[tuple[TableColumn, ...]] = (
     ("kernel", "kernel_name", text_cell),

@@ -168,8 +168,8 @@ def _view_notes(
         costly = "total_us" in rows.columns or view == _LINES
         which = "costliest" if costly else "first"
         notes.append(
-            f"These are the {MAX_ROWS} {which} of {rows.height:,} nodes. Other nodes: "
-            f"{'' if view == _LINES else '--max-depth and '}--min-micros; all nodes: "
+            f"These are the {MAX_ROWS} {which} of {rows.height:,} nodes. For others: "
+            f"{'' if view == _LINES else '--max-depth and '}--min-micros; for all: "
             "--format csv."
         )
     known = result.flops_known_percent

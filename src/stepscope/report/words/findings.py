@@ -300,7 +300,7 @@ def gain_text(finding: Finding) -> str | None:
     if finding.explained_by and finding.saving_ms.high < _MIN_OWN_GAIN_PART * effect:
         return f"included in the gain of {join_phrases(finding.explained_by)}"
     if finding.saving_ms.high <= 0:
-        return "none alone: other work delays the step as long"
+        return "none alone: other work delays the step equally long"
     return saving_text(finding.saving_ms)
 
 

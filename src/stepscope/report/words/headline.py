@@ -71,7 +71,7 @@ def _time_sentence(lead: Lead) -> str:
             "whether this repeats."
         )
     if lead.kind == "idle" and not _is_function(lead):
-        return f"{size} of {reference} is {subject}, and no check explains it."
+        return f"{size} of {reference} is {subject}, and no check explains this time."
     if lead.kind in {"host", "idle"}:
         return f"{size} of {reference} is {subject}."
     return f"The largest part of {reference}, {size}, is {subject}."

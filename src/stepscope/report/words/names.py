@@ -100,7 +100,7 @@ CODE_TEXTS: Final = {
     # Kinds of messages that NVIDIA's rules write.
     "kind": {"OPT": "optimization", "INF": "information", "WRN": "warning"},
     "match": {
-        "one_op": "only op that launches it",
+        "one_op": "only op that launches the kernel",
         "order": "order of the launches",
         "cycle": "order, in a cycle",
         "shared": "mean over several ops",
@@ -110,19 +110,19 @@ CODE_TEXTS: Final = {
         "name": "name of the kernel",
         "hlo": "types in the HLO",
         "shape": "types of the operands",
-        "default": "nothing: taken as 32",
+        "default": "no source: 32-bit is assumed",
     },
     "slowest_by": {
-        "collectives": "the others waited for it in collectives",
+        "collectives": "the other workers waited for it in collectives",
         "device_work": "its device worked longest",
         "step_time": "its step took longest",
     },
     "source": {"data_sheet": "data sheet", "given": "given as an option"},
     "state": WORKER_STATES | {"works": "Working"},
-    "speedup_kind": {"global": "of the kernel", "local": "of a part of it"},
+    "speedup_kind": {"global": "of the kernel", "local": "of a part of the kernel"},
     "tensor_core_evidence": {
         "name": "name of the kernel",
-        "name_unconfirmed": "name, not confirmed by a counter",
+        "name_unconfirmed": "name of the kernel, not confirmed by counters",
     },
     "unit": UNIT_NAMES,
 }
