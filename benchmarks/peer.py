@@ -74,7 +74,7 @@ with light_start():
     from stepscope.analysis.timeline.tiles import MOST_TRACKS, TILE_BUCKETS, track_tiles
     from stepscope.report.envelope import describe_profile, recording_doubts
     from stepscope.derive.step_time.host_classes import event_categories
-    from stepscope.derive.timeline.lanes import trace_lanes
+    from stepscope.derive.trace_rows.lanes import trace_lanes
     from stepscope.report import to_json
     from stepscope.report.to_trace_json import slice_frame
     from stepscope.serve import frames

@@ -54,7 +54,7 @@ registry = ModuleType("stepscope.advice.registry")
 registry.RULES = ()
 sys.modules[registry.__name__] = registry
 with light_start():
-    from stepscope.advice.replayed import Together
+    from stepscope.advice.predicted_gains import Together
     from stepscope.cli.output import show_progress
     from stepscope.report import compose
     from stepscope.report.outline import as_text

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pages import machine, replace_section
 from stepscope._core import tiles as kernels
-from stepscope.derive.timeline.lanes import LaneIndex, index_lanes
+from stepscope.derive.trace_rows.lanes import LaneIndex, index_lanes
 
 Array = NDArray[np.int64]
 

@@ -28,7 +28,7 @@ SELDOM = [
     "stepscope.advice.explanation",
     "stepscope.analysis.framework_op_stats.detail",
     "stepscope.derive.steps.inferred",
-    "stepscope.derive.timeline.drawn_rows",
+    "stepscope.derive.trace_rows.drawn_rows",
     "stepscope.formats.hlo",
     "stepscope.formats.remote",
     "stepscope.report.to_json",

@@ -77,8 +77,8 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "judging": "catalogue finding item signals verdict",
-        "rules": ("catalogue finding item judging signals verdict"),
+        "judging": "catalogue finding item lost_time_verdict signals",
+        "rules": ("catalogue finding item judging lost_time_verdict signals"),
     },
     "analysis": {
         "compat_tensorflow": (
@@ -138,8 +138,8 @@ ROOMS = {
         "device": "columns host intervals names",
         "facts": (
             "account collectives columns costs device frameworks host inference "
-            "input_pipeline intervals judging measured memory names ops replay "
-            "run_derivation step_time step_windows steps"
+            "input_pipeline intervals measured memory names ops replay run_derivation "
+            "step_time step_windows steps verdicts"
         ),
         "host": "columns intervals names",
         "inference": "columns device host intervals names reasons step_time steps",
@@ -147,10 +147,6 @@ ROOMS = {
             "account columns device host intervals names reasons step_windows"
         ),
         "intervals": "columns",
-        "judging": (
-            "account columns device profile_data run_derivation step_time step_windows "
-            "steps"
-        ),
         "memory": "columns reasons step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
@@ -159,8 +155,12 @@ ROOMS = {
         "step_time": "columns device host intervals names reasons step_windows steps",
         "step_windows": "columns device host intervals names reasons sequences steps",
         "steps": "columns device intervals names sequences",
-        "timeline": (
+        "trace_rows": (
             "columns device host intervals memory names schedule step_windows steps"
+        ),
+        "verdicts": (
+            "account columns device profile_data run_derivation step_time step_windows "
+            "steps"
         ),
     },
     "formats": {

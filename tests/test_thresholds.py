@@ -19,7 +19,7 @@ SOURCE = Path(stepscope.__file__).parent
 
 @pytest.mark.parametrize(
     "table",
-    ["thresholds.json", "remedies.json", "derive/judging/input_actions.json"],
+    ["thresholds.json", "remedies.json", "derive/verdicts/input_actions.json"],
 )
 def test_no_key_of_a_table_is_declared_twice(table: str) -> None:
     twice: list[str] = []

@@ -23,7 +23,7 @@ from stepscope.derive.facts.hosts.batch_production import (
 )
 from stepscope.derive.facts.hosts.callbacks import called_back
 from stepscope.derive.facts.hosts.function_divisions import (
-    function_ways,
+    function_divisions,
     rare_functions,
 )
 from stepscope.derive.facts.hosts.function_runs import function_runs
@@ -46,7 +46,10 @@ from stepscope.derive.facts.recording import (
     capture_signals,
     record_grade,
 )
-from stepscope.derive.facts.replaying.replays import ReplaySignals, replay_signals
+from stepscope.derive.facts.savings.predicted_savings import (
+    ReplaySignals,
+    replay_signals,
+)
 from stepscope.derive.facts.step_shares import (
     AccountSignals,
     NamedTime,
@@ -54,7 +57,7 @@ from stepscope.derive.facts.step_shares import (
     account_signals,
 )
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.derive.judging.recorded_devices import DeviceSignals, device_signals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals, device_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -217,7 +220,7 @@ def signals_of(
         asleep: {},
         collected_by_hand: {},
         called_back: {},
-        function_ways: {},
+        function_divisions: {},
         rare_functions: {},
         frameworks_used: (),
         unexplained_outside: {},

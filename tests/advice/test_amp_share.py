@@ -11,7 +11,7 @@ from stepscope.advice.judging.program_facts import narrow_type_facts
 from stepscope.advice.rules.precision.amp_share import evaluate
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
-from stepscope.derive.judging.recorded_devices import DeviceSignals, device_signals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals, device_signals
 from stepscope.thresholds import THRESHOLDS
 
 US = 1_000_000

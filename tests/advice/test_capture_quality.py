@@ -11,7 +11,7 @@ from tests.support.traces.training import BF16, MATMUL, Recorder, findings
 from stepscope.advice import engine
 from stepscope.advice.rules.trust.capture_quality import evaluate
 from stepscope.derive.facts.recording import capture_signals
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import finding_headline
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable

@@ -12,9 +12,9 @@ from tests.support.traces.training import KERNELS, MATMUL, SGEMM, read_back
 from tests.support.traces.training import together as unmarked_waits
 
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.advice.replayed import replay_together
-from stepscope.derive.facts.replaying.edits import Carried, Joined
-from stepscope.derive.facts.replaying.replays import replay_signals
+from stepscope.advice.predicted_gains import replay_together
+from stepscope.derive.facts.savings.changes import Carried, Joined
+from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 

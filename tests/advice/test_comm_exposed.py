@@ -8,7 +8,7 @@ import pytest
 
 from stepscope.advice.rules.devices.comm_exposed import evaluate
 from stepscope.derive.facts.devices.all_reduces import CommunicationSignals
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
 EXCHANGED = CommunicationSignals(

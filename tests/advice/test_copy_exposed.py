@@ -9,7 +9,7 @@ from tests.support.traces.training import KERNELS, Recorder, findings
 
 from stepscope.advice.rules.placement.copy_exposed import evaluate
 from stepscope.derive.facts.devices.device_copies import copy_signals
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "copy.exposed"

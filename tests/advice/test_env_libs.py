@@ -12,7 +12,7 @@ from stepscope.advice.engine import evaluate as evaluate_all
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.trust.env_libs import evaluate
 from stepscope.derive.facts.recording import HostVersions, version_signals
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import require_available
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import beside, findings, on_host, read_back
 
 from stepscope.advice.rules.waiting.gaps import judge_readback as evaluate
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
 

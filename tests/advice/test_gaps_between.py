@@ -9,7 +9,7 @@ import pytest
 from stepscope.advice.rules.waiting.gaps import judge_between as evaluate
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.step_shares import NamedTime
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000

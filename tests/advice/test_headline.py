@@ -14,9 +14,9 @@ from stepscope.advice.headline import (
     costliest_finding,
     findings_by_cost,
 )
-from stepscope.advice.replayed import replay_together
+from stepscope.advice.predicted_gains import replay_together
 from stepscope.derive.facts.evidence import Saving
-from stepscope.derive.facts.replaying.replays import replay_signals
+from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.report.words.headline import first_sentence

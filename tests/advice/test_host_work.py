@@ -13,7 +13,7 @@ from stepscope.advice.rules.waiting.host_work import evaluate
 from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.facts.hosts.eager_ops import EagerOps, EagerSignals, eager_signals
 from stepscope.derive.facts.step_shares import NamedTime
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 

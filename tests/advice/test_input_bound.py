@@ -15,7 +15,7 @@ from stepscope.derive.facts.hosts.batch_fetches import InputSignals, input_signa
 from stepscope.derive.facts.hosts.batch_production import LoaderCalls, loader_calls
 from stepscope.derive.facts.hosts.worker_processes import LoaderWorkers, loader_workers
 from stepscope.derive.facts.step_shares import NamedTime
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import finding_headline, lead_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable

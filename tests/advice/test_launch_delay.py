@@ -10,7 +10,7 @@ from stepscope.advice.rules.launches.launch_delay import evaluate
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.program_traits import annotation_names
 from stepscope.derive.facts.step_shares import NamedTime
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable

@@ -27,7 +27,7 @@ from tests.support.traces.training import (
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.registry import RULES
-from stepscope.derive.judging.recorded_devices import device_signals
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.trace.tables import TABLES
 
 #: What the clean bases hold nothing of.

@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import SGEMM, findings, on_host, together
 
 from stepscope.advice.rules.trust.score_card import evaluate
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "score.card"

@@ -17,7 +17,7 @@ import pytest
 from tests.support.results.statements import read
 
 from stepscope import analysis
-from stepscope.derive.judging.input_actions import input_actions
+from stepscope.derive.verdicts.input_actions import input_actions
 from stepscope.report.outline import as_text
 from stepscope.report.outline.report import report_outline
 from stepscope.report.page import plain_text

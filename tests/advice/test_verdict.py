@@ -14,10 +14,15 @@ from stepscope.advice.engine import mark_explained_findings, mark_stage_order
 from stepscope.advice.finding import Finding
 from stepscope.advice.headline import costliest_finding
 from stepscope.advice.item import Item, Rule, Sentences
+from stepscope.advice.lost_time_verdict import (
+    Verdict,
+    effect_pattern,
+    judge,
+    saving_of_effect,
+)
 from stepscope.advice.registry import RULES
-from stepscope.advice.verdict import Verdict, effect_pattern, judge, saving_of_effect
 from stepscope.derive.facts.evidence import Saving
-from stepscope.derive.judging.effect_status import (
+from stepscope.derive.verdicts.effect_status import (
     StepSeries,
     mean_interval_ms,
     ratio_interval,

@@ -146,7 +146,7 @@ def test_steps_that_are_in_no_mean_are_pale_and_counted(
     assert pale.get_attribute("x") == last.get_attribute("x")
     said = view.page.locator("main").inner_text()
     assert "Left out: 1 open end." in said
-    assert "Pale columns are not in the mean." in said
+    assert "The mean excludes pale columns." in said
 
 
 def test_one_worker_is_compared_with_none(view: View) -> None:

@@ -22,8 +22,8 @@ from stepscope.capture.ground.clock import ClockPair
 from stepscope.derive.host.core_time import core_time
 from stepscope.derive.host.function_frames import (
     FunctionFrames,
-    frames_beside,
     function_frames,
+    non_step_frames,
 )
 from stepscope.derive.host.function_lines import function_lines
 from stepscope.derive.host.function_names import FunctionName
@@ -527,7 +527,7 @@ def test_other_threads_are_found_apart_from_those_that_drive_steps(
     assert "helper" not in {tracks[track] for track in found.track.tolist()}
     assert run.path is not None
     profile = ss.open(run.path)
-    beside = profile.derived(profile.hosts[0], frames_beside)
+    beside = profile.derived(profile.hosts[0], non_step_frames)
     assert not isinstance(beside, Unavailable), beside
     lines = {tracks[track] for track in beside.track.tolist()}
     assert "samples beside the steps of helper, 100 a second" in lines

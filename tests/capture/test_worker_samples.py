@@ -15,8 +15,8 @@ import pytest
 import stepscope as ss
 from stepscope.derive.host.function_frames import (
     FunctionFrames,
-    frames_beside,
     function_frames,
+    non_step_frames,
     worker_frames,
 )
 from stepscope.derive.host.function_lines import worker_lines
@@ -122,7 +122,7 @@ def check_work(found: WorkerFunctions, *, workers: int) -> None:
     assert 0.6 <= found.most.time_ps / found.works_ps <= 0.9
     total = sum(one.time_ps for one in found.functions)
     assert total == found.works_ps
-    assert found.works_ps + found.waits_ps + found.gives_ps == found.looked_ps
+    assert found.works_ps + found.waits_ps + found.gives_ps == found.sampled_ps
 
 
 @pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
@@ -170,7 +170,7 @@ def test_workers_that_have_nothing_to_do_wait_for_work(tmp_path: Path) -> None:
         """,
     )
     found = told.seen()
-    assert found.waits_ps == found.looked_ps > 0
+    assert found.waits_ps == found.sampled_ps > 0
     assert (found.functions, found.most) == ((), None)
 
 
@@ -184,7 +184,7 @@ def test_their_time_is_none_of_the_program(tmp_path: Path) -> None:
         """,
     )
     (host,) = told.profile.hosts
-    for other in (function_frames, frames_beside):
+    for other in (function_frames, non_step_frames):
         found = told.profile.derived(host, other)
         assert isinstance(found, Unavailable), found
     frames = told.profile.derived(host, worker_frames)

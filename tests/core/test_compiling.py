@@ -35,7 +35,7 @@ def project(folder: Path) -> Path:
     advice = CORE.parent / "advice"
     shutil.copytree(ROOT / advice / "texts", folder / advice / "texts")
     files += [advice / "texts_compiler.py"]
-    table = CORE.parent / "derive" / "judging" / "input_actions.json"
+    table = CORE.parent / "derive" / "verdicts" / "input_actions.json"
     (folder / table).parent.mkdir(parents=True)
     files += [table]
     for name in (*files, Path("LICENSE")):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 import stepscope
-from stepscope.derive.judging.input_actions import (
+from stepscope.derive.verdicts.input_actions import (
     InputAction,
     InputFact,
     action_for_category,

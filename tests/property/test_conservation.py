@@ -35,18 +35,20 @@ CAP, LATENCY, SWITCH = 100, 20, 1
 def check_instants(profile: Any, host: str, found: Account) -> None:
     """Sets of idle time are disjoint, and cover with the busy time all there is."""
     placed = profile.derived(host, windows).rows
-    hull = (int(placed["start_ps"].min()), int(placed["end_ps"].max()))
+    time_range = (int(placed["start_ps"].min()), int(placed["end_ps"].max()))
     sets = profile.derived(host, device_sets)
     busy = {None: 0}
     if isinstance(sets, DeviceSets):
-        busy = {one.device: one.busy.clip(*hull).length_ps for one in sets.devices}
+        busy = {
+            one.device: one.busy.clip(*time_range).length_ps for one in sets.devices
+        }
     for device in found.devices:
         united = device.idle["unexplained"]
         for owner in IDLE_OWNERS[:-1]:
             spans = device.idle[owner]
             assert not len(united & spans), owner
             united |= spans
-        assert united.length_ps + busy[device.device] == hull[1] - hull[0]
+        assert united.length_ps + busy[device.device] == time_range[1] - time_range[0]
 
 
 def check_parts(found: Account, parts: AccountParts, measured: list[int]) -> None:

@@ -147,7 +147,7 @@ def test_the_interval_that_holds_a_time_is_found(
 def test_the_hull_reaches_from_the_first_to_the_last_instant(pairs: Pairs) -> None:
     there = instants(pairs)
     expected = (min(there), max(there) + 1) if there else None
-    assert Spans.of(pairs).hull == expected
+    assert Spans.of(pairs).time_range == expected
 
 
 def test_a_window_between_two_intervals_touches_neither() -> None:

@@ -20,7 +20,7 @@ _FOLDER: Final = Path(__file__).parent
 _SOURCES: Final = _FOLDER / "texts"
 _COMPILED: Final = _FOLDER / "texts.json"
 #: Actions that both rules and tools show.
-_INPUT_ACTIONS: Final = _FOLDER.parent / "derive" / "judging" / "input_actions.json"
+_INPUT_ACTIONS: Final = _FOLDER.parent / "derive" / "verdicts" / "input_actions.json"
 
 
 class _Catalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

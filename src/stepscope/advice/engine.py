@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import MIN_SIMILAR_RATIO, are_slow_steps
 from stepscope.advice.judging.shared_time import shared_time
+from stepscope.advice.predicted_gains import limit_saving, promise_by_replay
 from stepscope.advice.registry import RULES
-from stepscope.advice.replayed import limit_saving, promise_by_replay
 from stepscope.advice.signals import Signals
 from stepscope.derive.facts.devices.launching import queue_signals
 from stepscope.derive.facts.devices.small_work import small_ops
 from stepscope.derive.facts.hosts.callbacks import called_back
-from stepscope.derive.facts.hosts.function_divisions import function_ways
+from stepscope.derive.facts.hosts.function_divisions import function_divisions
 from stepscope.derive.facts.hosts.worker_processes import (
     loader_workers,
     machine_cores,
@@ -27,7 +27,7 @@ from stepscope.derive.facts.hosts.worker_processes import (
     worker_time,
 )
 from stepscope.derive.facts.program_traits import collected_by_hand
-from stepscope.derive.facts.replaying.replays import replay_signals
+from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 #: Derivations that few rules need; each is computed only when a rule reads it.
 _RARELY_READ: Final = frozenset(
     {
-        *(called_back, collected_by_hand, function_ways, loader_workers),
+        *(called_back, collected_by_hand, function_divisions, loader_workers),
         *(machine_cores, queue_signals, small_ops, worker_ops, worker_time),
     }
 )

@@ -10,8 +10,8 @@ import polars as pl
 
 from stepscope.advice.checklist import STAGES
 from stepscope.advice.finding import Finding
+from stepscope.advice.predicted_gains import why_not_replayed
 from stepscope.advice.registry import RULES
-from stepscope.advice.replayed import why_not_replayed
 from stepscope.analysis.results.walk import struct_fields
 from stepscope.derive.replay.critical import critical_path
 from stepscope.derive.step_windows.flags import LEFT_OUT

@@ -22,7 +22,7 @@ _NOTHING_TO_DO: Final = "Nothing to do."
 #: Placeholder for the number of workers in a line of code.
 _WORKERS: Final = "{workers}"
 #: Path of the table of actions against slow input, relative to the declared texts.
-_INPUT_ACTIONS: Final = "../../derive/judging/input_actions.json"
+_INPUT_ACTIONS: Final = "../../derive/verdicts/input_actions.json"
 #: Fields of a row of that table that describe an action; tools use the other fields.
 _OF_ACTIONS: Final = ("text", "framework", "code", "workers")
 

@@ -71,7 +71,7 @@ _DERIVATIONS: Final = {
     "ops.database": "device_ops host_ops op_placement",
     "host.function_calls": "function_calls",
     "host.function_names": "function_names",
-    "host.function_frames": "function_frames frames_beside worker_frames",
+    "host.function_frames": "function_frames non_step_frames worker_frames",
     "host.function_lines": "function_lines worker_lines",
     "input_pipeline.worker_functions": "worker_functions",
     "host.core_time": "core_time",
@@ -88,9 +88,9 @@ _DERIVATIONS: Final = {
     "input_pipeline.calls": "pipeline_calls",
     "inference.requests": "requests request_waits",
     "consistency": "consistency",
-    "timeline.drawn_rows": "trace_timeline",
-    "timeline.lanes": "trace_lanes",
-    "timeline.counters": "counter_curves",
+    "trace_rows.drawn_rows": "trace_timeline",
+    "trace_rows.lanes": "trace_lanes",
+    "trace_rows.counters": "counter_curves",
     "costs.instructions": "instruction_costs",
     "ops.execution_costs": "execution_costs run_costs",
     "ops.costs": "op_costs kernel_costs host_op_costs",
@@ -99,7 +99,7 @@ _DERIVATIONS: Final = {
     "model.source_lines": "source_lines",
     "model.work": "model_work model_charges",
     "replay.graph": "step_graph",
-    "replay.replayed": "replay_check",
+    "replay.node_times": "replay_check",
     "replay.critical": "critical_path",
     "host.tracers": "tracers",
 }
@@ -128,7 +128,7 @@ _FACTS: Final = {
     "facts.hosts.compilations": "compile_signals",
     "facts.hosts.eager_ops": "host_eager_ops eager_signals",
     "facts.hosts.function_runs": "function_runs",
-    "facts.hosts.function_divisions": "function_ways rare_functions",
+    "facts.hosts.function_divisions": "function_divisions rare_functions",
     "facts.hosts.own_lines": "enclosing_functions",
     "facts.hosts.pipeline_stages": (
         "pipeline_signals host_pipelines service_signals slowest_stage"
@@ -146,10 +146,10 @@ _FACTS: Final = {
     "facts.recording": (
         "record_grade capture_signals version_signals recorder_signals"
     ),
-    "facts.replaying.replays": "host_replay replay_signals",
+    "facts.savings.predicted_savings": "host_replay replay_signals",
     "facts.step_shares": "step_shares account_signals",
     "frameworks": "frameworks_used",
-    "judging.recorded_devices": "device_signals",
+    "verdicts.recorded_devices": "device_signals",
 }
 
 

@@ -27,7 +27,7 @@ from stepscope.remote.processes import VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stepscope.remote.access.openness import OpenTo
+    from stepscope.remote.access.tokens import OpenTo
     from stepscope.remote.server import Server
 
 #: Environment variable: paths of the certificate chain and of the key, one per line.
@@ -60,7 +60,7 @@ class ServePlan(NamedTuple):
     @classmethod
     def parse_place(cls, place: str, open_to: OpenTo | None = None) -> ServePlan:
         """Return the plan for `PORT` or `HOST:PORT`."""
-        from stepscope.remote.access.openness import choose_token  # noqa: PLC0415 - keeps process startup fast
+        from stepscope.remote.access.tokens import choose_token  # noqa: PLC0415 - keeps process startup fast
         from stepscope.remote.addresses import is_loopback  # noqa: PLC0415 - keeps process startup fast
 
         host, _, port = place.rpartition(":")
@@ -158,7 +158,7 @@ class _Listens:
         if is_launcher():
             return
         from stepscope.remote import server  # noqa: PLC0415 - keeps process startup fast
-        from stepscope.remote.access.openness import is_given  # noqa: PLC0415 - keeps process startup fast
+        from stepscope.remote.access.tokens import is_given  # noqa: PLC0415 - keeps process startup fast
 
         host, port, token, open_to = self._plan
         if port:

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.remote import registry
-from stepscope.remote.access.openness import (
-    Doorkeeper,
+from stepscope.remote.access.peers import WorkerSessions
+from stepscope.remote.access.places import Place
+from stepscope.remote.access.tokens import (
+    TokenCheck,
     choose_token,
     describe_callers,
     is_given,
 )
-from stepscope.remote.access.peers import WorkerSessions
-from stepscope.remote.access.places import Place
 from stepscope.remote.addresses import from_this_machine, parse_addresses
 from stepscope.remote.captures import Captures, RefusedCapture
 from stepscope.remote.messages import (
@@ -57,7 +57,7 @@ from stepscope.xspace.wire import MalformedMessage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from stepscope.remote.access.openness import OpenTo
+    from stepscope.remote.access.tokens import OpenTo
 
 __all__ = ["Server", "start"]
 
@@ -157,7 +157,7 @@ def start(
             ("grpc.max_receive_message_length", _MAX_REQUEST_BYTES),
             ("grpc.so_reuseport", 0),
         ),
-        interceptors=() if token is None else (Doorkeeper(grpc, token),),
+        interceptors=() if token is None else (TokenCheck(grpc, token),),
         maximum_concurrent_rpcs=_MAX_CALLS,
     )
     for service, methods in (

@@ -10,7 +10,7 @@ from stepscope.advice.checklist import checklist
 from stepscope.advice.engine import DERIVATIONS as OF_RULES
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.headline import choose_lead_sentence
-from stepscope.advice.replayed import replay_together
+from stepscope.advice.predicted_gains import replay_together
 from stepscope.analysis.model_views.annotation_rows import top_annotations
 from stepscope.analysis.ops.hardware import run_hardware
 from stepscope.analysis.results.fitting_remedies import (
@@ -19,8 +19,8 @@ from stepscope.analysis.results.fitting_remedies import (
 )
 from stepscope.analysis.tools import tool_answers
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.model.annotation_calls import annotation_calls
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.remedies import NSIGHT
 from stepscope.report.document import REPORTED, Document, Headline
@@ -36,7 +36,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.advice.explanation import Explanation
     from stepscope.advice.finding import Finding, Recorder
-    from stepscope.advice.replayed import Together
+    from stepscope.advice.predicted_gains import Together
     from stepscope.advice.signals import Signals
     from stepscope.derive.profile_data import ProfileData
 

@@ -8,7 +8,7 @@ import msgspec
 
 from stepscope.advice.checklist import CheckedStage
 from stepscope.advice.finding import Finding
-from stepscope.advice.replayed import Together
+from stepscope.advice.predicted_gains import Together
 from stepscope.analysis.framework_op_stats import FrameworkOpStatsResult
 from stepscope.analysis.inference_profile import InferenceProfileResult
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult

@@ -22,7 +22,7 @@ from stepscope import __version__
 from stepscope.analysis.tools import TOOLS, find_tool
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.report.plain import plain
-from stepscope.serve import capturing, pages, security, timeline
+from stepscope.serve import capturing, pages, security, timeline_routes
 from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import (
     COLUMNS,
@@ -289,7 +289,7 @@ ROUTES: Final = (
     Route("/data/source", answer_source),
     Route("/data/reload", reload_runs, changes=True),
     *capturing.ROUTES,
-    *timeline.ROUTES,
+    *timeline_routes.ROUTES,
 )
 
 _MAP: Final = Map(

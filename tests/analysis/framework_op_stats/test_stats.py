@@ -67,7 +67,7 @@ def test_the_op_table_of_a1_with_idle() -> None:
         *("rank", "host_or_device", "name", "occurrences", "total_self_time_us"),
         include_idle=True,
     )
-    # A.1: hull 7400 µs, of which 4680 (63.24 %) idle.
+    # A.1: time range 7400 µs, of which 4680 (63.24 %) idle.
     assert rows == [
         (1, "Device", "IDLE", 0, 4680.0),
         (2, "Device", "model/dense/MatMul", 8, 800.0),

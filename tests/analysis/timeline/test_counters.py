@@ -18,7 +18,7 @@ from stepscope.analysis.timeline.counters import (
     counter_tile,
 )
 from stepscope.analysis.timeline.tiles import TILE_BUCKETS
-from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 from stepscope.unavailable import require_available
 

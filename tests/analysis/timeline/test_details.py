@@ -19,7 +19,7 @@ from stepscope.analysis.timeline.details import SpanDetails
 from stepscope.analysis.timeline.relatives import Launch
 from stepscope.analysis.timeline.search import Direction
 from stepscope.analysis.timeline.spans import Place
-from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
 

@@ -9,7 +9,7 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis.timeline import flows as trace_flows
 from stepscope.analysis.timeline.flows import FLOW_COLUMNS, MAX_FLOWS, TrackFlows
-from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tests.support.traces import blueprint
 from stepscope.analysis.timeline import search as trace_search
 from stepscope.analysis.timeline.search import Direction, TextMatches
 from stepscope.analysis.timeline.spans import Place
-from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
 

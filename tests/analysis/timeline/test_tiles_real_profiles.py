@@ -24,7 +24,7 @@ from stepscope.analysis.timeline.tiles import (
     Rows,
     TrackSlices,
 )
-from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

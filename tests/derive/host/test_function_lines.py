@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
 from stepscope.capture.collectors.sampled_frames import Frame, Sample, SampledFrames
-from stepscope.derive.host.function_frames import frames_beside, function_frames
+from stepscope.derive.host.function_frames import function_frames, non_step_frames
 from stepscope.derive.host.function_lines import FunctionLines, function_lines
-from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_lines_are_neither_functions_nor_on_the_timeline() -> None:
     frames = profile.derived("vm", function_frames)
     assert not isinstance(frames, Unavailable)
     assert (frames.end_ps - frames.start_ps).tolist() == [90 * US, 40 * US]
-    assert isinstance(profile.derived("vm", frames_beside), Unavailable)
+    assert isinstance(profile.derived("vm", non_step_frames), Unavailable)
 
 
 def test_without_lines_functions_stay_whole() -> None:

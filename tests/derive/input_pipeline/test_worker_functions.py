@@ -9,12 +9,12 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import on_host
 
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.host.function_frames import frames_beside, function_frames
+from stepscope.derive.host.function_frames import function_frames, non_step_frames
 from stepscope.derive.input_pipeline.worker_functions import (
     WorkerFunctions,
     worker_functions,
 )
-from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import SamplesLine
@@ -80,7 +80,7 @@ WHOLE = [
 def test_shares_are_of_the_time_for_which_workers_were_looked_at() -> None:
     answer = seen(WHOLE)
     assert (answer.workers, answer.looks) == (2, 8)
-    assert answer.looked_ps == 150 * MS
+    assert answer.sampled_ps == 150 * MS
     assert (answer.waits_ps, answer.gives_ps) == (65 * MS, 5 * MS)
     assert ms_of(answer) == {"augment": 70, "Data.__getitem__": 8, "fetch": 2}
     assert answer.most is not None
@@ -91,7 +91,7 @@ def test_shares_are_of_the_time_for_which_workers_were_looked_at() -> None:
 def test_their_time_is_no_functions_of_the_steps_and_no_owners() -> None:
     with_them = blueprint.profile(blueprint.trace(WHOLE))
     without = blueprint.profile(blueprint.trace(STEPS))
-    for derived in (function_frames, frames_beside):
+    for derived in (function_frames, non_step_frames):
         assert isinstance(with_them.derived("vm", derived), Unavailable)
     rows = with_them.derived("vm", account).rows
     assert rows.equals(without.derived("vm", account).rows)
@@ -102,7 +102,7 @@ def test_only_time_within_the_steps_counts() -> None:
     late = [("main", "train", 50_000.0, 10_000.0, {"_r": 1, "step_num": 0})]
     late += [("main", "train", 60_000.0, 10_000.0, {"_r": 1, "step_num": 1})]
     answer = seen([*late, *within(FIRST, 0, LOOP, 100, ITEM, 55, AUGMENT, 52)])
-    assert answer.looked_ps == 10 * MS
+    assert answer.sampled_ps == 10 * MS
     # Of the 10 ms 5 are in `__getitem__`, 2 of them in `augment`.
     assert sum(ms_of(answer).values()) == 10
     assert answer.most is not None

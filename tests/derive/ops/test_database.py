@@ -87,7 +87,7 @@ def test_overlapping_streams_leave_no_less_idle_time_than_there_is() -> None:
         [(GPU, "a", 0, 60), (OTHER, "b", 30, 60), (GPU, "a", 190, 10)]
     )
     found = blueprint.profile(trace).derived("vm", device_ops)
-    # 130 µs of kernels in a hull of 200 µs, of which 100 µs are covered.
+    # 130 µs of kernels in a range of 200 µs, of which 100 µs are covered.
     assert found.idle_ps == {0: 100 * US}
 
 

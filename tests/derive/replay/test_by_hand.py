@@ -10,7 +10,7 @@ from tests.support.traces import replayed as by_hand
 from tests.support.traces.replayed import STEPS, US, step
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.claims import (
+from stepscope.derive.replay.graph_edits import (
     collectives_at_rate,
     copies_moved,
     joint_edit,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from stepscope.derive.replay.claims import kernels_scaled
 from stepscope.derive.replay.graph import step_graph
+from stepscope.derive.replay.graph_edits import kernels_scaled
+from stepscope.derive.replay.node_times import replayed_gain
 from stepscope.derive.replay.nodes import EdgeKind, Graph
-from stepscope.derive.replay.replayed import replayed_gain
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.support.traces.replayed import Program
 
-from stepscope.derive.replay.replayed import replayed_gain
+from stepscope.derive.replay.node_times import replayed_gain
 from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.formats.opening import read
 

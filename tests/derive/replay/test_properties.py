@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.traces.replayed import Program, call, kernel, step
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.claims import (
+from stepscope.derive.replay.graph_edits import (
     copies_moved,
     joint_edit,
     kernels_scaled,
@@ -20,16 +20,16 @@ from stepscope.derive.replay.claims import (
     threads_faster,
     unchanged_edit,
 )
-from stepscope.derive.replay.nodes import NodeKind
-from stepscope.derive.replay.replayed import (
+from stepscope.derive.replay.node_times import (
     SLACKS,
     joint_gain,
     replay_graph,
     replayed_gain,
 )
+from stepscope.derive.replay.nodes import NodeKind
 
 if TYPE_CHECKING:
-    from stepscope.derive.replay.claims import Edit
+    from stepscope.derive.replay.graph_edits import Edit
 
 STEPS, CALLS = 5, 4
 #: Of each call of a step: pause before it, its kernel's length, its stream, and whether

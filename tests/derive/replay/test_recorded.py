@@ -15,8 +15,8 @@ import pytest
 
 from stepscope.derive.replay.critical import CriticalPath, critical_path
 from stepscope.derive.replay.graph import step_graph
+from stepscope.derive.replay.node_times import Identity, replay_check, replay_graph
 from stepscope.derive.replay.nodes import Graph
-from stepscope.derive.replay.replayed import Identity, replay_check, replay_graph
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:

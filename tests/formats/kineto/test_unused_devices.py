@@ -8,8 +8,8 @@ import pytest
 from tests.support.results.pages import document_of, page
 from tests.support.traces.kineto import PID, call, check_all, complete, frame
 
-from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.profile_data import ProfileData
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

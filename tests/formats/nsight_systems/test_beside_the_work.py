@@ -22,7 +22,7 @@ from tests.support.traces.nsight import (
 
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.derive.profile_data import ProfileData
-from stepscope.derive.timeline.counters import counter_curves
+from stepscope.derive.trace_rows.counters import counter_curves
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

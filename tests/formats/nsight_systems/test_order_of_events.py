@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from stepscope.formats.nsight_systems.decoded.event_order import build_timeline
 from stepscope.formats.nsight_systems.decoded.events import EVENT_COLUMNS, Names, Origin
-from stepscope.formats.nsight_systems.decoded.timeline import build_timeline
 
 PROCESS = 7
 

@@ -17,8 +17,8 @@ from tests.support.traces.nsight import (
     write,
 )
 
-from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.profile_data import ProfileData
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

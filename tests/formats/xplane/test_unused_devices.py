@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.xspace.literal import event, line, plane, space
 
-from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.profile_data import ProfileData
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.formats.opening import read
 from stepscope.unavailable import Unavailable
 

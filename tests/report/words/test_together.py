@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.advice.replayed import Together
+from stepscope.advice.predicted_gains import Together
 from stepscope.derive.facts.evidence import Saving
 from stepscope.report.words.checks import joint_gain_text
 

@@ -24,7 +24,7 @@ export function Account({ entries, each: whole }: { entries: AccountEntry[]; eac
     <section class="panel" aria-label="Account of the step">
       <Hatches />
       <h2>Owners of the time, by name</h2>
-      <p>Times are self times, without the calls inside.</p>
+      <p>Times are self times: they exclude inner calls.</p>
       {devices.length > 1 && (
         <p>
           <Pick
@@ -110,7 +110,7 @@ function Owner({ entry, category, digits }: { entry: AccountEntry; category: Cat
 /** How much of an owner's time lies between steps, where some does. */
 function placed(entry: AccountEntry, digits: number): string {
   if (!entry.between_ms || entry.owner === "between") return "";
-  return entry.between_ms >= entry.ms ? ", between steps" : `, ${number(entry.between_ms, digits)} ms of it between steps`;
+  return entry.between_ms >= entry.ms ? ", between steps" : `, of which ${number(entry.between_ms, digits)} ms between steps`;
 }
 
 function Part({ part, owner, share, digits }: { part: AccountPart; owner: string; share: number | null; digits: number }) {

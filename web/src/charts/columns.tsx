@@ -139,10 +139,10 @@ function Picture(props: Props & { room: number }) {
       <p class="summary">
         {beyond.length > 0 &&
           `▲ above the scale: ${counted(beyond.length, each)}, up to ${number(Math.max(...beyond.map((one) => one.total)))} ${unit}. `}
-        {shown.some((column) => column.outside) && "Pale columns are not in the mean. "}
+        {shown.some((column) => column.outside) && "The mean excludes pale columns. "}
         {lines.map(({ label, value }) => value !== null && value > top && `${label} ${number(value)} ${unit}. `)}
         {shown.length < props.stacks.length &&
-          `${number(props.stacks.length)} ${each}s share ${number(shown.length)} columns; each shows the longest of its ${each}s.`}
+          `${number(props.stacks.length)} ${each}s share ${number(shown.length)} columns; each column shows the longest of its ${each}s.`}
       </p>
     </>
   );

@@ -107,14 +107,14 @@ function newest(all: Run[]): Run | undefined {
 function announce(before: Runs | null, now: Runs): void {
   const fresh = newest(now.runs);
   if (!before || !fresh || before.runs.some((each) => each.id === fresh.id)) return;
-  if (run.value) notice.value = `There is a new run: ${fresh.name}. Choose it above.`;
+  if (run.value) notice.value = `There is a new run: ${fresh.name}. Choose this run above.`;
   else notice.value = `Showing the new run ${fresh.name}.`;
 }
 
 effect(() => {
   const all = runs.value?.runs;
   if (!all || !run.value || all.some((each) => each.id === run.value)) return;
-  notice.value = "The run of this link is missing; showing the newest run.";
+  notice.value = "The run of this link is missing; the newest run is shown.";
   change({ run: "" });
 });
 

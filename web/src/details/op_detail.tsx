@@ -9,7 +9,7 @@ import { kernelOf } from "../trace/questions";
 
 const DOMINANT: Record<string, string> = {
   transfer: "Transfer dominates: copies and collectives take most of the device time.",
-  utilisation: "Utilisation dominates: the device waits, or the kernels do not fill it.",
+  utilisation: "Utilisation dominates: the device waits, or the kernels do not fill the device.",
   compute: "Compute dominates: kernels fill the device for most of the time.",
   mixed: "No single cause dominates.",
 };
@@ -21,7 +21,7 @@ const PARTS = [
   ["low_occupancy_us", "Kernels with low occupancy"],
   ["compute_us", "Kernels that fill the device"],
   ["unknown_us", "Kernels with unknown utilisation"],
-  ["untested_us", "Not tested"],
+  ["untested_us", "Kernels with unknown occupancy"],
 ] as const;
 
 const TABLES = ["kernels", "copies", "launches", "shapes", "calls"] as const;
@@ -51,7 +51,7 @@ function Detail({ data, options }: { data: OpDetailResult; options: { op?: strin
       </h2>
       <ul class="cards">
         <Card field="share.device_percent" title="Share of the step, on the device" exact={share.device_percent} />
-        <Card field="share.exposed_percent" title="With no other work on the device" exact={share.exposed_percent} />
+        <Card field="share.exposed_percent" title="Share of the step, alone on the device" exact={share.exposed_percent} />
         <Card field="share.host_percent" title="Share of the step, on the host" exact={share.host_percent} />
       </ul>
       <p class="verdict" data-cause={cause.dominant ?? "unknown"}>

@@ -20,7 +20,7 @@ const ABOVE = 200;
 const COLUMNS = [{ name: "self_us", bar: true }, "percent", "name", "host_us", "total_host_us", "device_us", "total_device_us", "op", "library"];
 const HEAD = ["Line", "Self (µs)", "With callees (µs)"];
 const NO_LINES =
-  "No event of this recording has a line of the program. Record Python calls with `python_tracer_level=1`, in PyTorch `with_stack=True`.";
+  "No event of this recording names a line of the program. Record Python calls with `python_tracer_level=1`, in PyTorch `with_stack=True`.";
 /** ƒ: the times of a whole function, which begins here. */
 const ofAll = (row: Row) => row.function !== null && row.exact === false;
 const own = (row: Row) => Number(row.self_us);
@@ -63,7 +63,7 @@ export function SourceLines({ data, options }: { data: ModelViewsResult; options
       <Show answer={answer}>
         {({ text, path, changed, reason }) => (
           <>
-            <p class="summary"><Prose text={reason ?? `${path}${changed ? ". The file changed after the recording: lines may differ" : ""}. ${rows.some(ofAll) ? "ƒ marks the times of a whole function." : "The time of a line without a call is added to the next line that has a call or ends a loop."}`} /></p>
+            <p class="summary"><Prose text={reason ?? `${path}${changed ? ". The file changed after the recording: line numbers may differ" : ""}. ${rows.some(ofAll) ? "ƒ marks the times of a whole function." : "The time of a line without a call is added to the next line that has a call or ends a loop."}`} /></p>
             {text === null ? table : <Text key={file} text={text} rows={rows.filter((row) => row.file === file)} />}
           </>
         )}

@@ -22,8 +22,8 @@ interface Told extends Comparison {
 
 const ALONE = {
   code: "NO_RUNS",
-  reason: "The log directory has one complete run.",
-  remedy: "Record another run into it; the run then appears here.",
+  reason: "The log directory has only one complete run.",
+  remedy: "Record another run into the log directory; the run then appears here.",
 };
 
 export function Compare() {
@@ -130,7 +130,7 @@ function Steps({ told }: { told: Told }) {
         <section key={name} aria-label={name}>
           <h3>
             {name}: {run.run}, mean {ms(run.mean_ms)}, median {ms(run.median_ms)} of {counted(run.steps, "step")}
-            {run.hosts.length > 1 && run.steps > 0 && `; a column is the mean of ${run.hosts.length} hosts`}
+            {run.hosts.length > 1 && run.steps > 0 && `; each column is the mean of ${run.hosts.length} hosts`}
           </h3>
           {stacks.length > 0 && (
             <Columns stacks={stacks} unit="ms" each={`${name} step`} ruler={{ most, count }} />
@@ -274,7 +274,7 @@ function Findings({ told }: { told: Told }) {
         head={["Finding", "Became", "Base", "New"]}
         rows={told.findings.map((each) => [
           `${each.id}: ${each.title}`,
-          each.change === "unknown" ? "known in one run" : each.change,
+          each.change === "unknown" ? "known in only one run" : each.change,
           written(each.base_ms),
           written(each.new_ms),
         ])}

@@ -137,7 +137,7 @@ function Effect({ finding }: { finding: ToldFinding }) {
     ["Pattern", words.pattern && words.headline.includes(words.pattern) ? null : words.pattern],
     ["Why", words.reasons],
     ["By name", words.names],
-    ["Basis", words.standing],
+    ["Steps and confidence", words.standing],
   ];
   return (
     <dl class="facts effect">

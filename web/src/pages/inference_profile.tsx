@@ -92,8 +92,8 @@ function Slow({ data, words }: { data: InferenceProfileResult; words: string }) 
       <h2>What slow requests waited for</h2>
       <p>{words}</p>
       <Twin
-        caption="Times of their parts"
-        head={["Part", "Slow requests", "More than the others"]}
+        caption="Mean times of the parts of slow requests"
+        head={["Part", "Slow requests", "More than other requests"]}
         rows={Object.entries(of.breakdown_ms).map(([name, value]) => [heading(name), ms(value), ms(of.excess_ms[name])])}
       />
     </section>

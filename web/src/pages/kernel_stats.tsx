@@ -23,7 +23,7 @@ const MEASURED_COLUMNS: Columns = [
 
 const PAIR_COLUMNS: Columns = [...COLUMNS.slice(0, 8), "launch_shapes", ...COLUMNS.slice(-2)];
 
-const TABLES: Record<string, string> = { rows: "by kernel, op and geometry", by_pair: "by kernel and op" };
+const TABLES: Record<string, string> = { rows: "by kernel, op and launch shape", by_pair: "by kernel and op" };
 const MEASURED_TABLES: Record<string, string> = { measured: "measured by Nsight Compute", nvidia_rules: "NVIDIA's rules" };
 
 const LAUNCH_COLUMNS: Columns = ["rank", "kernel_name", "ops", "found", "launches", "measured_us", "grid_dim", "block_dim"];
@@ -38,7 +38,7 @@ function columnsOf(table: string, measured: boolean): Columns {
 
 export function KernelStats() {
   return (
-    <ToolPage tool="kernel_stats" what="every GPU kernel with its time, geometry and Tensor Core use">
+    <ToolPage tool="kernel_stats" what="every GPU kernel with its time, launch shape and Tensor Core use">
       {(data) => {
         const measured = data.measured.length > 0;
         const tables = measured ? { ...TABLES, ...MEASURED_TABLES } : TABLES;

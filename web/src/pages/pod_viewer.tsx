@@ -152,7 +152,7 @@ function firstWhole(steps: PodStep[]): number {
 const COLLECTIVES = [
   ["collective_wait_ms", "Waiting for others"],
   ["collective_transfer_ms", "Transferring"],
-  ["collective_untold_ms", "Waiting or transfer, not known"],
+  ["collective_untold_ms", "Waiting or transferring, unknown which"],
   ["waited_for_ms", "Others waited for this worker"],
 ] as const;
 
@@ -190,8 +190,8 @@ function Clocks({ data }: { data: PodViewerResult }) {
       <h2>Clocks of the hosts</h2>
       {data.collectives_matched + data.collectives_unmatched > 0 && (
         <p>
-          {counted(data.collectives_matched, "collective")} matched across hosts, {number(data.collectives_unmatched)} not.
-          The table has the uncertainty of each offset.
+          {counted(data.collectives_matched, "collective")} matched across hosts, {number(data.collectives_unmatched)} not matched.
+          The table shows the uncertainty of each clock offset.
         </p>
       )}
       <DataTable tool="pod_viewer" table="clocks" caption="hosts" />

@@ -75,8 +75,8 @@ function Model({ data }: { data: RooflineModelResult }) {
         <Value field={`unknown_${by}_percent`} title="Time without a point in the chart" exact={unknown} shown={percent(unknown)} />{" "}
         of the self time of {TABLES[by]} operations or bytes are unknown.{" "}
         {drawn.length > 0
-          ? `${number(drawn.length)} of ${number(rows.length)} are drawn; the table also has the rest.`
-          : "None has a point in the chart; the table has all."}
+          ? `${number(drawn.length)} of ${number(rows.length)} rows are drawn; the table contains all rows.`
+          : "No row has a point in the chart; the table contains all rows."}
       </p>
       <p>
         <Pick label="Show" value={by} of={TABLES} onPick={(by) => change({ by })} />

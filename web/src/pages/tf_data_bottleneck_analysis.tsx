@@ -49,7 +49,7 @@ function Summary({ data }: { data: TfDataBottleneckAnalysisResult }) {
       <details>
         <summary>How to read a long name</summary>
         <p>
-          In <code>Iterator::A::B::C</code> the last part, C, is the stage itself. The parts before it
+          In <code>Iterator::A::B::C</code> the last part, C, is the stage itself. The parts before C
           are the downstream stages, which request elements: A is nearest to the program.
         </p>
       </details>
@@ -68,7 +68,7 @@ function PipelineGraph({ data }: { data: TfDataBottleneckAnalysisResult }) {
   return (
     <Chart
       title="Input pipeline graph"
-      summary={`Bold outline: on the critical path. Red outline and the word “bottleneck”: longest self time on this path. Dashed outline: all other stages.${passing(shown)}`}
+      summary={`Bold outline: stages on the critical path. Red outline and the word “bottleneck”: the stage with the longest self time on this path. Dashed outline: all other stages.${passing(shown)}`}
       controls={
         <>
           <Pick label="Host" value={shown.host} of={hosts} onPick={(host) => change({ host })} />
@@ -86,7 +86,7 @@ function PipelineGraph({ data }: { data: TfDataBottleneckAnalysisResult }) {
       }
       table={<DataTable tool="tf_data_bottleneck_analysis" table="stages" caption="stages" options={{ pipeline: state.value.pipe, rank: state.value.rank }} />}
     >
-      <p>One call of {lasting(shown.latency_us)}. {shown.suggestion !== data.summary.suggestion && shown.suggestion}</p>
+      <p>The graph shows one call, which took {lasting(shown.latency_us)}. {shown.suggestion !== data.summary.suggestion && shown.suggestion}</p>
       <Stages graph={shown} />
     </Chart>
   );

@@ -36,7 +36,7 @@ interface Captures {
 const POLL_MS = 400;
 const NUMBERS = [
   ["duration_ms", "Duration (ms)", 2000, 1, 600_000],
-  ["delay_ms", "Delay of the start (ms)", 0, 0, 60_000],
+  ["delay_ms", "Delay before recording begins (ms)", 0, 0, 60_000],
   ["attempts", "Attempts per program", 3, 1, 10],
 ] as const;
 const LEVELS = [
@@ -156,7 +156,7 @@ function Progress({ job, onShow }: { job: Job; onShow: () => void }) {
           <li key={each.address} data-state={each.state}>
             <b>{each.address}</b> {STATES[each.state]}
             {each.state === "ok" ? `: ${size(each.bytes)} in ${number(each.seconds, 1)} s` : `: ${each.text}`}
-            {each.attempts > 1 && `, asked ${each.attempts} times`}
+            {each.attempts > 1 && `, after ${each.attempts} attempts`}
           </li>
         ))}
       </ul>

@@ -237,7 +237,7 @@ def _working_lines(
         time_ps, scale = lines.working.length_ps, 1.0
         if runs.is_blurred and time_ps:
             # The interval that a sample stands for includes other lines too.
-            scale = max(lines.looked_ps / time_ps, 1.0)
+            scale = max(lines.sampled_ps / time_ps, 1.0)
         share = 100 * time_ps * scale / max(shares.total_ps, 1)
         of_lines = lines.part_of_function(part, share)
         yield HostFunction(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from stepscope.advice.verdict import judge
+from stepscope.advice.lost_time_verdict import judge
 from stepscope.derive.facts.evidence import Fact
 from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
@@ -15,9 +15,9 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
+    from stepscope.advice.lost_time_verdict import Verdict
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
-    from stepscope.derive.judging.effect_status import StepSeries
+    from stepscope.derive.verdicts.effect_status import StepSeries
     from stepscope.thresholds import Thresholds
 
 _US_PER_MS: Final = 1000

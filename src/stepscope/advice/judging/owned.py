@@ -16,8 +16,8 @@ from stepscope.advice.signals import CannotTell, NotApplicable
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.judging.effect_status import NO_JUDGED_STEPS
-from stepscope.derive.judging.recorded_devices import device_signals
+from stepscope.derive.verdicts.effect_status import NO_JUDGED_STEPS
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.derive.judging.effect_status import StepSeries
     from stepscope.derive.run_derivation import RunDerivation
+    from stepscope.derive.verdicts.effect_status import StepSeries
     from stepscope.thresholds import Thresholds
 
 _TEXTS: Final = shared_texts("owned")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
-from stepscope.derive.judging.recorded_devices import device_signals
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

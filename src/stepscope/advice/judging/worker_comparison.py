@@ -18,9 +18,9 @@ from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.judging.effect_status import StepSeries
-from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.run_derivation import of_run
+from stepscope.derive.verdicts.effect_status import StepSeries
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
     from stepscope.analysis.pod_viewer.result import PodStep, Worker, WorkerSummary
     from stepscope.derive.account.owned_time import Account
-    from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.run_derivation import OfHosts, RunDerivation
     from stepscope.derive.steps.chosen import Steps
+    from stepscope.derive.verdicts.recorded_devices import DeviceSignals
     from stepscope.thresholds import Thresholds
 
 ONE_WORKER: Final = shared_texts("judging").reason("one_worker")

@@ -18,7 +18,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.derive.step_windows.windows import windows
-from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable

@@ -40,8 +40,8 @@ from stepscope.analysis.steps.measured_hosts import (
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.input_ops import WAITING_FOR_WORKERS, input_ops
 from stepscope.derive.input_pipeline.worker_functions import worker_functions
-from stepscope.derive.judging.input_verdict import INPUT_VERDICT_NEEDS
 from stepscope.derive.step_time.input_between_steps import input_between_steps
+from stepscope.derive.verdicts.input_verdict import INPUT_VERDICT_NEEDS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US

@@ -23,8 +23,8 @@ from stepscope.analysis.steps.rows import (
     why_no_owner,
 )
 from stepscope.analysis.steps.summary import input_share, judged_input, step_summary
-from stepscope.derive.judging.input_verdict import UNKNOWN, InputVerdict
 from stepscope.derive.step_time.host_classes import host_classes
+from stepscope.derive.verdicts.input_verdict import UNKNOWN, InputVerdict
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:

@@ -346,7 +346,7 @@ def worker_side(run: ProfileData) -> WorkerSide:
             (("waits_for_work", *no_source), samples.waits_ps),
         )
         for cells, time_ps in (*works, *(row for row in remaining if row[1] > 0)):
-            percent = 100 * time_ps / samples.looked_ps
+            percent = 100 * time_ps / samples.sampled_ps
             rows.append((*cells, time_ps / PS_PER_MS, percent, samples.workers, host))
     awaited = sum(samples.awaited_ps for samples in by_host.values())
     idle = sum(samples.idle_ps for samples in by_host.values())

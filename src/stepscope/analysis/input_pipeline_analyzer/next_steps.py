@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.derive.input_pipeline.stages import read_name
-from stepscope.derive.judging.input_actions import action_for_category
-from stepscope.derive.judging.input_verdict import HIGHLY, MODERATELY, NOT, UNKNOWN
+from stepscope.derive.verdicts.input_actions import action_for_category
+from stepscope.derive.verdicts.input_verdict import HIGHLY, MODERATELY, NOT, UNKNOWN
 from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscope.derive.judging.input_actions import InputFact
-    from stepscope.derive.judging.input_verdict import InputVerdict
+    from stepscope.derive.verdicts.input_actions import InputFact
+    from stepscope.derive.verdicts.input_verdict import InputVerdict
 
 #: Copies count as small if the calls that send data and the copies themselves take at
 #: most this time on average, in µs. (An asynchronous call is short for any size.)

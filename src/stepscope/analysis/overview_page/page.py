@@ -45,12 +45,12 @@ from stepscope.analysis.steps.summary import (
 from stepscope.derive.account.parts import account_parts
 from stepscope.derive.collectives.calls import collectives
 from stepscope.derive.host.function_calls import function_calls
-from stepscope.derive.judging.input_verdict import INPUT_VERDICT_NEEDS
 from stepscope.derive.ops.costs import op_costs
 from stepscope.derive.ops.database import op_placement
 from stepscope.derive.phases import PHASES, phases
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.steps.chosen import step_candidates
+from stepscope.derive.verdicts.input_verdict import INPUT_VERDICT_NEEDS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.analysis.results.tables import package_reasons
-from stepscope.derive.judging.input_verdict import HIGHLY, MODERATELY, NOT, UNKNOWN
+from stepscope.derive.verdicts.input_verdict import HIGHLY, MODERATELY, NOT, UNKNOWN
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 

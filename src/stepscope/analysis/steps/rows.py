@@ -12,11 +12,11 @@ from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.input_pipeline.input_ops import input_ops
-from stepscope.derive.judging.input_verdict import with_starved_time
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_time.host_time import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import typical_rows, windows
 from stepscope.derive.steps.chosen import steps
+from stepscope.derive.verdicts.input_verdict import with_starved_time
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable_series
 from stepscope.unavailable import Unavailable

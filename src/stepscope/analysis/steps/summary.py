@@ -23,7 +23,9 @@ from stepscope.analysis.steps.rows import (
     why_no_category,
     why_no_owner,
 )
-from stepscope.derive.judging.input_verdict import (
+from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS
+from stepscope.derive.step_windows.flags import LEFT_OUT
+from stepscope.derive.verdicts.input_verdict import (
     HIGHLY,
     MODERATELY,
     NOT,
@@ -31,8 +33,6 @@ from stepscope.derive.judging.input_verdict import (
     InputVerdict,
     input_verdict,
 )
-from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS
-from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 

@@ -21,8 +21,8 @@ from stepscope.analysis.tf_data_bottleneck_analysis.nodes import (
 )
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
-from stepscope.derive.judging.input_actions import action_for_stage
-from stepscope.derive.judging.input_verdict import INPUT_VERDICT_NEEDS, verdict_of_run
+from stepscope.derive.verdicts.input_actions import action_for_stage
+from stepscope.derive.verdicts.input_verdict import INPUT_VERDICT_NEEDS, verdict_of_run
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import TfDataBottleneckAnalysisOptions
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
-    from stepscope.derive.judging.input_actions import InputAction, InputFact
-    from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.verdicts.input_actions import InputAction, InputFact
+    from stepscope.derive.verdicts.input_verdict import InputVerdict
 
 _WHY: Final = package_reasons("tf_data_bottleneck_analysis")
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from stepscope.analysis.timeline.spans import host_timeline, typed_frame
 from stepscope.analysis.timeline.tiles import MAX_TRACKS, tile_window
-from stepscope.derive.timeline.counters import counter_curves
+from stepscope.derive.trace_rows.counters import counter_curves
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.timeline.counters import CounterCurve
+    from stepscope.derive.trace_rows.counters import CounterCurve
 
 #: Columns of `CounterTile.samples`.
 COUNTER_COLUMNS: Final[dict[str, pl.DataType]] = {

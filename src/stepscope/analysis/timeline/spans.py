@@ -15,8 +15,8 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.step_time.host_classes import OTHER, event_categories
 from stepscope.derive.step_time.host_time import CATEGORIES
-from stepscope.derive.timeline.drawn_rows import trace_timeline
-from stepscope.derive.timeline.lanes import trace_lanes
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.lanes import trace_lanes
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable, require_available
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.timeline.drawn_rows import TraceTimeline
-    from stepscope.derive.timeline.lanes import LaneIndex
+    from stepscope.derive.trace_rows.drawn_rows import TraceTimeline
+    from stepscope.derive.trace_rows.lanes import LaneIndex
 
 #: Category of spans of launch statistics, whose first event may be a copy.
 _LAUNCHES: Final = CATEGORIES.index("kernel_launch")

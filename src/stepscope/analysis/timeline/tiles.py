@@ -17,7 +17,7 @@ import polars as pl
 
 from stepscope.analysis.timeline.spans import FARTHEST_PS, host_timeline
 from stepscope.derive.step_time.host_time import CATEGORIES
-from stepscope.derive.timeline.lanes import LaneSlices
+from stepscope.derive.trace_rows.lanes import LaneSlices
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
 

@@ -18,7 +18,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.steps.chosen import steps
-from stepscope.derive.timeline.drawn_rows import DRAWN, FOLDED, HIDDEN, trace_timeline
+from stepscope.derive.trace_rows.drawn_rows import DRAWN, FOLDED, HIDDEN, trace_timeline
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Missing, Unavailable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import TraceViewerOptions
     from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.timeline.drawn_rows import TraceTimeline
+    from stepscope.derive.trace_rows.drawn_rows import TraceTimeline
 
 _WHY: Final = package_reasons("trace_viewer")
 

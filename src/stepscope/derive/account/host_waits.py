@@ -94,7 +94,7 @@ def host_waits(
     core_time: CoreTime | Unavailable,
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
-    frames_beside: FunctionFrames | Unavailable,
+    non_step_frames: FunctionFrames | Unavailable,
 ) -> HostWaits | Unavailable:
     """Find when the program's thread sleeps, on a host without devices.
 
@@ -120,7 +120,7 @@ def host_waits(
         return _CORE_NOT_RECORDED
     asleep = inside & own.asleep
     threads = _other_threads(
-        core_time, thread_id, tracks, (function_frames, frames_beside), main=main
+        core_time, thread_id, tracks, (function_frames, non_step_frames), main=main
     )
     busy = asleep & Spans.union_of(thread.time.awake for thread in threads)
     other_clocks = core_time.rest.get(thread_id[:2])

@@ -195,7 +195,9 @@ def owner_events(
         parts.append(_top_events(naming, rows, time, limit=most))
         unnamed_ps = covered.length_ps - int(time.sum())
         if unnamed_ps > 0:
-            unnamed = NamedEvent(*(covered.hull or (0, 0)), _NONE, UNNAMED, unnamed_ps)
+            unnamed = NamedEvent(
+                *(covered.time_range or (0, 0)), _NONE, UNNAMED, unnamed_ps
+            )
             parts.append(LargestEvents([unnamed], 1))
         left = left - covered
     tasks = naming.tasks_of_ops(device, owner, left)

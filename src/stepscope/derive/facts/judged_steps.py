@@ -201,7 +201,7 @@ def unexplained_outside(
     judged = windows.judged
     percents: dict[int | None, float] = {}
     for device in account.devices:
-        worked = (judged - Spans.union_of(device.idle.values())).hull
+        worked = (judged - Spans.union_of(device.idle.values())).time_range
         if device.device is None or worked is None:
             continue
         unexplained = device.idle["unexplained"] & judged

@@ -11,8 +11,8 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.processors import counter_readings
-from stepscope.derive.judging.recorded_devices import HOST_MEMORY
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.derive.verdicts.recorded_devices import HOST_MEMORY
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import KEPT_KINDS, KeptCounter

@@ -16,8 +16,6 @@ from stepscope.derive.facts.evidence import (
     longest_intervals,
 )
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.judging.effect_status import StepSeries
-from stepscope.derive.judging.recorded_devices import judged_device, working_time_ps
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_time.host_time import (
@@ -26,6 +24,8 @@ from stepscope.derive.step_time.host_time import (
     OWNERS,
     PLACES,
 )
+from stepscope.derive.verdicts.effect_status import StepSeries
+from stepscope.derive.verdicts.recorded_devices import judged_device, working_time_ps
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.nullable import fill_nulls

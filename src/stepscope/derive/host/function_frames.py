@@ -1,7 +1,7 @@
 """`function_frames`: when each function ran, on which thread.
 
 Frames are exact if Python's calls were traced. Otherwise they come from stack samples.
-Threads that drive no step are in `frames_beside`.
+Threads that drive no step are in `non_step_frames`.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def function_frames(
     )
 
 
-def frames_beside(
+def non_step_frames(
     *,
     tracks: pl.DataFrame,
     events: pl.DataFrame,

@@ -78,7 +78,7 @@ class WorkerFunctions(Frozen, frozen=True):
 
     Attributes:
         workers: Number of workers that were sampled during the steps.
-        looked_ps: Sampled time of all workers: waiting, handing over and working.
+        sampled_ps: Sampled time of all workers: waiting, handing over and working.
         waits_ps: Time in which workers wait for work.
         gives_ps: Time in which workers hand over results.
         functions: Working time by function, most time first.
@@ -91,7 +91,7 @@ class WorkerFunctions(Frozen, frozen=True):
     """
 
     workers: int
-    looked_ps: int
+    sampled_ps: int
     waits_ps: int
     gives_ps: int
     functions: tuple[WorkerFunction, ...]
@@ -103,7 +103,7 @@ class WorkerFunctions(Frozen, frozen=True):
     @property
     def works_ps(self) -> int:
         """The time in which workers produce results."""
-        return self.looked_ps - self.waits_ps - self.gives_ps
+        return self.sampled_ps - self.waits_ps - self.gives_ps
 
     @property
     def worth_naming(self) -> WorkerFunction | None:
@@ -118,7 +118,7 @@ class WorkerFunctions(Frozen, frozen=True):
             main = most if most.time_ps >= _MIN_MAIN_SHARE * self.works_ps else None
         if main is None or self.looks < MIN_INTERVAL_SAMPLES:
             return None
-        return main if main.time_ps >= _MIN_NAMED_SHARE * self.looked_ps else None
+        return main if main.time_ps >= _MIN_NAMED_SHARE * self.sampled_ps else None
 
 
 def worker_functions(
@@ -166,7 +166,7 @@ def worker_functions(
         )
     return WorkerFunctions(
         workers=row.workers,
-        looked_ps=row.looked.length_ps,
+        sampled_ps=row.looked.length_ps,
         waits_ps=waits.length_ps,
         gives_ps=sends.length_ps,
         functions=tuple(

@@ -262,7 +262,7 @@ class Spans(Frozen, frozen=True, dict=True):
         return int(np.sum(self.end_ps - self.start_ps, dtype=np.int64))
 
     @property
-    def hull(self) -> tuple[int, int] | None:
+    def time_range(self) -> tuple[int, int] | None:
         """Range from the first start to the last end; None for an empty set."""
         if not len(self):
             return None

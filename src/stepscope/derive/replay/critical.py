@@ -16,9 +16,14 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.nesting import innermost_rows
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.replay.node_times import (
+    NODE,
+    BackWalk,
+    replay_graph,
+    window_paths,
+)
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
-from stepscope.derive.replay.replayed import NODE, BackWalk, replay_graph, window_paths
 from stepscope.derive.step_time.host_time import BUSY_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.host_states import Claims, HostStates
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.intervals.nesting import Nesting
-    from stepscope.derive.replay.claims import Edit
+    from stepscope.derive.replay.graph_edits import Edit
     from stepscope.derive.replay.owners import Silences
     from stepscope.derive.step_time.device_sets import DeviceSets
 

@@ -185,7 +185,7 @@ def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releas
             begun = waiting.start_ps[np.maximum(index, 0)]
             busy = ~inside | (when - begun <= _MAX_WAKE_PS)
             moment = np.where(inside, begun, when)
-        alive_range = program.alive.hull or (0, 0)
+        alive_range = program.alive.time_range or (0, 0)
         busy &= (when >= alive_range[0]) & (when <= alive_range[1])
         source[busy], source_ps[busy] = 0, moment[busy]
     unknown = source < 0

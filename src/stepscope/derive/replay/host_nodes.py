@@ -68,7 +68,7 @@ class Lines(Frozen, frozen=True, eq=True):
     @classmethod
     def fit_threads(cls, sampled: Sampled, threads: Sequence[Thread]) -> Lines:
         """Return an axis that covers the lifetime of every thread."""
-        ranges = [thread.alive.hull for thread in threads]
+        ranges = [thread.alive.time_range for thread in threads]
         first = min((bounds[0] for bounds in ranges if bounds), default=sampled.lead_ps)
         last = max((bounds[1] for bounds in ranges if bounds), default=sampled.last_ps)
         return cls(first, last - first + 2)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.claims import Edit, unchanged_edit
+from stepscope.derive.replay.graph_edits import Edit, unchanged_edit
+from stepscope.derive.replay.node_times import NODE, replay_graph, window_paths
 from stepscope.derive.replay.nodes import EdgeKind, NodeKind
-from stepscope.derive.replay.replayed import NODE, replay_graph, window_paths
 from stepscope.derive.step_time.host_time import BUSY_OWNERS, OWNER_OF_CODE, HostCode
 from stepscope.unavailable import Unavailable
 

@@ -173,7 +173,7 @@ class _ThreadReader:
         )
 
     def _alive_spans(self, ran: Spans, *, is_program: bool) -> Spans:
-        bounds = ran.hull
+        bounds = ran.time_range
         if bounds is None:
             return ran
         if is_program:

@@ -119,7 +119,9 @@ def _failing_parts(
     if finding.severity == "info":
         return
     for number, evidence in enumerate(finding.evidence):
-        yield Labelled("worst", evidence_text(evidence), again=number > 0, shortened=True)
+        yield Labelled(
+            "worst", evidence_text(evidence), again=number > 0, shortened=True
+        )
     for number, action in enumerate(fitting_actions(finding, document.frameworks)):
         framework = "" if action.framework == "any" else f" ({action.framework})"
         yield Labelled("change", f"{action.text}{framework}", again=number > 0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.checklist import CheckedStage
     from stepscope.advice.finding import Finding, Severity
-    from stepscope.advice.replayed import Together
+    from stepscope.advice.predicted_gains import Together
 
 #: Severity of a failed check → words for one and for several.
 _SEVERITY_NAMES: Final[dict[Severity, tuple[str, str]]] = {

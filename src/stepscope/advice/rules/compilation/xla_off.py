@@ -14,13 +14,13 @@ from stepscope.derive.facts.devices.set_up import set_up_signals
 from stepscope.derive.facts.hosts.compilations import FIRST_STEPS
 from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.facts.replaying.replays import replay_signals
+from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
+    from stepscope.advice.lost_time_verdict import Verdict
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 

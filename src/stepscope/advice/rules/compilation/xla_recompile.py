@@ -10,7 +10,7 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.host_functions import FUNCTION_READS, host_functions
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
-from stepscope.advice.verdict import saving_of_effect
+from stepscope.advice.lost_time_verdict import saving_of_effect
 from stepscope.derive.facts.evidence import Fact, Part
 from stepscope.derive.facts.hosts.compilations import FIRST_STEPS, compile_signals
 from stepscope.patterns import Pattern

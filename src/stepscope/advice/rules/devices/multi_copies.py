@@ -18,8 +18,8 @@ from stepscope.advice.judging.worker_comparison import (
 from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.devices.moved_data import moved_data
 from stepscope.derive.facts.evidence import Part, Saving
-from stepscope.derive.judging.effect_status import StepSeries
-from stepscope.derive.judging.recorded_devices import device_signals
+from stepscope.derive.verdicts.effect_status import StepSeries
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 

@@ -10,18 +10,18 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.host_functions import FUNCTION_READS, are_ops_of_function
 from stepscope.advice.judging.owned import OWNED_READS
-from stepscope.advice.verdict import judge
+from stepscope.advice.lost_time_verdict import judge
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.eager_ops import eager_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.judging.effect_status import StepSeries
-from stepscope.derive.judging.recorded_devices import device_signals
+from stepscope.derive.verdicts.effect_status import StepSeries
+from stepscope.derive.verdicts.recorded_devices import device_signals
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
+    from stepscope.advice.lost_time_verdict import Verdict
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.hosts.eager_ops import EagerOps
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds

@@ -11,7 +11,7 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.judging.program_facts import program_facts
-from stepscope.advice.verdict import judge
+from stepscope.advice.lost_time_verdict import judge
 from stepscope.derive.facts.devices.device_fill import COMPUTE
 from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.small_work import small_kernels, small_ops
@@ -19,20 +19,20 @@ from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.eager_ops import eager_signals
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.facts.replaying.edits import Joined
+from stepscope.derive.facts.savings.changes import Joined
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.judging.effect_status import StepSeries
-from stepscope.derive.judging.recorded_devices import NO_KERNELS, device_signals
+from stepscope.derive.verdicts.effect_status import StepSeries
+from stepscope.derive.verdicts.recorded_devices import NO_KERNELS, device_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
+    from stepscope.advice.lost_time_verdict import Verdict
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.devices.launching import LaunchSignals
     from stepscope.derive.facts.devices.small_work import SmallOps, WorkGroup
-    from stepscope.derive.facts.replaying.edits import Changes
+    from stepscope.derive.facts.savings.changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 

@@ -28,7 +28,7 @@ from stepscope.derive.facts.hosts.pipeline_stages import (
     pipeline_signals,
 )
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.judging.recorded_devices import device_signals
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.evidence import Fact, Part
     from stepscope.derive.facts.hosts.batch_fetches import InputSignals
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.derive.judging.input_verdict import InputVerdict
+    from stepscope.derive.verdicts.input_verdict import InputVerdict
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("input.bound")

@@ -10,7 +10,7 @@ from stepscope.advice.judging.judged_series import judge_series
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.op_sides import placement_signals
 from stepscope.derive.facts.evidence import Part, Saving
-from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.derive.verdicts.effect_status import StepSeries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.judged_series import judge_series
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.processors import processor_signals
-from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.derive.verdicts.effect_status import StepSeries
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding

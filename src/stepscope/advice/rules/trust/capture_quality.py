@@ -12,7 +12,7 @@ from stepscope.derive.facts.judged_steps import unexplained_outside
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import capture_signals, record_grade
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.judging.recorded_devices import device_signals
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_MS, PS_PER_US
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.derive.facts.recording import version_signals
-from stepscope.derive.judging.recorded_devices import HOST_ONLY, device_signals
+from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding

@@ -19,17 +19,17 @@ from stepscope.advice.signals import CannotTell
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.facts.program_traits import collected_by_hand
-from stepscope.derive.facts.replaying.edits import NotAwaited
+from stepscope.derive.facts.savings.changes import NotAwaited
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
-from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.step_time.host_time import IDLE_OWNERS
+from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.replaying.edits import Changes
+    from stepscope.derive.facts.savings.changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 

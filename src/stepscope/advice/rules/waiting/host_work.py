@@ -22,9 +22,9 @@ from stepscope.advice.judging.worker_processes import (
     fit_worker_numbers,
     worker_processes,
 )
-from stepscope.advice.verdict import effect_pattern, saving_of_effect
+from stepscope.advice.lost_time_verdict import effect_pattern, saving_of_effect
 from stepscope.derive.facts.evidence import CauseShare, Limits, Part, Saving
-from stepscope.derive.facts.hosts.function_divisions import function_ways
+from stepscope.derive.facts.hosts.function_divisions import function_divisions
 from stepscope.derive.facts.hosts.function_runs import MIN_MAIN_PERCENT
 from stepscope.derive.facts.hosts.own_lines import enclosing_functions
 from stepscope.derive.facts.processors import asleep
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.advice.judging.host_functions import HostFunction, HostFunctions
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.processors import Asleep
-    from stepscope.derive.facts.replaying.edits import Changes
+    from stepscope.derive.facts.savings.changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
@@ -73,7 +73,7 @@ def change_without_function(signals: Signals, thresholds: Thresholds) -> Changes
 @rule(
     _ITEM,
     *(*OWNED_READS, *FUNCTION_READS, *WORKER_READS),
-    *(enclosing_functions, collected_by_hand, function_ways),
+    *(enclosing_functions, collected_by_hand, function_divisions),
     change=change_without_function,
 )
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
@@ -222,7 +222,7 @@ def _advise_by_time_use(
     finding: Finding, signals: Signals, shares: StepShares, blocker: HostFunction | None
 ) -> Finding:
     """Choose actions by how the named function spends its time."""
-    time_uses = signals.of(function_ways).get(shares.host)
+    time_uses = signals.of(function_divisions).get(shares.host)
     if time_uses is None or not finding.parts:
         return finding
     only_in = None if blocker is None else blocker.alone

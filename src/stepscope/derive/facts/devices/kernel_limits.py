@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.run_derivation import of_run
+from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from stepscope.derive.facts.evidence import (
     indices_of_largest,
 )
 from stepscope.derive.facts.judged_steps import clean_rows, step_basis
-from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_windows.windows import windows_of_times
+from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable, require_available

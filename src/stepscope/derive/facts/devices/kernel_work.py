@@ -18,8 +18,8 @@ from stepscope.derive.facts.devices.kernel_kinds import (
     kernel_traits,
 )
 from stepscope.derive.facts.evidence import Evidence, event_labels
-from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.run_derivation import of_run
+from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, require_available

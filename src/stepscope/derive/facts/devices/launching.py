@@ -8,7 +8,6 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.run_derivation import (
     first_reason,
@@ -17,6 +16,7 @@ from stepscope.derive.run_derivation import (
     of_run,
 )
 from stepscope.derive.step_windows.windows import windows_of_times
+from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import ACTIVITY_KINDS

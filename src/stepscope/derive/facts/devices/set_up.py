@@ -123,10 +123,14 @@ def set_up_signals(
             continue
         waits = Spans.union_of(device.idle[owner] for owner in _OWNERS) & judged
         over = Spans.empty()
-        worked = (judged - Spans.union_of(device.idle.values())).hull
+        worked = (judged - Spans.union_of(device.idle.values())).time_range
         # `over`: waits after the last activity; empty if there is no activity.
-        if not windows.has_steps and worked is not None and judged.hull is not None:
-            over = waits & judged.clip(worked[1], judged.hull[1])
+        if (
+            not windows.has_steps
+            and worked is not None
+            and judged.time_range is not None
+        ):
+            over = waits & judged.clip(worked[1], judged.time_range[1])
         into_graph = (waits - over) & captured
         first = waits - over - into_graph
         long_ps, by_name = _held_ps(first, calls)

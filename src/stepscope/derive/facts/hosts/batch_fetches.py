@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints, rows_of_kinds
-from stepscope.derive.judging.input_verdict import (
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.derive.verdicts.input_verdict import (
     InputTime,
     InputVerdict,
     decide_input,
     records_fetches,
 )
-from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.tables import ACTIVITY_KINDS
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import DeviceTimeline
     from stepscope.derive.facts.step_shares import AccountSignals
     from stepscope.derive.intervals.spans import Spans
-    from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.verdicts.recorded_devices import DeviceSignals
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 

@@ -144,7 +144,7 @@ class FunctionDivisions(Frozen, frozen=True):
 
 
 @of_each_host
-def function_ways(
+def function_divisions(
     *,
     account: Account,
     function_frames: FunctionFrames,

@@ -18,7 +18,7 @@ from stepscope.derive.facts.hosts.ran_ops import (
     ran_ops,
     rows_of_threads,
 )
-from stepscope.derive.facts.replaying.edits import Quiet
+from stepscope.derive.facts.savings.changes import Quiet
 from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.derive.intervals.spans import Spans

@@ -45,7 +45,7 @@ class OwnLines(Frozen, frozen=True, eq=True):
     Attributes:
         spans: When the lines ran, without called functions of the program.
         working: Part of `spans` in which no thread ran an op.
-        looked_ps: Estimate of the length of `working` from the share of samples.
+        sampled_ps: Estimate of the length of `working` from the share of samples.
         looks: Number of samples of the lines.
         most: If one of several lines has half of the samples: its number; else None.
     """
@@ -54,7 +54,7 @@ class OwnLines(Frozen, frozen=True, eq=True):
     last: int
     spans: Spans
     working: Spans
-    looked_ps: int
+    sampled_ps: int
     looks: int
     most: int | None = None
 
@@ -152,7 +152,7 @@ def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
         last=chosen[-1].last,
         spans=Spans.union_of(line.spans for line in chosen),
         working=Spans.union_of(line.working for line in chosen),
-        looked_ps=sum(line.looked_ps for line in chosen),
+        sampled_ps=sum(line.sampled_ps for line in chosen),
         looks=samples,
         most=top.first if len(chosen) > 1 and 2 * top.looks >= samples else None,
     )

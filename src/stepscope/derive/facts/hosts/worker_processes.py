@@ -167,11 +167,11 @@ def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
     named = workers.worth_naming
     # If steps rarely wait, few samples show what the workers do during the waits.
     enough = (
-        workers.awaited_ps * workers.looks >= MIN_INTERVAL_SAMPLES * workers.looked_ps
+        workers.awaited_ps * workers.looks >= MIN_INTERVAL_SAMPLES * workers.sampled_ps
     )
     return WorkerTime(
         workers=workers.workers,
-        waits_percent=100 * workers.waits_ps / workers.looked_ps,
+        waits_percent=100 * workers.waits_ps / workers.sampled_ps,
         functions=functions[:MAX_RANGES_SHOWN],
         most=None if named is None else _worker_part(named, workers),
         idle_percent=100 * workers.idle_ps / workers.awaited_ps
@@ -187,7 +187,7 @@ def _worker_part(function: WorkerFunction, workers: WorkerFunctions) -> Part:
         function=function.function,
         file=function.file,
         line=function.line,
-        share_percent=100 * function.time_ps / workers.looked_ps,
+        share_percent=100 * function.time_ps / workers.sampled_ps,
         inclusive=True,
     )
 

@@ -19,7 +19,7 @@ import numpy as np
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.columns.declared import Interned
 from stepscope.formats.kineto.columns.gathering import gather_columns
-from stepscope.formats.kineto.decoded.timeline import build_timeline, number_types
+from stepscope.formats.kineto.decoded.event_order import build_timeline, number_types
 from stepscope.formats.kineto.decoded.tracks import place_events
 from stepscope.formats.kineto.json.messages import (
     LENIENT_ERRORS,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.assemble import Track
     from stepscope.formats.kineto.columns.declared import FileColumns, OpColumns
-    from stepscope.formats.kineto.decoded.timeline import EventTypes, Timeline
+    from stepscope.formats.kineto.decoded.event_order import EventTypes, Timeline
     from stepscope.formats.kineto.decoded.tracks import Placement
     from stepscope.formats.kineto.json.document import Document
 

@@ -42,9 +42,9 @@ _AMD_WARP: Final = 64
 def environment_table(recording: Recording) -> pl.DataFrame:
     """Return the single row that describes the capture."""
     start = recording.start_unix_ns
-    window = recording.timeline.hull(_recorder_tracks(recording))
+    window = recording.timeline.time_range(_recorder_tracks(recording))
     # Analyse only the time range of the work, but a mostly idle recording as a whole.
-    work = recording.timeline.hull(work_tracks(recording))
+    work = recording.timeline.time_range(work_tracks(recording))
     analysed = work
     if window is not None and work is not None:
         full_range = min(window[0], work[0]), max(window[1], work[1])

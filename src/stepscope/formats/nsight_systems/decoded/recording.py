@@ -10,6 +10,10 @@ from stepscope.formats.assemble import Track
 from stepscope.formats.nsight_systems.database.rows import SAMPLE_TABLES, WORK
 from stepscope.formats.nsight_systems.decoded.cpu_samples import cpu_samples
 from stepscope.formats.nsight_systems.decoded.device_work import device_work
+from stepscope.formats.nsight_systems.decoded.event_order import (
+    SECTIONS,
+    build_timeline,
+)
 from stepscope.formats.nsight_systems.decoded.events import (
     Names,
     Origin,
@@ -30,7 +34,6 @@ from stepscope.formats.nsight_systems.decoded.scheduling import (
     off_core,
     scheduling_turns,
 )
-from stepscope.formats.nsight_systems.decoded.timeline import SECTIONS, build_timeline
 from stepscope.xspace.samples_line import SAMPLES_BASE, SamplesLine
 
 if TYPE_CHECKING:
@@ -40,10 +43,10 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.device_work import DeviceWork
+    from stepscope.formats.nsight_systems.decoded.event_order import Timeline
     from stepscope.formats.nsight_systems.decoded.extras import Extras
     from stepscope.formats.nsight_systems.decoded.gpus import Gpus
     from stepscope.formats.nsight_systems.decoded.host_events import HostEvents
-    from stepscope.formats.nsight_systems.decoded.timeline import Timeline
 
 #: Section of a host track → kind of the track, and format of its name.
 _OF_SECTION: Final = {

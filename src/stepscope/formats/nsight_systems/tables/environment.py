@@ -37,7 +37,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     duration = recording.first("ANALYSIS_DETAILS", "duration")
     start = None if session is None else session + recording.timeline.base_ns
     stop = None if session is None or duration is None else session + duration
-    analysed = recording.timeline.hull(
+    analysed = recording.timeline.time_range(
         [row for row, track in enumerate(recording.tracks) if track.kind != "overhead"]
     )
     fields = {

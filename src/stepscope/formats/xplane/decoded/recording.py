@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.xplane.decoded.columns import NO_TEXT, Texts, Values
-from stepscope.formats.xplane.decoded.shown_texts import (
-    add_shown_texts,
-    listed_programs,
-)
-from stepscope.formats.xplane.decoded.timeline import (
+from stepscope.formats.xplane.decoded.event_order import (
     Timeline,
     build_timeline,
     time_base,
+)
+from stepscope.formats.xplane.decoded.shown_texts import (
+    add_shown_texts,
+    listed_programs,
 )
 from stepscope.formats.xplane.decoded.tracks import (
     activity_tracks,
@@ -172,12 +172,12 @@ class Recording:
         return activity_tracks(self.tracks)
 
     @cached_property
-    def hull(self) -> tuple[int, int] | None:
+    def time_range(self) -> tuple[int, int] | None:
         """First start and last end of all events but counters; None if none exist."""
         counted = [
             row for row, track in enumerate(self.tracks) if track.kind != "counters"
         ]
-        return self.timeline.hull(counted)
+        return self.timeline.time_range(counted)
 
     def handle(self, text: str) -> int:
         """Return the handle of a text, or -1 if the file does not contain it."""

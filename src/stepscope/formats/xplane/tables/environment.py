@@ -134,7 +134,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     """Return the single row that describes the capture."""
     task = task_environment(recording)
     host, device, python = task.levels or (None, None, None)
-    recorded_span = recording.hull
+    recorded_span = recording.time_range
     start_ns = recording.base.epoch_ns or task.start_unix_ns
     end_ns = task.complete_until_ns
     complete_until = None

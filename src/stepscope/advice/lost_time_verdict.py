@@ -13,7 +13,7 @@ import msgspec
 
 from stepscope.advice.finding import Pattern, Severity, Status
 from stepscope.derive.facts.evidence import CauseShare, Saving
-from stepscope.derive.judging.effect_status import (
+from stepscope.derive.verdicts.effect_status import (
     is_hit,
     mean_interval_ms,
     pattern_kind,
@@ -27,7 +27,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.derive.judging.effect_status import StepSeries
+    from stepscope.derive.verdicts.effect_status import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
 
 _US_PER_MS: Final = 1000

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stepscope._core import rows as kernels
 from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles, ints
 from stepscope.derive.intervals.nesting import NESTED_KINDS
-from stepscope.derive.timeline.op_spans import OP_VIEWS
+from stepscope.derive.trace_rows.op_spans import OP_VIEWS
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.intervals.nesting import Nesting
-    from stepscope.derive.timeline.step_lines import DerivedLine
+    from stepscope.derive.trace_rows.step_lines import DerivedLine
 
 #: Columns of the frame of sections.
 SECTIONS: Final[dict[str, pl.DataType]] = {

@@ -70,7 +70,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     base_ns: int
     far: int
 
-    def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
+    def time_range(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """Return first start and last end of events on tracks; None if none exist."""
         begin = self.tracks["event_begin"].to_list()
         end = self.tracks["event_end"].to_list()

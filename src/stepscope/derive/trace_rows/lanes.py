@@ -20,13 +20,13 @@ from stepscope._core import tiles as kernels
 from stepscope.derive.columns.arrays import accepted_answer, handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.schedule import worth_threads
-from stepscope.derive.timeline.op_spans import OP_VIEWS, computing_rows
+from stepscope.derive.trace_rows.op_spans import OP_VIEWS, computing_rows
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
-    from stepscope.derive.timeline.drawn_rows import TraceTimeline
+    from stepscope.derive.trace_rows.drawn_rows import TraceTimeline
 
 #: Maximum level of coarse slices; a bucket of a level lasts 2**level ps.
 MAX_COARSE_LEVEL: Final = 61

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.timeline.drawn_rows import trace_timeline
-from stepscope.derive.timeline.lanes import (
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.lanes import (
     LaneIndex,
     LaneSlices,
     index_lanes,

@@ -74,7 +74,7 @@ def describe_callers(open_to: str, *, is_local: bool) -> str:
     return f"{callers} can record this program, without a token (open to {open_to!r})"
 
 
-class Doorkeeper:
+class TokenCheck:
     """gRPC interceptor that refuses calls without the right token.
 
     A call is refused before its request is read: a client that never sends a request

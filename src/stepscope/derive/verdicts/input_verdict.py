@@ -14,21 +14,21 @@ from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.launch_facts import launch_facts
-from stepscope.derive.judging.effect_status import (
+from stepscope.derive.step_time.host_classes import host_classes
+from stepscope.derive.step_windows.windows import NOTHING_RECORDED, windows
+from stepscope.derive.steps.chosen import steps
+from stepscope.derive.verdicts.effect_status import (
     NO_JUDGED_STEPS,
     EffectStatus,
     StepSeries,
     percent_of,
     status_of,
 )
-from stepscope.derive.judging.recorded_devices import (
+from stepscope.derive.verdicts.recorded_devices import (
     device_signals,
     judged_device,
     working_time_ps,
 )
-from stepscope.derive.step_time.host_classes import host_classes
-from stepscope.derive.step_windows.windows import NOTHING_RECORDED, windows
-from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
@@ -38,9 +38,9 @@ from stepscope.unavailable import Unavailable, require_available
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.verdicts.recorded_devices import DeviceSignals
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 

@@ -16,12 +16,12 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import int_values
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.timeline.op_spans import (
+from stepscope.derive.trace_rows.op_spans import (
     DeviceLines,
     op_lines_of_devices,
     op_lines_of_threads,
 )
-from stepscope.derive.timeline.step_lines import (
+from stepscope.derive.trace_rows.step_lines import (
     LaunchLines,
     LineSpans,
     Names,
@@ -29,7 +29,7 @@ from stepscope.derive.timeline.step_lines import (
     no_spans,
     step_lines,
 )
-from stepscope.derive.timeline.tracks import (
+from stepscope.derive.trace_rows.tracks import (
     Lane,
     lay_spans,
     recorded_rows,
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
-    from stepscope.derive.timeline.step_lines import DerivedLine
-    from stepscope.derive.timeline.tracks import TrackRows
+    from stepscope.derive.trace_rows.step_lines import DerivedLine
+    from stepscope.derive.trace_rows.tracks import TrackRows
     from stepscope.trace.model import TraceData
 
 #: Values of `TraceTimeline.visibility`. Definition:

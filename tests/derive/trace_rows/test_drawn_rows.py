@@ -13,15 +13,15 @@ import stepscope as ss
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.correlation import Correlation
 from stepscope.derive.steps.chosen import steps
-from stepscope.derive.timeline.drawn_rows import trace_timeline
-from stepscope.derive.timeline.step_lines import Names, launch_lines
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.step_lines import Names, launch_lines
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stepscope.derive.timeline.drawn_rows import TraceTimeline
+    from stepscope.derive.trace_rows.drawn_rows import TraceTimeline
     from stepscope.trace.model import TraceData
 
 US = 1_000_000

@@ -24,7 +24,7 @@ from stepscope.derive.columns.arrays import (
 )
 from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.derive.device.attribution import OpEvidence
-from stepscope.derive.timeline.step_lines import DerivedLine, LineSpans, no_spans
+from stepscope.derive.trace_rows.step_lines import DerivedLine, LineSpans, no_spans
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.units import PS_PER_NS
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.steps.chosen import Steps
-    from stepscope.derive.timeline.step_lines import Names
+    from stepscope.derive.trace_rows.step_lines import Names
 
 #: Views of op lines, in the order in which a stream shows them.
 OP_VIEWS: Final = ("name_scope", "framework_ops", "xla_modules", "xla_ops", "source")

@@ -85,7 +85,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     moved_ps: int
     file_rows: int
 
-    def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
+    def time_range(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """Return first start and last end of events on tracks; None if none exist."""
         filled = [row for row in tracks if self.event_end[row] > self.event_begin[row]]
         if not filled:

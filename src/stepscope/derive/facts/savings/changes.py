@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.claims import (
+from stepscope.derive.replay.graph_edits import (
     collectives_at_rate,
     copies_moved,
     joint_edit,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s
     from stepscope.derive.account.owned_time import Account
-    from stepscope.derive.replay.claims import Edit
+    from stepscope.derive.replay.graph_edits import Edit
     from stepscope.derive.replay.nodes import Graph
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses

@@ -8,14 +8,14 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import codes
 from stepscope.derive.facts.evidence import Limits, Saving
-from stepscope.derive.facts.replaying.edits import Recorded, apply_change
-from stepscope.derive.judging.effect_status import mean_interval_ms
+from stepscope.derive.facts.savings.changes import Recorded, apply_change
 from stepscope.derive.replay.activities import NO_STEPS
-from stepscope.derive.replay.claims import joint_edit
 from stepscope.derive.replay.critical import path_owners
+from stepscope.derive.replay.graph_edits import joint_edit
+from stepscope.derive.replay.node_times import joint_gain, replayed_gain
 from stepscope.derive.replay.owners import Silences, silent_share
-from stepscope.derive.replay.replayed import joint_gain, replayed_gain
 from stepscope.derive.run_derivation import of_run
+from stepscope.derive.verdicts.effect_status import mean_interval_ms
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.device.activity_classes import ActivityClasses
-    from stepscope.derive.facts.replaying.edits import Change, Edits
-    from stepscope.derive.replay.claims import Edit
+    from stepscope.derive.facts.savings.changes import Change, Edits
+    from stepscope.derive.replay.graph_edits import Edit
+    from stepscope.derive.replay.node_times import Gain, Identity
     from stepscope.derive.replay.nodes import Graph
-    from stepscope.derive.replay.replayed import Gain, Identity
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses

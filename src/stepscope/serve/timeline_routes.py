@@ -14,9 +14,9 @@ from stepscope.serve.parameters import (
     Route,
     bad_parameter,
 )
-from stepscope.serve.runs import timeline as answers
+from stepscope.serve.runs import timeline_answers as answers
 from stepscope.serve.runs.store import Lane
-from stepscope.serve.runs.timeline import Area, Page, Sought, TileQuestion
+from stepscope.serve.runs.timeline_answers import Area, Page, Sought, TileQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable

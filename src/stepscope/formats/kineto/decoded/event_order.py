@@ -86,7 +86,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     base_ns: int
     far: Int64s
 
-    def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
+    def time_range(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """Return first start and last end of events on tracks; None if none exist."""
         begin, end = self.event_begin.tolist(), self.event_end.tolist()
         rows = ((begin[track], end[track]) for track in tracks)
