@@ -80,7 +80,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         unavailable: Why there is no headline; null if there is one.
         hosts: Number of hosts whose time was analysed, including the judged host.
         devices: Number of the judged host's devices whose time was analysed.
-        stepped: Whether `percent` is a share of the steps, not of the whole recording.
+        has_steps: Whether `percent` is a share of the steps, not of the whole recording.
     """
 
     kind: LeadKind
@@ -96,7 +96,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: Unavailable | None = None
     hosts: int = 1
     devices: int = 1
-    stepped: bool = True
+    has_steps: bool = True
 
 
 def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
@@ -236,7 +236,7 @@ def choose_lead_sentence(
         lead,
         hosts=len(set(labels)),
         devices=max(labels.count(lead.host or ""), 1),
-        stepped=account.judged().step_source is not None,
+        has_steps=account.judged().step_source is not None,
     )
 
 

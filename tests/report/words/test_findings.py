@@ -255,7 +255,7 @@ def test_the_first_sentence_names_host_or_device_where_there_are_several() -> No
         ({}, f"{whole}."),
         ({"hosts": 8, "devices": 2}, f"{whole} (rank3, one of 8 hosts)."),
         ({"devices": 2}, f"{whole} (device 1, one of 2 busy devices)."),
-        ({"stepped": False}, f"{whole[:-4]}recording."),
+        ({"has_steps": False}, f"{whole[:-4]}recording."),
     ):
         assert first_sentence(msgspec.structs.replace(busy, **fields), ()) == told
 
@@ -273,8 +273,8 @@ def test_a_share_without_steps_is_of_the_recording() -> None:
     assert finding_headline(finding).startswith(
         "46.3 % of the recording is unexplained"
     )
-    stepped = msgspec.structs.replace(finding, ms_per_step=4.0)
-    assert finding_headline(stepped).startswith("46.3 % of the step is unexplained")
+    with_steps = msgspec.structs.replace(finding, ms_per_step=4.0)
+    assert finding_headline(with_steps).startswith("46.3 % of the step is unexplained")
 
 
 @pytest.mark.parametrize(
@@ -323,16 +323,16 @@ def test_the_code_of_a_file_is_called_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stepped", "end"),
+    ("has_steps", "end"),
     [
         (False, "a recording of later steps shows whether this repeats."),
         (True, "and no check explains this time."),
     ],
 )
 def test_compiling_in_a_recording_without_steps_may_be_the_first_call(
-    *, stepped: bool, end: str
+    *, has_steps: bool, end: str
 ) -> None:
     lead = Lead(
-        kind="idle", owner="compile", percent=85.3, steps=stepped, stepped=stepped
+        kind="idle", owner="compile", percent=85.3, steps=has_steps, has_steps=has_steps
     )
     assert first_sentence(lead, ()).endswith(end)

@@ -27,13 +27,13 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
     """The lost time of each step with its verdict.
 
     Attributes:
-        stepped: Whether times per step are known.
+        has_steps: Whether times per step are known.
     """
 
     item: Item
     signals: Signals
     thresholds: Thresholds
-    stepped: bool
+    has_steps: bool
     verdict: Verdict
 
     @property
@@ -56,7 +56,7 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
             note: Qualification of the verdict; None for the verdict's own note.
             fields: Fields of the finding that replace the fields of the verdict.
         """
-        verdict, stepped = self.verdict, self.stepped
+        verdict, has_steps = self.verdict, self.has_steps
         effect = verdict.effect_ms
         smallest = self.thresholds.smallest_effect.value / PS_PER_US
         own = {
@@ -66,10 +66,10 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
             "value": verdict.share_percent,
             "share_percent": verdict.share_percent,
             "pattern": verdict.pattern,
-            "ms_per_step": effect if stepped else None,
+            "ms_per_step": effect if has_steps else None,
             "threshold": self.item.levels(self.thresholds)[0],
-            "steps_hit": verdict.pattern.steps_hit if stepped else None,
-            "steps_clean": verdict.pattern.steps if stepped else None,
+            "steps_hit": verdict.pattern.steps_hit if has_steps else None,
+            "steps_clean": verdict.pattern.steps if has_steps else None,
             "causes": verdict.causes,
             "facts": (
                 *facts,
@@ -78,7 +78,7 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
             ),
             "unavailable": verdict.unavailable,
             "saving_ms": verdict.pattern.promise(effect)
-            if self.failed and stepped
+            if self.failed and has_steps
             else None,
         }
         return self.item.finding(verdict.status, **(own | fields))
@@ -90,18 +90,18 @@ def judge_series(
     thresholds: Thresholds,
     series: StepSeries,
     *,
-    stepped: bool | None = None,
+    has_steps: bool | None = None,
 ) -> JudgedSeries:
     """Judge the lost time of each step by the thresholds of a rule.
 
     Args:
-        stepped: Whether times per step are known; None to read it from the series.
+        has_steps: Whether times per step are known; None to read it from the series.
     """
     warn, critical = item.levels(thresholds)
     return JudgedSeries(
         item=item,
         signals=signals,
         thresholds=thresholds,
-        stepped=series.step_source is not None if stepped is None else stepped,
+        has_steps=series.step_source is not None if has_steps is None else has_steps,
         verdict=judge(series, warn=warn, critical=critical, thresholds=thresholds),
     )

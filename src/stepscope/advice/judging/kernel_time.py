@@ -128,7 +128,7 @@ def judge_kernels(
         return item.cannot_tell(
             why_unknown or _unknown_kernels_reason(share, unknown, warn, rows)
         )
-    short = work.stepped and time < thresholds.smallest_effect.value
+    short = work.has_steps and time < thresholds.smallest_effect.value
     status: Status = "pass" if share < warn.value or short else "fail"
     idle = idle_percent(signals)
     of_time = 100 * time / work.step_ps if work.step_ps else 0.0
@@ -138,7 +138,7 @@ def judge_kernels(
     severity: Severity = "critical" if grave else "warn"
     if idle >= thresholds.starved_device.value:
         severity = "info"
-    ms = time / PS_PER_MS if work.stepped else None
+    ms = time / PS_PER_MS if work.has_steps else None
     own = {
         "severity": severity if status == "fail" else "info",
         "note": "short" if short and share >= warn.value else None,
@@ -147,7 +147,7 @@ def judge_kernels(
         "share_percent": of_time if work.step_ps else None,
         "ms_per_step": ms,
         "threshold": warn,
-        "steps_clean": work.steps if work.stepped else None,
+        "steps_clean": work.steps if work.has_steps else None,
         "devices": (work.label,),
         "parts": _largest_ops(work, worked.rows),
         "evidence": work.evidence(worked.rows, MAX_RANGES_SHOWN),
@@ -222,7 +222,7 @@ def _largest_ops(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
         .sort("time_ps", "name", descending=[True, False])
         .head(MAX_RANGES_SHOWN)
     )
-    total_ps = work.step_ps if work.stepped else max(work.device_ps, 1)
+    total_ps = work.step_ps if work.has_steps else max(work.device_ps, 1)
     return tuple(
         Part(
             name=row["name"],

@@ -144,7 +144,7 @@ def step_signals(
         (scored.candidate for scored in step_candidates.found),
         key=lambda each: (not each.accepted, -each.confidence),
     )
-    stepped = not isinstance(steps, Unavailable)
+    has_steps = not isinstance(steps, Unavailable)
     basis = step_basis(steps)
     rows = median = anchor = outside = start_ns = None
     left_out: dict[str, int] = {}
@@ -171,7 +171,7 @@ def step_signals(
         confidence=basis.confidence,
         count=0 if isinstance(steps, Unavailable) else steps.rows.height,
         anchor=anchor,
-        period_ps=int(median) if stepped and isinstance(median, float) else None,
+        period_ps=int(median) if has_steps and isinstance(median, float) else None,
         left_out=left_out,
         tried=tuple(
             Tried(candidate.what, candidate.n, candidate.confidence)
@@ -180,7 +180,7 @@ def step_signals(
         requests=0 if isinstance(requests, Unavailable) else requests.rows.height,
         outside_percent=outside,
         begins_ns=int(start_ns) + first_ps // PS_PER_NS
-        if stepped and start_ns is not None and first_ps is not None
+        if has_steps and start_ns is not None and first_ps is not None
         else None,
         early_end=next(iter(ends), None),
         recorded_ps=recorded_ps,

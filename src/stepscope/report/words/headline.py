@@ -31,7 +31,7 @@ def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
         (finding,) = (check for check in findings if check.id == lead.finding)
         return _name_place(lead_sentence(finding), lead if finding.owners else None)
     sentence = _name_place(_time_sentence(lead), lead)
-    return sentence if lead.stepped else rewrite_for_recording(sentence)
+    return sentence if lead.has_steps else rewrite_for_recording(sentence)
 
 
 def _name_place(sentence: str, lead: Lead | None) -> str:
@@ -64,7 +64,7 @@ def _time_sentence(lead: Lead) -> str:
         # The recording does not show whether the functions compute or wait.
         what = "time in functions of the program"
     subject = f"{what}{_part_names(lead)}"
-    if lead.kind == "idle" and lead.owner == "compile" and not lead.stepped:
+    if lead.kind == "idle" and lead.owner == "compile" and not lead.has_steps:
         # The first call of a function cannot be distinguished from later retracing.
         return (
             f"{size} of {reference} is {subject}: a recording of later steps shows "

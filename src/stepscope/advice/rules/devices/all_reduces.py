@@ -167,7 +167,7 @@ def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
         parts_ps={"packing": (int(packing["dur"].sum()),) * work.steps},
     )
     finding = judge_series(
-        _PACKING_ITEM, signals, thresholds, series, stepped=work.stepped
+        _PACKING_ITEM, signals, thresholds, series, has_steps=work.has_steps
     ).finding(
         devices=(work.label,),
         parts=_largest_parts(work, packing),

@@ -55,8 +55,8 @@ def judge_fusable_runs(signals: Signals, thresholds: Thresholds) -> Finding:
         Worked(runs.rows, _FUSABLE_RUNS_GAIN),
         actions=_FUSABLE_RUNS_ITEM.actions_for(*program_facts(signals)),
         facts=_FUSABLE_RUNS_ITEM.facts(
-            runs=runs.count if work.stepped else None,
-            runs_in_all=None if work.stepped else runs.count,
+            runs=runs.count if work.has_steps else None,
+            runs_in_all=None if work.has_steps else runs.count,
         ),
     )
 

@@ -67,22 +67,24 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     gain = time * max(1 - row["of_limit"] / _GOOD_LIMIT_PERCENT, 0.0) / PS_PER_MS
     dominates = row["share"] >= thresholds.hot_critical.value
     grave = dominates and idle_percent(signals) < thresholds.starved_device.value
-    total_ps = work.step_ps if work.stepped else work.device_ps
+    total_ps = work.step_ps if work.has_steps else work.device_ps
     return _ITEM.finding(
         "fail" if slow.height else "pass",
         severity="warn" if slow.height and grave else "info",
         confidence=signals.of(record_grade),
         value=row["of_limit"],
-        ms_per_step=time / PS_PER_MS if work.stepped else None,
+        ms_per_step=time / PS_PER_MS if work.has_steps else None,
         threshold=thresholds.slow_op,
-        steps_clean=work.steps if work.stepped else None,
+        steps_clean=work.steps if work.has_steps else None,
         devices=(work.label,),
         parts=(Part(name=row["op"], share_percent=100 * time / max(total_ps, 1)),),
         because=(row["bound"],) if slow.height else (),
         facts=_ITEM.facts(op_share=row["share"]),
         evidence=work.evidence(work.rows.filter(pl.col("op") == row["op"]), 1),
         inputs=("op_costs", "device_peaks"),
-        saving_ms=Saving(low=0.0, high=gain) if slow.height and work.stepped else None,
+        saving_ms=Saving(low=0.0, high=gain)
+        if slow.height and work.has_steps
+        else None,
         actions=_ITEM.actions_for(row["bound"]),
     )
 

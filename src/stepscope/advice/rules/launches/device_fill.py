@@ -83,7 +83,7 @@ def _finding_of_fill(
         grave = percent >= thresholds.fill_critical.value
         enough_steps = steps >= thresholds.few_steps.value
         severity = "critical" if grave and enough_steps else "warn"
-    stepped = shares.step_source is not None
+    has_steps = shares.step_source is not None
     ragged = compute * (fill.last_round_ps or 0) / max(fill.kernel_ps, 1)
     in_rounds = not failed and ragged >= thresholds.fill_warn.value
     return _KERNEL_FILL_ITEM.finding(
@@ -92,8 +92,8 @@ def _finding_of_fill(
         note="rounds" if in_rounds else None,
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         value=percent,
-        ms_per_step=effect if stepped else None,
-        steps_clean=len(shares.window_ps) if stepped else None,
+        ms_per_step=effect if has_steps else None,
+        steps_clean=len(shares.window_ps) if has_steps else None,
         threshold=thresholds.fill_warn,
         devices=(shares.label,),
         parts=tuple(
@@ -112,7 +112,7 @@ def _finding_of_fill(
             ),
         ),
         inputs=("kernels", "account"),
-        saving_ms=Saving(low=idle / 2, high=idle) if failed and stepped else None,
+        saving_ms=Saving(low=idle / 2, high=idle) if failed and has_steps else None,
     )
 
 

@@ -179,8 +179,8 @@ def _kernels_per_step(groups: tuple[WorkGroup, ...]) -> float:
 
 def _judge_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Finding:
     hosts = signals.needed(small_ops)
-    stepped = shares.step_source is not None
-    if stepped and shares.step_confidence < thresholds.medium_confidence.value:
+    has_steps = shares.step_source is not None
+    if has_steps and shares.step_confidence < thresholds.medium_confidence.value:
         return _ITEM.cannot_tell("no_steps")
     ops = hosts.get(shares.host)
     if ops is None:
@@ -198,7 +198,7 @@ def _judge_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
     eager = _run_singly(signals, shares, thresholds)
     effect = verdict.effect_ms
     saving = None
-    if failed and stepped and not eager:
+    if failed and has_steps and not eager:
         calls = {"dispatch": ops.dispatch_ps, "ops": ops.call_ps}
         sure = _judge_ops_time(shares, calls, thresholds)
         low_ms = sure.pattern.promise(sure.effect_ms).low
@@ -212,17 +212,17 @@ def _judge_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
         threshold=thresholds.launch_warn,
         devices=(shares.label,),
         pattern=verdict.pattern,
-        ms_per_step=effect if stepped else None,
-        steps_hit=verdict.pattern.steps_hit if stepped else None,
-        steps_clean=verdict.pattern.steps if stepped else None,
+        ms_per_step=effect if has_steps else None,
+        steps_hit=verdict.pattern.steps_hit if has_steps else None,
+        steps_clean=verdict.pattern.steps if has_steps else None,
         causes=verdict.causes,
         parts=(
             *(_calling_function(shares, dispatching.share_percent) if failed else ()),
             *_parts_of_host(ops, verdict.share_percent),
         ),
         facts=_ITEM.facts(
-            ops=ops.per_step if stepped else None,
-            recorded_ops=None if stepped else ops.per_step,
+            ops=ops.per_step if has_steps else None,
+            recorded_ops=None if has_steps else ops.per_step,
             mean_op=None if ops.mean_ps is None else ops.mean_ps / PS_PER_US,
         ),
         inputs=("host_op_events", "account"),

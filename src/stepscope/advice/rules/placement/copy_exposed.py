@@ -136,8 +136,8 @@ def _without_input_copies(
 def _is_input(shares: StepShares, thresholds: Thresholds) -> bool:
     """Return whether `input.bound` already has the saving of copies to the device."""
     both = shares.percent("input", "copy_in")
-    stepped = shares.step_confidence >= thresholds.medium_confidence.value
-    return stepped and both >= thresholds.input_warn.value
+    has_steps = shares.step_confidence >= thresholds.medium_confidence.value
+    return has_steps and both >= thresholds.input_warn.value
 
 
 def _copy_parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:

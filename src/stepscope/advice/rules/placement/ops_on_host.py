@@ -62,7 +62,7 @@ def judge_placed(
     if verdict.unavailable is not None:
         return item.cannot_tell(verdict.unavailable)
     ops = [op for op in placed if op.kind in kinds.values()]
-    fails_in_steps = judged.failed and judged.stepped
+    fails_in_steps = judged.failed and judged.has_steps
     effect = verdict.effect_ms
     return judged.finding(
         devices=(shares.label,),

@@ -178,7 +178,7 @@ def _finding_of_flaws(
     shares = account.judged()
     owners = (first.owner,) if first is not None and first.owner else ()
     place: Place | None = "any" if owners else None
-    stepped = bool(owners) and shares.step_source is not None
+    has_steps = bool(owners) and shares.step_source is not None
     # Share of the unexplained time before a device's first work and after its last
     # work; null unless that is most of the unexplained time.
     share = signals.of(unexplained_outside).get(shares.label, 0.0)
@@ -206,7 +206,7 @@ def _finding_of_flaws(
         share_percent=shares.percent(*owners) if owners else None,
         owners=owners,
         place=place,
-        ms_per_step=effect if stepped else None,
+        ms_per_step=effect if has_steps else None,
         threshold=thresholds.unexplained_warn
         if owners == ("unexplained",)
         else thresholds.queued_warn,

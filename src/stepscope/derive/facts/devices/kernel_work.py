@@ -44,7 +44,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
     Attributes:
         label: The device, `host:device`.
         steps: Number of steps over which times are averaged; 1 without steps.
-        stepped: Whether there are steps.
+        has_steps: Whether there are steps.
         step_confidence: 0 to 1; 0 without steps.
         step_ps: Mean length of a judged step.
         device_ps: Time of all kernels except collectives.
@@ -69,7 +69,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
 
     label: str
     steps: int
-    stepped: bool
+    has_steps: bool
     step_confidence: float
     step_ps: int
     device_ps: int
@@ -131,12 +131,14 @@ def kernel_work(
     classes = require_available(activity_classes[judged.host])
     placed = require_available(windows[judged.host])
     named = require_available(activity_ops[judged.host])
-    stepped = judged.step_source is not None and bool(table.rows["step_ps"].count())
+    has_steps = judged.step_source is not None and bool(table.rows["step_ps"].count())
     steps = 1
-    if stepped:
+    if has_steps:
         flags = placed.rows["flags"]
         steps = len(flags) - int(flags.list.contains("unrecorded").sum())
-    rows = _kernel_rows(table, classes, named, judged.device, steps, stepped=stepped)
+    rows = _kernel_rows(
+        table, classes, named, judged.device, steps, has_steps=has_steps
+    )
     rows = rows.hstack(kernel_traits(rows, classes.rows["shape"], of_host.strings))
     rows = rows.with_columns(speedup=_narrow_speedups(rows))
     if not rows.height:
@@ -148,7 +150,7 @@ def kernel_work(
     return KernelWork(
         label=judged.label,
         steps=steps,
-        stepped=stepped,
+        has_steps=has_steps,
         step_confidence=judged.step_confidence,
         step_ps=judged.total_ps // max(len(judged.window_ps), 1),
         device_ps=int(rows["time_ps"].filter(~rows["collective"]).sum()),
@@ -183,13 +185,13 @@ def _kernel_rows(
     device: int,
     steps: int,
     *,
-    stepped: bool,
+    has_steps: bool,
 ) -> pl.DataFrame:
     of_device = table.rows.filter(pl.col("device") == device)
     kinds = classes.rows["kind"].gather(of_device["class"])
     op = classes.rows["op"].gather(of_device["class"])
     silent = named.ops["evidence"].gather(op) == OpEvidence.NONE
-    time = pl.col("step_ps" if stepped else "total_ps")
+    time = pl.col("step_ps" if has_steps else "total_ps")
     names = of_device["kernel_name"]
     plain_of = {name: plain_name(name) for name in names.unique().to_list()}
     is_plain = {name: is_plain_kernel(name) for name in plain_of}
