@@ -108,7 +108,7 @@ export const CODES: Record<string, Record<string, string>> = {
     "WRN": "warning",
   },
   "match": {
-    "one_op": "only op that launches it",
+    "one_op": "only op that launches the kernel",
     "order": "order of the launches",
     "cycle": "order, in a cycle",
     "shared": "mean over several ops",
@@ -120,10 +120,10 @@ export const CODES: Record<string, Record<string, string>> = {
     "name": "name of the kernel",
     "hlo": "types in the HLO",
     "shape": "types of the operands",
-    "default": "nothing: taken as 32",
+    "default": "no source: 32-bit is assumed",
   },
   "slowest_by": {
-    "collectives": "the others waited for it in collectives",
+    "collectives": "the other workers waited for it in collectives",
     "device_work": "its device worked longest",
     "step_time": "its step took longest",
   },
@@ -138,11 +138,11 @@ export const CODES: Record<string, Record<string, string>> = {
   },
   "speedup_kind": {
     "global": "of the kernel",
-    "local": "of a part of it",
+    "local": "of a part of the kernel",
   },
   "tensor_core_evidence": {
     "name": "name of the kernel",
-    "name_unconfirmed": "name, not confirmed by a counter",
+    "name_unconfirmed": "name of the kernel, not confirmed by counters",
   },
   "unit": {
     "fp32": "Vector lanes, 32-bit",
