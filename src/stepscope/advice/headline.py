@@ -80,7 +80,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         unavailable: Why there is no headline; null if there is one.
         hosts: Number of hosts whose time was analysed, including the judged host.
         devices: Number of the judged host's devices whose time was analysed.
-        has_steps: Whether `percent` is a share of the steps, not of the whole recording.
+        has_steps: Whether `percent` is a share of the steps, not of the recording.
     """
 
     kind: LeadKind
