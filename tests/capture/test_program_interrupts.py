@@ -280,6 +280,7 @@ def test_a_signal_may_come_at_any_line_of_ours(recording: str) -> None:
 
 
 @pytest.mark.framework(seconds=7)
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("recording", ["block", "window"])
 def test_a_signal_may_come_while_pytorch_is_recorded(recording: str) -> None:
     assert interrupted_lines(interpreter("torch"), recording, "torch", 20) > 10

@@ -86,6 +86,7 @@ def numbers_and_batches(profile: ProfileData) -> list[tuple[int, int]]:
     return list(profile.derived(host, steps).rows.select("step", "batches").rows())
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(("backend", "per_execution"), RUNS)
 def test_ten_to_fifteen_are_recorded_on_every_back_end(
     recorded: Callable[[str, str], Recorded], backend: str, per_execution: int

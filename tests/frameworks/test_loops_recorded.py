@@ -332,6 +332,7 @@ def test_a_profiler_of_the_programs_own_goes_on(
     assert steps_of(profile) == [("train", number) for number in STEPS]
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     ("environment", "imported"),
     [

@@ -277,6 +277,7 @@ def test_ten_steps_are_skipped_and_ten_recorded_and_nothing_changes(
     assert ("Where the step time went" in done.err) == is_reported
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     "name", ["torch", "jax", pytest.param("tf_function", marks=pytest.mark.thorough)]
 )

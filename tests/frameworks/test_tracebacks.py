@@ -96,6 +96,7 @@ def traceback_of(folder: Path, command: list[str]) -> list[str]:
     return frames
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     "name",
     [

@@ -34,7 +34,11 @@ def fuzz(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    ("cases", "seed"), [(300, 20), pytest.param(3000, 22, marks=pytest.mark.slow)]
+    ("cases", "seed"),
+    [
+        (300, 20),
+        pytest.param(3000, 22, marks=(pytest.mark.slow, pytest.mark.integration)),
+    ],
 )
 def test_no_damaged_message_crashes_the_decoder(
     cases: int, seed: int, fuzz: ModuleType

@@ -36,7 +36,9 @@ def test_every_loop_is_tried(fuzz: ModuleType) -> None:
     ("cases", "seed"),
     [
         (20, 20),
-        pytest.param(100, 21, marks=pytest.mark.slow(seconds=3)),
+        pytest.param(
+            100, 21, marks=(pytest.mark.slow(seconds=3), pytest.mark.integration)
+        ),
         pytest.param(3000, 22, marks=pytest.mark.thorough),
     ],
 )

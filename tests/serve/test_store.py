@@ -184,6 +184,7 @@ def resident_kib(pid: int) -> int:
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="reads /proc for the memory"
 )
+@pytest.mark.integration
 def test_memory_is_flat_over_a_thousand_mixed_requests(
     shared_profile: Callable[[str], Path], tmp_path: Path
 ) -> None:

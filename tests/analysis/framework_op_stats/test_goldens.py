@@ -174,7 +174,7 @@ def test_device_rows_beyond_the_goldens_are_copies_or_cut_off(run: Run) -> None:
 
 @pytest.mark.profiles
 def test_device_idle_time_is_that_of_the_goldens_within_a_thousandth(run: Run) -> None:
-    """Ours is the range minus the union, theirs minus the sum of annotated durations."""
+    """Ours is the range minus the union; theirs, minus the sum of durations."""
     ours = run.our_ops("Device", idle=True)["IDLE"]["total_self_time_us"]
     (golden,) = (
         row for row in run.golden_ops("Device", idle=True) if row["op_name"] == "IDLE"

@@ -8,9 +8,9 @@ from tests.support.traces import blueprint
 
 from stepscope.derive.account.owned_time import Account, account
 from stepscope.derive.replay.graph import step_graph
+from stepscope.derive.replay.node_times import Identity, replay_check, replayed_gain
 from stepscope.derive.replay.nodes import Graph
 from stepscope.derive.replay.owners import without_owners
-from stepscope.derive.replay.node_times import Identity, replay_check, replayed_gain
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import HostClasses, host_classes
 
