@@ -133,7 +133,7 @@ def _levels(file: dict[str, Any], page: dict[str, Any]) -> Iterator[str]:
         if threshold is None:
             continue
         few = kind == "critical" and "share_of" not in page and threshold[0] < _DOMINANT
-        enough = f" (with at least 10 steps, or from {_DOMINANT} % on)" if few else ""
+        enough = f" ({_DOMINANT} % with fewer than 10 steps)" if few else ""
         rows.append(f"| {word} | {threshold[0]:g} %{enough} |")
     yield "\n".join(rows)
 
