@@ -92,7 +92,7 @@ def test_a_newcomer_finds_why_the_step_starves(view: View) -> None:
     assert "Input-bound: waiting for data takes 63.0 % of the time" in said
     view.click("link", "Input pipeline")
     assert "Preprocessing" in view.page.locator(".cards").inner_text()
-    view.click("link", "Show this stage in the graph")
+    view.click("link", "Show the stage in the graph")
     assert "Iterator::" in view.page.locator("main").inner_text()
 
 

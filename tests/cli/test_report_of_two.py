@@ -126,7 +126,7 @@ def test_a_stored_promise_is_answered_by_the_next_run(
     assert f"Predictions of run {before.name}:" in second
     # The programs' own clocks give the measured gain.
     promised = re.search(
-        r"launch\.delay: (\d+) µs to ([\d.]+) ms a step promised; 1\.16 ms", second
+        r"launch\.delay: (\d+) µs to ([\d.]+) ms a step predicted; 1\.16 ms", second
     )
     assert promised is not None
     assert float(promised[1]) / 1000 <= 1.16 <= float(promised[2])
@@ -358,4 +358,4 @@ def test_a_recording_without_steps_says_why_it_has_no_path(data: Path) -> None:
     assert found["critical_path"] is None
     (missing,) = found["missing"]
     assert missing["field"] == "critical_path"
-    assert "Without steps" in missing["reason"]
+    assert "has no steps" in missing["reason"]

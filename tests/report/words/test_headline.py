@@ -20,4 +20,4 @@ from stepscope.report.words.headline import first_sentence
 def test_idle_time_that_no_check_explains(owner: str, said: str) -> None:
     part = Part(name="x", share_percent=40.0)
     lead = Lead(kind="idle", owner=owner, percent=49.0, parts=(part,))
-    assert first_sentence(lead, []) == f"{said} explains it."
+    assert first_sentence(lead, []) == f"{said} explains this time."

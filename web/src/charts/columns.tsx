@@ -142,7 +142,7 @@ function Picture(props: Props & { room: number }) {
         {shown.some((column) => column.outside) && "The mean excludes pale columns. "}
         {lines.map(({ label, value }) => value !== null && value > top && `${label} ${number(value)} ${unit}. `)}
         {shown.length < props.stacks.length &&
-          `${number(props.stacks.length)} ${each}s share ${number(shown.length)} columns; each column shows the longest of its ${each}s.`}
+          `${number(props.stacks.length)} ${each}s share ${number(shown.length)} columns; each shows the longest of its ${each}s.`}
       </p>
     </>
   );

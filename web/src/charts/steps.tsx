@@ -58,7 +58,7 @@ export function StepGraph<T extends Shown>({ steps, all, times, each = "step", p
           <a href={link({ page: "trace_viewer", host: steps[chosen]!.host })}>Step {steps[chosen]!.step} in Trace</a>
         </p>
       )}
-      {all !== undefined && <p>These are the first {steps.length} of {counted(all, each)}; the table contains all.</p>}
+      {all !== undefined && <p>These are the first {steps.length} of {counted(all, each)}; the table has all.</p>}
     </>
   );
 }

@@ -73,7 +73,7 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
           ))}
         </tbody>
       </table>
-      {rows.length > MOST_ROWS && <p>The first {MOST_ROWS} rows are shown; the table contains all.</p>}
+      {rows.length > MOST_ROWS && <p>The first {MOST_ROWS} rows are shown; the table has all.</p>}
     </div>
   );
 }

@@ -21,7 +21,7 @@ const PARTS = [
   ["low_occupancy_us", "Kernels with low occupancy"],
   ["compute_us", "Kernels that fill the device"],
   ["unknown_us", "Kernels with unknown utilisation"],
-  ["untested_us", "Kernels that fill the device, occupancy unknown"],
+  ["untested_us", "Occupancy unknown"],
 ] as const;
 
 const TABLES = ["kernels", "copies", "launches", "shapes", "calls"] as const;

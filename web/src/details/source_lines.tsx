@@ -20,7 +20,7 @@ const ABOVE = 200;
 const COLUMNS = [{ name: "self_us", bar: true }, "percent", "name", "host_us", "total_host_us", "device_us", "total_device_us", "op", "library"];
 const HEAD = ["Line", "Self (µs)", "With callees (µs)"];
 const NO_LINES =
-  "No event of this recording names a line of the program. Record Python calls with `python_tracer_level=1`, in PyTorch `with_stack=True`.";
+  "No recorded event names a line of the program. Record Python calls with `python_tracer_level=1`, in PyTorch `with_stack=True`.";
 /** ƒ: the times of a whole function, which begins here. */
 const ofAll = (row: Row) => row.function !== null && row.exact === false;
 const own = (row: Row) => Number(row.self_us);

@@ -23,7 +23,7 @@ interface Told extends Comparison {
 const ALONE = {
   code: "NO_RUNS",
   reason: "The log directory has only one complete run.",
-  remedy: "Record another run into the log directory; the run then appears here.",
+  remedy: "Record another run into the log directory.",
 };
 
 export function Compare() {

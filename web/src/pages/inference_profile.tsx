@@ -92,7 +92,7 @@ function Slow({ data, words }: { data: InferenceProfileResult; words: string }) 
       <h2>What slow requests waited for</h2>
       <p>{words}</p>
       <Twin
-        caption="Mean times of the parts of slow requests"
+        caption="Mean times of parts"
         head={["Part", "Slow requests", "More than other requests"]}
         rows={Object.entries(of.breakdown_ms).map(([name, value]) => [heading(name), ms(value), ms(of.excess_ms[name])])}
       />

@@ -42,18 +42,18 @@ function Summary({ data }: { data: InputPipelineResult }) {
         </li>
       </ul>
       <details>
-        <summary>Why TensorFlow's own page may show another share</summary>
+        <summary>Why TensorFlow's page may show another share</summary>
         <p>
-          Four definitions differ. Exposed copies to the device count as input, whatever their name; TensorFlow
+          Four definitions differ. Exposed copies to the device count as input under any name; TensorFlow
           recognises one name. A step lasts until the next step starts; TensorFlow uses the span of device work.
           Iterator calls between steps count as input; TensorFlow reports 0 %. Unexplained time does not count;
-          TensorFlow calls a program potentially input-bound if at least 3 % of its time is unexplained.
+          TensorFlow calls a program with 3 % of it potentially input-bound.
         </p>
       </details>
       {data.bottleneck_iterator && (
         <p>
           The slowest stage that a batch waits for is <code>{data.bottleneck_iterator}</code>. Parallel work outside the critical path does not count.{" "}
-          <a href={link({ page: "tf_data_bottleneck_analysis" })}>Show this stage in the graph</a>
+          <a href={link({ page: "tf_data_bottleneck_analysis" })}>Show the stage in the graph</a>
         </p>
       )}
       {data.next_steps.length > 0 && (
@@ -212,7 +212,7 @@ function Workers({ data }: { data: InputPipelineResult }) {
         <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
       ) : (
         <>
-          <p>Work of the worker processes while steps run, as shares of the sampled time. This work is not part of the steps' time.</p>
+          <p>Work while steps run, as shares of the sampled time. The work is not part of the steps' time.</p>
           <DataTable
             tool="input_pipeline_analyzer"
             table="worker_functions"
@@ -235,7 +235,7 @@ function Waits({ of }: { of: InputPipelineResult["consumer_wait"] }) {
     <p>
       The step threads waited {ms(of.per_step_ms)} per step, in {counted(of.waits, "wait")}; the longest took {ms(of.longest_ms)}
       {of.hidden_ms !== null && of.hidden_ms > 0 &&
-        `; ${ms(of.exposed_per_step_ms)} of this time count as input of the step; in the remaining time the device was busy, or idle for another reason`}.
+        `; ${ms(of.exposed_per_step_ms)} of this time count as input of the step; otherwise the device was busy, or idle for another reason`}.
     </p>
   );
 }

@@ -188,7 +188,7 @@ function OfRanges({ data }: { data: ModelViewsResult }) {
       Host time in the annotated ranges, and device time of the work launched in these ranges. Work launched outside
       all ranges:{" "}
       <span class="whole">
-        <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={lasting(outside)} />.
+        <Value field="unannotated_device_us" title="Device time outside all ranges" exact={outside} shown={lasting(outside)} />.
       </span>
     </p>
   );

@@ -152,7 +152,7 @@ function firstWhole(steps: PodStep[]): number {
 const COLLECTIVES = [
   ["collective_wait_ms", "Waiting for others"],
   ["collective_transfer_ms", "Transferring"],
-  ["collective_untold_ms", "Waiting or transferring, unknown which"],
+  ["collective_untold_ms", "Waiting or transferring, unknown"],
   ["waited_for_ms", "Others waited for this worker"],
 ] as const;
 

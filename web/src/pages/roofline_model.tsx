@@ -17,7 +17,7 @@ const TABLES: Record<string, string> = { ops: "ops", kernels: "kernels" };
 /** By itself: numbers of a logarithmic axis have no decimals in common. */
 const figures = (cell: Cell) => number(Number(cell));
 const SUMMARY =
-  "Each circle is an op or kernel; its area is its share of self time. Filled circles are measured by counters, hollow circles follow from shapes and bytes. The lines are the device's limits.";
+  "Each circle is an op or kernel; its area is its share of self time. Filled circles are measured by counters, hollow circles follow from shapes. The lines are the device's limits.";
 
 const COLUMNS: Columns = [
   "rank", { name: "self_us", title: "Self time (µs)", bar: true }, { name: "time_percent", title: "Self time (%)", bar: true }, "name", "kernel_name", "op_name: Launching op",
@@ -75,8 +75,8 @@ function Model({ data }: { data: RooflineModelResult }) {
         <Value field={`unknown_${by}_percent`} title="Time without a point in the chart" exact={unknown} shown={percent(unknown)} />{" "}
         of the self time of {TABLES[by]} operations or bytes are unknown.{" "}
         {drawn.length > 0
-          ? `${number(drawn.length)} of ${number(rows.length)} rows are drawn; the table contains all rows.`
-          : "No row has a point in the chart; the table contains all rows."}
+          ? `${number(drawn.length)} of ${number(rows.length)} rows are drawn; the table has all.`
+          : "No row has a point in the chart."}
       </p>
       <p>
         <Pick label="Show" value={by} of={TABLES} onPick={(by) => change({ by })} />

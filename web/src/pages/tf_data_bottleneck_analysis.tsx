@@ -68,7 +68,7 @@ function PipelineGraph({ data }: { data: TfDataBottleneckAnalysisResult }) {
   return (
     <Chart
       title="Input pipeline graph"
-      summary={`Bold outline: stages on the critical path. Red outline and the word “bottleneck”: the stage with the longest self time on this path. Dashed outline: all other stages.${passing(shown)}`}
+      summary={`Bold outline: on the critical path. Red outline: longest self time on this path. Dashed outline: all other stages.${passing(shown)}`}
       controls={
         <>
           <Pick label="Host" value={shown.host} of={hosts} onPick={(host) => change({ host })} />
@@ -86,7 +86,7 @@ function PipelineGraph({ data }: { data: TfDataBottleneckAnalysisResult }) {
       }
       table={<DataTable tool="tf_data_bottleneck_analysis" table="stages" caption="stages" options={{ pipeline: state.value.pipe, rank: state.value.rank }} />}
     >
-      <p>The graph shows one call, which took {lasting(shown.latency_us)}. {shown.suggestion !== data.summary.suggestion && shown.suggestion}</p>
+      <p>One call, which took {lasting(shown.latency_us)}. {shown.suggestion !== data.summary.suggestion && shown.suggestion}</p>
       <Stages graph={shown} />
     </Chart>
   );
@@ -97,7 +97,7 @@ function passing({ nodes }: Graph): string {
   const most = nodes.find((node) => node.bottleneck)?.self_us ?? Infinity;
   const longer = nodes.filter((node) => node.critical && node.transparent && node.self_us > most).map(({ type }) => type);
   if (longer.length === 0) return "";
-  return ` ${[...new Set(longer)].join(" and ")} only ${longer.length > 1 ? "pass" : "passes"} elements on and cannot be made faster, so ${longer.length > 1 ? "they are not bottlenecks" : "it is not a bottleneck"}.`;
+  return ` These stages only pass elements on, and are not bottlenecks: ${[...new Set(longer)].join(", ")}.`;
 }
 
 function Stages({ graph }: { graph: Graph }) {

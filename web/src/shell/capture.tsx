@@ -36,7 +36,7 @@ interface Captures {
 const POLL_MS = 400;
 const NUMBERS = [
   ["duration_ms", "Duration (ms)", 2000, 1, 600_000],
-  ["delay_ms", "Delay before recording begins (ms)", 0, 0, 60_000],
+  ["delay_ms", "Delay before recording (ms)", 0, 0, 60_000],
   ["attempts", "Attempts per program", 3, 1, 10],
 ] as const;
 const LEVELS = [

@@ -16,7 +16,7 @@ export class Guarded extends Component<{ children: ComponentChildren }, { error?
   render() {
     const { error } = this.state;
     if (!error) return this.props.children;
-    const text = `This page has a defect: ${error.message}. Please report it; all other pages still work.`;
+    const text = `This page has a defect: ${error.message}. Please report it; other pages still work.`;
     return <Refused error={new Refusal("defect", text)} />;
   }
 }

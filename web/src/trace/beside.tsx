@@ -25,7 +25,7 @@ const SLACK = 4;
 /** In the place of a host: the run to compare with. */
 export const OTHER_RUN = "@base";
 const STEP_BY_STEP = "Aligned by steps: the step in the middle of the window starts at the same place in both runs.";
-const TOO_LARGE = "Runs with more than 200,000 events are not drawn below each other: open each run separately.";
+const TOO_LARGE = "Runs with over 200,000 events are not drawn below each other: open each run separately.";
 
 /** What to draw below, as far as it is there. */
 export function besides(catalogue: Catalogue): string[] {

@@ -121,7 +121,7 @@ export class Control {
   }
 
   /** Choose a span wherever it is, and bring it into view. */
-  go(to: Place | null, none = "There is no other matching event."): void {
+  go(to: Place | null, none = "There is no other event."): void {
     if (!to) {
       said.value = none;
       return;
@@ -239,7 +239,7 @@ export class Control {
     const around = gapAt(this.scene.pieces(track), row, ps);
     const empty = around.begin <= ps && around.end > ps && sliceAt(this.scene.pieces(track), track, row, ps, 0) === null;
     if (ps < begin || ps > end || !empty) {
-      said.value = "No gap on this lane is wide enough to be visible. Zoom out to see more of the lane.";
+      said.value = "No gap on this lane is visible. Zoom out to see more.";
       return;
     }
     choose({ kind: "gap", track, row, at: ps });

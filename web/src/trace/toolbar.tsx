@@ -147,7 +147,7 @@ function Marks({ control }: { control: Control | null }) {
     <details class="choose">
       <summary>Marks{all.length > 0 && ` (${all.length})`}</summary>
       <fieldset>
-        <legend>Marks and notes, stored in the page's address</legend>
+        <legend>Marks, stored in the address</legend>
         <button onClick={() => control?.mark()}>Mark the selection</button>
         {all.map((mark, place) => (
           <span class="mark" key={`${mark.begin} ${mark.end}`}>
