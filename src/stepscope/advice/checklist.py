@@ -36,7 +36,7 @@ class CheckedStage(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         stage: Number of the stage in the order of the optimization guides, 0 to 9.
-        title: Topic of the stage.
+        title: What the checks of the stage are about.
         counts: Number of checks by status, most serious first, without zeros.
         notes: Number of failing checks with severity "info".
         findings: Ids of the stage's findings, in order.

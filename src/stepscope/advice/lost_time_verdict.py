@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _US_PER_MS: Final = 1000
 _RECORD_SHORTER: Final = "Record a shorter window, so that no record is dropped."
 _USE_ONE_CLOCK: Final = (
-    "Record host and device with one profiler in one recording, and leave the times in "
-    "its file as they are."
+    "Record host and device with one profiler in one recording, and do not change the "
+    "times in its file."
 )
 #: Minimum share, in percent, that is not displayed as 0.0 %.
 _MIN_DISPLAYED_PERCENT: Final = 0.05
@@ -166,7 +166,7 @@ def _reason_for_doubt(
         at_work = {name: remedy for name, (ps, remedy) in sources.items() if ps}
         return Unavailable(
             code="LOST_EVENTS",
-            reason=f"The effect is {share:.1f} % of the time, but "
+            reason=f"The lost time is {share:.1f} % of the time, but "
             f"{' or '.join(at_work)} may account for up to {doubt_percent:.1f} %, and "
             f"the verdict changes at {warn.value:g} %.",
             remedy=" ".join(at_work.values()),
@@ -174,9 +174,9 @@ def _reason_for_doubt(
     unknown = min(percent_of(series.unknown_ps + series.doubt_ps, window), 100.0)
     # A share that is displayed as 0.0 % would suggest that time is lost.
     effect = (
-        f"The effect is {share:.1f} %"
+        f"The lost time is {share:.1f} %"
         if share >= _MIN_DISPLAYED_PERCENT
-        else "No effect was seen"
+        else "No lost time was seen"
     )
     return Unavailable(
         code="NOT_RECORDED",

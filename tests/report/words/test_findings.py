@@ -161,7 +161,7 @@ def test_a_remark_of_a_rule_is_said_with_the_fact_it_names() -> None:
     told = finding_headline(
         passing(note="hidden", value=1.0, share_percent=1.0, facts=facts)
     )
-    assert "But fetches find no batch ready (6.00 ms each): they stay hidden" in told
+    assert "fetches find no batch ready (6.00 ms each): computation hides them" in told
 
 
 def test_a_sentence_without_its_number_is_left_out() -> None:
