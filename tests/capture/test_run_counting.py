@@ -302,7 +302,7 @@ def test_what_only_waited_is_kept_where_nothing_else_was_recorded(
     assert kept == (parent,)
     plan = RunPlan(logdir="d", run="r", notes="n")
     first, *rest = describe_outcome(kept, left_out, plan, anything=True, status=0)
-    assert first.startswith("p1.py: it mostly waited for processes that it started")
+    assert first.startswith("p1.py: the program mostly waited for its child processes")
     assert len(rest) == 1
     assert (tmp_path / "parent").exists()
 

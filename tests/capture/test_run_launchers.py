@@ -168,7 +168,7 @@ def test_a_launcher_whose_processes_left_nothing_is_said_to_be_one() -> None:
     plan = RunPlan("logs", "run", "")
     kept, left_out = keep_the_best(notes)
     first, *rest = describe_outcome(kept, left_out, plan, anything=False, status=0)
-    assert first.startswith("1.py: it only started other processes and waited for them")
+    assert first.startswith("1.py: the program only waited for its child processes")
     assert rest == ["nothing was recorded"]
 
 

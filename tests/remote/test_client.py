@@ -189,7 +189,7 @@ def test_a_worker_that_hangs_or_is_late_does_not_cost_the_others(
     finally:
         over.set()
     assert [one.state for one in outcome.all] == ["ok", "error", "ok"]
-    assert outcome.all[1].text.startswith("it did not answer in time")
+    assert outcome.all[1].text.startswith("the program did not answer in time")
     assert len(list(tmp_path.rglob("*.xplane.pb"))) == 2
 
 

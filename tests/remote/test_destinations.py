@@ -142,7 +142,9 @@ def test_what_a_store_refuses_is_kept_on_this_machine(
     assert text.count("PermissionError: no right to write") == 2
     files = kept(tmp_path)
     assert [path.read_bytes()[: len(PROFILE)] for path in files] == [PROFILE] * 2
-    assert all(f"it is kept in {path}: copy it from there." in text for path in files)
+    assert all(
+        f"the profile is kept in {path}: copy it from there." in text for path in files
+    )
     (directory,) = {path.parent for path in files}
     assert len(ss.open(directory).hosts) == 2
     # The half that was written is no recording.
@@ -233,7 +235,9 @@ def test_a_file_that_can_be_kept_nowhere_is_said_to_be_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
-    with pytest.raises(NotStored, match="nor can it be kept on this machine"):
+    with pytest.raises(
+        NotStored, match="the profile cannot be kept on this machine either"
+    ):
         run_destination("strict://full", "run").store_file("a.xplane.pb", [PROFILE])
 
 

@@ -106,9 +106,11 @@ def test_clients_that_may_not_are_refused_and_the_program_goes_on(
     ours, other = (certificates[name][1] for name in ("ours", "other"))
     address = encrypted.address
     plain = refused(address, tmp_path, token=TOKEN)
-    assert plain.endswith("If it encrypts, give its certificate (--certificate).")
+    assert plain.endswith(
+        "If the server encrypts, give its certificate (--certificate)."
+    )
     wrong = refused(address, tmp_path, token=TOKEN, root_certificate=other)
-    assert "its certificate is not trusted" in wrong
+    assert "the certificate is not trusted" in wrong
     text = refused(address, tmp_path, token="wrong", root_certificate=ours)  # noqa: S106 - none
     assert "refuses the given token: this server requires a token" in text
     outcome = client.trace(
@@ -126,7 +128,7 @@ def test_a_certificate_for_another_name_is_not_trusted(
         text = refused(started.address, tmp_path, root_certificate=certificate[1])
     finally:
         started.stop()
-    assert "its certificate is not trusted" in text
+    assert "the certificate is not trusted" in text
     assert "the host name that is in the certificate" in text
 
 
@@ -136,7 +138,7 @@ def test_a_server_that_does_not_encrypt_is_said_to_be_one(
     tmp_path: Path,
 ) -> None:
     text = refused(ours.address, tmp_path, root_certificate=certificates["ours"][1])
-    assert text.endswith("it does not encrypt; leave out --certificate.")
+    assert text.endswith("the server does not encrypt; leave out --certificate.")
 
 
 @pytest.mark.parametrize("content", [b"", b"no certificate"])

@@ -156,6 +156,8 @@ def test_all_methods_share_what_clients_may_have_written(
     assert first is not None
     assert second is not None
     first.store_file("vm.xplane.pb", [b"8 bytes."])
-    with pytest.raises(NotStored, match=r"reached their limit.*it is not kept"):
+    with pytest.raises(
+        NotStored, match=r"reached their limit.*the profile is not kept"
+    ):
         second.store_file("vm.xplane.pb", [b"8 bytes."])
     assert [it.parent.name for it in logdir.rglob("*.pb")] == ["a"]

@@ -164,7 +164,7 @@ def test_a_defect_of_ours_at_one_host_is_that_hosts_own_outcome(
     good = hosts({"Profile": always(PROFILE)})
     outcome = client.trace([bad, good], tmp_path, 20, allow_partial=True)
     assert [one.state for one in outcome.all] == ["error", "ok"]
-    said = "it could not be recorded (ZeroDivisionError: of the test)."
+    said = "recording it failed (ZeroDivisionError: of the test)."
     assert outcome.all[0].text == said
 
 
@@ -238,7 +238,7 @@ def test_a_recording_larger_than_is_taken_is_that_hosts_own_outcome(
     assert done.exit_code == 1, done.output
     refused, taken = json.loads(done.stdout)["hosts"]
     assert (refused["state"], refused["attempts"]) == ("error", 1)
-    assert refused["text"].startswith("its recording has more than 1,000,000 bytes; ")
+    assert refused["text"].startswith("the recording has more than 1,000,000 bytes; ")
     assert taken["state"] == "ok"
     assert client.trace(addresses[0], tmp_path, 20).problems() == ""
 

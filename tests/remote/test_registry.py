@@ -175,7 +175,7 @@ def test_a_process_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.note_server(ADDRESS, None)
     me = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: me + 1)
-    with pytest.raises(BadUsage, match=f"process {os.getpid()} is another user's"):
+    with pytest.raises(BadUsage, match=f"process {os.getpid()} belongs to"):
         registry.servers_of_process(os.getpid())
 
 

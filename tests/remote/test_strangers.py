@@ -150,7 +150,7 @@ def test_a_default_server_refuses_another_user_and_serves_its_own(
     finally:
         started.stop()
     assert {told[method] for method in METHODS} == {"UNAUTHENTICATED"}
-    assert f"process {os.getpid()} is another user's" in told["attach"]
+    assert f"process {os.getpid()} belongs to" in told["attach"]
     assert told["folder"].startswith("PermissionError")
     assert told["file"].startswith("PermissionError")
     # Whoever is refused hears the way out, in one line.

@@ -216,7 +216,7 @@ def test_a_recording_goes_into_a_bucket_and_no_bucket_is_made(
     listening = server.start(0)
     try:
         outcome = client.trace(listening.address, "s3://logs/exp", 50)
-        with pytest.raises(client.CaptureFailed, match="it is kept in"):
+        with pytest.raises(client.CaptureFailed, match="the profile is kept in"):
             client.trace(listening.address, "s3://absent/exp", 50)
     finally:
         listening.stop()

@@ -134,7 +134,7 @@ def _slowdown_check(group: str, trial: Trial) -> Check:
     text = f"recorded steps took {recorded}, the steps before them {baseline}: "
     text += f"{longer * 100:+.1f} %"
     if recorded.low_s <= baseline.high_s and baseline.low_s <= recorded.high_s:
-        text += "; but all steps differ by as much"
+        text += "; but the two ranges overlap"
     elif longer > _MAX_SLOWDOWN:
         text += f"; above +{_MAX_SLOWDOWN:.0%} stepscope run records less"
         remedy = "Record less: --host-tracer-level 1, or --python-sampling-hz 0."

@@ -173,7 +173,7 @@ class Caller:
                     request, destination, start_ns if attempt == 1 else 0
                 )
             except Exception as error:  # noqa: BLE001 - the other hosts must still be recorded
-                text = f"it could not be recorded ({type(error).__name__}: {error})."
+                text = f"recording it failed ({type(error).__name__}: {error})."
                 outcome, may_retry = self._make_outcome("error", text, began), False
             outcome = outcome._replace(
                 attempts=attempt, seconds=time.monotonic() - began
@@ -216,7 +216,7 @@ class Caller:
             text, may_retry = self._explain_error(error)
             return self._make_outcome("error", text, began), may_retry
         except MalformedMessage:
-            text = "its profile cannot be read."
+            text = "the profile of the host cannot be read."
             return self._make_outcome("error", text, began), False
         except (NotStored, _UnusableAnswer) as error:
             return self._make_outcome("error", str(error), began), False
@@ -252,7 +252,7 @@ class Caller:
         try:
             response = decode_message(ProfileResponse, answer, copies=False)
         except MalformedMessage as error:
-            text = "it answered with bytes that are not a ProfileResponse."
+            text = "the server answered with bytes that are not a ProfileResponse."
             raise _UnusableAnswer(text) from error
         files = response.tool_data
         yield response.xspace or next(
@@ -261,7 +261,7 @@ class Caller:
 
     def _too_large(self) -> str:
         return (
-            f"its recording has more than {self._max_bytes:,} bytes; give more "
+            f"the recording has more than {self._max_bytes:,} bytes; raise the limit "
             "(--max-bytes), or record for a shorter time (--ms, --steps)."
         )
 
@@ -293,21 +293,21 @@ class Caller:
         if code == codes.UNAVAILABLE:
             return self._explain_unreached(details)
         if code == codes.DEADLINE_EXCEEDED:
-            return "it did not answer in time; the program may hang.", True
+            return "the program did not answer in time; it may hang.", True
         if code == codes.ALREADY_EXISTS or _BUSY in details.lower():
-            return f"another recording of it is in progress: {details}", True
+            return f"another recording is in progress: {details}", True
         text = details or code.name
         if code == codes.UNAUTHENTICATED:
             text = f"{details}."
             if self._metadata:
-                text = f"it refuses the given token: {text}"
+                text = f"the server refuses the given token: {text}"
             else:
                 text += registry.refused_folders()
         elif code == codes.UNIMPLEMENTED:
             text = "the program at this address is not a profiler server."
         elif code == codes.RESOURCE_EXHAUSTED and _TOO_LARGE in details.lower():
             text = (
-                f"its recording does not fit into one message ({details}); record for "
+                f"the recording does not fit into one message ({details}); record for "
                 "a shorter time (--ms, --steps) or less (--host-tracer-level 1)."
             )
             if _RECEIVED in details.lower() and self._max_bytes < MAX_ANSWER_BYTES:
@@ -319,11 +319,11 @@ class Caller:
         lowered = details.lower()
         if self._encrypts and any(word in lowered for word in _OF_ENCRYPTION):
             if _NO_TLS in lowered:
-                return "it does not encrypt; leave out --certificate.", False
+                return "the server does not encrypt; leave out --certificate.", False
             text = (
-                f"its certificate is not trusted ({details}). Give the certificate of "
-                "its program, or of the authority that signed it (--certificate), and "
-                "the host name that is in the certificate."
+                f"the certificate is not trusted ({details}). Give the server's "
+                "certificate, or that of the authority that signed it (--certificate), "
+                "and the host name that is in the certificate."
             )
             return text, False
         if _REFUSED in lowered:
@@ -334,7 +334,7 @@ class Caller:
             "jax.profiler.start_server), and check the port."
         )
         if not self._encrypts and _REFUSED not in lowered:
-            text += " If it encrypts, give its certificate (--certificate)."
+            text += " If the server encrypts, give its certificate (--certificate)."
         return text, True
 
     def _call_method(self, method: str, request: Message, limit_s: float) -> bytes:

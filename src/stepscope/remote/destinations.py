@@ -110,8 +110,8 @@ class Destination:
                 part.write_piece(tail)
                 self._deliver_part(part, name)
         except OSError as error:
-            nor = f"nor can it be kept on this machine ({error})."
-            fate = nor if self._keeps else "it is not kept."
+            nor = f"the profile cannot be kept on this machine either ({error})."
+            fate = nor if self._keeps else "the profile is not kept."
             raise NotStored(self._refusal_text(part.refused or error, fate)) from error
         finally:
             part.remove_file()
@@ -127,17 +127,17 @@ class Destination:
         if reason is None:
             return
         if not self._keeps:
-            raise NotStored(self._refusal_text(reason, "it is not kept."))
+            raise NotStored(self._refusal_text(reason, "the profile is not kept."))
         part.refused = reason
         path = self._kept_folder() / name
         shutil.move(part.path, path)
-        fate = f"it is kept in {path}: copy it from there."
+        fate = f"the profile is kept in {path}: copy it from there."
         raise NotStored(self._refusal_text(reason, fate))
 
     def _refusal_text(self, reason: Exception, what_became: str) -> str:
         text = " ".join(str(reason).split()) or "no reason given"
         return (
-            f"its profile cannot be written to {self.place} "
+            f"the profile cannot be written to {self.place} "
             f"({type(reason).__name__}: {text}); {what_became}"
         )
 
@@ -236,7 +236,7 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
         return Destination.local_folder(run_directory(Path(text).absolute(), run))
     if "::" in text:
         raise BadUsage(
-            f"logdir={text} is a file system inside another, which can only be read; "
+            f"logdir={text} is a file system inside another: it can only be read; "
             "give s3://bucket/logs, gs://bucket/logs or a directory."
         )
     system, top = file_system(text)

@@ -129,7 +129,7 @@ def servers_of_process(pid: int) -> tuple[Listening, ...]:
         raise BadUsage(f"there is no process {pid}; give the id of a running process.")
     if user != os.getuid():
         raise BadUsage(
-            f"process {pid} is another user's ({user_name(user)}): record it as "
+            f"process {pid} belongs to {user_name(user)}, another user: record it as "
             "that user, or by the address of its server."
         )
     by_number = {server.process: server for server in listening_processes()}

@@ -122,7 +122,7 @@ def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
         if time.thread_time() > until_s:
             raise _TooManyObjects(
                 f"no model is described: in {_SEARCH_S:g} s only {first:,} of the "
-                f"program's {len(objects):,} objects were searched for it. Name it "
+                f"program's {len(objects):,} objects were searched. Name the model "
                 "with stepscope.describe(model)"
             )
         some = objects[first : first + _OBJECTS_PER_CHECK]

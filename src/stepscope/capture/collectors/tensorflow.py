@@ -294,8 +294,8 @@ def _native_profiler() -> Any:
 def _why_no_server(options: ProfilerOptions) -> str | None:
     if not options.tensorflow_server and os.getpid() not in _SERVERS:
         return (
-            "it supports others only through its own server, which would listen on "
-            "all interfaces and is not started for a client"
+            "other levels need TensorFlow's own server, which would listen on all "
+            "interfaces and is not started for a client"
         )
     if os.environ.get(_REFUSAL) == "0":
         return f"its server is forbidden ({_REFUSAL}=0)"

@@ -145,11 +145,11 @@ def _recording_rank(note: Note, longest_s: float) -> int:
 def _recorded_text(note: Note, plan: RunPlan) -> str:
     if note.how == "waited":
         return (
-            "it mostly waited for processes that it started, which all ended early: "
+            "the program mostly waited for its child processes, which all ended early: "
             "annotations, counters and samples of its functions were recorded"
             if note.path is not None
-            else "it only started other processes and waited for them, so it was not "
-            "recorded. These processes were not recorded: they may have ended at once"
+            else "the program only waited for its child processes, so it was not "
+            "recorded. Its children were not recorded: they may have ended at once"
         )
     if note.path is None:
         # The process itself has already printed the error.
@@ -172,12 +172,12 @@ def _recorded_text(note: Note, plan: RunPlan) -> str:
         )
     if note.steps:
         return (
-            f"it ended after step {note.steps}, before the window began "
+            f"the program ended after step {note.steps}, before the window began "
             f"(--skip-steps {plan.skip_steps}): its steps, counters and samples of its "
             f"functions were recorded, but not the framework; counted: {note.counted}"
         )
     return (
-        f"it ended before the window began (--wait-s {plan.wait_s:g}) and no steps "
-        "were found: annotations, counters and samples of its functions were recorded, "
-        "but not the framework; --wait-s 0 records from its start"
+        f"the program ended before the window began (--wait-s {plan.wait_s:g}), and no "
+        "steps were found: annotations, counters and samples of its functions were "
+        "recorded, but not the framework; --wait-s 0 records from its start"
     )
