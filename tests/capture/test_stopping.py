@@ -179,7 +179,7 @@ def test_a_search_for_models_that_takes_too_long_is_cut_and_told(
         pass
     (told,) = recording.run.warnings
     assert told.startswith("no model is described: in -1 s only 0 of the program's ")
-    assert told.endswith("Name it with stepscope.describe(model)")
+    assert told.endswith("Name the model with stepscope.describe(model)")
     profile = ss.open(tmp_path)
     (host,) = profile.hosts
     messages = profile.trace(host).table("quality")["message"].to_list()
