@@ -170,8 +170,20 @@ def test_a_wait_in_one_step_alone_is_a_note(signals_of: Any, shares: Any) -> Non
 @pytest.mark.parametrize(
     ("groups", "said"),
     [
-        (1.0, ("Copies of the batch delay the step: 50.0 %", "Pin the batch")),
-        (2.0, ("Copies of the batch delay the step: 50.0 %", "Pin the batch")),
+        (
+            1.0,
+            (
+                "Copies of the batch delay the step: 50.0 %",
+                "Copy the batch from pinned",
+            ),
+        ),
+        (
+            2.0,
+            (
+                "Copies of the batch delay the step: 50.0 %",
+                "Copy the batch from pinned",
+            ),
+        ),
         (5.0, ("Copies to the device delay the step: 50.0 %", "Keep data that is")),
     ],
 )
