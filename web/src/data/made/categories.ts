@@ -12,14 +12,14 @@ export interface Category {
 export const CATEGORIES: Category[] = [
   { name: "device_compute_32", title: "Device compute, 32-bit", token: "compute", hatched: false, sentence: "Kernels that compute in 32 bits or more." },
   { name: "device_compute_16", title: "Device compute, 16-bit", token: "compute", hatched: true, sentence: "Kernels that compute in 16 bits or fewer." },
-  { name: "device_collectives", title: "Device collectives", token: "collective", hatched: false, sentence: "Communication among devices that no computation covers." },
-  { name: "device_to_device", title: "Device to device", token: "d2d", hatched: false, sentence: "Copies within and between devices, and memory being set." },
-  { name: "output", title: "Output", token: "output", hatched: false, sentence: "Copies from the device to the host that nothing covers." },
+  { name: "device_collectives", title: "Device collectives", token: "collective", hatched: false, sentence: "Communication between devices while the device computes nothing." },
+  { name: "device_to_device", title: "Device to device", token: "d2d", hatched: false, sentence: "Copies within and between devices, and memsets." },
+  { name: "output", title: "Output", token: "output", hatched: false, sentence: "Copies from the device to the host that overlap no other work." },
   { name: "input", title: "Input", token: "input", hatched: false, sentence: "Waiting for input, and copies from the host to the device." },
-  { name: "kernel_launch", title: "Kernel launch", token: "launch", hatched: false, sentence: "Launch calls, and launched work that has not begun." },
-  { name: "host_compute", title: "Host compute", token: "host", hatched: false, sentence: "Work on the host while the device had none." },
-  { name: "compilation", title: "Compilation", token: "compile", hatched: false, sentence: "Tracing and compiling while the device had no work." },
-  { name: "other", title: "All others", token: "idle", hatched: false, sentence: "Time that no event explains, Python's overhead included." },
+  { name: "kernel_launch", title: "Kernel launch", token: "launch", hatched: false, sentence: "Launch calls, and waiting until launched work begins." },
+  { name: "host_compute", title: "Host compute", token: "host", hatched: false, sentence: "Work on the host while the device has no work." },
+  { name: "compilation", title: "Compilation", token: "compile", hatched: false, sentence: "Tracing and compiling while the device has no work." },
+  { name: "other", title: "All others", token: "idle", hatched: false, sentence: "All other time: gaps between steps, waiting, unexplained time." },
 ];
 
 /** Owners told under their category, and their titles. */
