@@ -14,6 +14,6 @@ def test_a_recording_without_time_begins_with_no_share() -> None:
     """It began "The largest part of the recording, 0.0 %, is the recording itself"."""
     assert document_of(INSTANT).headline.text == (
         "There is no time to explain. No activity of the program was recorded before "
-        "the recording ended. Record for a second or longer."
+        "the recording ended. Record for at least a second."
     )
     assert not re.search(r"\b0\.0 %", page(INSTANT))
