@@ -145,7 +145,7 @@ def test_steps_that_are_in_no_mean_are_pale_and_counted(
     assert pale.count() == 1
     assert pale.get_attribute("x") == last.get_attribute("x")
     said = view.page.locator("main").inner_text()
-    assert "Left out: 1 open end." in said
+    assert "Left out: 1 unknown end." in said
     assert "The mean excludes pale columns." in said
 
 

@@ -21,7 +21,7 @@ interface Props<T extends Shown> {
 export function StepGraph<T extends Shown>({ steps, all, times, each = "step", parts }: Props<T>) {
   if (steps.length < 2) {
     const [only] = steps;
-    return <p>{only ? `One ${each} was recorded, of ${ms(only.duration_ms)}: there is no graph for a single ${each}.` : `No ${each} was found.`}</p>;
+    return <p>{only ? `Only one ${each} was recorded: ${ms(only.duration_ms)}.` : `No ${each} was found.`}</p>;
   }
   const outside = steps.map((step) => step.flags.some((flag) => OUTSIDE.includes(flag)));
   const pale = outside.includes(true) && outside.includes(false);
@@ -50,7 +50,7 @@ export function StepGraph<T extends Shown>({ steps, all, times, each = "step", p
           outside: pale && outside[index]!,
           parts: parts(step),
           ...(hosts.size > 1 && { group: step.host }),
-          ...(step.flags.length > 0 && { remark: `set apart: ${step.flags.join(", ").replaceAll("_", " ")}` }),
+          ...(step.flags.length > 0 && { remark: `set apart: ${step.flags.join(", ").replace("open_end", "unknown end").replaceAll("_", " ")}` }),
         }))}
       />
       {chosen >= 0 && steps[chosen]!.step !== null && (

@@ -151,7 +151,7 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
   return (
     <Chart
       title="Memory over time"
-      summary={`${stack ? "Stack and heap on top of each other" : "The heap"}${whole ? ", and free memory" : ""}${line ? "; the dashed line is fragmentation" : ""}. Click or press Enter to list the blocks of a time.`}
+      summary={`${stack ? "Stack plus heap" : "The heap"}${whole ? ", and free memory" : ""}${line ? "; the dashed line is fragmentation" : ""}. Click or press Enter to list the blocks of a time.`}
       controls={
         capacity !== null && (
           <Pick

@@ -185,7 +185,7 @@ function OfRanges({ data }: { data: ModelViewsResult }) {
   const outside = data.unannotated_device_us;
   return (
     <p>
-      Host time in the annotated ranges, and device time of the work launched in these ranges. Work launched outside
+      Host time in annotated ranges, and device time of the work launched in them. Work launched outside
       all ranges:{" "}
       <span class="whole">
         <Value field="unannotated_device_us" title="Device time outside all ranges" exact={outside} shown={lasting(outside)} />.

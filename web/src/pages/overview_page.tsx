@@ -141,7 +141,7 @@ function Summary({ data }: { data: OverviewPageResult }) {
 /** The windows that are in no mean, by their flag. */
 function leftOut(data: OverviewPageResult): string {
   const open = data.steps.length > data.step_count ? data.steps.filter((each) => each.flags.includes("open_end")).length : 0;
-  const all = Object.entries({ ...data.left_out, ...(open > 0 && { open_end: open }) });
+  const all = Object.entries({ ...data.left_out, ...(open > 0 && { unknown_end: open }) });
   return all.length > 0 ? ` Left out: ${all.map(([flag, count]) => `${count} ${flag.replaceAll("_", " ")}`).join(", ")}.` : "";
 }
 

@@ -191,7 +191,7 @@ function Clocks({ data }: { data: PodViewerResult }) {
       {data.collectives_matched + data.collectives_unmatched > 0 && (
         <p>
           {counted(data.collectives_matched, "collective")} matched across hosts, {number(data.collectives_unmatched)} not matched.
-          The table shows the uncertainty of each clock offset.
+          The table shows each offset's uncertainty.
         </p>
       )}
       <DataTable tool="pod_viewer" table="clocks" caption="hosts" />

@@ -68,7 +68,7 @@ function PipelineGraph({ data }: { data: TfDataBottleneckAnalysisResult }) {
   return (
     <Chart
       title="Input pipeline graph"
-      summary={`Bold outline: on the critical path. Red outline: longest self time on this path. Dashed outline: all other stages.${passing(shown)}`}
+      summary={`Bold outline: on the critical path. Red outline: longest self time on this path. Dashed outline: other stages.${passing(shown)}`}
       controls={
         <>
           <Pick label="Host" value={shown.host} of={hosts} onPick={(host) => change({ host })} />

@@ -106,13 +106,11 @@ def _gain_with_basis(finding: Finding) -> str | None:
     saving, text = finding.saving_ms, gain_text(finding)
     if saving is None or text is None:
         return None
-    basis = (
-        "a replay of the steps with the change"
-        if saving.basis == "replay"
-        else "bounds from the breakdown of the step's time"
-    )
+    basis = "bounds from the breakdown of the step's time"
+    if saving.basis == "replay":
+        basis = "a replay of the steps with the change"
     error = saving.identity_error_percent
-    missed = "" if error is None else f"; error without the change: {error:.1f} %"
+    missed = "" if error is None else f"; a replay without it is {error:.1f} % off"
     return f"{text} ({basis}{missed})"
 
 

@@ -148,7 +148,7 @@ def gap_outline(gap: GapExplanation) -> Iterator[parts.Part]:
         for event in gap.meanwhile[:_MAX_HOST_ROWS]
     )
     if rows:
-        yield parts.Heading("What the host's threads did meanwhile")
+        yield parts.Heading("What the host's threads did in this interval")
         header = ("event", "thread", "self time", "share")
         yield parts.Table(header, rows, frozenset({1}))
     yield parts.Heading("Confidence")

@@ -319,7 +319,8 @@ def _special_steps(page: OverviewPageResult) -> list[str]:
         listed = f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
         if len(numbers) > _MAX_STEP_NUMBERS:
             listed = f"{len(numbers)} steps"
-        texts.append(f"{flag.replace('_', ' ')}: {listed}")
+        words = flag.replace("open_end", "unknown end").replace("_", " ")
+        texts.append(f"{words}: {listed}")
     return texts
 
 

@@ -332,7 +332,7 @@ def evidence_basis_text(finding: Finding) -> str:
     if finding.note in notes:
         parts.append(notes[finding.note])
     if finding.explained_by:
-        parts.append(f"same time as in {join_phrases(finding.explained_by)}")
+        parts.append(f"covers the time of {join_phrases(finding.explained_by)}")
     if finding.after_stage is not None:
         parts.append("fix the findings above first")
     return ", ".join(parts)
