@@ -112,7 +112,7 @@ function Steps({ told }: { told: Told }) {
   return (
     <Chart
       title="Step by step"
-      summary="One column per measured step, in order, without the cost of recording. Both runs have the same scale."
+      summary="One column per measured step, without the cost of recording. Both runs have the same scale."
       table={
         <Twin
           caption={`Time of a ${told.per} (ms)`}

@@ -44,7 +44,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
       <details>
         <summary>Why TensorFlow's page may show another share</summary>
         <p>
-          Four definitions differ. Exposed copies to the device count as input under any name; TensorFlow
+          Exposed copies to the device count as input under any name; TensorFlow
           recognises one name. A step lasts until the next step starts; TensorFlow uses the span of device work.
           Iterator calls between steps count as input; TensorFlow reports 0 %. Unexplained time does not count;
           TensorFlow calls a program with 3 % of it potentially input-bound.

@@ -113,7 +113,7 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
             class="overlay"
             role="application"
             tabIndex={0}
-            aria-label="Timeline. Arrow keys move between events; the question mark lists all keys."
+            aria-label="Timeline. Arrow keys move between events; ? lists all keys."
           />
           {pointed && control && <Card at={pointed} width={control.scene.view.width} />}
         </div>
