@@ -42,7 +42,7 @@ ASKS = re.compile(
 BESIDE_THE_LEVEL = {
     "Record with host_tracer_level 2 to see the host.",
     "Record with device_tracer_level 1.",
-    "Record fewer steps or a lower tracer level.",
+    "Record fewer steps, or at a lower tracer level.",
 }
 ALL_ON = Tracers(host=3, device=1, python=1)
 FRAMEWORKS = ("TensorFlow", "JAX", "PyTorch", "Python")

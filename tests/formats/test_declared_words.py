@@ -87,7 +87,7 @@ def test_values_stand_where_they_are_named() -> None:
     note = quality_note("kineto.refused_events", 1234, scope="too late", shown="a; b")
     assert (note.kind, note.severity, note.count) == ("refused_events", "warning", 1234)
     assert note.scope == "too late"
-    assert note.message == "1,234 events too late are left out. First: a; b"
+    assert note.message == "1,234 events too late are left out. The first event: a; b"
     assert note.remedy is None
     why = why_absent("any.idle_devices", evidence="it slept")
     assert why.reason.startswith("A device is listed, but it slept: ")

@@ -74,11 +74,11 @@ class DiffRequest(ReadsProfiles, frozen=True, kw_only=True):
 
 
 class ExplainRequest(ReadsProfiles, frozen=True, kw_only=True):
-    """Explain idle time: its owner, and what ran meanwhile.
+    """Explain a gap of a device: its cause, and what the host did in it.
 
     TIME is relative to the start of the profile, as in the timeline. Give --at for the
-    gap around an instant, or --from and --to. Without a device, the time of the step
-    threads is explained.
+    gap around an instant, or --from and --to for an interval. If the profile has no
+    device, the time of the step threads is explained.
     """
 
     paths: tuple[str, ...]
@@ -160,8 +160,8 @@ class CaptureRequest(Frozen, frozen=True, kw_only=True):
     ADDRESS is host:port of a profiler server in the program, started by stepscope run
     --serve, ss.server.start, tf.profiler.experimental.server.start or
     jax.profiler.start_server. Several programs are recorded at the same time, as hosts
-    of one run. @FILE means the addresses in a file, unix:/PATH a Unix socket, and
-    tpu://NAME:PORT that port of each worker of a Cloud TPU.
+    of one run. ADDRESS can also be @FILE (the addresses in a file), unix:/PATH (a Unix
+    socket) or tpu://NAME:PORT (this port of each worker of a Cloud TPU).
     """
 
     addresses: tuple[str, ...]
@@ -199,13 +199,13 @@ class ServeRequest(Frozen, frozen=True, kw_only=True):
 
 
 class DoctorRequest(Frozen, frozen=True, kw_only=True):
-    """Check what can be recorded here, what cannot, and how to fix that.
+    """Check what this machine can record, and how to fix what it cannot.
 
     With PATH: list what the recording of that log directory, run or file lacks, and
     why. The exit status is 1 if something cannot be recorded at all, or was lost.
 
     With -- COMMAND: run that program once to its end, and measure the size of a
-    recording and the slowdown meanwhile. The exit status is the program's own.
+    recording and the slowdown that it causes. The exit status is the program's own.
     """
 
     path: str | None = None
@@ -233,8 +233,8 @@ class NsysRequest(Frozen, frozen=True, kw_only=True):
 class NcuRequest(Frozen, frozen=True, kw_only=True):
     """Measure the kernels of a program with Nsight Compute.
 
-    Nsight Compute runs each kernel many times, alone. So the program takes much longer,
-    and its times are meaningless. The exit status is that of the program.
+    Nsight Compute executes each kernel many times and alone, so the program takes much
+    longer, and its times are meaningless. The exit status is that of the program.
     """
 
     command: tuple[str, ...]
@@ -251,9 +251,9 @@ class NcuRequest(Frozen, frozen=True, kw_only=True):
 
 
 class DemoRequest(Frozen, frozen=True, kw_only=True):
-    """Record a small training loop here, and explain the result.
+    """Record a small training loop on this machine, and report on it.
 
-    The loop uses PyTorch, JAX or TensorFlow if one is installed next to stepscope, and
+    The loop uses PyTorch, JAX or TensorFlow if one of them is installed, and
     otherwise NumPy alone. The output is like that of `stepscope run` for your own
     program.
     """
