@@ -134,7 +134,7 @@ def test_too_few_steps_cannot_tell_whether_it_comes_back(
     finding = evaluate(signals_of(one, {compile_signals: {}}), THRESHOLDS)
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
-    assert "happens again" in finding.unavailable.reason
+    assert "compilation continues" in finding.unavailable.reason
 
 
 def test_a_reason_that_is_no_shape_is_told_as_it_is(
