@@ -114,7 +114,7 @@ def test_the_words_are_those_of_the_command_line(view: View, server: Server) -> 
     ("title", "field"),
     [
         ("By category", "breakdown"),
-        ("By owner of the time", "owners"),
+        ("By cause of the time", "owners"),
         ("Ops", "ops"),
         ("Kernels", "kernels"),
     ],

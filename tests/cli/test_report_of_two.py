@@ -60,7 +60,7 @@ def test_two_runs_begin_with_what_became_of_the_step(data: Path) -> None:
         text.index(heading)
         for heading in (
             "Do both runs do the same work?",
-            "Change by owner",
+            "Change by cause",
             "Which ops changed",
             "Which kernels changed",
             "Findings",

@@ -23,7 +23,7 @@ export function Account({ entries, each: whole }: { entries: AccountEntry[]; eac
   return (
     <section class="panel" aria-label="Account of the step">
       <Hatches />
-      <h2>Owners of the time, by name</h2>
+      <h2>Causes of the time, by name</h2>
       <p>Times are self times: they exclude inner calls.</p>
       {devices.length > 1 && (
         <p>
@@ -39,7 +39,7 @@ export function Account({ entries, each: whole }: { entries: AccountEntry[]; eac
         <table class="account">
           <thead>
             <tr>
-              <th scope="col">Owner and name</th>
+              <th scope="col">Cause and name</th>
               {traced ? <th class="beside" scope="col">Function</th> : <td class="beside" />}
               {["Time", `Share of the ${whole}`].map((text) => (
                 <th key={text} scope="col" class="number">{text}</th>

@@ -60,7 +60,7 @@ function Both({ run, other }: { run: string; other: string }) {
           <Parity told={told} stated={stated} onState={(to) => change({ same_work: to ? "yes" : "" })} />
           <Steps told={told} />
           <Changes title="By category" caption="categories" rows={told.breakdown} per={told.per} titleOf={categoryTitle} />
-          <Changes title="By owner of the time" caption="owners" rows={told.owners} per={told.per} titleOf={(name) => OWNERS[name] ?? name} />
+          <Changes title="By cause of the time" caption="owners" rows={told.owners} per={told.per} titleOf={(name) => OWNERS[name] ?? name} />
           <Changes title="Ops" caption="ops" times="self times" rows={told.ops} per={told.per} />
           <Changes title="Kernels" caption="kernels" rows={told.kernels} per={told.per} />
           <Findings told={told} />

@@ -132,7 +132,7 @@ function Effect({ finding }: { finding: ToldFinding }) {
   const { words } = finding;
   const told: [string, string | null][] = [
     ["Share of the step", finding.share_percent === null ? null : percent(finding.share_percent)],
-    ["Owners of the time", words.owners.join(", ") || null],
+    ["Causes of the time", words.owners.join(", ") || null],
     // Some rules tell the pattern in their headline.
     ["Pattern", words.pattern && words.headline.includes(words.pattern) ? null : words.pattern],
     ["Why", words.reasons],

@@ -143,7 +143,7 @@ function Sums({ answer, control }: { answer: Answer<Totals>; control: Control })
         {devices.map((device) => (
           <SumTable
             key={device}
-            title={`Owners of the time${device !== null && devices.length > 1 ? `, device ${device}` : ""}`}
+            title={`Causes of the time${device !== null && devices.length > 1 ? `, device ${device}` : ""}`}
             rows={mostFirst(owners.filter((each) => each.device === device && each.time_ps)).map(({ owner, category, time_ps }) => ({
               owner,
               category: categoryOf(category),
@@ -268,7 +268,7 @@ function Told({ of, control }: { of: Explanation; control: Control }) {
       <p class="verdict">{of.text}</p>
       <div class="columns-of-facts">
         <SumTable
-          title="Owners of the time"
+          title="Causes of the time"
           rows={of.owners.map(({ owner, label, parts, ps, percent: share }) => ({
             owner,
             category: categoryOf(owner),

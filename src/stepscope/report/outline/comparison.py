@@ -293,7 +293,7 @@ def _share_cell(change: Change) -> str:
 def _owner_parts(comparison: Comparison) -> Iterator[Part]:
     if not comparison.owners:
         return
-    yield Heading(f"Change by owner of the time, mean {comparison.per}")
+    yield Heading(f"Change by cause, mean {comparison.per}")
     rows = tuple(
         (
             OWNER_TEXTS[change.name],
@@ -308,7 +308,7 @@ def _owner_parts(comparison: Comparison) -> Iterator[Part]:
         )
         for change in comparison.owners[:_MAX_ROWS]
     )
-    header = ("owner", "base", "new", "change", "95 % interval", "share of change")
+    header = ("cause", "base", "new", "change", "95 % interval", "share of change")
     yield Table(header, rows)
 
 

@@ -180,11 +180,11 @@ def _critical_path_parts(explained: Explanation) -> Iterator[Part]:
         return
     steps = "step" if path.steps == 1 else "steps"
     yield Paragraph(
-        f"Mean of {path.steps} {steps} on {path.host}. Starts that no dependency "
+        f"Mean of {path.steps} {steps} on {path.host}. Event starts that no dependency "
         f"explains: {number_text(path.unexplained_percent, 'percent')}."
     )
     for what, shares in (
-        ("owner", path.owners),
+        ("cause", path.owners),
         ("op, kernel or function", path.ops),
         ("thread or stream", path.threads),
     ):
@@ -193,7 +193,7 @@ def _critical_path_parts(explained: Explanation) -> Iterator[Part]:
                 _NAMELESS
                 if share.name is None
                 else OWNER_TEXTS.get(share.name, share.name)
-                if what == "owner"
+                if what == "cause"
                 else share.name,
                 number_text(share.ms, "ms"),
                 number_text(share.percent, "percent"),

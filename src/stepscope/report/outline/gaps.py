@@ -56,7 +56,7 @@ def gap_text(gap: GapExplanation) -> str:
         no_answer = None
     if gap.kind == "host" and len(gap.owners) == 1 and not unexplained:
         shares = []
-    order = [f"Owners: {join_phrases(shares)}." if shares else None, no_answer]
+    order = [f"Causes: {join_phrases(shares)}." if shares else None, no_answer]
     if unexplained > _NO_ANSWER:
         order.reverse()
     sentences += [text for text in order if text]
@@ -89,7 +89,7 @@ def _lead_sentence(gap: GapExplanation) -> str:
         return f"The interval of {long} is outside of the steps."
     if gap.kind == "busy":
         return f"{device} is busy for {long}: {OWNER_TEXTS[first.owner]}."
-    return f"Owner of {long} on the step threads: {_owner_text(first)}."
+    return f"Cause of {long} on the step threads: {_owner_text(first)}."
 
 
 def _owner_text(owned: OwnedTime) -> str:
@@ -177,5 +177,5 @@ def _owner_parts(gap: GapExplanation) -> Iterator[parts.Part]:
             if part.percent >= _MIN_LISTED_PERCENT
         ]
     if rows:
-        yield parts.Heading("Owners of the time")
-        yield parts.Table(("owner", "time", "share"), tuple(rows))
+        yield parts.Heading("Causes of the time")
+        yield parts.Table(("cause", "time", "share"), tuple(rows))
