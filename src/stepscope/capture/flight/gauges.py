@@ -101,11 +101,7 @@ class Gauges:
         ]
         families += [
             (
-                *(
-                    "stepscope_listening",
-                    "gauge",
-                    "1 if steps are observed, else 0.",
-                ),
+                *("stepscope_listening", "gauge", "1 while steps are observed."),
                 [("", {}, float(listening))],
             ),
             (
