@@ -102,27 +102,24 @@ ROOMS = {
         "trace_viewer": "options results",
     },
     "capture": {
-        "collectors.memory": "collectors.contract collectors.process ground",
+        "collectors.memory": "collectors.contract collectors.process base",
         "collectors.torch": (
-            "collectors.contract collectors.frameworks "
-            "collectors.levels ground temporary"
+            "collectors.contract collectors.frameworks collectors.levels base temporary"
         ),
         "collectors.workers": (
-            "collectors.contract collectors.process collectors.sampled_frames ground"
+            "collectors.contract collectors.process collectors.sampled_frames base"
         ),
         "flight": (
             "collectors.compilations collectors.contract collectors.host "
             "collectors.levels collectors.process collectors.python_samples "
-            "collectors.sampled_frames ground recording"
+            "collectors.sampled_frames base recording"
         ),
-        "ground": "",
+        "base": "",
         "launching.injected": "",
         "launching.step_sources": (
-            "ground launching.counting launching.harmless launching.window"
+            "base launching.counting launching.harmless launching.window"
         ),
-        "recording": (
-            "collectors.contract collectors.levels collectors.registry ground"
-        ),
+        "recording": ("collectors.contract collectors.levels collectors.registry base"),
     },
     "cli": {
         "demo_programs": "",

@@ -7,10 +7,10 @@ if TYPE_CHECKING:
     from stepscope._core.recorder import Trace
     from stepscope.analysis.tools import ProfileWithTools as ProfileData
     from stepscope.capture import keras
+    from stepscope.capture.base.annotate import StepTrace, mark_step, trace_function
+    from stepscope.capture.base.describing import announce as describe
+    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.flight.recorder import flight_recorder
-    from stepscope.capture.ground.annotate import StepTrace, mark_step, trace_function
-    from stepscope.capture.ground.describing import announce as describe
-    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.profile import Profile, schedule, start, stop
     from stepscope.profiler.builder import ProfileOptionBuilder
     from stepscope.profiler.recording import Profiler
@@ -54,23 +54,23 @@ _PUBLIC = {
     "ProfileData": ("stepscope.analysis.tools", "ProfileWithTools"),
     "ProfileOptionBuilder": ("stepscope.profiler.builder", "ProfileOptionBuilder"),
     "Profiler": ("stepscope.profiler.recording", "Profiler"),
-    "ProfilerOptions": ("stepscope.capture.ground.options", "ProfilerOptions"),
-    "StepTrace": ("stepscope.capture.ground.annotate", "StepTrace"),
-    "Trace": ("stepscope.capture.ground.annotate", "Trace"),
+    "ProfilerOptions": ("stepscope.capture.base.options", "ProfilerOptions"),
+    "StepTrace": ("stepscope.capture.base.annotate", "StepTrace"),
+    "Trace": ("stepscope.capture.base.annotate", "Trace"),
     "Unavailable": ("stepscope.unavailable", "Unavailable"),
     "client": ("stepscope.remote.client", None),
-    "describe": ("stepscope.capture.ground.describing", "announce"),
+    "describe": ("stepscope.capture.base.describing", "announce"),
     "flight_recorder": ("stepscope.capture.flight.recorder", "flight_recorder"),
     "keras": ("stepscope.capture.keras", None),
     "log_to": ("stepscope.tracking.log_to", "log_to"),
-    "mark_step": ("stepscope.capture.ground.annotate", "mark_step"),
+    "mark_step": ("stepscope.capture.base.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),
     "schedule": ("stepscope.capture.profile", "schedule"),
     "server": ("stepscope.remote.server", None),
     "start": ("stepscope.capture.profile", "start"),
     "stop": ("stepscope.capture.profile", "stop"),
     "tables": ("stepscope.report.tables", "tables"),
-    "trace_function": ("stepscope.capture.ground.annotate", "trace_function"),
+    "trace_function": ("stepscope.capture.base.annotate", "trace_function"),
 }
 
 

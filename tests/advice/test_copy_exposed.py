@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.traces.training import KERNELS, Recorder, findings
 
-from stepscope.advice.rules.placement.copy_exposed import evaluate
+from stepscope.advice.rules.copies.copy_exposed import evaluate
 from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS

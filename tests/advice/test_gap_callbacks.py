@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support.traces.training import beside, findings, on_host, paused
 
-from stepscope.advice.rules.waiting.gaps import judge_callbacks as evaluate
+from stepscope.advice.rules.idle_gaps.gaps import judge_callbacks as evaluate
 from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.facts.step_shares import NamedTime

@@ -13,7 +13,7 @@ from tests.support.traces.training import (
     together,
 )
 
-from stepscope.advice.rules.waiting.gap_contention import evaluate
+from stepscope.advice.rules.idle_gaps.gap_contention import evaluate
 from stepscope.derive.facts.devices.contention import Contention, contention_signals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable

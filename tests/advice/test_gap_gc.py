@@ -18,7 +18,7 @@ from tests.support.traces.training import (
 )
 
 from stepscope.advice.engine import signals_of as all_signals
-from stepscope.advice.rules.waiting.gaps import judge_garbage as evaluate
+from stepscope.advice.rules.idle_gaps.gaps import judge_garbage as evaluate
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 

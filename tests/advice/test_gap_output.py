@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.traces.training import beside, findings, on_host, paused
 
-from stepscope.advice.rules.waiting.gaps import judge_output as evaluate
+from stepscope.advice.rules.idle_gaps.gaps import judge_output as evaluate
 from stepscope.derive.facts.evidence import Saving
 from stepscope.thresholds import THRESHOLDS
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.traces.training import beside, findings, on_host, read_back
 
-from stepscope.advice.rules.waiting.gaps import judge_readback as evaluate
+from stepscope.advice.rules.idle_gaps.gaps import judge_readback as evaluate
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 

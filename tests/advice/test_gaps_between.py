@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.rules.waiting.gaps import judge_between as evaluate
+from stepscope.advice.rules.idle_gaps.gaps import judge_between as evaluate
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals

@@ -9,7 +9,7 @@ from tests.support.results.pages import page
 from tests.support.traces import blueprint
 from tests.support.traces.training import findings, on_host
 
-from stepscope.advice.rules.waiting.host_work import evaluate
+from stepscope.advice.rules.idle_gaps.host_work import evaluate
 from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.facts.hosts.eager_ops import EagerOps, EagerSignals, eager_signals
 from stepscope.derive.facts.step_shares import NamedTime

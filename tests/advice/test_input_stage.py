@@ -11,7 +11,7 @@ from tests.support.traces.training import findings, together
 
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as of_profile
-from stepscope.advice.rules.loading.input_stage import evaluate
+from stepscope.advice.rules.input_pipeline.input_stage import evaluate
 from stepscope.derive.facts.hosts.pipeline_stages import (
     PipelineSignals,
     Stage,

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.support.traces.training import BF16, KERNELS, Recorder, findings, on_host
 
-from stepscope.advice.rules.placement.ops_on_host import (
+from stepscope.advice.rules.copies.ops_on_host import (
     judge_overridden_ops as judge_override,
 )
-from stepscope.advice.rules.placement.ops_on_host import (
+from stepscope.advice.rules.copies.ops_on_host import (
     judge_work_on_host as judge_host,
 )
 from stepscope.derive.facts.devices.op_sides import HostPlaced, placement_signals

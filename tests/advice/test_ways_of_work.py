@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import KERNELS, Recorder, findings, on_host
 from tests.support.traces.waiting import core_time
 
-from stepscope.advice.rules.waiting.host_work import evaluate
+from stepscope.advice.rules.idle_gaps.host_work import evaluate
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.report.words.findings import finding_headline
 from stepscope.thresholds import THRESHOLDS

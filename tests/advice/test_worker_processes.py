@@ -10,8 +10,8 @@ from tests.support.traces.training import cores, on_host
 from tests.support.traces.waiting import GET, waiting
 
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.rules.loading import input_bound, input_stage
-from stepscope.advice.rules.waiting import host_work
+from stepscope.advice.rules.idle_gaps import host_work
+from stepscope.advice.rules.input_pipeline import input_bound, input_stage
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.pipeline_stages import (
     PipelineSignals,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
-from stepscope.capture.ground import affordable
-from stepscope.capture.ground.affordable import Control, StepCost, lower_options
+from stepscope.capture.base import affordable
+from stepscope.capture.base.affordable import Control, StepCost, lower_options
 from stepscope.capture.launching.notes import Note, read_notes
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.launching.window import Window

@@ -11,8 +11,8 @@ import pytest
 
 import stepscope as ss
 from stepscope._core import recorder
-from stepscope.capture.ground import annotate
-from stepscope.capture.ground.clock import ClockPair, drift_ns
+from stepscope.capture.base import annotate
+from stepscope.capture.base.clock import ClockPair, drift_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

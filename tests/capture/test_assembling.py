@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.support.xspace.proto import XSpaceMessage, values_of_message
 
+from stepscope.capture.base.clock import ClockPair, drift_ns
 from stepscope.capture.collectors.levels import TracerLevels
-from stepscope.capture.ground.clock import ClockPair, drift_ns
 from stepscope.capture.recording.assembling import (
     Recording,
     assemble_profile,

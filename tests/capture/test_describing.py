@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import stepscope as ss
-from stepscope.capture.ground.describing import (
+from stepscope.capture.base.describing import (
     Parameter,
     describe_model,
     described_space,

@@ -22,11 +22,11 @@ import pytest
 
 import stepscope as ss
 import stepscope._core.recorder as annotations
+from stepscope.capture.base.run import Run
+from stepscope.capture.base.spool import Spool
 from stepscope.capture.flight import recorder
 from stepscope.capture.flight.recent_events import RecentEvents
 from stepscope.capture.flight.ring import Ring
-from stepscope.capture.ground.run import Run
-from stepscope.capture.ground.spool import Spool
 from stepscope.errors import BadUsage
 
 PROGRAM = Path(__file__).with_name("flight_program.py")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from stepscope.capture.base.encoding import Rows
+from stepscope.capture.base.functions import FunctionNames
 from stepscope.capture.collectors.sampled_frames import Frame
 from stepscope.capture.flight.hooks import WakeUp
 from stepscope.capture.flight.recent_events import (
@@ -20,8 +22,6 @@ from stepscope.capture.flight.recent_events import (
     slow_step_sentence,
 )
 from stepscope.capture.flight.watch import Slow, Step, StepWatch
-from stepscope.capture.ground.encoding import Rows
-from stepscope.capture.ground.functions import FunctionNames
 
 if TYPE_CHECKING:
     from types import CodeType

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from stepscope.capture.base import annotate
+from stepscope.capture.base.clock import ClockPair
+from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.collectors.frameworks import OpenRecordings
 from stepscope.capture.collectors.registry import COLLECTORS, make_collector
 from stepscope.capture.collectors.torch import collector as torch_collector
-from stepscope.capture.ground import annotate
-from stepscope.capture.ground.clock import ClockPair
-from stepscope.capture.ground.options import ProfilerOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 from stepscope._core import recorder
+from stepscope.capture.base.clock import ClockPair
+from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.memory.containers import (
     Container,
@@ -24,8 +26,6 @@ from stepscope.capture.collectors.memory.containers import (
 )
 from stepscope.capture.collectors.memory.graphs import Added, Graphs
 from stepscope.capture.collectors.memory.kept import KeptCollector
-from stepscope.capture.ground.clock import ClockPair
-from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.xspace.vocabulary import KeptCounter
 
 #: A member takes 1 KiB.

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
+from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.collectors.levels import (
     TracerLevels,
     level_warnings,
     levels_in_force,
 )
-from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:

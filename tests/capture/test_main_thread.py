@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.capture.ground.main_thread import at_safe_point, in_main_thread
+from stepscope.capture.base.main_thread import at_safe_point, in_main_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,7 +115,7 @@ def test_an_import_is_not_disturbed() -> None:
     program = """
 import sys, threading, time
 from importlib.machinery import ModuleSpec
-from stepscope.capture.ground.main_thread import at_safe_point
+from stepscope.capture.base.main_thread import at_safe_point
 found = []
 class Loader:
     def create_module(self, spec): return None

@@ -12,9 +12,9 @@ import pytest
 
 import stepscope as ss
 from stepscope._core import recorder
+from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.registry import COLLECTORS, make_collector
-from stepscope.capture.ground.spool import Fragment
 from stepscope.capture.recording import saving, session
 from stepscope.errors import BadUsage
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.collectors.contract import Collector
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
 
 #: What the loop below computes when nobody records.
@@ -235,7 +235,7 @@ def test_a_log_directory_that_is_removed_meanwhile_is_made_again(
 def test_more_than_the_budget_drops_the_oldest_and_says_how_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepscope.capture.ground.options._LEAST_BYTES", 1)
+    monkeypatch.setattr("stepscope.capture.base.options._LEAST_BYTES", 1)
     options = ss.ProfilerOptions(collectors=("host",), max_bytes=12_000)
     with ss.Profile(tmp_path, options) as run:
         recording = session.current_session()

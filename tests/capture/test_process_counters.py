@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import stepscope as ss
+from stepscope.capture.base.clock import ClockPair
 from stepscope.capture.collectors import process
 from stepscope.capture.collectors.process import ProcessCollector
-from stepscope.capture.ground.clock import ClockPair
 
 if TYPE_CHECKING:
     import pytest

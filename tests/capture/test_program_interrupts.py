@@ -17,7 +17,7 @@ import pytest
 from tests.support.programs.frameworks import ROOT, interpreter
 
 from stepscope._core import recorder
-from stepscope.capture.ground.signals import hold_exceptions
+from stepscope.capture.base.signals import hold_exceptions
 from stepscope.errors import is_from_handler, suppress_faults
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
+from stepscope.capture.base.clock import ClockPair
 from stepscope.capture.collectors import python_samples
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.python_samples import PythonSamplesCollector
-from stepscope.capture.ground.clock import ClockPair
 from stepscope.derive.host.core_time import core_time
 from stepscope.derive.host.function_frames import (
     FunctionFrames,
@@ -487,7 +487,7 @@ def test_functions_that_threads_of_others_call_are_found(
 
 _FORKED = """
 import os, threading
-from stepscope.capture.ground.encoding import native_id
+from stepscope.capture.base.encoding import native_id
 child = os.fork()
 if child == 0:
     main = threading.main_thread()

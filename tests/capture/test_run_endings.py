@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.capture.ground.spool import OwnDescriptor, OwnFile
+from stepscope.capture.base.spool import OwnDescriptor, OwnFile
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dis
 from typing import TYPE_CHECKING
 
+from stepscope.capture.base.functions import CodeLine, LinesOfCode
 from stepscope.capture.collectors.sampled_frames import Frame, Sample, SampledFrames
-from stepscope.capture.ground.functions import CodeLine, LinesOfCode
 
 if TYPE_CHECKING:
     from types import CodeType

@@ -12,7 +12,7 @@ import pytest
 from tests.support.xspace.wire import sized
 
 import stepscope as ss
-from stepscope.capture.ground.spool import Fragment, Spool
+from stepscope.capture.base.spool import Fragment, Spool
 from stepscope.xspace.writing.builders import Unsigned
 from stepscope.xspace.writing.write import XSpaceBuilder
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepscope._core import recorder
-from stepscope.capture.ground import annotate
-from stepscope.capture.ground.annotate import StepsBegun
+from stepscope.capture.base import annotate
+from stepscope.capture.base.annotate import StepsBegun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
+from stepscope.capture.base import run as ended
 from stepscope.capture.collectors import model
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.registry import COLLECTORS, make_collector
@@ -20,7 +21,6 @@ from stepscope.capture.collectors.torch.activities import (
     exported_activities,
     join_activities,
 )
-from stepscope.capture.ground import run as ended
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.launching.window import Window
 from stepscope.capture.recording import session
@@ -28,9 +28,9 @@ from stepscope.capture.recording import session
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.collectors.contract import Collector
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
+from stepscope.capture.base.clock import ClockPair
 from stepscope.capture.collectors.levels import TracerLevels
-from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.recording.assembling import Recording, spool_head
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from stepscope.capture.ground.options import MIN_WINDOW_S
+from stepscope.capture.base.options import MIN_WINDOW_S
 from stepscope.cli import options
 from stepscope.cli.main import COMMANDS, main
 from stepscope.cli.requests import DEFAULT_STEPS

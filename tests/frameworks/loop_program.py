@@ -31,9 +31,9 @@ from unittest import mock
 import numpy as np
 
 import stepscope as ss
+from stepscope.capture.base.clock import ClockPair
 from stepscope.capture.collectors.torch import collector as torch_collector
 from stepscope.capture.collectors.torch.collector import TorchCollector
-from stepscope.capture.ground.clock import ClockPair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 import stepscope as ss
-from stepscope.capture.ground.options import ProfilerOptions
+from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.recording.session import current_session
 from stepscope.remote import captures, server
 from stepscope.remote.continuous import Client, Continuous, HeldByAnother

@@ -15,8 +15,8 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope._core.recorder import Trace
-from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.ground.options import MIN_WINDOW_S
+from stepscope.capture.base.options import MIN_WINDOW_S
+from stepscope.capture.base.process_end import process_end
 from stepscope.capture.recording.session import Session
 from stepscope.errors import NO_FRAME, BadUsage, is_from_handler
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Self
 
-    from stepscope.capture.ground.options import ProfilerOptions
-    from stepscope.capture.ground.run import Run
+    from stepscope.capture.base.options import ProfilerOptions
+    from stepscope.capture.base.run import Run
 
 __all__ = ["ProfilerCallback"]
 
@@ -224,7 +224,7 @@ class ProfilerCallback:
         if session is None:
             return
         try:
-            with leaving.undisturbed():
+            with process_end.undisturbed():
                 self.run = session.stop()
         except Exception as error:
             if is_from_handler(error):

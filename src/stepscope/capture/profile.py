@@ -9,10 +9,10 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, Self
 
-from stepscope.capture.ground.affordable import StepCost, lower_options
-from stepscope.capture.ground.annotate import StepTrace
-from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.ground.options import ProfilerOptions
+from stepscope.capture.base.affordable import StepCost, lower_options
+from stepscope.capture.base.annotate import StepTrace
+from stepscope.capture.base.options import ProfilerOptions
+from stepscope.capture.base.process_end import process_end
 from stepscope.capture.recording.session import Session, current_session
 from stepscope.errors import BadUsage, StepscopeError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stepscope.capture.ground.run import Run
+    from stepscope.capture.base.run import Run
 
 
 def start(
@@ -80,7 +80,7 @@ class Profile:
 
     def __exit__(self, *error: object) -> None:
         if self._session is not None:
-            with leaving.undisturbed():
+            with process_end.undisturbed():
                 self._run = self._session.stop()
 
     @property
@@ -266,7 +266,7 @@ class Schedule:
             if not self.runs:
                 # The first steps (compiling, or ahead of the device) are no baseline.
                 self._cost.set_baseline(())
-            with leaving.undisturbed():
+            with process_end.undisturbed():
                 run = session.stop(save=keep)
                 if keep:
                     self.runs = (*self.runs, run)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from stepscope.capture.ground.options import ProfilerOptions
+from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.launching.harmless import say_line
 from stepscope.cli.light_start import check_threads
 from stepscope.cli.output import recording_bar

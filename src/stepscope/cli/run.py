@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from stepscope.capture.ground.options import MAX_EVENTS, MIN_WINDOW_S
+from stepscope.capture.base.options import MAX_EVENTS, MIN_WINDOW_S
 from stepscope.capture.launching.harmless import say_line
 from stepscope.capture.launching.launcher import (
     armed_environment,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from stepscope.capture.ground.options import ProfilerOptions
+from stepscope.capture.base.options import ProfilerOptions
 from stepscope.cli.output import text_width
 from stepscope.errors import BadUsage
 from stepscope.formats.added_files import read_kernels

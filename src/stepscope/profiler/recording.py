@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope import rundir
 from stepscope._core import recorder
-from stepscope.capture.ground.annotate import StepTrace
-from stepscope.capture.ground.options import ProfilerOptions
+from stepscope.capture.base.annotate import StepTrace
+from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.recording.session import Session
 from stepscope.errors import BadUsage
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from stepscope.analysis.tools import ProfileWithTools
-    from stepscope.capture.ground.run import Run
+    from stepscope.capture.base.run import Run
     from stepscope.derive.model.view_names import View
     from stepscope.profiler.views import Advice, ModelView
 

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
+from stepscope.capture.base.main_thread import MAIN_THREAD_S, at_safe_point
+from stepscope.capture.base.process_end import process_end
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.harmless import harmless, say_line
 from stepscope.capture.launching.notes import program_is_known, program_name
@@ -137,7 +137,7 @@ class _Listens:
         if self._steps.phase is Phase.OVER:
             return
         try:
-            with leaving.undisturbed():
+            with process_end.undisturbed():
                 self._undo.append(install_step_source(name, self._counter))
         except (ImportError, AttributeError) as missing:
             say_line(f"steps of this version of {name} cannot be counted: {missing}")

@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.annotate import StepsBegun
-from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
-from stepscope.capture.ground.options import ProfilerOptions
+from stepscope.capture.base.annotate import StepsBegun
+from stepscope.capture.base.main_thread import MAIN_THREAD_S, at_safe_point
+from stepscope.capture.base.options import ProfilerOptions
+from stepscope.capture.base.process_end import process_end
 from stepscope.capture.recording.session import Session, current_session
 from stepscope.capture.temporary import make_folder
 from stepscope.errors import AlreadyRecording, StepscopeError
@@ -390,7 +390,7 @@ class _Recording:
             left.set()
             session = current_session()
             tell_end()
-            if session is not None and leaving.may_go_on:
+            if session is not None and process_end.may_go_on:
                 session.drop()
             elif session is not None:
                 session.drop_at_exit()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable
 
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.remote.destinations import Destination
 
 __all__ = ["CaptureFailed", "Outcome", "record", "trace"]

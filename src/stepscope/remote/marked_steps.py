@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from stepscope._core import recorder
-from stepscope.capture.ground import annotate
+from stepscope.capture.base import annotate
 from stepscope.capture.launching.step_mark import StepMark
 from stepscope.capture.launching.window import Phase
 

@@ -13,9 +13,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope._core import recorder
+from stepscope.capture.base.encoding import Rows, ThreadNames, add_rows, native_id
+from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.ground.encoding import Rows, ThreadNames, add_rows, native_id
-from stepscope.capture.ground.spool import Fragment
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
@@ -23,8 +23,8 @@ from stepscope.xspace.writing.write import XSpaceBuilder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
 
 #: Prefix of event names; the function's name follows.
 COMPILATION: Final = "compilation of "

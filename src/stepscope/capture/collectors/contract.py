@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
-    from stepscope.capture.ground.spool import Fragment
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
+    from stepscope.capture.base.spool import Fragment
     from stepscope.unavailable import Unavailable
 
 

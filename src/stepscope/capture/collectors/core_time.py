@@ -15,8 +15,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.capture.ground.encoding import OWN_THREADS, native_id
-from stepscope.capture.ground.spool import OwnFile
+from stepscope.capture.base.encoding import OWN_THREADS, native_id
+from stepscope.capture.base.spool import OwnFile
 from stepscope.xspace.samples_line import OTHER_THREADS
 
 if TYPE_CHECKING:

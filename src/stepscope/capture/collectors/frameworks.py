@@ -17,24 +17,24 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
+from stepscope.capture.base import annotate
+from stepscope.capture.base.encoding import OWN_THREADS
+from stepscope.capture.base.functions import replace_function
+from stepscope.capture.base.process_end import process_end
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.levels import (
     TracerLevels,
     level_warnings,
     levels_in_force,
 )
-from stepscope.capture.ground import annotate
-from stepscope.capture.ground.encoding import OWN_THREADS
-from stepscope.capture.ground.functions import replace_function
-from stepscope.capture.ground.leaving import leaving
 from stepscope.errors import NO_FRAME
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
 
 _log: Final = logging.getLogger(__name__)
 #: Error text: a profiler must start on the thread that imported its framework.
@@ -214,7 +214,7 @@ class Framework(abc.ABC):
         # A forked child does not continue the recordings of its parent.
         if os.getpid() != self._process:
             return
-        with leaving.undisturbed(), self._own_calls:
+        with process_end.undisturbed(), self._own_calls:
             if self._beginning or self._collected is not None or not self._undo:
                 return
             recorded_s = time.monotonic() - self._began_s

@@ -8,10 +8,10 @@ from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from stepscope._core import recorder
+from stepscope.capture.base.annotate import forget_annotating, note_annotating
+from stepscope.capture.base.encoding import Rows, ThreadNames, add_rows
+from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import Collected, Collector
-from stepscope.capture.ground.annotate import forget_annotating, note_annotating
-from stepscope.capture.ground.encoding import Rows, ThreadNames, add_rows
-from stepscope.capture.ground.spool import Fragment
 from stepscope.patterns import COLLECTION, RECORDERS_COLLECTION
 from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
@@ -19,8 +19,8 @@ from stepscope.xspace.writing.write import XSpaceBuilder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
 
 #: Maximum number of annotations, and of garbage collections, between two flushes.
 _RING_EVENTS: Final = 65_536

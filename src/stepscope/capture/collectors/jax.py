@@ -26,8 +26,8 @@ from stepscope.capture.temporary import make_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.collectors.levels import TracerLevels
-    from stepscope.capture.ground.options import ProfilerOptions
 
 _OWN: Final = "the program's own JAX profiler"
 _SERVER: Final = "the program's own JAX profiler server"

@@ -21,7 +21,7 @@ from stepscope.xspace.writing.builders import Unsigned
 from stepscope.xspace.writing.encode import number_field, sized_field
 
 if TYPE_CHECKING:
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.xspace.writing.builders import Value
 
 #: Version of the ProfileOptions message that clients send.

@@ -14,19 +14,19 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.ground.describing import (
+from stepscope.capture.base.describing import (
     announced_parameters,
     describe_model,
     described_space,
 )
+from stepscope.capture.collectors.contract import Collected
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
 
 #: Maximum CPU seconds of the search through the program's objects, for which the
 #: program waits, and number of objects examined between two readings of the clock.

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import recorder
+from stepscope.capture.base.spool import Fragment, OwnFile
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.ground.spool import Fragment, OwnFile
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 from stepscope.xspace.fields import DOUBLE
@@ -31,8 +31,8 @@ from stepscope.xspace.writing.write import XSpaceBuilder
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
 
 #: Id of the trace line whose values viewers draw as curves.
 _COUNTERS_LINE: Final = 2**63 - 1

@@ -15,12 +15,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope._core import recorder
+from stepscope.capture.base.affordable import CallsCost, seconds_a_note
+from stepscope.capture.base.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
+from stepscope.capture.base.functions import FunctionNames
+from stepscope.capture.base.main_thread import in_main_thread
+from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import Collected, Collector
-from stepscope.capture.ground.affordable import CallsCost, seconds_a_note
-from stepscope.capture.ground.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
-from stepscope.capture.ground.functions import FunctionNames
-from stepscope.capture.ground.main_thread import in_main_thread
-from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.vocabulary import HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import CodeType, FrameType
 
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
 
     _NoteTaker = Callable[..., None]
 

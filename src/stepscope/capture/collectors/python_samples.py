@@ -20,6 +20,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope._core import recorder, wire
+from stepscope.capture.base.annotate import annotating_threads
+from stepscope.capture.base.encoding import OWN_THREADS, ThreadNames, native_id
+from stepscope.capture.base.functions import FunctionNames, LinesOfCode, only_begins
+from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.core_time import CoreClocks, CoreTime, switching
 from stepscope.capture.collectors.sampled_frames import (
@@ -29,10 +33,6 @@ from stepscope.capture.collectors.sampled_frames import (
     Sample,
     sample_times,
 )
-from stepscope.capture.ground.annotate import annotating_threads
-from stepscope.capture.ground.encoding import OWN_THREADS, ThreadNames, native_id
-from stepscope.capture.ground.functions import FunctionNames, LinesOfCode, only_begins
-from stepscope.capture.ground.spool import Fragment
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import (
     AWAKE,
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from stepscope._core.recorder import Stack
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.functions import CodeLine
+    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.collectors.core_time import CoreTimes, Reading
     from stepscope.capture.collectors.sampled_frames import Frame
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.functions import CodeLine
-    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.xspace.samples_line import SamplesKind
     from stepscope.xspace.writing.builders import PlaneBuilder
 

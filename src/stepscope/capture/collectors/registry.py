@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from stepscope.capture.collectors.contract import Collected, Collector
 
 if TYPE_CHECKING:
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
 
 _HERE: Final = "stepscope.capture.collectors."
 #: Name → (module in this package, class). Modules are imported only when used.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Sequence
 
-    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.base.clock import ClockPair
     from stepscope.xspace.samples_line import SamplesLine
     from stepscope.xspace.writing.builders import PlaneBuilder
 

@@ -38,7 +38,7 @@ from stepscope.xspace.writing.encode import number_field, sized_field
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.options import ProfilerOptions
 
 _SERVICE: Final = "/tensorflow.ProfilerService/"
 #: Duration in ms of a server recording that is not terminated.

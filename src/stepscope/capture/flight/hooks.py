@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.spool import OwnDescriptor
+from stepscope.capture.base.spool import OwnDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from stepscope.capture.base.functions import FunctionNames
 from stepscope.capture.flight.watch import Step
-from stepscope.capture.ground.functions import FunctionNames
 from stepscope.patterns import NAMED_INPUT, Pattern
 from stepscope.units import duration_text
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import CodeType
 
+    from stepscope.capture.base.encoding import Rows
     from stepscope.capture.collectors.sampled_frames import Frame
     from stepscope.capture.flight.watch import Slow
-    from stepscope.capture.ground.encoding import Rows
 
 #: Maximum number of annotations, and of function executions, in memory: about 6 MB.
 _MAX_ANNOTATIONS: Final = 16_384

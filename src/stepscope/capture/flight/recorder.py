@@ -22,6 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from stepscope._core import recorder
+from stepscope.capture.base.annotate import StepsBegun
+from stepscope.capture.base.encoding import native_id
+from stepscope.capture.base.main_thread import MAIN_THREAD_S, at_safe_point
+from stepscope.capture.base.options import ProfilerOptions
+from stepscope.capture.base.process_end import process_end
 from stepscope.capture.flight.budget import (
     EXCEPTION,
     REQUESTED,
@@ -40,18 +45,13 @@ from stepscope.capture.flight.recent_events import (
 )
 from stepscope.capture.flight.ring import Ring
 from stepscope.capture.flight.watch import StepWatch
-from stepscope.capture.ground.annotate import StepsBegun
-from stepscope.capture.ground.encoding import native_id
-from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
-from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.recording.session import Session, current_session, set_stand_by
 from stepscope.errors import BadUsage, StepscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.capture.ground.run import Run
+    from stepscope.capture.base.run import Run
 
 _log: Final = logging.getLogger("stepscope")
 #: Default rates of the ring, which records for days at below 1 % of a core. A stack
@@ -177,7 +177,7 @@ def flight_recorder(
     ):
         if not fits or math.isnan(value):
             raise BadUsage(f"{name}={value!r} is out of range; give {wanted}.")
-    with leaving.undisturbed(), _current.lock:
+    with process_end.undisturbed(), _current.lock:
         if _current.recorder is not None:
             raise BadUsage(
                 "this process has a flight recorder already; stop() ends it."
@@ -260,7 +260,7 @@ class FlightRecorder:
 
     def dump(self) -> Written:
         """Write the last steps now, regardless of the budget."""
-        with leaving.undisturbed():
+        with process_end.undisturbed():
             return self._write_profile(REQUESTED, "by a call of `dump()`")
 
     def gauges(self) -> str:
@@ -283,7 +283,7 @@ class FlightRecorder:
 
     def stop(self) -> None:
         """Stop keeping steps; only profiles that were written remain on the disk."""
-        with leaving.undisturbed():
+        with process_end.undisturbed():
             if self._stopped or os.getpid() != self._process:
                 return
             self._stopped = True
@@ -379,7 +379,7 @@ class FlightRecorder:
                 self._ring.resume_recording()
 
     def _write_exception(self, error: BaseException) -> None:
-        with leaving.undisturbed():
+        with process_end.undisturbed():
             try:
                 # End the step that `mark_step` began.
                 recorder.end_step()

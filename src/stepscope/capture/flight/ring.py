@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope import rundir
 from stepscope._core import recorder
+from stepscope.capture.base.clock import ClockPair
+from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.compilations import CompilationsCollector
 from stepscope.capture.collectors.host import HostCollector
 from stepscope.capture.collectors.levels import TracerLevels
 from stepscope.capture.collectors.process import ProcessCollector
 from stepscope.capture.collectors.python_samples import PythonSamplesCollector
-from stepscope.capture.ground.clock import ClockPair
-from stepscope.capture.ground.spool import Fragment
 from stepscope.capture.recording.assembling import (
     Recording,
     assemble_profile,
@@ -40,9 +40,9 @@ from stepscope.xspace.reading.decode import decode_bytes
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.collectors.contract import Collected, Collector
     from stepscope.capture.flight.recent_events import RecentEvents
-    from stepscope.capture.ground.options import ProfilerOptions
 
 #: Maximum number of annotations between two flushes; limits the cost of storing them.
 _RING_EVENTS: Final = 8_192

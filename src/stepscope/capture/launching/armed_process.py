@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.base.process_end import process_end
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.harmless import harmless, say_line
 from stepscope.capture.launching.plan import FRAMEWORKS, RunPlan
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.counting import StepCounter
     from stepscope.capture.launching.window import Window
 
-_ANNOTATIONS: Final = "stepscope.capture.ground.annotate"
+_ANNOTATIONS: Final = "stepscope.capture.base.annotate"
 #: Modules with which a program records itself: two recordings cannot run at once.
 _OWN_RECORDING: Final = (
     "stepscope.capture.profile",
@@ -110,7 +110,7 @@ class Armed:
             return
         self._end_first()
         try:
-            with leaving.undisturbed():
+            with process_end.undisturbed():
                 self._undo.append(install_step_source(name, self._counter))
         except (ImportError, AttributeError) as missing:
             say_line(f"steps of this version of {name} cannot be counted: {missing}")
@@ -163,7 +163,7 @@ class Armed:
 
     def _call_in_main(self, call: Callable[[], object]) -> None:
         """Run a call in the main thread; if that is busy, in this thread."""
-        from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - keeps process startup fast
+        from stepscope.capture.base.main_thread import (  # noqa: PLC0415 - keeps process startup fast
             MAIN_THREAD_S,
             at_safe_point,
         )

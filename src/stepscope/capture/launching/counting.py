@@ -273,7 +273,7 @@ _HERE: Final = "stepscope.capture.launching.step_sources."
 
 #: Module that the program imports → stepscope module that counts its steps.
 STEP_SOURCES: Final = {
-    "stepscope.capture.ground.annotate": _HERE + "annotations",
+    "stepscope.capture.base.annotate": _HERE + "annotations",
     "keras": _HERE + "keras",
     "torch": _HERE + "torch",
     "jax": _HERE + "jax",

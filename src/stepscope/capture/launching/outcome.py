@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.ground.run import long_wait
+from stepscope.capture.base.run import long_wait
 from stepscope.xspace.vocabulary import END_PLANE, END_STAT
 from stepscope.xspace.writing.write import XSpaceBuilder
 

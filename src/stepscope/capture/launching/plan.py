@@ -9,7 +9,7 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.options import ProfilerOptions
 
 #: Environment variable that contains the plan.
 VARIABLE: Final = "STEPSCOPE_RUN"
@@ -88,7 +88,7 @@ class RunPlan(NamedTuple):
 
     def options(self) -> ProfilerOptions:
         """Return the profiler options for the recordings of this plan."""
-        from stepscope.capture.ground.options import ProfilerOptions  # noqa: PLC0415
+        from stepscope.capture.base.options import ProfilerOptions  # noqa: PLC0415
 
         return ProfilerOptions(
             host_tracer_level=self.host_tracer_level,

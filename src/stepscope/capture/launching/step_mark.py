@@ -38,7 +38,7 @@ class StepMark:
 
     def enter(self, first: int, batches: int, *, forwarded: bool) -> None:
         """Begin the annotation of a step, for the framework too if `forwarded`."""
-        from stepscope.capture.ground import annotate  # noqa: PLC0415 - keeps process startup fast
+        from stepscope.capture.base import annotate  # noqa: PLC0415 - keeps process startup fast
 
         stats = {"n_steps": batches} if batches > 1 else {}
         self._open = annotate.Trace(STEP, step_num=first, _r=1, **stats)

@@ -14,13 +14,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.ground.affordable import (
+from stepscope.capture.base.affordable import (
     Control,
     StepCost,
     lower_options,
     without_calls,
 )
-from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.base.process_end import process_end
 from stepscope.capture.launching.arriving import is_half_imported, session_class
 from stepscope.capture.launching.extent import Extent
 from stepscope.capture.launching.harmless import say_line, silence_log
@@ -39,7 +39,7 @@ from stepscope.capture.launching.waiting import is_launcher, only_waits, settle_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.launching.plan import RunPlan
     from stepscope.capture.recording.session import Session
 
@@ -376,7 +376,7 @@ class Window:
     @contextlib.contextmanager
     def _exclusive_access(self) -> Iterator[None]:
         """Hold the lock, and delay SIGTERM, which would close the window."""
-        with self._lock, leaving.undisturbed():
+        with self._lock, process_end.undisturbed():
             yield
 
     def _watching_options(self, *, functions: bool) -> ProfilerOptions:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from stepscope import __version__
+from stepscope.capture.base.clock import drift_ns
 from stepscope.capture.collectors.levels import environment_stats
-from stepscope.capture.ground.clock import drift_ns
 from stepscope.cores import core_count
 from stepscope.nvidia import cuda_versions
 from stepscope.xspace.merging.merge import Part, merge_messages
@@ -29,8 +29,8 @@ from stepscope.xspace.writing.write import XSpaceBuilder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.capture.base.clock import ClockPair
     from stepscope.capture.collectors.levels import TracerLevels
-    from stepscope.capture.ground.clock import ClockPair
     from stepscope.xspace.writing.builders import PlaneBuilder, Value
 
 #: Maximum size of a protobuf message; other readers refuse larger ones.

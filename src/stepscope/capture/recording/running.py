@@ -8,6 +8,9 @@ import platform
 from typing import TYPE_CHECKING, Final
 
 from stepscope import rundir
+from stepscope.capture.base.clock import ClockPair
+from stepscope.capture.base.run import Run
+from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import (
     Counting,
     Dropping,
@@ -17,9 +20,6 @@ from stepscope.capture.collectors.contract import (
     TracesPython,
 )
 from stepscope.capture.collectors.levels import TracerLevels
-from stepscope.capture.ground.clock import ClockPair
-from stepscope.capture.ground.run import Run
-from stepscope.capture.ground.spool import Fragment
 from stepscope.capture.recording.assembling import (
     Recording,
     assemble_profile,
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from stepscope.capture.base.options import ProfilerOptions
+    from stepscope.capture.base.spool import Spool
     from stepscope.capture.collectors.contract import Collector
-    from stepscope.capture.ground.options import ProfilerOptions
-    from stepscope.capture.ground.spool import Spool
     from stepscope.capture.recording.saving import Place
 
 #: A full garbage collection is due if at most this number of middle-generation

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from stepscope import rundir
-from stepscope.capture.ground.spool import Spool
+from stepscope.capture.base.spool import Spool
 from stepscope.units import bytes_text
 from stepscope.xspace.merging.merge import complete_length
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from stepscope.capture.base.spool import Fragment
     from stepscope.capture.collectors.contract import Streaming
-    from stepscope.capture.ground.spool import Fragment
 
 #: Free disk space, in bytes, below which a recording probably does not fit.
 _MIN_FREE_BYTES: Final = 64 * 2**20

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stepscope import rundir
 from stepscope._core import recorder
+from stepscope.capture.base import annotate
+from stepscope.capture.base.clock import ClockPair
+from stepscope.capture.base.main_thread import MAIN_THREAD_S, at_safe_point
+from stepscope.capture.base.options import ProfilerOptions
+from stepscope.capture.base.process_end import process_end
+from stepscope.capture.base.run import Run, long_wait
 from stepscope.capture.collectors.registry import (
     COLLECTORS,
     BrokenCollector,
     make_collector,
 )
-from stepscope.capture.ground import annotate
-from stepscope.capture.ground.clock import ClockPair
-from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
-from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.ground.run import Run, long_wait
 from stepscope.capture.recording.running import UnderWay
 from stepscope.errors import AlreadyRecording, BadUsage
 
@@ -148,7 +148,7 @@ class Session:
         """Store the events so far, so that they survive a kill of the process."""
         under_way = self._under_way
         if under_way is not None:
-            with leaving.undisturbed():
+            with process_end.undisturbed():
                 under_way.flusher.flush_collectors()
 
     @property
@@ -158,7 +158,7 @@ class Session:
 
     def count_events(self) -> int:
         """Return the number of recorded events that take long to store."""
-        with leaving.undisturbed(), self._lock:
+        with process_end.undisturbed(), self._lock:
             if self._left is not None or self._under_way is None:
                 return 0
             return self._under_way.count_events()
@@ -204,12 +204,12 @@ class Session:
         PyTorch's profiler can only be stopped by the thread that started it. Reading
         and storing the recorded events works on any thread.
         """
-        with leaving.undisturbed(), self._lock, self._noted_wait():
+        with process_end.undisturbed(), self._lock, self._noted_wait():
             if self._left is None and self._under_way is not None:
                 self._under_way.halt_collectors()
 
     def _end_once(self, end: Callable[[UnderWay], Run]) -> Run:
-        with leaving.undisturbed(), self._lock:
+        with process_end.undisturbed(), self._lock:
             if self._left is None:
                 try:
                     with self._noted_wait():
@@ -234,7 +234,7 @@ class Session:
 
     def _start_collectors(self) -> Session:
         try:
-            with leaving.undisturbed():
+            with process_end.undisturbed():
                 self._take_slot(choose_collectors(self.options))
             return self  # noqa: TRY300 - an interrupt before the return is handled too
         except BaseException:
@@ -249,7 +249,7 @@ class Session:
             if _slot.session is not None:
                 raise _slot.session.already()
             _slot.session = self
-        leaving.watch(end=self._leave, forked=self._abandon_in_child)
+        process_end.watch(end=self._leave, forked=self._abandon_in_child)
         if _slot.stand_by is not None:
             _slot.stand_by.pause_for_recording()
         if not self._child:
@@ -267,7 +267,7 @@ class Session:
 
     def _free_slot(self) -> None:
         self.shared.mark_ended()
-        leaving.forget()
+        process_end.forget()
         with _slot.lock:
             if _slot.session is not self:
                 return
@@ -282,7 +282,7 @@ class Session:
             begin()
 
     def _begin_recording(self, collectors: Sequence[Collector]) -> None:
-        with leaving.undisturbed(), self._lock:
+        with process_end.undisturbed(), self._lock:
             if self._left is not None:
                 return
             try:
@@ -295,7 +295,7 @@ class Session:
                     end=self._stop_with_parent,
                 )
                 # Collectors and frameworks may have registered exit handlers meanwhile.
-                leaving.come_first()
+                process_end.come_first()
             except Exception as error:  # noqa: BLE001 - must not fail the program
                 self._nothing = f"nothing is recorded: {type(error).__name__}: {error}"
                 _log.warning("stepscope: %s", self._nothing)
@@ -305,7 +305,7 @@ class Session:
             self._delay.cancel()
         if self._under_way is None:
             return Run(path=None, run=self.run, warnings=(self._nothing,))
-        if leaving.by_signal:
+        if process_end.by_signal:
             self._under_way.add_warning("SIGTERM ended the recording")
         try:
             return end(self._under_way)

@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from stepscope.capture.base.functions import FunctionNames
 from stepscope.capture.collectors.memory.graphs import (
     CONTAINERS,
     PAIRS,
@@ -31,7 +32,6 @@ from stepscope.capture.collectors.memory.graphs import (
     module_name,
     tensors_with_graph,
 )
-from stepscope.capture.ground.functions import FunctionNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -26,9 +26,9 @@ from stepscope.capture.collectors.process import counters_space
 from stepscope.xspace.vocabulary import KEPT_KINDS, KeptCounter
 
 if TYPE_CHECKING:
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.collectors.memory.containers import Container
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
 
 #: Maximum number of containers in the profile: those that grew most, in that order.
 _MAX_CONTAINERS: Final = 5

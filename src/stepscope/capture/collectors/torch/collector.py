@@ -21,6 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.capture.base import annotate
+from stepscope.capture.base.encoding import OWN_THREADS
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.frameworks import Entrance, Framework, OpenRecordings
 from stepscope.capture.collectors.levels import TracerLevels, level_warnings
@@ -32,8 +34,6 @@ from stepscope.capture.collectors.torch.activities import (
     live_activities,
 )
 from stepscope.capture.collectors.torch.planes import CALLS, ON_STREAM, build_planes
-from stepscope.capture.ground import annotate
-from stepscope.capture.ground.encoding import OWN_THREADS
 from stepscope.capture.temporary import folder_prefix
 from stepscope.xspace.vocabulary import EnvironmentStat, forwarded_name
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
 
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
 
 _OPEN: Final = OpenRecordings()
 _OWN: Final = "the program's own PyTorch profiler"

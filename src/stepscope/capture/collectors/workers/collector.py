@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from stepscope._core import recorder, remote_stacks
+from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import Collected, Collector
 from stepscope.capture.collectors.process import child_processes
 from stepscope.capture.collectors.sampled_frames import (
@@ -34,7 +35,6 @@ from stepscope.capture.collectors.workers.worker import (
     attach_worker,
     why_not_understood,
 )
-from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.samples_line import SamplesLine
 from stepscope.xspace.vocabulary import HOST_PLANE, UNSAMPLED, Unsampled
 from stepscope.xspace.writing.write import XSpaceBuilder
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.array_types import Int64s
+    from stepscope.capture.base.clock import ClockPair
+    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.collectors.workers.layout import Layout
     from stepscope.capture.collectors.workers.memory import Place
     from stepscope.capture.collectors.workers.worker import RemoteLine, Worker
-    from stepscope.capture.ground.clock import ClockPair
-    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.xspace.samples_line import SamplesKind
 
 #: Maximum samples a second. Workers take tens of milliseconds to produce a batch, so

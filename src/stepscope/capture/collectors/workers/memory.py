@@ -16,8 +16,8 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from stepscope.capture.base.spool import OwnFile
 from stepscope.capture.collectors.workers.layout import TYPE, runtime_address
-from stepscope.capture.ground.spool import OwnFile
 
 if TYPE_CHECKING:
     from stepscope.capture.collectors.workers.layout import Layout

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope._core import remote_stacks
+from stepscope.capture.base.functions import function_name
 from stepscope.capture.collectors.workers.memory import (
     Memory,
     place_of_runtime,
     read_line_table,
 )
-from stepscope.capture.ground.functions import function_name
 from stepscope.xspace.vocabulary import UNSAMPLED, Unsampled
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope._core import recorder
-from stepscope.capture.ground import annotate
+from stepscope.capture.base import annotate
 from stepscope.capture.launching.counting import MARKED
 from stepscope.capture.launching.harmless import harmless
 

@@ -7,7 +7,7 @@ import inspect
 import weakref
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from stepscope.capture.ground.functions import replace_function
+from stepscope.capture.base.functions import replace_function
 from stepscope.capture.launching.harmless import harmless
 from stepscope.errors import NO_FRAME
 

@@ -11,7 +11,7 @@ import threading
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.functions import replace_function
+from stepscope.capture.base.functions import replace_function
 from stepscope.capture.launching.harmless import harmless
 from stepscope.errors import NO_FRAME
 

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.signals import (
+from stepscope.capture.base.signals import (
     Alarm,
     die_by_signal,
     hold_exceptions,
@@ -35,7 +35,7 @@ _GRACE_S: Final = 0.5
 _STORE_S: Final = 8.0
 
 
-class Leaving:
+class ProcessEnd:
     """Callbacks for the end of this process and for its forked children."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class Leaving:
 
     def _take_signal(self) -> None:
         if threading.current_thread() is not threading.main_thread():
-            from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - keeps process startup fast
+            from stepscope.capture.base.main_thread import (  # noqa: PLC0415 - keeps process startup fast
                 in_main_thread,
             )
 
@@ -243,4 +243,4 @@ class Leaving:
                 self._claim.release()
 
 
-leaving: Final = Leaving()
+process_end: Final = ProcessEnd()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.worker_processes import fit_worker_numbers
-from stepscope.advice.rules.loading import input_bound
+from stepscope.advice.rules.input_pipeline import input_bound
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.hosts.batch_production import python_elements
 from stepscope.derive.facts.hosts.pipeline_stages import (

@@ -287,9 +287,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 EARLY_CHILD = """
 import os, signal, sys, threading
 os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
-from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.base.process_end import process_end
 heard = threading.Event()
-leaving.watch(end=heard.set, forked=lambda: None)
+process_end.watch(end=heard.set, forked=lambda: None)
 child = os.fork()
 if not child:
     os._exit(5)
@@ -318,13 +318,13 @@ def test_a_signal_for_a_child_that_just_began_is_not_its_parents() -> None:
 #: moment when the signal's handler looks whether it has to wait.
 ENDED_MEANWHILE = """
 import contextlib, os, signal, threading
-from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.base.process_end import process_end
 
 calls = []
 signal.signal(signal.SIGTERM, lambda *_: calls.append("program"))
-leaving.watch(end=lambda: calls.append("stored"), forked=lambda: None)
+process_end.watch(end=lambda: calls.append("stored"), forked=lambda: None)
 start = contextlib.ExitStack()
-start.enter_context(leaving.undisturbed())
+start.enter_context(process_end.undisturbed())
 get_ident = threading.get_ident
 
 def end_start():

@@ -18,7 +18,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.spool import OwnDescriptor
+from stepscope.capture.base.spool import OwnDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +83,7 @@ class Alarm:
             with contextlib.suppress(OSError):
                 received = os.read(self._reading.number(), 64)
             if not received:
-                from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - keeps process startup fast
+                from stepscope.capture.base.main_thread import (  # noqa: PLC0415 - keeps process startup fast
                     in_main_thread,
                 )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.base.options import ProfilerOptions
 
 #: Number of latest unrecorded steps whose median duration is the baseline.
 _BASELINE_STEPS: Final = 64
