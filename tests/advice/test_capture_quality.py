@@ -9,7 +9,7 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import BF16, MATMUL, Recorder, findings
 
 from stepscope.advice import engine
-from stepscope.advice.rules.recording.capture_quality import evaluate
+from stepscope.advice.rules.recording_quality.capture_quality import evaluate
 from stepscope.derive.facts.recording import capture_signals
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import finding_headline

@@ -10,7 +10,7 @@ from tests.support.traces.training import findings, on_host, together
 
 from stepscope.advice.engine import evaluate as evaluate_all
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.rules.recording.env_libs import evaluate
+from stepscope.advice.rules.recording_quality.env_libs import evaluate
 from stepscope.derive.facts.recording import HostVersions, version_signals
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS

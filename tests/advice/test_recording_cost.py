@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.traces.training import apart, findings, on_host, together
 
-from stepscope.advice.rules.recording.recording_cost import evaluate
+from stepscope.advice.rules.recording_quality.recording_cost import evaluate
 from stepscope.derive.facts.recording import recorder_signals
 from stepscope.thresholds import THRESHOLDS
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.traces.training import SGEMM, findings, on_host, together
 
-from stepscope.advice.rules.recording.score_card import evaluate
+from stepscope.advice.rules.recording_quality.score_card import evaluate
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
