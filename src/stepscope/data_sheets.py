@@ -25,7 +25,7 @@ class DataSheet(Frozen, frozen=True, eq=True):
         pattern: Regular expression that the recorded name matches in lower case.
         clock_mhz: Highest clock of the cores; None if the vendor does not publish it.
         memory_gb_per_s: Bandwidth of the memory, in 10^9 bytes per second.
-        least_memory_gib: Minimum memory, in GiB; with less, it is another product.
+        least_memory_gib: Minimum memory size of the product, in GiB.
         cores: Number of compute units, which together with `version` identifies an AMD
             product in recordings without a product name; None if it does not.
         version: (major, minor) reported by ROCm, used together with `cores`.

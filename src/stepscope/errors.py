@@ -1,17 +1,18 @@
 """Errors that stepscope raises for a reason that the user can fix.
 
 StepscopeError            base; str() is one line: the problem, its place, what to do
-├── BadInput              a file or directory that cannot be read as a profile
-│   ├── Malformed         bytes that violate the format at a known offset
-│   └── UnknownFormat     readable bytes of a format without a reader
-├── BadUsage              a name or option that does not exist
-└── AlreadyRecording      a recording is already running in this process
+├── BadInput              a file or directory that cannot be read as a profile │   ├──
+Malformed         bytes that violate the format at a known offset │   └── UnknownFormat
+readable bytes of a format without a reader ├── BadUsage              a name or option
+that does not exist └── AlreadyRecording      a recording is already running in this
+process
 
-This module also recognises exceptions of the program's signal handlers. Python calls a
-signal handler between two instructions of the main thread, which may be instructions of
-stepscope or of a framework that stepscope calls. An exception of the handler is the
-program's response to the signal ("timed out", an exit status), not a fault of
-stepscope. Tracebacks of the program's errors omit functions of stepscope (`NO_FRAME`).
+This module also recognises exceptions raised by the program's signal handlers. Python
+calls a signal handler between two instructions of the main thread, which may be
+instructions of stepscope or of a framework that stepscope calls. An exception that the
+handler raises is the program's response to the signal ("timed out", an exit status),
+not a fault of stepscope. Tracebacks of the program's errors omit functions of stepscope
+(`NO_FRAME`).
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def suppress_faults() -> Iterator[None]:
 def is_from_handler(error: BaseException) -> bool:
     """Return whether an exception came from a signal handler of the program.
 
-    `KeyboardInterrupt`, `SystemExit` and the like always count as a handler's.
+    `KeyboardInterrupt`, `SystemExit` and the like always count as raised by a handler.
     """
     if not isinstance(error, Exception):
         return True
@@ -134,8 +135,8 @@ def _traceback_frames(error: BaseException) -> Iterator[FrameType]:
 def _handles_signal(frame: FrameType) -> bool:
     """Return whether the interpreter called the function as a signal handler.
 
-    Only the interpreter passes a function the number of a signal and the frame that it
-    interrupts. A handler that has deleted these arguments is only recognised while
+    Only the interpreter calls functions with the number of a signal and the interrupted
+    frame. A handler that has deleted these arguments is recognised only if it is still
     installed.
     """
     code, values = frame.f_code, frame.f_locals

@@ -60,7 +60,8 @@ def version_told(library: Any, name: str) -> int | None:
 def cuda_versions() -> CudaVersions:
     """Return the versions of the CUDA libraries that this process has loaded.
 
-    The call loads no library. It misses a CUDA runtime linked into another library.
+    The call loads no library. It misses a CUDA runtime that is statically linked into
+    another library.
     """
     loaded = _MAPS.read_text("utf-8", "replace") if sys.platform == "linux" else ""
     return CudaVersions(*(_parse_version(name, loaded) for name in _TELLING))

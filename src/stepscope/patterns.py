@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from re import Match
 
-#: Name of Python's garbage collections in recordings by stepscope.
+#: Event name of Python's garbage collections in recordings by stepscope.
 COLLECTION: Final = "garbage collection"
-#: Names of Python's garbage collections, including the name that PyTorch uses.
-#: Framework events with similar names release objects of the framework.
+#: Event names of Python's garbage collections, including PyTorch's name. Events of
+#: frameworks with similar names are not collections.
 COLLECTIONS: Final = (COLLECTION, "Python GC")
-#: Name of garbage collections in the threads of the recorder.
+#: Event name of Python's garbage collections in the threads of the recorder.
 RECORDERS_COLLECTION: Final = "garbage collection of the recorder"
-#: Names of ranges by which programs mark the fetching of input.
+#: Pattern of the names of ranges with which programs mark a batch fetch.
 NAMED_INPUT: Final = (
     r"(?i)^(?:py)?grain(?:$|[ ._:])|^next$|^(?:get_)?next_?(?:batch|element)$"
     r"|^(?:load|get|fetch|read|prepare)_?(?:next_?)?(?:batch|data|input)s?$"
@@ -30,7 +30,7 @@ NAMED_INPUT: Final = (
 
 
 class Pattern(Generic[AnyStr]):
-    """A regular expression with those methods of `re.Pattern` that stepscope uses.
+    """A regular expression that has only the methods that stepscope uses.
 
     Each method is read from the compiled expression once, so that later calls cost the
     same as on the compiled expression.
@@ -76,7 +76,7 @@ class Pattern(Generic[AnyStr]):
         return self.compiled.finditer
 
 
-#: Unnamed namespaces of C++, as compilers and tools write them, even if shortened.
+#: Pattern of C++'s anonymous namespaces as compilers and tools print them.
 UNNAMED_NAMESPACE: Final = Pattern(
     r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::|(?<!\w)unnamed>::"
 )

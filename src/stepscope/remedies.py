@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Recorder of a database of Nsight Systems.
 NSIGHT: Final = "nsight"
-#: Placeholder; means the sentence for recordings in which all tracers were active.
+#: Placeholder for the text for recordings in which all tracers were active.
 _AS_IN_FORCE: Final = "in_force"
 
 
@@ -75,7 +75,8 @@ class _RemedyWords(Frozen, frozen=True, forbid_unknown_fields=True):
     Attributes:
         words: What to do; `{tracers}` is replaced by the tracers that were not active.
         tracers: Requested tracers.
-        in_force: What to do if all requested tracers were active, or a remedy's id.
+        in_force: What to do if all requested tracers were active; or the id of a
+            remedy.
         kineto: What to do if PyTorch's profiler recorded without a requested tracer.
         nsight: What to do if Nsight Systems recorded, with any tracers.
         frameworks: Framework ("Python" if there is none) → what to do in its programs.

@@ -1,7 +1,7 @@
 """Layout of a log directory: where runs are, and which files belong to which host.
 
 `<logdir>/[<sub-run>/]plugins/profile/<run>/<host>.xplane.pb[.gz]`, at any depth. Each
-host has one file. A file written in parts (`<host>.part<k>.xplane.pb`) is also one
+host has one file. The parts of one file (`<host>.part<k>.xplane.pb`) also count as one
 host. `<host>.xplane.pb.part` is an unfinished recording, and is used if the host has no
 other file. Other files next to the traces (results of other tools, caches) are ignored.
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: (docs/formats/README.md#limits-of-every-reader).
 LIMIT_BYTES: Final = 16 * 2**30
 
-#: What to do if a path contains nothing that can be read.
+#: Advice to the user if a path contains nothing that can be read.
 PROFILE_WANTED: Final = "Give a log directory, a run directory or a trace file."
 TRACE_SUFFIX: Final = ".xplane.pb"
 #: File name suffix of a recording that is still being written.
@@ -355,7 +355,7 @@ class _Walk:
         self.memory_files: list[Path] = []
 
     def run_directories(self, top: Path) -> Iterator[tuple[Path, str]]:
-        """Yield each run directory in a `profile` folder, and its run name's prefix."""
+        """Yield each run directory in a `profile` folder, and the prefix of its name."""
         # Links are followed last, so that each directory is found under its own path.
         waiting: deque[tuple[Path, int]] = deque([(top, 0)])
         links: deque[tuple[Path, int]] = deque()
@@ -435,7 +435,7 @@ def _holds_results(names: Iterable[str]) -> bool:
 
 
 def _timeline_files(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
-    """Return hosts that have no profile but an exported timeline."""
+    """Return the hosts that have an exported timeline but no profile."""
     found = {
         name: match["host"]
         for name in sorted(names)

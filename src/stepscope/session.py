@@ -19,7 +19,8 @@ def open_profile(
 ) -> ProfileWithTools:
     """Read a log directory (its newest run), a run directory, or files.
 
-    Several paths are several workers of one run. A path may be a URL (`s3://…`).
+    Several paths are read as several workers of one run. A path may be a URL
+    (`s3://…`).
 
     Args:
         paths: Paths or URLs.
