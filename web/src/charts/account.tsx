@@ -23,7 +23,7 @@ export function Account({ entries, each: whole }: { entries: AccountEntry[]; eac
   return (
     <section class="panel" aria-label="Account of the step">
       <Hatches />
-      <h2>Causes of the time, by name</h2>
+      <h2>Time by cause and name</h2>
       <p>Times are self times: they exclude inner calls.</p>
       {devices.length > 1 && (
         <p>

@@ -9,7 +9,7 @@ import { kernelOf } from "../trace/questions";
 
 const DOMINANT: Record<string, string> = {
   transfer: "Transfer dominates: copies and collectives take most of the device time.",
-  utilisation: "Utilisation dominates: the device waits, or the kernels do not fill the device.",
+  utilisation: "Low utilisation dominates: the device waits, or the kernels do not fill the device.",
   compute: "Compute dominates: kernels fill the device for most of the time.",
   mixed: "No single cause dominates.",
 };

@@ -37,8 +37,8 @@ _OF_THE_ROWS: Final = ("rows", "pies", "device_idle_us", "host_idle_us")
 
 _CAUSE: Final = {
     "transfer": "Transfer dominates: most of the op's device time is data movement.",
-    "utilisation": "Utilisation dominates: for most of the op's device time the device "
-    "waits or is only partly used.",
+    "utilisation": "Low utilisation dominates: for most of the op's device time the "
+    "device waits or is only partly used.",
     "compute": "Compute dominates: for most of the op's device time kernels fill the "
     "device.",
     "mixed": "No cause dominates: transfer, utilisation and compute share the op's "
