@@ -3,10 +3,11 @@
 The build copies these functions into every kernel module that imports them, because C
 can inline functions only within a module.
 
-Every read except `read_fixed` is checked against the end of the enclosing message. It
-returns position -1 where the message is malformed: a number of more than ten bytes, a
-length beyond the message, field number 0, a field number of more than 29 bits, a group,
-or an undefined wire type. As in protobuf, bits above the 64th are dropped.
+Every read except `read_fixed` is checked against the end of the enclosing message. A
+checked read returns position -1 where the message is malformed: a number of more than
+ten bytes, a length beyond the message, field number 0, a field number of more than 29
+bits, a group, or an undefined wire type. As in protobuf, bits above the 64th are
+dropped.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 A kernel module imports `cython` from this module. The build replaces this import with
 `import cython`, whose names the Cython compiler resolves. Uncompiled code uses this
 module even where Cython is installed, because the `cast` of Cython's own Python module
-does not wrap. In this module decorators return their function unchanged, `with
+does not wrap integers. In this module decorators return their function unchanged, `with
 cython.nogil:` keeps the GIL, and types only appear in annotations, which are never
-evaluated. Two names do work, so that compiled and uncompiled code agree. `cast` wraps
-integers to the width of the type, as C does. `ccall` passes arrays as memoryviews,
-whose items are Python numbers.
+evaluated. Two names have an effect, so that compiled and uncompiled code agree. `cast`
+wraps integers to the width of the type, as C does. `ccall` passes arrays as
+memoryviews, whose items are Python numbers.
 """
 
 from __future__ import annotations

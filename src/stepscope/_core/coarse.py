@@ -2,13 +2,14 @@
 """Slices of wide buckets, folded once and reused for all windows with wider buckets.
 
 Lanes, positions and slices are defined in `_core/tiles.py`. `fold_rows` folds all rows
-of all lanes into buckets of width 2**level that count from time 0, in one pass over the
+of all lanes into buckets of width 2**level, counted from time 0, in one pass over the
 rows in memory order. Lane `k` has the slices [parts[k], parts[k] + filled[k]).
 
 `fold_slices` folds these slices again for a window whose begin, end and bucket width
 are multiples of 2**level. The result equals that of `tiles.fold_window`: all rows of a
 slice start in one bucket, and a row too wide to be folded is a separate slice, so a
-wider bucket consists of whole adjacent slices. The cost grows with the slices.
+wider bucket consists of whole adjacent slices. The cost grows with the number of
+slices.
 
 For each slice, `places` has the first position and the longest row. `times` has the
 start of the first row, the end of the last row, the sum of the durations and the
@@ -107,9 +108,10 @@ def fold_rows(
     """Fold the rows of each lane into buckets of width 2**level.
 
     Args:
-        start: By row, as for `tiles.fill_lanes`, which refuses rows that overlap.
+        start: Start of each row, as for `tiles.fill_lanes`, which refuses rows that
+            overlap.
         dur: By row.
-        lane: By row; -1 for a row that is not drawn.
+        lane: Lane of each row; -1 for a row that is not drawn.
         edges: First position of each lane, then the end; one more entry than lanes.
         parts: First slice of each lane, then the end; one more entry than lanes.
         level: Binary logarithm of the bucket width, 0 to 61.
@@ -217,7 +219,7 @@ def _fold_slices(
         last = parts[lane] + filled[lane]
         at = _first_slice_from(times, parts[lane], last, begin)
         if at > parts[lane] and times[at - 1, 1] > begin:
-            # The last row before the window reaches into it: one whole slice.
+            # The last row before the window extends into it and is a whole slice.
             behind = (places[at, 0] if at < last else edges[lane + 1]) - 1
             row = rows[behind] if 0 <= behind < rows.shape[0] else -1
             if not 0 <= row < start.shape[0]:

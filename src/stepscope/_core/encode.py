@@ -156,10 +156,10 @@ def encode_line_events(
 ) -> cython.longlong:
     """Write the event fields of a line, in the order of the rows.
 
-    Event r has the stats [stat_begin[r], stat_begin[r + 1]). Where `counted` is
-    nonzero, `offset` is the number of occurrences. Ids are those of the plane's
-    metadata maps. Kind, value and length of a stat are as in the decoder's columns: a
-    text is a place in `texts`, a reference is an id of stat metadata.
+    Event r has the stats [stat_begin[r], stat_begin[r + 1]). If `counted` is nonzero
+    for an event, its `offset` is the number of occurrences. Ids are those of the
+    plane's metadata maps. Kind, value and length of a stat are as in the decoder's
+    columns: a text is an offset into `texts`, a reference is an id of stat metadata.
 
     Returns:
         The number of bytes written, or needed if `out` is empty; or an error code:

@@ -15,16 +15,16 @@ change between the two passes.
   10    output: position of the malformed event or field, or -1
 
 Each next row is advanced past the rows written. An event is written with all of its
-stats, or not at all. `event_time` has a row for offsets and a row for durations.
-`stat_small` has a row each for the event's row, the key and the length. Lengths must be
+stats, or not at all. `event_time` has a row for offsets and a row for durations. The
+three rows of `stat_small` are the event's row, the key and the length. Lengths must be
 0 before the call, because only nonzero lengths are written. `counted` is a 2 × n array,
 with a column for each event that has a number of occurrences: the row of the event, and
 the number.
 
 An id below the length of `types` (or `keys`) is an index into it. Any other id is
-searched in the ascending `type_ids`, next to `type_rows`. An unknown id becomes -1; row
-and id are written to `lost_type` (`lost_key`) while they fit. The value of a reference
-is the entry of `keys` for the referenced id.
+searched in the ascending `type_ids`, parallel to `type_rows`. An unknown id becomes -1;
+row and id are written to `lost_type` (`lost_key`) while they fit. The value of a
+reference is the entry of `keys` for the referenced id.
 
 Definition: docs/formats/xplane.md#decoding.
 """
@@ -119,7 +119,7 @@ def _note_unknown_id(
     row: cython.longlong,
     ident: cython.ulonglong,
 ) -> cython.longlong:
-    """Write row and unknown id if they fit; return the next place of `lost`."""
+    """Write row and unknown id if they fit; return the next free row of `lost`."""
     if place < lost.shape[0]:
         lost[place, 0] = row
         lost[place, 1] = cython.cast(cython.longlong, ident)
@@ -148,8 +148,8 @@ def _fill_stat(
 ) -> tuple[cython.longlong, cython.longlong]:
     """Write the stat whose length is at `pos`; return the position after it, or -1.
 
-    The position is -1 if the stat is malformed. The second result is the next place of
-    `lost_key`, which was `unknown` before.
+    The position is -1 if the stat is malformed. The second result is the next free row
+    of `lost_key`; before, it was `unknown`.
     """
     start: cython.longlong
     ident: cython.ulonglong

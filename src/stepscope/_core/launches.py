@@ -4,11 +4,12 @@
 The functions on activities take one pass over them. A negative row number means none.
 Times are within ±(2**62 - 1), so that no sum of two can overflow.
 
-A dependency graph stores its edges by target: node `v` has the edges `begin[v]` up to
-`begin[v + 1]`, exclusive. An edge means that `v` begins no earlier than the end of its
-source (the begin, where `from_start` is set) plus a lag, which may be negative.
-`order_nodes` orders the nodes so that sources come first (Kahn's algorithm), and
-`schedule_nodes` visits them in this order. Both are linear in nodes and edges.
+A dependency graph stores its edges by target: the edges into node `v` are `begin[v]` up
+to `begin[v + 1]`, exclusive. An edge means that `v` begins no earlier than a lag after
+the end of its source (if `from_start` is set, after the begin of its source); the lag
+may be negative. `order_nodes` orders the nodes so that sources come first (Kahn's
+algorithm), and `schedule_nodes` visits them in this order. Both are linear in nodes and
+edges.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ def count_executions(
 def _edges_fit(
     begin: cython.const[cython.longlong][::1], source: cython.const[cython.int][::1]
 ) -> cython.bint:
-    """Return whether all edges are places of `source`, and all sources are nodes."""
+    """Return whether all edges are indices into `source`, and all sources are nodes."""
     node: cython.longlong
     edge: cython.longlong
     nodes: cython.longlong = begin.shape[0] - 1
@@ -329,12 +330,12 @@ def find_idle_endings(
     place: cython.longlong[::1],
     behind: cython.longlong[::1],
 ) -> cython.longlong:
-    """Find the activity that ends each idle interval, and the launches of later ones.
+    """Find the activity after each idle interval, and the launches of later activities.
 
-    Intervals and activities ascend. Activities of duration 0 are ignored. `rows` are
-    places in `launch`. `place` receives the first activity that begins at the end of
-    the interval, or -1. `behind` receives the earliest end of the launch calls of all
-    later activities; the largest int64 if there is none.
+    Intervals and activities are in ascending order. Activities of duration 0 are
+    ignored. `rows` are indices into `launch`. `place` receives the first activity that
+    begins at the end of the interval, or -1. `behind` receives the earliest end of the
+    launch calls of all later activities; the largest int64 if there is none.
 
     Returns:
         The number of intervals that an activity ended, or `BAD_RANGE`.
@@ -392,7 +393,7 @@ def find_unlaunched_gaps(
     ahead: cython.longlong,
     out: cython.longlong[::1],
 ) -> cython.longlong:
-    """Write the gaps between neighbours on a track that no late launch can explain.
+    """Write the gaps between a track's activities that no late launch can explain.
 
     In these gaps the launch call of the activity after the gap ended at least `ahead`
     before the gap began. The output needs one entry per activity.

@@ -2,7 +2,7 @@
 """Nesting of one track's events: parents, disjoint segments and inherited labels.
 
 `nest_track_rows` and `flatten_track_rows` visit a track's rows once, in order, and
-accept any 64-bit number. A duration below 1 is an instant. An end beyond the last int64
+accept any 64-bit times. A duration below 1 is an instant. An end beyond the last int64
 is the last int64.
 
 Row order: start ascending, then duration descending, so that a parent comes before its
@@ -80,8 +80,9 @@ def nest_track_rows(
 ) -> cython.longlong:
     """Fill parent, depth and self time of the rows [begin, end) of one track.
 
-    All arrays except `stack` are by row. `parent` receives a row, or -1 for none. An
-    event of duration 0 is never a parent. Self times add up to the union's length.
+    All arrays except `stack` have one entry per row. `parent` receives a row, or -1 for
+    none. An event of duration 0 is never a parent. Self times add up to the length of
+    the union of all rows.
 
     Returns:
         The number of rows that end after their parent, or an error code: `NO_ROOM`
@@ -299,7 +300,7 @@ def flatten_track_rows(
     """Cut the rows [begin, end) of one track into disjoint segments with one code each.
 
     A moment has the code of the most recently started running row whose code is not 0.
-    While rows with sticky codes run, the first started of them decides instead.
+    While rows with sticky codes run, the one that started first determines the code.
     Segments are in time order, and adjacent segments with equal codes are merged.
 
     `code` is by row, `sticky` (256 entries) by code. `running` is a scratch array with

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Lookup tables over small integers: number distinct values, pick rows, sum groups.
 
-`gather_values` looks rows up. NumPy would first convert 32-bit indices, which takes
-longer than the lookup.
+`gather_values` looks up a value for each row. NumPy would first convert 32-bit indices,
+which takes longer than the lookup.
 
 Handles, types, devices and codes have narrow ranges, so a table with one entry per
 possible value replaces hashing and sorting. Totals of groups are added up in one pass
@@ -35,7 +35,7 @@ def number_pairs(
     """Number the distinct pairs (outer, inner) in the order of their first rows.
 
     Inner values are within [least, least + width). Outer values are at least 0; if
-    there are none, only inner values are numbered. `table` has one entry per possible
+    `outer` is empty, only inner values are numbered. `table` has one entry per possible
     pair and must be -1 everywhere. `out` receives the number of each row, `first` the
     first row of each number.
 
@@ -147,9 +147,10 @@ def sum_groups(
 ) -> cython.longlong:
     """Compute count, total, least and greatest value of each group.
 
-    The four outputs must be zero before the call. Rows of negative groups are skipped,
-    and rows where `where` is 0, unless `where` is empty. A group without rows keeps its
-    zeros. Empty `least` and `greatest` are not computed, which halves the time.
+    The four outputs must be zero before the call. Rows with a negative group are
+    skipped; so are rows whose `where` is 0, unless `where` is empty. A group without
+    rows keeps its zeros. Empty `least` and `greatest` are not computed, which halves
+    the time.
 
     Returns:
         The number of rows, or `BAD_RANGE`.

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Columns from rows: of stats, of byte strings and of SQLite tables.
+"""Conversion of rows to columns: stats, byte strings and rows of SQLite tables.
 
 `pivot_stats` writes the stats of a range of events into one column per wanted key.
 `pivot_rows` does the same for chosen events. `intern_strings` gives equal byte strings
@@ -37,11 +37,11 @@ def pivot_stats(
     out_kind: cython.uchar[:, ::1],
     out_length: cython.int[:, ::1],
 ) -> cython.longlong:
-    """Write each stat with a wanted key to [its key's slot, its event's row].
+    """Write each stat with a wanted key to the outputs at [slot of key, event].
 
     `slot_of_key` has one entry per handle of strings, -1 for keys that are not wanted.
-    Row 0 of the outputs is `first_event`. The outputs must be zero before the call. The
-    last of several stats with the same event and slot wins.
+    Column 0 of the outputs is for `first_event`. The outputs must be zero before the
+    call. The last of several stats with the same event and slot wins.
 
     Returns:
         The number of stats written; or `BAD_RANGE`, also if a wanted stat belongs to an
@@ -168,7 +168,7 @@ def intern_strings(
     ids: cython.int[::1],
     firsts: cython.longlong[::1],
 ) -> cython.longlong:
-    """Number the byte strings at (place, length) of `data` by first appearance.
+    """Number the byte strings at (offset, length) of `data` by first appearance.
 
     Equal strings get equal numbers in `ids`. `firsts` receives the first row of each
     number. `slots` must hold -1; its length is a power of two, and at most half of it

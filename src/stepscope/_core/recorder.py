@@ -112,8 +112,8 @@ class _Ring:
         opened: Number of annotations of this recording that have not ended.
         capacity: Maximum number of annotations that wait to be drained.
         lost: Number of annotations that were dropped because the ring was full.
-        forward: Function of another recorder from name and values to a context manager;
-            None without one.
+        forward: Function of another recorder that returns a context manager for name
+            and values; None if there is no such recorder.
         keeps: Whether the other recorder stores the annotations in a recording.
         step: Open annotation of the step that `mark_step` began.
     """
@@ -273,7 +273,9 @@ class Trace:
     def _leave_forwarded(
         self, kind: object, error: object, traceback: object
     ) -> BaseException | None:
-        """Return an exception of the program's signal handlers, to be raised."""
+        """End forwarding; return an exception of the program's signal handlers to
+        raise.
+        """
         forwarded, self.forwarded = self.forwarded, None
         interrupted = None
         try:
@@ -401,7 +403,7 @@ def count_lost() -> int:
 def set_forward(
     make: Callable[[str, dict[str, Any]], Any] | None, *, keeps: bool = True
 ) -> None:
-    """Forward annotations to the context managers that `make` returns; None stops.
+    """Forward annotations to the context managers that `make` returns, if not None.
 
     Exceptions of `make` are dropped, and the annotation is not forwarded. Exceptions
     that a signal handler of the program raises during `make` are raised again.
@@ -462,7 +464,7 @@ def end_step() -> None:
 
 
 def thread_stacks(threads: Sequence[int]) -> list[Stack]:
-    """Return the stack of each thread, outermost function first; empty if it ended.
+    """Return each thread's stack, outermost function first; empty if the thread ended.
 
     A stack has the code objects and, for each, the offset of the current instruction.
 

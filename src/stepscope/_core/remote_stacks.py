@@ -104,7 +104,7 @@ def _read_stack(
     memory: cython.uchar[::1],
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    # The state and single frames are read to offset 0, the chunk of frames to 512.
+    # In `memory`, the state or a single frame is at offset 0, the chunk at 512.
     behind: cython.longlong = 512
     room: cython.longlong = memory.shape[0] - behind
     most: cython.longlong = out.shape[1]

@@ -66,13 +66,13 @@ def union_quick(
     end: cython.longlong,
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Write the set of times between begins that follow each other quickly.
+    """Write the set of the times between begins of which each soon follows another.
 
     Rows [begin, end) ascend; rows of code 0 are skipped. A row is a begin if its code
     is marked in `begins` (256 entries). Each begin adds the time until the next begin
-    if that is at most `most`, else its own duration if that is at most `most`. It also
-    adds the time before it since the end of all earlier rows, if that is at most
-    `most`. The outputs need one entry per row.
+    if this time is at most `most`, else its own duration if that is at most `most`. It
+    also adds the gap from the end of all earlier rows to the begin, if the gap is at
+    most `most`. The outputs need one entry per row.
 
     Returns:
         The number of intervals; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
@@ -138,7 +138,7 @@ def rows_meeting_set(
     outermost: cython.longlong,
     out: cython.longlong[::1],
 ) -> cython.longlong:
-    """Write the rows of nonzero duration and wanted code that meet a set.
+    """Write the rows of nonzero duration and wanted code that overlap a set.
 
     The starts of the rows ascend. `wanted` has 256 entries. If `outermost` is nonzero,
     a row that starts before the end of an earlier wanted row is left out. The output
@@ -199,7 +199,7 @@ def nest_fitting_rows(
 ) -> cython.longlong:
     """Nest the rows that can be nested; the others get the depth `APART`.
 
-    A row is apart if it begins inside a nested row and ends after it.
+    A row gets `APART` if it begins inside a nested row and ends after that row.
 
     Args:
         start: Starts of the rows, ascending.
@@ -252,7 +252,7 @@ def spread_lanes(
 ) -> cython.longlong:
     """Give each row a lane on which no other row runs when it begins.
 
-    The number of lanes is minimal: the most rows that run at one time.
+    The number of lanes is minimal: the maximum number of rows that run at one time.
 
     Args:
         start: Starts of the rows, ascending.
@@ -349,8 +349,9 @@ def mark_calls(
     """Give launching rows the code `call`, and ops that enclose them the code `way`.
 
     Only a row whose code is marked in `plain` (256 entries) changes. `parent` is a
-    smaller row number, or negative for none. `of_type` (by row) is a place in `is_op`.
-    `enclosing` must begin as 0; it receives 1 for every row around a launching row.
+    smaller row number, or negative for none. `of_type` (by row) is an index into
+    `is_op`. `enclosing` must begin as 0; it receives 1 for every row around a launching
+    row.
 
     Returns:
         The number of rows that enclose a launching row, or `BAD_RANGE`.

@@ -8,7 +8,7 @@ only has ascending starts; its intervals may be empty or overlap.
 Times are within ±(2**62 - 1), so that no sum or difference of times can overflow. Two
 functions take unchecked numbers of a file: `survey_track` counts times outside this
 range, and `union_events` clips them. Every function is one pass, like the merging of
-sorted lists. Arrays of wrong sizes return `BAD_RANGE`.
+sorted lists. Functions return `BAD_RANGE` for arrays of wrong sizes.
 """
 
 from __future__ import annotations
@@ -360,7 +360,7 @@ def survey_track(
 
     `found` receives three numbers: the rows with an impossible time (a start beyond
     ±`farthest` before or after the shift, or a duration below 0 or above `farthest`);
-    the other rows that break the row order of a track; and the last end of the other
+    the valid rows that break the row order of a track; and the last end of the valid
     rows after the shift, which is meaningless if there are none.
 
     Returns:

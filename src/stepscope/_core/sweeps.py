@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""One pass over intervals in time order: time that one runs alone, and derived spans.
+"""One pass over intervals in time order: time in which each runs alone; derived spans.
 
 `sweep_intervals` and `busy_before` process activities that may overlap. Running
 activities are kept in a heap, with the earliest end on top. A segment is the time
@@ -303,27 +303,28 @@ def open_spans(
 ) -> cython.longlong:
     """Form the spans of all levels of one line.
 
-    A piece extends the open span of a level if number on that level and step are equal
-    (no step equals no step), and no outer level opened or closed a span at the piece.
-    Otherwise the piece opens a span. A piece without a number closes the span. A piece
-    outside the line does neither, and passes an outer change on to the next piece.
+    A piece extends the open span of a level if its number on that level and its step
+    equal those of the span (no step equals no step), and no outer level opened or
+    closed a span at the piece. Otherwise the piece opens a span. A piece without a
+    number closes the span. A piece outside the line does neither, and passes an outer
+    change on to the next piece.
 
     Args:
-        code: By piece: a row of `path`; negative for none.
-        event: By piece: row of events.
-        step: By piece; negative for none.
-        start: By piece, ascending.
+        code: Row of `path` for each piece; negative for none.
+        event: Row of events for each piece.
+        step: Step of each piece; negative for none.
+        start: Start of each piece, ascending.
         end: By piece.
-        within: By code: nonzero if pieces of this code are inside the line.
+        within: For each code, nonzero if pieces of this code are inside the line.
         path: (codes, levels), flattened by row: number of a piece on each level; if
             negative, none on this and on all inner levels.
         name: Name of each number in `path`.
-        changes: By piece: nonzero if an outer line opened or closed a span.
-        bounded: Nonzero: a piece without a step extends a span only if it starts within
-            twice the span's length after its end.
+        changes: For each piece, nonzero if an outer line opened or closed a span.
+        bounded: If nonzero, a piece without a step extends a span only if it starts
+            within twice the span's length after the span's end.
         open_: (5, levels), scratch array of the open spans.
-        happened: By piece; receives 1 if the outermost level, or an outer line, opened
-            or closed a span.
+        happened: Receives 1 for each piece at which the outermost level, or an outer
+            line, opened or closed a span.
         spans: (4, pieces x levels); receives the spans.
         times: (3, pieces x levels); receives starts, ends and time that pieces cover.
 

@@ -13,11 +13,11 @@ with the longest duration.
 last row that starts in a bucket can be as wide as the bucket. That row becomes a
 separate slice, and the rows before it become one slice. A block that ends within its
 bucket adds its sum and its longest row, without a read of its rows. Block data is
-contiguous in memory, while rows may be anywhere. So the cost grows with the blocks and,
-at bucket edges, with the rows of one block.
+contiguous in memory, while rows may be anywhere. So the cost grows with the number of
+blocks and, at bucket edges, with the rows of one block.
 
-Times are clipped to ±(2**62 - 1), so that no sum or difference can overflow. Arrays of
-wrong sizes return `BAD_RANGE`.
+Times are clipped to ±(2**62 - 1), so that no sum or difference can overflow. Functions
+return `BAD_RANGE` for arrays of wrong sizes.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ def fill_lanes(
 
     Args:
         start: By row.
-        dur: By row; a duration below 1 is an instant.
-        lane: By row; -1 for a row that is not drawn.
+        dur: Duration of each row; below 1, the row is an instant.
+        lane: Lane of each row; -1 for a row that is not drawn.
         edges: Cumulative counts of `count_lanes`, from 0; one more entry than lanes.
         blocks: Cumulative numbers of blocks that these counts need, from 0.
         state: Scratch array, (2, lanes).

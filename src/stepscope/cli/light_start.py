@@ -2,7 +2,7 @@
 
 Skipped are: threads for matrix products and for small tables, garbage collection,
 returning memory to the system, and long waits for another thread. The module also
-checks that enough threads can be started before polars fails.
+checks, before polars starts its threads, that they can be started.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _KEPT: Final = {
     "M_ARENA_MAX": (-8, 1),
 }
 
-#: Seconds after which a thread in Python lets another thread run, for example to call
-#: its next compiled function. Python's default of 5 ms is as long as many of these
+#: Seconds after which a thread releases the GIL, for example so that another thread can
+#: call its next compiled function. Python's default of 5 ms is as long as many of these
 #: functions take, so one core was idle; shorter times gain nothing.
 _TURN_S: Final = 0.0005
 
@@ -109,7 +109,8 @@ def check_threads(computing: int | None = None) -> None:
     Polars would print thousands of lines and end with a traceback.
 
     Args:
-        computing: Number of computing threads if the user sets none; None: one a core.
+        computing: Number of computing threads if the user sets none; None for one per
+            core.
 
     Raises:
         BadUsage: A limit of the system is too low; the message has a remedy.

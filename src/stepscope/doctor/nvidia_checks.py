@@ -137,7 +137,7 @@ _TOOLKITS: Final = (
 )
 _WHEELS: Final = ("nvidia/cuda_cupti/lib/libcupti.so*", "nvidia/cu*/lib/libcupti.so*")
 _IN_NAME: Final = re.compile(r"libcupti\.so\.(\d+)")
-#: CUDA version → years that the file name of its libcupti may have as the version.
+#: CUDA version → years that may be the version in the file name of its libcupti.
 _NUMBERS_BY_YEAR: Final = {
     11: (2020, 2021, 2022),
     12: (2022, 2023, 2024, 2025),

@@ -10,7 +10,8 @@ class ProfileOptionBuilder:
         options["max_depth"] = 5
         profiler.profile_name_scope(options=options)
 
-    Keys and values are those of the older API. By default, `output` prints a view.
+    Keys and values are those of the older API. By default, the option `output` makes a
+    view print itself.
     """
 
     @staticmethod

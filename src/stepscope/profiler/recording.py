@@ -182,7 +182,8 @@ class Profiler:
         """Show costs by op, each below the op that called it.
 
         Args:
-            graph: TensorFlow graph, which is ignored, or the options.
+            graph: The options; a TensorFlow graph, as the older API expects, is
+                ignored.
             options: As in `profile_name_scope`.
             named: Options as keyword arguments.
         """

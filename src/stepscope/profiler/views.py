@@ -219,7 +219,7 @@ def show_view(
     notes, width = request.notes, _page_width()
     title = f"{view} view · {name} · {', '.join(profile.hosts)}"
     if isinstance(result, ModelViewsResult) and getattr(result, view).is_empty():
-        # Show why this view is empty, not why all views are.
+        # The reason why this view is empty takes precedence over that for all views.
         why = {missing.field: missing for missing in result.missing}.get(view)
         if why is not None:
             result = Unavailable(code=why.code, reason=why.reason, remedy=why.remedy)

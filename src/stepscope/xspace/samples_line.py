@@ -18,7 +18,7 @@ from stepscope.patterns import Pattern
 #: Number added to a thread's id to get the id of its samples line. Thread ids are
 #: smaller, and the sum fits into 32 bits for viewers that cut ids.
 SAMPLES_BASE: Final = 2**30
-#: Also added to the id of a line with a thread's times on a core or ready for one.
+#: Also added to the id of a line with times in which a thread ran or was ready to.
 CORE_TIME_BASE: Final = 2**29
 #: Also added to the id of a line with the source lines of a thread's functions.
 _LINES_BASE: Final = 2**28

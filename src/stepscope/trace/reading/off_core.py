@@ -1,4 +1,4 @@
-"""Names of intervals in which a thread had no core, on a track next to the thread's."""
+"""Names of intervals in which a thread had no core, on a track next to its own track."""
 
 from __future__ import annotations
 

@@ -76,9 +76,10 @@ class Entries(Frozen, frozen=True, eq=True):
     Attributes:
         plane: Row of the plane, int32.
         id: Key of the entry (used even if the id inside the value differs), int64.
-        name: Place of the name.
-        display_name: Place of the display name.
-        metadata: Place of the metadata bytes, a serialized message of the producer.
+        name: Offset and length of the name.
+        display_name: Offset and length of the display name.
+        metadata: Offset and length of the metadata bytes, a serialized message of the
+            producer.
         stats: Values shared by all events of an entry; the owner is the entry's row.
         broken: Places of malformed entries, which are left out.
     """
@@ -113,8 +114,8 @@ def read_entries(data: UInt8s, planes: Fields, tag: int) -> Entries:
     values = index_messages(data, value_rows.place, value_rows.place + value_rows.size)
     broken = entries.stop >= 0
     broken[value_rows.owner[values.stop >= 0]] = True
-    # Several values of one entry are pieces of one message. Make the entry their owner:
-    # of equal fields of all pieces, the last one is used.
+    # Several values of one entry are pieces of one message. Make the entry the owner of
+    # all pieces; of equal fields, the last one is used.
     fields = Fields(
         value_rows.owner[values.owner],
         values.tag,

@@ -1,4 +1,4 @@
-"""Decoding of messages that are few compared with the events.
+"""Decoding of messages of which a profile has few, compared with its events.
 
 `read_outline` reads two levels of a profile: planes, and byte ranges of their lines.
 """

@@ -195,7 +195,7 @@ class EventColumns:
         )
 
     def sort_events(self) -> EventColumns:
-        """Return the events by start, then longest first; ties keep their order.
+        """Return the events sorted by start, then longest first; ties keep their order.
 
         Events without a start are first. Events that are already sorted are not copied.
         """

@@ -87,7 +87,8 @@ class XSpaceBuilder:
     def write(
         self, path: Path, *, budget_bytes: int = _MESSAGE_LIMIT_BYTES
     ) -> tuple[Path, ...]:
-        """Write one file, or files `<host>.part<k>.xplane.pb` with a part of the lines.
+        """Write one file, or files `<host>.part<k>.xplane.pb` with a part of the lines
+        each.
 
         Each file appears under its name only when it is complete.
 
