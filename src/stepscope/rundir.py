@@ -355,7 +355,7 @@ class _Walk:
         self.memory_files: list[Path] = []
 
     def run_directories(self, top: Path) -> Iterator[tuple[Path, str]]:
-        """Yield the run directories of `profile` folders, and the prefix of each name."""
+        """Yield run directories of `profile` folders, and the prefix of each name."""
         # Links are followed last, so that each directory is found under its own path.
         waiting: deque[tuple[Path, int]] = deque([(top, 0)])
         links: deque[tuple[Path, int]] = deque()

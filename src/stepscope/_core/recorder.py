@@ -112,8 +112,8 @@ class _Ring:
         opened: Number of annotations of this recording that have not ended.
         capacity: Maximum number of annotations that wait to be drained.
         lost: Number of annotations that were dropped because the ring was full.
-        forward: Function of another recorder that returns a context manager for name
-            and values; None if there is no such recorder.
+        forward: Function of another recorder that makes a context manager of name and
+            values; None without one.
         keeps: Whether the other recorder stores the annotations in a recording.
         step: Open annotation of the step that `mark_step` began.
     """
@@ -273,9 +273,7 @@ class Trace:
     def _leave_forwarded(
         self, kind: object, error: object, traceback: object
     ) -> BaseException | None:
-        """End forwarding; return an exception of the program's signal handlers to
-        raise.
-        """
+        """End forwarding; return an exception of a signal handler, to be raised."""
         forwarded, self.forwarded = self.forwarded, None
         interrupted = None
         try:

@@ -66,8 +66,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         low_ms: Lower end of the change's 95 % interval; null for ops and kernels, whose
             time is known only for all steps together.
         high_ms: Upper end of the change's 95 % interval; null for ops and kernels.
-        base_runs: Executions per step of the base run; null unless a kernel.
-        new_runs: Executions per step of the new run; null unless a kernel.
+        base_runs: Executions per step of the base run; null except for kernels.
+        new_runs: Executions per step of the new run; null except for kernels.
     """
 
     name: str

@@ -157,7 +157,7 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
 
 
 def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
-    # Leave out actions for another recorder than that of this profile.
+    # Leave out actions that apply only to other recorders than this profile's.
     other: Recorder = (
         "framework" if recorder_without_levels(profile) == NSIGHT else "nsight"
     )

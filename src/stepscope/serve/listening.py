@@ -5,7 +5,7 @@ computed. A client that sends or reads slowly, or not at all, therefore occupies
 connection. Connections are kept open if the client asks for it. The server limits the
 time and bytes until a request is complete, the time until an answer is read, and the
 number of connections. If there are too many connections, the server closes the
-connection whose client has delayed it for the longest time, and accepts a new one.
+connection whose client has delayed the server the longest, and accepts a new one.
 """
 
 from __future__ import annotations

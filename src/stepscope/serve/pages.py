@@ -26,7 +26,7 @@ _INDEX: Final = "index.html"
 _HASHED: Final = re.compile(r"-[A-Za-z0-9_-]{8,}\.[a-z0-9]+(\.map)?\Z")
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _ASK_FIRST: Final = "no-cache"
-#: Media types by file ending that this machine's own table may lack or have wrong.
+#: Media types of file endings that this machine's own table may lack or have wrong.
 _TYPES: Final = {
     ".css": "text/css",
     ".html": "text/html",
@@ -49,7 +49,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page_files(folder: Path = STATIC) -> dict[str, File]:
-    """Return the built page as address → file, or a page that says why it is missing.
+    """Return the built page as address → file; if it is missing, a page that says why.
 
     Symbolic links in the folder are ignored.
     """

@@ -31,8 +31,8 @@ _MAX_PAGE: Final = 10_000
 class _Part(NamedTuple):
     """A kind of data of one host's timeline, with its route.
 
-    `read` returns the arguments of `write` after the name of the host. `file` is the
-    name under which a browser saves the answer; None to show the answer.
+    `read` returns the arguments of `write` that follow the name of the host. `file` is
+    the name under which a browser saves the answer; None to show the answer.
     """
 
     name: str

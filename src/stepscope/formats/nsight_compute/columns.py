@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_compute.launches import Measured
 
-#: Metric → its column, and the preference of the metric for the column (0 is best).
+#: Metric → its column, and its rank among the column's metrics (0 is preferred).
 COLUMNS_OF: Final = {
     name: (column, rank)
     for column, names in read_rows(
@@ -116,7 +116,7 @@ _Values = dict[str, float]
 
 
 def kernel_metrics(measured: Measured) -> pl.DataFrame:
-    """Return one row per launch; a column has the first metric it prefers."""
+    """Return one row per launch; a column has its most preferred measured metric."""
     of_launch: list[_Values] = [{} for _ in measured.launches]
     for sample in measured.metrics:
         if sample.value is not None:

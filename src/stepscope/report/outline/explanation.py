@@ -143,7 +143,7 @@ def _value_cell(name: str, value: float | str | None) -> str:
             if len(value) <= _MAX_CELL_LENGTH
             else f"{value[: _MAX_CELL_LENGTH - 1]}…"
         )
-    # A name of picoseconds has `_ps` at the end of a component or before a blank.
+    # The name of a value in ps has `_ps` at the end of a component or before a blank.
     if any(part.split(" ")[0].endswith("_ps") for part in name.split(".")):
         return duration_text(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"

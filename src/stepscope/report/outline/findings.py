@@ -53,9 +53,9 @@ _STAGE_MARKS: Final[dict[Status, tuple[str, Role]]] = {
     "pass": ("✓", "good"),
     "not_applicable": ("–", "dim"),
 }
-#: Maximum number of points listed on missing data; further points are only counted.
+#: Maximum number of list items on missing data; further items are only counted.
 _MAX_POINTS: Final = 5
-#: Maximum number of reasons and of check names in one point; the JSON lists all.
+#: Maximum number of reasons and of check names in one item; the JSON lists all.
 _MAX_REASONS: Final = 2
 _MAX_NAMES: Final = 4
 #: Maximum number of hosts that a doubt names.
@@ -68,7 +68,7 @@ _NOTES_FAILURES: Final = "PyTorch"
 #: Checks of input pipeline stages, and the frameworks whose pipelines have stages.
 _OF_STAGES: Final = frozenset({"input.stage", "multi.input"})
 _HAVE_STAGES: Final = frozenset({"TensorFlow", "PyTorch"})
-#: Codes of values missing for lack of a device, which the breakdown already reports.
+#: Codes of values missing because no device exists, as the breakdown already says.
 _NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
 #: Number of the checklist stage about several devices.
 _STAGE_OF_SEVERAL_DEVICES: Final = 8
@@ -153,7 +153,7 @@ def doubt_parts(document: Document) -> Iterator[Part]:
         checks.items(),
         key=lambda checks_of_remedy: _remedy_rank(checks_of_remedy[1], document),
     )
-    # Doubts may take all points but one, which is for a remedy.
+    # Doubts may take all items of the list but one, which is for a remedy.
     doubted = grave[: _MAX_POINTS - (1 if by_remedy else 0)]
     shown = by_remedy[: _MAX_POINTS - len(doubted)]
     if doubted:

@@ -27,7 +27,7 @@ _MAX_OWNERS: Final = 4
 _MIN_PERCENT: Final = 1.0
 #: Minimum share of a cause's time that its longest name must have to be mentioned.
 _MIN_NAMED_PART: Final = 0.3
-#: Share of unexplained time, in percent, above which it begins the sentence.
+#: Share of unexplained time, in percent, above which the sentence begins with it.
 _NO_ANSWER: Final = 40.0
 _UNEXPLAINED: Final = "unexplained"
 #: Maximum length of a kernel's name in a sentence; some names have hundreds of letters.
@@ -126,7 +126,8 @@ def interval_position_text(gap: GapExplanation) -> str:
     return f"{gap.host}{device}{step}, from {begin} to {end}"
 
 
-#: Maximum number of names per cause of time; minimum share of the interval, in percent.
+#: Maximum number of names per cause; minimum share of the interval, in percent, of
+#: each.
 _MAX_NAMES: Final = 4
 _MIN_LISTED_PERCENT: Final = 0.5
 _MAX_HOST_ROWS: Final = 10
@@ -134,7 +135,7 @@ _MAX_HOST_ROWS: Final = 10
 
 @parts.outlined
 def gap_outline(gap: GapExplanation) -> Iterator[parts.Part]:
-    """Write a sentence on the interval, its causes by name, and other host work."""
+    """Write a sentence on the interval, the causes of its time, and other host work."""
     yield parts.Heading(interval_position_text(gap), 1)
     yield parts.Paragraph(gap_text(gap), strong=True)
     yield from _owner_parts(gap)

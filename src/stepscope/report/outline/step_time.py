@@ -176,7 +176,7 @@ def _owner_shares(summary: Summary, category: str, time: float) -> Iterator[Para
         for name, part in sorted(known.items(), key=lambda pair: -pair[1])
         if 100 * part / total_ms >= _MIN_DISPLAYED_PERCENT
     ]
-    # The only cause of a category repeats the category, except in `other`.
+    # Naming the only cause of a category would repeat the category, except in `other`.
     if len(shares) > 1 or (shares and category == "other"):
         yield Paragraph(f"parts: {join_phrases(shares)}", role="dim", indent=4)
 

@@ -242,7 +242,7 @@ def burst_text(spread: Pattern) -> str:
 
 
 def _called_function(parts: tuple[Part, ...]) -> str | None:
-    """Write the name of the largest part if it is a function that the steps call."""
+    """Write the largest part of the lost time if it is a function that the steps call."""
     if not parts or parts[0].function is None or parts[0].loop:
         return None
     detail = parts[0].detail if parts[0].lines else None
@@ -284,7 +284,7 @@ def part_shares(finding: Finding) -> str | None:
     return "; ".join(parts) or None
 
 
-#: Minimum gain of a finding beyond gains of others, as a fraction of its lost time.
+#: Minimum gain of a finding not shared with others, as a fraction of its lost time.
 _MIN_OWN_GAIN_PART: Final = 0.02
 
 

@@ -99,8 +99,8 @@ def _part_names(lead: Lead) -> str:
     return f", the largest part of it {name} ({size})"
 
 
-#: Minimum share of a memory, in percent, of the program line with the most memory to be
-#: named even if more memory has no known line.
+#: If more memory has no known line, the line with the most memory is named only if it
+#: has at least this share of the memory, in percent.
 _MIN_LINE_PERCENT: Final = 10.0
 #: Region type of memory that contains the code of a compiled program.
 _CODE: Final = "executable"
@@ -145,7 +145,8 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
         return f"{peak}; {percent(nameless)} of it has no known program line."
     of_it = "" if share is None else f" ({percent(share)})"
     size = bytes_text(largest["allocation_bytes"])
-    # Memory without a known program line is mentioned only if it exceeds that line's.
+    # Memory without a known program line is mentioned only if it exceeds the named
+    # line's.
     more = nameless > (share or 0.0)
     remainder = f", and {percent(nameless)} has no known program line" if more else ""
     return f"{peak}; {size} of it{of_it} is in {what} {largest['source']}{remainder}."

@@ -49,7 +49,7 @@ def worker_name(host: str, device: int | None) -> str:
 
 
 def slowest_worker_texts(result: PodViewerResult) -> tuple[str, str]:
-    """Write the slowest worker, and why; or why no worker is, and an empty text."""
+    """Write the slowest worker and why it is slow; or why none is slowest, and ""."""
     slowest = result.slowest
     if slowest is None:
         why = [entry.reason for entry in result.missing if entry.field == "slowest"]

@@ -47,7 +47,7 @@ SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
 #: Maximum size of the texts of a table as CSV, in bytes.
 _MAX_CSV_BYTES: Final = 2**29
-#: Tools without a result for many profiles; asking is fast once findings are computed.
+#: Tools that have no result for many profiles; findings have computed their inputs.
 _NOT_EVERYWHERE: Final = (
     "framework_op_stats",
     "kernel_stats",
@@ -302,7 +302,7 @@ def _measured_profile(opened: Opened) -> MeasuredSteps:
 def write_explanation(
     opened: Opened, host: str | None, wanted: RequestedTime, *, device: int | None
 ) -> bytes:
-    """Write the causes of time in an interval, as `stepscope explain` does."""
+    """Write what an interval's time is attributed to, as `stepscope explain` does."""
     profile = opened.view_of_hosts(() if host is None else (host,)).profile
     explanation = explain_gap(profile, profile.hosts[0], wanted, device=device)
     return to_json.render_gap(explanation)

@@ -1,7 +1,7 @@
 """Cuts of long tables in results; a page requests the rest of each table separately.
 
-Rows and texts are limited; texts because some files have extremely long names. Ordinary
-answers have less than a megabyte of text.
+The number of rows is limited, and the size of texts because of extremely long names.
+Ordinary answers have less than a megabyte of text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def cut_tables(
 ) -> tuple[msgspec.Struct, list[Cut]]:
     """Return the result with tables cut at `rows`, and the cuts.
 
-    A table is also cut where its and all earlier texts together exceed `max_bytes`.
+    A table is also cut where its texts and those before it together exceed `max_bytes`.
     """
     cutting = _Cutting(rows, max_bytes)
     changed = with_changed_leaves(result, cutting.cut_leaf)

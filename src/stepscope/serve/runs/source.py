@@ -84,7 +84,8 @@ def open_source(logdir: str) -> Source:
 class LocalSource:
     """A log directory, a run directory or a file of this machine.
 
-    Links to files outside of the directory are not followed: those must not be served.
+    Links to files outside of the directory are not followed: such files must stay
+    private.
     """
 
     interval_s = _LOCAL_S

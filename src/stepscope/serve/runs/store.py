@@ -126,7 +126,7 @@ class Store:
             lane: threading.BoundedSemaphore(width) for lane, width in _LANES.items()
         }
         self._opened: tuple[str, Opened] | None = None
-        #: The previously open profile; kept, for comparisons, if both are light.
+        #: The previously open profile, kept for comparisons if both have few events.
         self._before: tuple[str, Opened] | None = None
         #: The open profile whose answers are prepared in advance.
         self._ahead_of: Opened | None = None
@@ -147,7 +147,7 @@ class Store:
         self._versions: dict[str, tuple[str, float]] = {}
 
     def current_listing(self, *, now: bool = False) -> Listing:
-        """Return the runs; list them again if the last listing is old, or if `now`.
+        """Return the runs; list them again if the last listing is old or `now` is set.
 
         While one request lists the runs, other requests get the last listing.
         """

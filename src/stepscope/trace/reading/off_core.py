@@ -1,4 +1,4 @@
-"""Names of intervals in which a thread had no core, on a track next to its own track."""
+"""Names of intervals in which a thread had no core, on a track next to the thread's."""
 
 from __future__ import annotations
 

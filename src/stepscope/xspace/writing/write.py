@@ -87,8 +87,7 @@ class XSpaceBuilder:
     def write(
         self, path: Path, *, budget_bytes: int = _MESSAGE_LIMIT_BYTES
     ) -> tuple[Path, ...]:
-        """Write one file, or files `<host>.part<k>.xplane.pb` with a part of the lines
-        each.
+        """Write one file, or files `<host>.part<k>.xplane.pb`, each with some lines.
 
         Each file appears under its name only when it is complete.
 

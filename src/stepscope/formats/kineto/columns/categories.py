@@ -125,5 +125,7 @@ def holds_ranges(category: str | None) -> bool:
 
 
 def is_annotation(name: str) -> bool:
-    """Return whether the name of an event in the category of operators is a range's."""
+    """Return whether the name of an event in the category of operators is that of a
+    range.
+    """
     return name in BOOKKEEPING or _ANNOTATION.match(name) is not None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.columns.declared import EventColumns, FileColumns
 
-#: Code of a meaning → (is an operator, is a range of the program); None if unknown.
+#: Code of a category's meaning → (is an operator, is a named range); None if unknown.
 _ANSWERS: Final = ((False, False), (True, False), (False, True), (None, None))
 _NEITHER, _OP, _ANNOTATION, _UNSAID = range(len(_ANSWERS))
 
@@ -39,7 +39,8 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
         of_event: int32 by index in `EventColumns`; the type of each event.
         name: int32 per type; number of the type's name.
         op: Whether events of the type are operators; None if not recorded.
-        annotation: Whether they are ranges of the program; None if unknown.
+        annotation: Whether events of the type are ranges of the program; None if
+            unknown.
     """
 
     of_event: Int32s

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.json.document import Document
 
 _CONCERNED: Final = (EventClass.OP, EventClass.API, EventClass.MEMORY)
-#: Smallest start, in ns, that counts from 1970; smaller ones have an unknown origin.
+#: Smallest start, in ns, that counts from 1970; smaller starts have no known origin.
 _EPOCH_NS = 10**17
 #: Field of a device → smallest value that is impossible.
 _ENDS = {

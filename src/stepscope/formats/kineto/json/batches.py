@@ -78,7 +78,7 @@ class Batch:
         arguments: Arguments of each event, if only arguments were requested.
         start_ns: Start of each event; `IMPOSSIBLE` if the start is not a valid number.
         decimals: Whether any start has a fraction of a microsecond.
-        refused: (Offset, first bytes) of bytes between events that are no event.
+        refused: (Offset, first bytes) of each part between events that is not an event.
         too_large: First bytes of events that are left out because of their size.
         lenient: Number of events that are not valid JSON and were parsed leniently.
         cut_at: Offset at which the file ends inside an event.

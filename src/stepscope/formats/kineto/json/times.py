@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 IMPOSSIBLE: Final = np.iinfo(np.int64).min
 
 _NS_PER_US: Final = 1_000
-#: From this many microseconds on, doubles cannot represent the third decimal.
+#: Microseconds from which on doubles cannot represent the third decimal.
 _EXACT_BELOW: Final = 2.0**43
 #: Largest time, in microseconds, that fits 64 bits as nanoseconds.
 _LAST_US: Final = (2**63 - 1) // _NS_PER_US - 1

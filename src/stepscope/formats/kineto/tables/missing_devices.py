@@ -81,8 +81,8 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     PyTorch lists every device of the machine, even if the program does not use it. One
     of these facts must show that the program ran on the host: runtime calls were
     recorded, but none launches work; tensors were allocated, but none on a device; or
-    ops of a CPU library were recorded, but no device ops. If none of them does, the
-    result is `IN_DOUBT`.
+    ops of a CPU library were recorded, but no device ops. If none of these facts is
+    recorded, the result is `IN_DOUBT`.
     """
     line = recording.timeline
     row = line.row[recording.columns.calls.place]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: Sort of event → section of its track, in this order: threads, streams, waits, memory,
+#: Kind of event → section of its track, in this order: threads, streams, waits, memory,
 #: overlapping ranges, intervals without a core, overhead, counters, samples of threads.
 SECTIONS: Final = {
     Origin.CALL: 0,
@@ -58,7 +58,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         tracks: One row per track: `TRACK_KEY`, `event_begin` and `event_end`.
-        rows: Sort of event → indices of its events in row order, and their rows.
+        rows: Kind of event → indices of its events in row order, and their rows.
         base_ns: Time 0 on the clock of the file, in ns.
         far: Number of events left out because they are weeks away from other events.
     """
@@ -86,7 +86,7 @@ def build_timeline(
     """Order all events; leave out events with impossible times.
 
     Args:
-        parts: Sort of event → its rows.
+        parts: Kind of event → its rows.
         main: The process whose threads are the first tracks.
     """
     events = pl.concat(

@@ -96,7 +96,7 @@ def _replace_values(values: pl.Series, old: pl.Series, numbers: list[int]) -> pl
 
 
 class Origin(IntEnum):
-    """Sort of record from which an event was read; it determines the event's track."""
+    """Kind of record from which an event was read; it determines the event's track."""
 
     # If two events have equal times, the one with the lower number encloses the other.
     RANGE = 0  # a range pushed and popped on a thread, or a mark

@@ -192,7 +192,7 @@ class Recording:
         )
 
     def rows_of(self, origin: Origin) -> tuple[Int64s, Int32s]:
-        """Return the indices of a sort of event, in row order, and their rows."""
+        """Return the indices of one kind of event, in row order, and their rows."""
         return self.timeline.rows[origin]
 
     def first(self, table: str, column: str) -> int | None:

@@ -35,7 +35,7 @@ CALLS_RECORDED: Final = why_absent("nsight.calls_seen")
 _SAMPLED: Final = r"^\$<[^>]*>!((?:cu|hip)\w*)$"
 #: Reasons for missing activity of devices that may or may not have been used.
 IN_DOUBT: Final = (_NEVER_CALLED, _CALLS_LOST)
-#: Matches messages of Nsight Systems, of any severity, that calls may be missing.
+#: Matches messages, of any severity, in which Nsight Systems reports missing calls.
 _LOST: Final = (
     r"(?i)not all CUDA events|CUPTI events might be missing|CUDA profiling might"
 )
