@@ -6,8 +6,7 @@ can inline functions only within a module.
 Every read except `read_fixed` is checked against the end of the enclosing message. A
 checked read returns position -1 where the message is malformed: a number of more than
 ten bytes, a length beyond the message, field number 0, a field number of more than 29
-bits, a group, or an undefined wire type. As in protobuf, bits above the 64th are
-dropped.
+bits, a group, or an undefined wire type. Bits above the 64th are dropped.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ rows in memory order. Lane `k` has the slices [parts[k], parts[k] + filled[k]).
 `fold_slices` folds these slices again for a window whose begin, end and bucket width
 are multiples of 2**level. The result equals that of `tiles.fold_window`: all rows of a
 slice start in one bucket, and a row too wide to be folded is a separate slice, so a
-wider bucket consists of whole adjacent slices. The cost grows with the number of
-slices.
+wider bucket consists of whole adjacent slices. The cost is linear in the slices.
 
 For each slice, `places` has the first position and the longest row. `times` has the
 start of the first row, the end of the last row, the sum of the durations and the
@@ -108,8 +107,7 @@ def fold_rows(
     """Fold the rows of each lane into buckets of width 2**level.
 
     Args:
-        start: Start of each row, as for `tiles.fill_lanes`, which refuses rows that
-            overlap.
+        start: Start of each row, as for `tiles.fill_lanes`, which refuses overlaps.
         dur: By row.
         lane: Lane of each row; -1 for a row that is not drawn.
         edges: First position of each lane, then the end; one more entry than lanes.

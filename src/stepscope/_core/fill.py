@@ -18,8 +18,8 @@ Each next row is advanced past the rows written. An event is written with all of
 stats, or not at all. `event_time` has a row for offsets and a row for durations. The
 three rows of `stat_small` are the event's row, the key and the length. Lengths must be
 0 before the call, because only nonzero lengths are written. `counted` is a 2 × n array,
-with a column for each event that has a number of occurrences: the row of the event, and
-the number.
+with a column for each event that has a number of occurrences: the event's row and the
+number.
 
 An id below the length of `types` (or `keys`) is an index into it. Any other id is
 searched in the ascending `type_ids`, parallel to `type_rows`. An unknown id becomes -1;

@@ -8,8 +8,7 @@ A dependency graph stores its edges by target: the edges into node `v` are `begi
 to `begin[v + 1]`, exclusive. An edge means that `v` begins no earlier than a lag after
 the end of its source (if `from_start` is set, after the begin of its source); the lag
 may be negative. `order_nodes` orders the nodes so that sources come first (Kahn's
-algorithm), and `schedule_nodes` visits them in this order. Both are linear in nodes and
-edges.
+algorithm), and `schedule_nodes` visits them in this order. Both take linear time.
 """
 
 from __future__ import annotations

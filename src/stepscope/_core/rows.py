@@ -350,8 +350,7 @@ def mark_calls(
 
     Only a row whose code is marked in `plain` (256 entries) changes. `parent` is a
     smaller row number, or negative for none. `of_type` (by row) is an index into
-    `is_op`. `enclosing` must begin as 0; it receives 1 for every row around a launching
-    row.
+    `is_op`. `enclosing` must begin as 0; it receives 1 for rows around a launching row.
 
     Returns:
         The number of rows that enclose a launching row, or `BAD_RANGE`.

@@ -253,7 +253,7 @@ def _open_spans(
                 same = same and not opened
                 until = open_[3, at]
                 if same and bounded != 0 and step[row] < 0:
-                    # Without a step, only closeness in time shows that it is the same
+                    # Without a step, only closeness in time indicates the same
                     # execution.
                     same = start[row] - until <= 2 * (until - open_[2, at])
                 if same:

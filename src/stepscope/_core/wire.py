@@ -207,7 +207,7 @@ def split_line(
 def _count_stats(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[cython.longlong, cython.longlong]:
-    """Return an event's number of stats (-1: malformed), and 1 if it has occurrences."""
+    """Return the number of an event's stats, or -1, and 1 if it has occurrences."""
     stats: cython.longlong = 0
     counted: cython.longlong = 0
     tag: cython.ulonglong

@@ -199,8 +199,7 @@ class Schedule:
         return self
 
     def __exit__(self, *error: object) -> None:
-        # Cancel the marker of a step that an exception ended or the last `step()`
-        # began.
+        # Cancel the marker of a step that an exception ended or the last call began.
         if self._open is not None:
             self._open.cancel()
             self._open = None

@@ -109,7 +109,7 @@ def check_threads(computing: int | None = None) -> None:
     Polars would print thousands of lines and end with a traceback.
 
     Args:
-        computing: Number of computing threads if the user sets none; None for one per
+        computing: Number of computing threads if the user sets none; None: one per
             core.
 
     Raises:

@@ -90,8 +90,7 @@ class Command(NamedTuple):
 
             # The last three options do not depend on the tool.
             parameters[-3:-3] = tool_options()
-        # Options after the program belong to the program; `-m` and `-c` count as
-        # programs.
+        # Options after a program are the program's; `-m` and `-c` count as programs.
         settings = {"allow_interspersed_args": False, "ignore_unknown_options": True}
         return self.kind(
             self.name,

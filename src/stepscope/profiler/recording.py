@@ -182,8 +182,7 @@ class Profiler:
         """Show costs by op, each below the op that called it.
 
         Args:
-            graph: The options; a TensorFlow graph, as the older API expects, is
-                ignored.
+            graph: The options; a TensorFlow graph, as in the older API, is ignored.
             options: As in `profile_name_scope`.
             named: Options as keyword arguments.
         """

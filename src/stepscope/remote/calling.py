@@ -91,8 +91,8 @@ class Caller:
 
         Args:
             root_certificate: Certificate to trust; if given, calls are encrypted.
-            dialled: Address of a server of this user on this machine, which is called
-                without a proxy.
+            dialled: Address of this user's server on this machine, called without a
+                proxy.
         """
         self.address = address
         target = dialled or address

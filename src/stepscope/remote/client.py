@@ -86,7 +86,7 @@ def trace(  # noqa: PLR0917 - the signature of TensorFlow's function
         root_certificate: Certificate to trust (PEM); if given, calls are encrypted.
         on_progress: Called with each host's outcome when it is known.
         steps: Number of whole steps to record on each host, for at most `duration_ms`.
-            Servers of TensorFlow and JAX do not count steps and record for
+            TensorFlow's and JAX's servers count no steps: they record for
             `duration_ms`.
         max_bytes: Maximum bytes of a recording per host. Recordings are written while
             they arrive. Servers of TensorFlow and JAX send one message of at most 2 GB,

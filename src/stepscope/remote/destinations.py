@@ -88,8 +88,7 @@ class Destination:
     ) -> int:
         """Write a file of the run atomically; return its size without the tail.
 
-        Each piece is written before the next one is requested, so only one is in
-        memory.
+        Each piece is written before the next one is requested, so only one is kept.
 
         Args:
             pieces: Content of the file; if the iteration raises, nothing is stored.

@@ -39,8 +39,7 @@ def checked_token(token: str, given_by: str) -> str:
         given_by: Source of the token, for the error text.
 
     Raises:
-        BadUsage: gRPC cannot send the token or would change it; the error text omits
-            it.
+        BadUsage: gRPC cannot send the token unchanged; the error text omits the token.
     """
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise BadUsage(

@@ -42,9 +42,8 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
         text: The sentence.
         owner: What the time of the sentence is attributed to; "busy" for all work of a
             device; null if the sentence is not about time.
-        percent: Share of the time of the judged steps that is attributed to that owner,
-            or to all owners of the finding, in percent; null if the sentence is not
-            about time.
+        percent: Share of the judged steps' time attributed to that owner, or to all
+            owners of the finding, in percent; null if the sentence is not about time.
         finding: Id of the finding that the sentence is about; null if it is about none.
     """
 

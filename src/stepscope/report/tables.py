@@ -137,8 +137,7 @@ def arrange_rows(
 
     Args:
         frame: A table of a result.
-        holding: Text that a cell of each row must contain, ignoring case; empty for
-            all.
+        holding: Text that a cell of each row must contain (any case); empty for all.
         sort: Name of a column of the flattened table; None for the order of the table.
         descending: Whether the largest value comes first.
 

@@ -116,7 +116,7 @@ def render_explanation(explained: Explanation) -> bytes:
 
 
 def render_gap(gap: GapExplanation | Unavailable) -> bytes:
-    """Write what an interval's time is attributed to, with the sentences of its page."""
+    """Write what an interval's time is attributed to, with the page's sentences."""
     if isinstance(gap, Unavailable):
         return _indented_json({"schema": 1, "unavailable": plain(gap)})
     owners: list[Plain] = [

@@ -119,7 +119,7 @@ class Capturing:
             job.is_over = True
 
     def progress_record(self) -> Plain:
-        """Return the addresses that may be recorded, and the last recording's progress."""
+        """Return the addresses that may be recorded, and the recording's progress."""
         job = self._job
         return {
             "addresses": list(self.addresses),

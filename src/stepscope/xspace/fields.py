@@ -2,8 +2,7 @@
 
 In a serialized message a tag precedes each value: the field number times eight, plus
 the wire type (0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes). The compiled
-functions in `_core` repeat the tags of lines, events and stats as literals; a test
-compares both.
+functions in `_core` repeat the tags of lines, events and stats; a test compares both.
 
 Definition: docs/formats/xplane.md#the-message.
 """

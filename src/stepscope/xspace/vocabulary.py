@@ -3,7 +3,7 @@
 An annotation of stepscope may pass through a profiler that records only names: PyTorch
 records just the name of a range, and its export replaces most characters by "unknown".
 So name and values are encoded as letters and digits, and readers decode them before
-they show them.
+display.
 
 Definition: docs/formats/xplane.md#what-the-program-keeps.
 """
@@ -104,8 +104,7 @@ class KeptCounter(Frozen, frozen=True, eq=True):
 
     Attributes:
         kind: Kind of the counted objects.
-        path: Expression, in a function of the program, for the container of the
-            objects.
+        path: Expression for the objects' container, in a function of the program.
         file: Name of the function's file.
         line: First line of the function in the file.
         function: Name of the function.
@@ -246,8 +245,7 @@ class EnvironmentStat:
     PROCESS: Final = "process_id"
     #: Number of cores that the process may use.
     CORES: Final = "stepscope_usable_cores"
-    #: Time in ns since 1970 after which events are missing, because there were too
-    #: many.
+    #: Time in ns since 1970 after which events are missing, as there were too many.
     COMPLETE_UNTIL: Final = "stepscope_complete_until"
     #: CUDA version of the program, as CUDA encodes versions; left out if unknown.
     CUDA_RUNTIME: Final = "cuda_runtime_version"

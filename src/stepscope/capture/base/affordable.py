@@ -169,7 +169,7 @@ def lower_options(options: ProfilerOptions) -> Lowered | None:
 def without_calls(
     options: ProfilerOptions, slowdown: float | None, max_slowdown: float
 ) -> Lowered | None:
-    """If recording calls is too slow, return reduced options and a warning."""
+    """If the recording of calls is too slow, return reduced options and a warning."""
     lowered = lower_options(options)
     if slowdown is None or slowdown <= max_slowdown or lowered is None:
         return None
@@ -203,7 +203,7 @@ class CallsCost:
     def estimated_slowdown(self, now_s: float, *, waiting: int) -> float | None:
         """Return the slowdown, 1.0 for twice as long; None within the first second.
 
-        Noting and storing calls hold the interpreter's lock, so the program waits.
+        Noting and storing calls hold the GIL, so the program waits.
         """
         lasted_s = now_s - self._began_s
         if lasted_s < _MIN_NOTED_S:

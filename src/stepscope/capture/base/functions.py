@@ -50,7 +50,7 @@ def replace_function(
 def only_begins(code: CodeType, offset: int) -> bool:
     """Return whether a function has executed nothing yet at this instruction offset.
 
-    At this instruction the interpreter hands its lock to a waiting thread.
+    At this instruction the interpreter hands the GIL to a waiting thread.
     """
     instructions = code.co_code
     return 0 <= offset < len(instructions) and instructions[offset] == _RESUME

@@ -5,8 +5,7 @@ The interpreter writes the number of a signal into a pipe at once.
 
 A handler of the program interrupts whatever code the main thread executes. An exception
 that the handler raises while a recording begins or ends would look like an error of the
-profiler, or leave the recording half ended. Stepscope keeps the exception and raises it
-later.
+profiler, or leave the recording half ended. Stepscope raises the exception later.
 """
 
 from __future__ import annotations

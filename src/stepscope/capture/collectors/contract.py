@@ -45,8 +45,7 @@ class Collector(Protocol):
 
         With `collectors="auto"` an unavailable collector is skipped. The reason for
         skipping is not a warning, because a program that does not use a framework lacks
-        nothing. The method must not import any module that the program has not
-        imported.
+        nothing. The method must import no module that the program has not imported.
         """
         return None
 
@@ -68,8 +67,7 @@ class Halting(Protocol):
     def halt_collecting(self) -> None:
         """Stop recording; a second call does nothing.
 
-        If the method raises, the recorded events are lost, and `hand_over` is not
-        called.
+        If the method raises, the events are lost, and `hand_over` is not called.
         """
 
 

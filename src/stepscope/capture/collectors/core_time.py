@@ -65,10 +65,10 @@ def core_time_ns(thread: int) -> int | None:
 class CoreClocks:
     """Reader of the clocks of some threads of this process, and of all others together.
 
-    One reading covers all threads without releasing the interpreter's lock, because
-    getting the lock back would take longer than the reading. The time on a core comes
-    from a fast system call. The ready time and the kernel function of a wait are read
-    from text files, only if their content may have changed.
+    One reading covers all threads without releasing the GIL, because acquiring it again
+    would take longer than the reading. The time on a core comes from a fast system
+    call. The ready time and the kernel function of a wait are read from text files,
+    only if their content may have changed.
     """
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class CoreClocks:
             in_system = thread == main and not computes and self._waits_in_system()
             readings.append(Reading(thread, at_ns, ran_ns + known.delay_ns, in_system))
         if self._process_ns is not None:
-            # Skip a thread that is new since the last reading: its earlier time would
+            # Skip a thread that is new since the last reading: earlier time would
             # count.
             watched_ns = sum(
                 ns - self._before[thread]
@@ -284,9 +284,8 @@ class CoreTime:
         return ranges
 
 
-#: Switch interval in seconds. A loop that calls NumPy releases the lock every few
-#: tenths of a millisecond, and timers add about 50 µs: a shorter interval would gain
-#: little.
+#: Switch interval in seconds. A loop that calls NumPy releases the GIL every few tenths
+#: of a millisecond, and timers add about 50 µs: a shorter one would gain little.
 _PROMPT_S: Final = 0.00002
 #: A thread on a core for at most this share of the time counts as waiting.
 _MAX_BUSY: Final = 0.05

@@ -3,7 +3,7 @@
 A separate thread samples the stacks of the main thread, of threads that annotate, and
 of some other threads, for which a step may wait. The program is not changed, and its
 function calls cost nothing extra. One sample takes some microseconds per thread, during
-which it holds the interpreter's lock.
+which it holds the GIL.
 
 Definition: docs/definitions/host-time.md#functions.
 """
@@ -61,7 +61,7 @@ _PS_PER_NS: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
 #: First Python version in which uncompiled code must not sample: it could crash.
 _CRASHES: Final = 0x030C_0000
-#: Lateness of a sample, in ns, above which it has waited for the interpreter's lock.
+#: Lateness of a sample, in ns, above which it has waited for the GIL.
 _HELD_NS: Final = 300_000
 #: Maximum frames per sample; deeper frames count as part of the deepest frame kept.
 _MAX_FRAMES: Final = 128
@@ -129,8 +129,8 @@ class PythonSamplesCollector:
     def why_unavailable(self) -> Unavailable | None:
         """Return None, unless sampling could crash the program.
 
-        Compiled code holds the interpreter's lock while it reads other threads' frames.
-        With uncompiled code, Python 3.12.1 sometimes crashed, and Python 3.11 never.
+        Compiled code holds the GIL while it reads other threads' frames. With
+        uncompiled code, Python 3.12.1 sometimes crashed, and Python 3.11 never.
         """
         if wire.COMPILED or sys.hexversion < _CRASHES:
             return None
@@ -195,8 +195,8 @@ class PythonSamplesCollector:
     def _program_sample(self, raw: _Raw) -> Sample[CodeLine]:
         thread, due_ns, at_ns, codes, offsets = raw
         # A long operation that is not a call, such as freeing a large array, releases
-        # the interpreter's lock only where the next function begins. A late sample at a
-        # function's begin does not mean that the function was slow.
+        # the GIL only where the next function begins. A late sample at a function's
+        # begin does not mean that the function was slow.
         is_late = at_ns - due_ns > _HELD_NS
         if is_late and codes and only_begins(codes[-1], offsets[-1]):
             codes, offsets = codes[:-1], offsets[:-1]

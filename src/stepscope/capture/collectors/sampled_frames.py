@@ -81,8 +81,8 @@ class SampledFrames(Generic[Code]):
         """Return the frames that ended between the thread's last sample and this one.
 
         Frames end halfway between the last sample and the time at which this sample was
-        due. A sample is late if the thread kept the interpreter's lock; the delay
-        belongs to the functions that the late sample shows.
+        due. A sample is late if the thread kept the GIL; the delay belongs to the
+        functions that the late sample shows.
         """
         if len(self._stacks) > _MAX_THREADS:
             # Drop threads that have ended: their stacks are empty.

@@ -6,8 +6,7 @@ other than the default are therefore requested from TensorFlow's own server, ove
 loopback interface. The server listens on all interfaces and cannot be stopped. The
 server is started only if the program asks for other levels, never for a client, and
 never with ``STEPSCOPE_TF_SERVER=0``. An asynchronous `Profile` call with a long
-duration records on the server. `Terminate` ends the call, which returns the recording
-in memory.
+duration records on the server. `Terminate` ends the call, which returns the recording.
 
 Definition: docs/capture.md#how-the-recorders-are-driven.
 """

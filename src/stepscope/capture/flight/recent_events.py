@@ -257,7 +257,7 @@ def slow_step_sentence(slow: Slow, notebook: RecentEvents) -> str:
 def hang_sentence(
     last: Step, notebook: RecentEvents, *, main_thread: int, since_ns: int, now_ns: int
 ) -> str:
-    """Return a sentence on the time since the last step, and the function running."""
+    """Return a sentence on the time since the last step and the running function."""
     line = (
         f"no step has ended for {_duration_text(now_ns - since_ns)}; the last one was "
         f"{last.name} {last.number}"

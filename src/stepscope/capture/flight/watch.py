@@ -13,7 +13,7 @@ _MEDIAN_STEPS: Final = 64
 _EXEMPT_STEPS: Final = 20
 #: Number of steps after a slow step that are not judged: its cause often continues.
 _COOLDOWN_STEPS: Final = 50
-#: Such unjudged steps are slow above this multiple of the last slow step's duration.
+#: Steps after a slow step are slow above this multiple of the slow step's duration.
 _MIN_UNJUDGED_RATIO: Final = 2
 #: Minimum distance of a slow step from the median, in median absolute deviations: 6
 #: standard deviations, each 1.4826 median deviations of a normal distribution. A loop

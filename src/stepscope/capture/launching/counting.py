@@ -43,12 +43,14 @@ class RepeatedCalls:
         #: Former leaders that are parts of a longer step.
         self._parts: set[Hashable] = set()
         #: Functions called since the leader's last call, and functions called before a
-        #: call of the leader without its last result.
+        #: call of the leader that did not get its last result.
         self._since: set[Hashable] = set()
         self._before_anew: set[Hashable] = set()
 
     def count_call(self, called: Hashable, *, carries: bool = False) -> int | None:
-        """Count a call; return how often the leader was called, None for others."""
+        """Count a call; return the leader's number of calls if it was called, else
+        None.
+        """
         calls = self._calls
         calls[called] += 1
         if called == self._leader:

@@ -176,7 +176,8 @@ class Session:
         """
         end = functools.partial(UnderWay.end_collecting, to_file=save)
         left = self._end_once(end)
-        # Join the thread without the lock, for which the delayed start may wait.
+        # Join the thread without holding the lock: the thread may be waiting for the
+        # lock.
         if self._delay not in (None, threading.current_thread()):
             self._delay.join(_ENDS_WITHIN_S)
         return left

@@ -126,8 +126,7 @@ def interval_position_text(gap: GapExplanation) -> str:
     return f"{gap.host}{device}{step}, from {begin} to {end}"
 
 
-#: Maximum number of names per cause; minimum share of the interval, in percent, of
-#: each.
+#: Maximum number of names per cause; minimum percentage of the interval for each.
 _MAX_NAMES: Final = 4
 _MIN_LISTED_PERCENT: Final = 0.5
 _MAX_HOST_ROWS: Final = 10

@@ -242,7 +242,7 @@ def burst_text(spread: Pattern) -> str:
 
 
 def _called_function(parts: tuple[Part, ...]) -> str | None:
-    """Write the largest part of the lost time if it is a function that the steps call."""
+    """Write the largest part of lost time if it is a function that the steps call."""
     if not parts or parts[0].function is None or parts[0].loop:
         return None
     detail = parts[0].detail if parts[0].lines else None

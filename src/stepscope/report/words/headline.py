@@ -145,8 +145,7 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
         return f"{peak}; {percent(nameless)} of it has no known program line."
     of_it = "" if share is None else f" ({percent(share)})"
     size = bytes_text(largest["allocation_bytes"])
-    # Memory without a known program line is mentioned only if it exceeds the named
-    # line's.
+    # Memory without a known line is mentioned only if it exceeds the named line's.
     more = nameless > (share or 0.0)
     remainder = f", and {percent(nameless)} has no known program line" if more else ""
     return f"{peak}; {size} of it{of_it} is in {what} {largest['source']}{remainder}."

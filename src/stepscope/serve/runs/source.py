@@ -84,7 +84,7 @@ def open_source(logdir: str) -> Source:
 class LocalSource:
     """A log directory, a run directory or a file of this machine.
 
-    Links to files outside of the directory are not followed: such files must stay
+    Links to files outside of the directory are not followed, to keep such files
     private.
     """
 

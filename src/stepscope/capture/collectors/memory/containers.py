@@ -2,9 +2,8 @@
 
 The search covers variables of running functions, members of containers, and attributes
 of objects whose class belongs to the program. The search runs no code of the program:
-it asks only Python's built-in containers for their length. The search does not extend
-the life of any object, and does not change a dictionary of variables that the program
-holds.
+it asks only Python's built-in containers for their length. The search extends the life
+of no object, and changes no dictionary of variables that the program holds.
 """
 
 from __future__ import annotations

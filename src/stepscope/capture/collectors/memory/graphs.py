@@ -32,7 +32,7 @@ class Added(NamedTuple):
     """Growth of a container.
 
     Attributes:
-        graph_bytes: Bytes held by the members' autograd graphs, besides arrays.
+        graph_bytes: Bytes held by the members' autograd graphs, in addition to arrays.
     """
 
     items: int

@@ -3,7 +3,8 @@
 Containers are examined at the start and the end of the recording, which gives the size
 of their arrays and the name by which the program keeps them. The memory use of the
 process cannot show such growth, because the recording uses memory too. A dictionary of
-arrays may be a cache, and a queue a buffer, so only autograd graphs count in these.
+arrays may be a cache, and a queue a buffer, so in dictionaries and queues only autograd
+graphs count.
 
 Definition: docs/formats/xplane.md#what-the-program-keeps.
 """

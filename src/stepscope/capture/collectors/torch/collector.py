@@ -463,7 +463,8 @@ def _used_devices() -> tuple[Device, ...]:
         properties = torch.cuda.get_device_properties(ordinal)
         memory_khz = getattr(properties, "memory_clock_rate", None)
         width_bits = getattr(properties, "memory_bus_width", None)
-        # Two transfers per memory clock cycle. AMD reports a different clock: no rate.
+        # Two transfers per memory clock cycle. AMD reports a different clock, so no
+        # rate is known.
         rate = None
         if vendor == "Nvidia" and memory_khz and width_bits:
             rate = int(2 * memory_khz * 1000 * width_bits // 8)

@@ -326,8 +326,8 @@ def _devices_by_number(activities: Activities) -> dict[int, Device]:
     """Return the devices by the numbers that activities use.
 
     ROCm numbers devices differently in activities and in its list. If activities use
-    one number and the list has one device, they match. If ROCm has several numbers or
-    devices, the device is unknown.
+    one number and the list has one device, both mean that device. If ROCm has several
+    numbers or devices, the device is unknown.
 
     Definition: docs/formats/kineto.md#device-activity.
     """

@@ -233,7 +233,7 @@ class WorkersCollector(Collector):
                 self._names[process] = name
 
     def _sample_workers(self, layout: Layout, due_ns: int) -> None:
-        """Sample several workers in one call, which takes Python's lock only once."""
+        """Sample several workers in one call, which acquires the GIL only once."""
         chosen = list(self._workers)
         if not chosen:
             return

@@ -142,8 +142,7 @@ class Memory:
         """Open the memory of a process.
 
         Args:
-            shift: Address of the interpreter in that process minus that in this
-                process.
+            shift: Address of the interpreter in that process minus its address here.
 
         Raises:
             OSError: Access is denied, or the process has ended.

@@ -118,8 +118,7 @@ class Worker:
         """Return the running lines, the outermost first, from the worker's entry on.
 
         The result is None if an address on the stack is not a function, because the
-        stack changed while it was read, or if a forked worker has not reached its
-        entry.
+        stack changed meanwhile, or if a forked worker has not reached its entry.
 
         Args:
             codes: Addresses of the code objects, the innermost first.

@@ -125,7 +125,5 @@ def holds_ranges(category: str | None) -> bool:
 
 
 def is_annotation(name: str) -> bool:
-    """Return whether the name of an event in the category of operators is that of a
-    range.
-    """
+    """Return whether an event in the category of operators has the name of a range."""
     return name in BOOKKEEPING or _ANNOTATION.match(name) is not None

@@ -39,8 +39,7 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
         of_event: int32 by index in `EventColumns`; the type of each event.
         name: int32 per type; number of the type's name.
         op: Whether events of the type are operators; None if not recorded.
-        annotation: Whether events of the type are ranges of the program; None if
-            unknown.
+        annotation: Whether events of the type are named ranges; None if unknown.
     """
 
     of_event: Int32s

@@ -88,8 +88,7 @@ _MAX_DEVICES: Final = 2**16
 
 
 def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
-    """Return the distinct rows of integer columns, and for each row the index of its
-    equal.
+    """Return the distinct rows, and for each row the index of its distinct row.
 
     Most columns have a small range, so products combine several columns into one key.
     """
