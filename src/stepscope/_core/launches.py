@@ -134,10 +134,10 @@ def count_executions(
     count: cython.longlong[::1],
     spilled: cython.longlong[::1],
 ) -> cython.longlong:
-    """Count the distinct executions of each place, in one pass.
+    """Count the distinct executions at each place (a number per row), in one pass.
 
-    The place of an execution's first row owns it. `owner` (by execution) must be -1 and
-    `count` (by place) 0 before the call. Rows of an execution at other places are
+    An execution counts at the place of its first row. `owner` (by execution) must be -1
+    and `count` (by place) 0 before the call. Rows of an execution at other places are
     written to `spilled` while they fit, for another pass.
 
     Returns:

@@ -198,8 +198,7 @@ def _agreement_of_shapes(
     """Return the share of equal shapes among names that run equally often in both runs.
 
     The second value is the name whose shapes differ most; null if all shapes agree. The
-    result is None if such names are less than half of either run: their agreement would
-    prove nothing.
+    result is None if such names are less than half of either run, which proves nothing.
     """
     common = either = 0.0
     different, largest = None, 0.0

@@ -61,8 +61,7 @@ class Judgement(Frozen, frozen=True, eq=True):
         headline: First sentence of the report.
         findings: Findings in the order in which to act on them.
         together: Joint gain of the costliest findings.
-        silent_device: Evidence of a device whose work was not recorded; null without
-            such evidence.
+        silent_device: Evidence of a device whose work was not recorded; null if none.
         device_in_doubt: Whether no evidence shows that the program used that device.
     """
 

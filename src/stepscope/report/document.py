@@ -66,8 +66,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         checklist: Stages of the checklist, in the order of the guides.
         hardware: Hardware of the run, and the share of its peak that the kernels reach.
         quality: Doubts about the recording.
-        silent_device: Evidence of a device whose work was not recorded; null without
-            such evidence.
+        silent_device: Evidence of a device whose work was not recorded; null if none.
         device_in_doubt: Whether no evidence shows that the program used that device.
         not_understood: Why recorded device work is missing from all numbers; null if
             all recorded work is understood.

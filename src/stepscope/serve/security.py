@@ -37,8 +37,7 @@ HEADERS: Final = (
     ("Referrer-Policy", "no-referrer"),
 )
 #: Header of requests that change something. A page of another site cannot send the
-#: header: the browser first sends a preflight request, which this server does not
-#: answer.
+#: header: the browser first sends a preflight request, which gets no answer.
 CHANGE_HEADER: Final = "X-Stepscope"
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})

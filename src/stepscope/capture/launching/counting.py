@@ -48,8 +48,8 @@ class RepeatedCalls:
         self._before_anew: set[Hashable] = set()
 
     def count_call(self, called: Hashable, *, carries: bool = False) -> int | None:
-        """Count a call; return the leader's number of calls if it was called, else
-        None.
+        """Count a call; return the leader's number of calls, or None for other
+        functions.
         """
         calls = self._calls
         calls[called] += 1

@@ -212,7 +212,7 @@ def part_text(part: Part) -> str:
         name = "the top level"
     if part.file is not None:
         place = part.file.replace("\\", "/").rpartition("/")[2]
-        # If the part is a variable of a module, the module's first line is not useful.
+        # For a variable of a module, the module's first line is not useful.
         is_variable = part.function == MODULE != part.name
         lines = "" if part.line is None or is_variable else f":{part.line}"
         if part.lines is not None:

@@ -51,8 +51,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         run: The run with its files.
         version: A text that changes whenever a file of the run changes.
         size_bytes: Size of all files together.
-        state: "writing" while the files may still grow; "unreadable" if reading them
-            failed.
+        state: "writing" while the files may still grow; "unreadable" if reading failed.
         reason: Why the run is unreadable; None otherwise.
         frameworks: Frameworks of the program; None until this version was read.
     """

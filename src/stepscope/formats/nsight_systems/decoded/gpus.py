@@ -160,7 +160,7 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         )
         if number is None or not 0 <= number < _MAX_DEVICES:
             continue
-        # If each process sees one GPU, all have number 0: keep their common values.
+        # If each process sees one GPU, all GPUs have number 0: keep only equal values.
         before = listed.get(number, row)
         listed[number] = {
             column: row[column] if row[column] == before[column] else None
