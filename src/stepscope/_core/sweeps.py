@@ -253,8 +253,7 @@ def _open_spans(
                 same = same and not opened
                 until = open_[3, at]
                 if same and bounded != 0 and step[row] < 0:
-                    # Without a step, only closeness in time indicates the same
-                    # execution.
+                    # Without a step, only closeness in time suggests one execution.
                     same = start[row] - until <= 2 * (until - open_[2, at])
                 if same:
                     if end[row] > until:

@@ -91,8 +91,7 @@ class Caller:
 
         Args:
             root_certificate: Certificate to trust; if given, calls are encrypted.
-            dialled: Address of this user's server on this machine, called without a
-                proxy.
+            dialled: Address of this user's server on this machine; no proxy is used.
         """
         self.address = address
         target = dialled or address

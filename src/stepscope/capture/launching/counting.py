@@ -48,9 +48,7 @@ class RepeatedCalls:
         self._before_anew: set[Hashable] = set()
 
     def count_call(self, called: Hashable, *, carries: bool = False) -> int | None:
-        """Count a call; return the leader's number of calls, or None for other
-        functions.
-        """
+        """Count a call; return how often the leader was called, or None for others."""
         calls = self._calls
         calls[called] += 1
         if called == self._leader:

@@ -176,8 +176,7 @@ class Session:
         """
         end = functools.partial(UnderWay.end_collecting, to_file=save)
         left = self._end_once(end)
-        # Join the thread without holding the lock: the thread may be waiting for the
-        # lock.
+        # Do not hold the lock during the join: the thread may be waiting for it.
         if self._delay not in (None, threading.current_thread()):
             self._delay.join(_ENDS_WITHIN_S)
         return left

@@ -47,8 +47,7 @@ _MAX_HOSTS: Final = 4
 _OF_FRAMEWORKS: Final = Remedy.FIND_CUPTI
 #: Minimum percentage that is written as 100 %.
 _MIN_WHOLE_PERCENT: Final = 99.95
-#: The share of the peak rate is shown if it is known for this percentage of device
-#: time.
+#: The share of the peak is shown if known for this percentage of device time.
 _MIN_COVERED_PERCENT: Final = 25.0
 
 

@@ -146,8 +146,7 @@ def joint_gain_text(joined: Together, *, by_title: bool = False) -> str | None:
     """Write the joint gain and the next bottleneck; None if a replay computed neither.
 
     Args:
-        joined: The findings, their joint gain, and the longest part of the changed
-            step.
+        joined: The findings, their joint gain, and the changed step's longest part.
         by_title: Whether findings are called by title, for pages that do not show ids.
     """
     joint = None

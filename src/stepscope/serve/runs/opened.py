@@ -116,7 +116,7 @@ class Opened:
 
     @property
     def is_small(self) -> bool:
-        """Return whether answers are so fast that preparing them in advance is useless."""
+        """Return whether answers are so fast that precomputing them is useless."""
         return not self._all.is_worth_threads
 
     @property

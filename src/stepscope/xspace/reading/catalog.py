@@ -78,8 +78,7 @@ class Entries(Frozen, frozen=True, eq=True):
         id: Key of the entry (used even if the id inside the value differs), int64.
         name: Offset and length of the name.
         display_name: Offset and length of the display name.
-        metadata: Offset and length of the metadata, a serialized message of the
-            producer.
+        metadata: Offset and length of the metadata, a serialized message.
         stats: Values shared by all events of an entry; the owner is the entry's row.
         broken: Places of malformed entries, which are left out.
     """

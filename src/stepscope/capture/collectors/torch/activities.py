@@ -65,8 +65,8 @@ class Activities:
         gradient: Id that an op shares with the op of its gradient; 0 for none, int64.
         arguments: One JSON object per activity.
         thread_names: (process, thread) → thread name, if known.
-        left_out: Number of activities not stored: the latest ones, from Python calls
-            on.
+        left_out: Number of the latest activities, Python calls first, that are not
+            stored.
         complete_until_ns: Start of the first activity that was not stored, in ns since
             1970; None if all were stored.
     """
