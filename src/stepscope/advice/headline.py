@@ -68,8 +68,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         owner: What the time is attributed to, "busy" for all work of a device; null if
             the sentence is not about time.
         place: Where the described time is, relative to steps; null if not about time.
-        percent: Share of the described time in the judged steps; null if not about
-            time.
+        percent: Share of the described time in judged steps; null if not about time.
         finding: Id of the finding; null if the sentence is not about a finding.
         host: Host whose time is described; null if the sentence is not about time.
         device: Ordinal of the device; null for a host without one.
@@ -254,7 +253,7 @@ def _choose_lead(
     if idle is not None:
         lead, idle_ms = idle
         outweighed = first is not None and (
-            # Slow steps contain the idle time, and their finding says when it occurs.
+            # The idle time is in slow steps; the finding about slow steps shows when.
             are_slow_steps(first)
             or (first.saving_ms is not None and first.saving_ms.high >= idle_ms)
             # If a flaw hides as much as the idle time, the idle time may be wrong.
@@ -326,7 +325,7 @@ def _lead_of_finding(finding: Finding, account: AccountSignals | None = None) ->
 def _unexplained_idle_lead(
     findings: Sequence[Finding], shares: StepShares, thresholds: Thresholds
 ) -> tuple[Lead, float] | None:
-    """Return the cause of most idle time that no finding covers, and its step time."""
+    """Return the cause of most idle time without a finding, and its ms per step."""
     failing = [finding for finding in findings if finding.status == "fail"]
     known_owners = {owner for finding in failing for owner in finding.owners}
     # Only a comparison of workers finds a late one. If such a finding explains enough

@@ -99,7 +99,7 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
     next_hidden: bool = False
 
 
-#: Minimum share of the critical path, in percent, at which one cause is all of it.
+#: Minimum share of the critical path, in percent, of a cause that counts as all of it.
 _MIN_WHOLE_PATH_PERCENT: Final = 99.0
 #: A cause of time is hidden if its share of step time is below this fraction of its
 #: share of the critical path.

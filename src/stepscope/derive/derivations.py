@@ -103,7 +103,7 @@ _DERIVATIONS: Final = {
     "replay.critical": "critical_path",
     "host.tracers": "tracers",
 }
-#: Module → derivations that rules read. Facts hold the GIL most of the time.
+#: Module → derivations that rules read. Their code mostly holds the GIL.
 _FACTS: Final = {
     "facts.devices.contention": "contention_signals",
     "facts.devices.device_copies": "copy_signals",

@@ -98,7 +98,7 @@ class MeasuredKernels(Frozen, frozen=True):
             launches the kernel with this shape), order (several ops, together as often
             as was measured), cycle (matched by position in a cycle that both runs
             repeat) and shared (the mean over all these ops).
-        members: `group` and `row` of `kernel_metrics`, each launch of each group.
+        members: `group` and row of `kernel_metrics` (`row`) of each launch in a group.
         unmatched: Rows of `kernel_metrics` that no recorded kernel matches.
     """
 
@@ -124,7 +124,7 @@ class _Assigned(Frozen, frozen=True):
 
 
 class _Recorded:
-    """The classes of kernels by each form of their name, and by shape."""
+    """Classes of kernels by each of three forms of their name, and by launch shape."""
 
     def __init__(self, rows: pl.DataFrame) -> None:
         self.op: dict[int, str] = {}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _Of = TypeVarTuple("_Of")
 
-#: A value: a derivation (by its function), one of the run, or the name of a table.
+#: A value: a derivation (by its function), a derivation of the run, or a table's name.
 Wanted: TypeAlias = "Callable[..., object] | RunDerivation[Any] | str"
 #: A parallel task: a (host, value name), a derivation of the run, or a reader.
 _Task: TypeAlias = "tuple[str, str] | RunDerivation[Any] | Reader"

@@ -102,7 +102,7 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
 
 #: Kinds of device activity in a sequence: computing and waiting.
 _PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
-#: Maximum share of the recording that an event of three steps can take.
+#: Maximum share of the recording that one event of a sequence can take.
 _MAX_EVENT_SHARE: Final = 0.5
 #: Minimum share of an input worker's op time in functions of the input pipeline.
 _MIN_WORKER_SHARE: Final = 0.5

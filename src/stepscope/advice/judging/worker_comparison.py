@@ -52,8 +52,7 @@ class StepWorkers(Frozen, frozen=True):
         window_ps: Longest length of the step on any worker.
         waiting_ps: Median time for which workers waited for others in collectives,
             excluding the worker that the others waited for; None if unknown.
-        excess_ps: Busiest worker's work minus the median of the others; None if
-            unknown.
+        excess_ps: Busiest worker's work minus the others' median; None if unknown.
         busiest: Label of the worker with the most work; None if unknown.
         last: Label of the worker that the others waited for; None if unknown.
         skew_ps: Time from the first to the last start of a worker; None if unknown.
@@ -97,7 +96,7 @@ class WorkerSignals(Frozen, frozen=True):
     absent: int
 
     def alike(self, ratio: float) -> bool:
-        """Return whether the most work of a worker is below `ratio` times the least."""
+        """Return whether the most work of any worker is below `ratio` × the least."""
         known = [ms for ms in self.work_ms.values() if ms is not None]
         return not known or max(known) < ratio * min(known)
 

@@ -294,7 +294,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
     kept = [
         entry for entry in missing if entry.field.startswith((*STEP_TIMES, "steps."))
     ]
-    # TensorFlow's device step time is its step time, so both are null for one reason.
+    # TensorFlow's device step time is its step time, so both are null together.
     kept += [
         msgspec.structs.replace(entry, field=f"device_{entry.field}")
         for entry in kept

@@ -165,7 +165,7 @@ def op_detail(
     detail = OpDetailResult(
         **msgspec.structs.asdict(stats),
         selected=selection.words,
-        # The selected ops did run, so no known call means that calls were not recorded.
+        # The selected ops did run: if no call is known, calls were not recorded.
         call_count=sum(len(work.calls) for work in works) or None,
         calls=call_rows(profile, works, shapes, max_calls=most_calls),
         kernels=kernel_rows(profile, with_device, fills) if with_device else None,
@@ -235,7 +235,7 @@ def _step_share(
 def _device_share(
     profile: ProfileData, work: OpWork, windows: Windows
 ) -> tuple[int, int, int]:
-    """Return the time of the steps, the op's part of it, and what only the op uses."""
+    """Return the time of the steps, with the op, and with only the op."""
     steps = _measured_spans(windows)
     activity = require_available(profile.table(work.host, "device_activity"))
     chosen = np.zeros(len(activity), np.bool_)

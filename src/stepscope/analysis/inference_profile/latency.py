@@ -50,7 +50,7 @@ class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bucket_columns(rows: pl.DataFrame, why: Mapping[str, Unavailable]) -> pl.DataFrame:
-    """Return a column per showable bucket of latency; they add up to `dur_ps`.
+    """Return a column per latency bucket that can be shown; they add up to `dur_ps`.
 
     A bucket that is unknown for some requests counts as unexplained. If time of a
     category was not recorded (for other reasons than a missing device), its buckets are

@@ -163,8 +163,7 @@ def memory_facts(view: MemoryView) -> Facts:
         placed=events["address"].null_count() < len(events) or held == len(events),
         capacity=_integer_or_none(total.max()),
         least_capacity=_integer_or_none(total.min()),
-        # At least the largest heap in the events, even if the allocator's peak is
-        # lower.
+        # At least the largest heap of an event, even if the allocator's peak is lower.
         lifetime_peak=None
         if recorded is None
         else max(recorded, int(view.memory.heap_bytes.max())),

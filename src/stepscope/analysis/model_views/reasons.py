@@ -57,7 +57,7 @@ def why_nothing(
 
 
 def _why_no_side(work: ModelWork, side: Side, *, everything: bool) -> Unavailable:
-    """Return why one side is unknown, in the whole recording or in the chosen steps."""
+    """Return why work on hosts or on devices is unknown, overall or in some steps."""
     recorded, in_steps = work.runs_and_steps(side)
     if isinstance(recorded, Unavailable):
         return recorded

@@ -65,8 +65,8 @@ class Tree(Frozen, frozen=True):
         parent: Parent by node; -1 for a root.
         name: By node: the whole path of a scope; otherwise an op, a type or a line.
         type: By node: the type of its op; None for a scope and for several types.
-        own: int64 (nodes, METRICS); without descendants.
-        total: int64 (nodes, METRICS); with descendants.
+        own: int64 (nodes, METRICS); of the node without its descendants.
+        total: int64 (nodes, METRICS); of the node with its descendants.
         by_clock: Whether host time is elapsed time, to which device time is not added.
     """
 

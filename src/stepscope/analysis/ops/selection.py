@@ -136,7 +136,7 @@ def _nearest_names_text(nearest: list[str]) -> str:
 
 
 def _nearest_names(wanted: str, known: pl.Series) -> list[str]:
-    """Return names that contain the text in any case, then similarly spelled names."""
+    """Return names that contain the text (ignoring case), then similar names."""
     from difflib import get_close_matches  # noqa: PLC0415 - for a wrong name alone
 
     lowered = known.str.to_lowercase()

@@ -115,8 +115,7 @@ def _host_entries(
                 )
             )
         parts = run.derived(host.host, account_parts)
-        # Parts cover all complete windows, so they are shown only if all of these
-        # count.
+        # Parts cover all complete windows: they are shown only if all of these count.
         if not isinstance(parts, Unavailable) and parts.windows == len(rows):
             of_owner = parts.rows.filter(of_device).partition_by("owner", as_dict=True)
             entries = [

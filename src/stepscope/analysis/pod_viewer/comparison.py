@@ -162,7 +162,7 @@ def _scale_ends() -> list[pl.Expr]:
     """Return the slowest and fastest worker by each evidence, and if they differ."""
     alike = THRESHOLDS.worker_difference.value
     min_difference = pl.max_horizontal(alike * pl.col("window_ps").median(), 1.0)
-    # Mean time per worker that the others waited for the most awaited worker.
+    # Mean time for which each other worker waited for the most awaited worker.
     per_other = pl.col("waited_for_ps").max().fill_null(0) / (pl.len() - 1)
     work, window = pl.col("work_ps"), pl.col("window_ps")
     return [

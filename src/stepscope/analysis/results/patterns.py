@@ -35,7 +35,7 @@ def check_pattern(pattern: str, what: str) -> None:
         what: Name of the option with the pattern, for the message.
 
     Raises:
-        BadUsage: The pattern is refused; the message gives the reason and a way out.
+        BadUsage: The pattern is refused; the message gives the reason and a remedy.
     """
     shown = pattern if len(pattern) <= 80 else f"{pattern[:80]}…"
     if len(pattern) > _MAX_PATTERN_LENGTH:

@@ -206,7 +206,7 @@ def largest_slices(
 
 
 def share_percent(part: pl.Expr, total: float) -> pl.Expr:
-    """Return a part in percent of a whole; null if the whole is zero."""
+    """Return a part as a percentage of a whole; null if the whole is zero."""
     return 100.0 * part / total if total else pl.lit(None, pl.Float64)
 
 

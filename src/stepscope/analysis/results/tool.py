@@ -82,7 +82,7 @@ def derived_by_host(
     wanted: Callable[..., _Value | Unavailable],
     hosts: Iterable[str] | None = None,
 ) -> tuple[dict[str, _Value], dict[str, Unavailable]]:
-    """Return a derivation's value by host, and the reason for each host without it.
+    """Return a derivation's value by host, and the reason for each missing value.
 
     Args:
         hosts: Hosts to ask; None means all hosts.

@@ -71,12 +71,12 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     merged = rows.group_by(_KEY).agg(
         pl.col("occurrences").sum(),
         pl.col("total_ps").sum(),
-        # The sum over launch shapes is unknown if one shape is: it would be too small.
+        # If one launch shape is unknown, so is the sum: it would be too small.
         *(
             pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
             for name in _WORK
         ),
-        # As text "shapes" > "measured": the maximum is `measured` if all rows are.
+        # "shapes" sorts after "measured": the maximum is "shapes" if any row is.
         pl.col("evidence").max(),
     )
     counted = pl.any_horizontal(

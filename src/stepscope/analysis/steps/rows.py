@@ -57,7 +57,7 @@ class HostSteps(Frozen, frozen=True, dict=True):
             `batches`, `start_ps`, `window_ps`, `open_end`, `flags`, `host_period_ps`,
             `device`, `gap_ps`, `device_step_time_ps`, the owners, and further measures
             such as `starved_ps`. `step` is null without steps.
-        any_device: Rows as in `rows`, with all devices as one, busy if any is.
+        any_device: Rows as in `rows`, with all devices as one, which is busy if any is.
         missing: Owner → why this host could not measure it. Waiting for input is also
             missing if no event shows a request for a batch and time of unknown cause
             may be such a wait.

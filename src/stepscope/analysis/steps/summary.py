@@ -88,7 +88,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnyDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """Step time with the devices of each host taken as one, which works if any works.
+    """Step time with each host's devices taken as one, which works if any works.
 
     Attributes:
         breakdown_ms: Category → mean time, with the devices of each host taken as one.

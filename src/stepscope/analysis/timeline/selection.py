@@ -319,7 +319,7 @@ def window_totals(
 def _owner_totals(
     run: ProfileData, host: str, begin_ps: int, end_ps: int, *, devices: frozenset[int]
 ) -> tuple[int, pl.DataFrame] | Unavailable:
-    """Return the length of the window inside the steps, and its time by cause."""
+    """Return the length of the window's part in the steps, and this time by cause."""
     charged = run.derived(host, account)
     placed = run.derived(host, windows)
     if isinstance(charged, Unavailable):

@@ -1,1 +1,1 @@
-"""Breakdown of step time: every instant of every window has one owner, its cause."""
+"""Breakdown of step time: each instant of a window has exactly one cause (owner)."""

@@ -3,10 +3,11 @@
 Time inside a library belongs to the program's function that called the library; the
 library's function is kept as a detail. Time is divided along the tree of calls. A
 function that runs around steps is the training loop: its time goes to the functions
-that it calls. Within a step, a function that calls several large functions is divided
-among them. If a callee in the program takes most of its caller's time, it gets a
-separate part. Any other function keeps its time; its detail is the callee with most of
-this time. Where no function belongs to the program, the same rules apply to libraries.
+that it calls. Within a step, the time of a function that calls several long functions
+is divided among these functions. If a callee in the program takes most of its caller's
+time, it gets a separate part. Any other function keeps its time; its detail is the
+callee with most of this time. Where no function of the program runs, the same rules
+apply to library functions.
 
 Definition: docs/where-a-steps-time-goes.md#functions-by-name.
 """
@@ -46,7 +47,7 @@ _MIN_DETAIL_SHARE: Final = 0.5
 _MIN_PART_SHARE: Final = 0.02
 #: A function is a loop if it encloses at least this share of the steps it overlaps.
 _MIN_ENCLOSED_SHARE: Final = 0.9
-#: A function around the only window may miss this share of the window at each end.
+#: If there is only one window, its loop may miss this share of the window at each end.
 _MAX_UNCOVERED_SHARE: Final = 0.02
 _NONE: Final = -1
 #: Suffix of the qualified name of a lambda that is created inside a function.
@@ -92,7 +93,7 @@ def function_parts(
 
     Args:
         windows: Starts and ends of the steps, in order; both empty for a thread that
-            runs no steps. A call around several steps is that of their loop.
+            runs no steps. A call that encloses several steps is a call of the loop.
 
     Returns:
         Parts that add up to the length of `spans`, most time first.
@@ -233,7 +234,8 @@ class _Tree(Frozen, frozen=True, eq=True):
         roots: list[int] = []
         named = [frames.names[kind] for kind in types.tolist()]
         for number, above in enumerate(parent_path.tolist()):
-            # `queue.get` waits in `threading`, which does not show what is awaited.
+            # `queue.get` waits inside `threading`: that does not show what the thread
+            # waits for.
             if above < 0 or not (is_wait(named[above]) and is_wait(named[number])):
                 (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(
@@ -300,7 +302,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         """Return the calls among which a function's time is divided; empty for none.
 
         Args:
-            min_share: Minimum share of the time for separating a single call.
+            min_share: Minimum share of the function's time that a single call needs.
         """
         total_ps = self.nodes[path].time_ps
         shares = {call: self.nodes[call].time_ps / total_ps for call in calls}
@@ -373,7 +375,7 @@ def _is_part_of_caller(
 def _paths_around_steps(
     path: Int64s, count: int, runs: tuple[Int64s, Int64s], steps: tuple[Int64s, Int64s]
 ) -> Bools:
-    """Return, by path, whether it has calls around two whole steps or the only step.
+    """Return by path whether one call encloses two whole steps or the only step.
 
     A long call alone does not identify a loop: a function that runs only in long steps
     is longer than a typical step. Samples also join calls in successive steps if no

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
 
-    #: Function from a host code to the instants at which threads have it.
+    #: Function that maps a host code to the instants at which threads have this code.
     _State = Callable[[HostCode], Spans]
 
 #: Pairs (cause, instants): the first match at an instant wins; causes may recur.
@@ -64,7 +64,7 @@ _WRAPPERS: Final = (
     | EventFlag.CONTROL_FLOW
     | EventFlag.END_THUNK
 )
-#: The only codes on a line of notes about a thread that is on another track.
+#: A line with only these codes contains notes about a thread that has another track.
 _NOTED: Final = frozenset({HostCode.COMPILE, HostCode.GARBAGE})
 _INPUT: Final = (
     HostCode.INPUT_WAIT,
@@ -76,7 +76,7 @@ _INPUT: Final = (
 #: Codes of producing a batch, on a thread that another thread may wait for.
 _PRODUCING_CODES: Final = (HostCode.OWN_INPUT, HostCode.ITERATOR)
 _OUTPUT: Final = (HostCode.OUTPUT, HostCode.READ_BACK, HostCode.COPY_OUT)
-#: Codes that begin when a thread goes from one op to the next.
+#: A span with one of these codes begins when a thread goes from one op to the next.
 _BEGINS: Final = (
     HostCode.LAUNCH,
     HostCode.DISPATCH,
@@ -117,7 +117,7 @@ class _FunctionSpans(Frozen, frozen=True, eq=True):
     """The times at which a thread's functions fetch, write, wait or call a runtime.
 
     Attributes:
-        named: When functions ran that neither wait for a device nor call its runtime;
+        named: When functions that neither wait for a device nor call its runtime ran;
             in `HostStates` also when annotated ranges show what the thread does.
         fetching: When a function fetches or produces a batch.
         writing: When a function writes a checkpoint or a model.
@@ -182,7 +182,7 @@ def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
 class HostStates(Frozen, frozen=True):
     """The times at which the threads of a host were in each state.
 
-    Causes are computed only for spans such as a device's idle time: these are short.
+    Causes are computed only for short spans, such as a device's idle time.
 
     Attributes:
         threads: Rows of tracks of the threads whose state is considered.
@@ -285,8 +285,8 @@ class HostStates(Frozen, frozen=True):
         away: Spans,
     ) -> Claims:
         # A long time without ops is computing in the program if a function or range is
-        # recorded for it. If a long op launches only at its end, the time before is its
-        # own computing. The few long intervals are found first.
+        # recorded for it. If a long op launches only at its end, the time before the
+        # launch is computing. The few long intervals are found first.
         dense = within & self.dense
         long = functions.named - dense - self.awaiting
         silent = _subtract_codes(long, state, (*_LAUNCHES, *_WAITING))
@@ -469,7 +469,7 @@ def _considered_threads(
     """Return the threads whose state matters, and whether each runs the program.
 
     Args:
-        calling: By row of tracks: whether it has calls or frames of the program.
+        calling: By row of tracks: whether the track has calls or frames of the program.
     """
     on_host = absent_mask(tracks["device"])
     considered = [track for track in classes.threads.driving_tracks() if on_host[track]]
@@ -478,7 +478,7 @@ def _considered_threads(
     if not program[considered].any():
         # Threads of a framework launch kernels for threads of the program.
         considered += np.flatnonzero(program).tolist()
-    # Samples of an unknown thread count as the program's.
+    # Samples of an unknown thread count as samples of the program.
     sampled = tracks["kind"].to_numpy() == "samples"
     considered += [row for row in functions if sampled[row] and row not in considered]
     marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
@@ -486,7 +486,7 @@ def _considered_threads(
 
 
 def _note_lines(tracks: pl.DataFrame, calls: Bools, classes: HostClasses) -> list[int]:
-    """Return the lines with nothing but notes about the program's first thread.
+    """Return the lines that contain only notes about the program's first thread.
 
     A profiler that numbers threads in its own way writes notes (sampled functions,
     compilations, garbage collections) on a separate line. Python calls the first thread

@@ -1,7 +1,7 @@
 """`host_waits`: where the program's thread sleeps in a step, and what runs meanwhile.
 
 A recorded function shows where a thread is, not whether it computes. A thread that
-needs no core waits: for a lock, a queue, a slow source, a process, or time to pass.
+needs no core waits for a lock, a queue, a slow source, a process, or a time.
 
 Definition: docs/definitions/host-time.md#waiting-and-working.
 """
@@ -57,7 +57,7 @@ class HostWaits(Frozen, frozen=True):
         function: Function in which the thread sleeps most of this time.
         busy_ps: Part of `spans` in which another thread of the program works, in ps.
         thread: Name of the thread or thread pool that the sleeping thread waits for;
-            None if unknown. It works most, or is the only one in a function.
+            None if unknown. This thread works most, or it alone is in a function.
         running: Function that `thread` is in for most of this time; None for none.
         works: Whether `thread` works; if not, no thread of the process works.
         of_library: Whether a library started `thread` and runs nothing of the program
@@ -177,8 +177,9 @@ def _awaited_thread(
 ) -> tuple[str | None, Name | None, bool]:
     """Return the awaited thread, its function, and whether a library started it.
 
-    If other threads work, it is the thread that works most. If no thread works, it is
-    the only one (or pool) that sleeps in a function other than a wait for threads.
+    If other threads work, the awaited thread is the one that works most. If no thread
+    works, it is the only thread (or pool) that sleeps in a function other than a wait
+    for threads.
     """
     pools: dict[str, list[_OtherThread]] = defaultdict(list)
     for thread in other_threads:
@@ -218,8 +219,8 @@ def _functions_of_thread(
         return []
     starts, ends = naming.windows
     if len(starts) == 1:
-        # A thread may start after the only window does: a function around all of the
-        # thread's time is the thread's loop.
+        # A thread may start later than the only window: a function that encloses all of
+        # the thread's time is the thread's loop.
         own_rows = frames.track == thread.track
         starts = np.maximum(starts, frames.start_ps[own_rows].min(initial=ends[0]))
         ends = np.minimum(ends, frames.end_ps[own_rows].max(initial=starts[0]))

@@ -63,7 +63,7 @@ OF_FUNCTIONS: Final = frozenset(
         *("writing", "debugging", "scaling", "read_back", "callback"),
     }
 )
-#: Topic → owners whose events name the topic's time if no function names it.
+#: Topic → owners: if no function names the topic's time, events of these owners do.
 _NAMED_AS: Final = {
     "callback": ("host_compute",),
     "scaling": ("sync", "launch"),
@@ -221,7 +221,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def covering_rows(
         self, track: int, owner: str, spans: Spans
     ) -> tuple[Spans, Int64s, Int64s]:
-        """Return the spans that a thread's events with an owner's codes cover.
+        """Return the spans that events with an owner's codes cover on a thread.
 
         Returns:
             The covered spans, the rows of these events, and the time of each in ps.
@@ -242,12 +242,12 @@ class Naming(Frozen, frozen=True, dict=True):
         return covered, rows, time
 
     def _parts_by_events(self, track: int, owner: str, spans: Spans) -> _Named:
-        """Name the spans that a thread's events with an owner's codes cover."""
+        """Name the spans that events with an owner's codes cover on a thread."""
         covered, rows, time = self.covering_rows(track, owner, spans)
         if not len(covered):
             return _Named([], covered)
         if owner == "launch":
-            # Launching gets the name of the outermost op; launch calls are separate.
+            # Launching is named by the outermost op, except the time in launch calls.
             calls = self.classes.code_spans(track, covered)(HostCode.LAUNCH)
             parts = []
             for detail, part in (("launch call", calls), ("dispatch", covered - calls)):
@@ -432,7 +432,7 @@ class Naming(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _surroundings(self) -> Surroundings | None:
-        """Events that name the time between them, on the program's thread, or None."""
+        """Events on the program's thread that name the time between them, or None."""
         if self.program is None:
             return None
         return Surroundings.observe_thread(
@@ -492,13 +492,12 @@ def naming(
     of_program = of_the_program(event_types, event_kinds)
     frames = None if isinstance(function_frames, Unavailable) else function_frames
     framed = [] if frames is None else np.unique(frames.track).tolist()
-    # A thread that only has annotated ranges of the program has no class of host time.
+    # A thread that only has annotated ranges of the program has no host class.
     ranges = of_program & ~event_kinds.has(EventFlag.PYTHON_FRAME)
     ranging = on_host & host_classes.rows.tracks_having(types, ranges)
     recorded_tracks = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
     threads = tuple(dict.fromkeys((*driving, *recorded_tracks)))
-    # The program's thread has the step marks. Without marks, it is the thread with most
-    # calls.
+    # The program's thread has the step marks or, without marks, most calls.
     marked = host_classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pool = [track for track in threads if marked[track]] or list(threads)
     calls = values_by_row(of_program, types)

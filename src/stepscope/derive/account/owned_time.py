@@ -91,14 +91,13 @@ class Gaps(Frozen, frozen=True):
         switch: Intervals too short to have a cause.
         queued: When a launched activity waited, for no recorded reason.
         latency: When the launch of the next activity was on its way to the device.
-        copy_call: When the host was in the blocking call of a copy that ends an
-            interval.
+        copy_call: When the host was in a blocking copy call that ends an interval.
         copy_call_rows: Row of device_activity of this copy, by entry of `copy_call`.
         prepare_start_ps: Starts of the remaining intervals, in which the host had not
             yet launched the next activity.
         prepare_end_ps: Ends of the remaining intervals.
         prepare_track: Row of tracks of the thread whose launch ended each remaining
-            interval; -1 for no launch or an unknown one.
+            interval; -1 for no launch or an unknown thread.
         activity: Row of device_activity at the end of each of them; -1 for none.
     """
 
@@ -130,7 +129,7 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     switch = Spans(start[short], end[short])
     start, end = start[~short], end[~short]
     # No activity begins within an interval, so waiting activities begin at its end or
-    # later. The queue is not empty once the first of their launch calls has returned.
+    # later. Once the first of their launch calls has returned, an activity is queued.
     endings = _gap_endings(end, launched, facts.latency_ps)
     ended, called, returned = endings.row >= 0, endings.called_ps, endings.returned_ps
     queued_from = np.clip(endings.behind_ps, start, end)
@@ -215,7 +214,8 @@ def charged_rows(
 
     Args:
         device: What the device did; None for a host without a recorded device.
-        missing: Owners of unknown time: columns are null, time is unexplained.
+        missing: Owners of unknown time; their columns are null, their time is
+            unexplained.
     """
     left = ends - starts
     times: dict[str, Int64s] = {}
@@ -237,7 +237,7 @@ def charged_rows(
         columns[name] = busy
     waits = missing.get("copy_in")
     return _window_rows(starts, ends, ordinal, columns).with_columns(
-        # Without a device, `input` is only waiting; lost transfers make it unknown.
+        # Without a device there are no copies; on a device, copies may be unknown.
         idle_input_ps=pl.col("input_ps")
         if waits is not None and waits.code == "NO_DEVICE_PLANE"
         else pl.col("input_ps") + pl.col("copy_in_ps")
@@ -294,7 +294,7 @@ class Account(Frozen, frozen=True):
             exactly. Also `device_busy_ps`, `device_working_ps` (null without device),
             `idle_input_ps`.
         between: As `rows`, for `IDLE_OWNERS` in the part of each window between steps.
-        any_device: The columns of `rows`, all devices as one; `device` is null.
+        any_device: The columns of `rows` for all devices as one; `device` is null.
         overlapped: Per (window, device) of `rows`: `<owner>_ps` of device activity that
             overlapped activity of an earlier owner; None without a device.
         devices: Time of each owner, one entry per device.
@@ -480,7 +480,7 @@ def _account_device(
 
 
 def _apply_claims(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
-    """Assign its part of `left` to each owner, in order; return the unassigned rest."""
+    """Assign parts of `left` to the owners, in order; return the unassigned time."""
     for owner, spans in claims:
         if not len(left):
             break

@@ -52,12 +52,12 @@ CALLER_ROWS: Final[dict[str, pl.DataType]] = {
     for name, kind in PART_ROWS.items()
     if name not in ("name", "detail", "loop")
 }
-#: The calling function of a time is searched if the time is this share of the windows.
+#: Minimum share of the windows' time for which the calling function is searched.
 _MIN_CALLED_SHARE: Final = 0.02
 
 
 class AccountParts(Frozen, frozen=True):
-    """The idle time of the measured windows, by owner (cause), place and name.
+    """The idle time of the measured windows by owner (cause), place in step, and name.
 
     Attributes:
         rows: Columns `PART_ROWS`, most time first. The parts of one (device, owner,
@@ -169,7 +169,7 @@ class LargestEvents(NamedTuple):
     """The events that name most of an owner's time, and the number of all such events.
 
     Attributes:
-        ran: At most the requested number; all events' times add up to the owner's.
+        ran: At most the requested number; all events' times add up to the owner's time.
     """
 
     ran: list[NamedEvent]

@@ -124,7 +124,8 @@ def awaited_thread(
         by: Row of tracks of the thread that waits.
 
     Returns:
-        Name of the thread and row of event_types; None if none ran half of the waits.
+        Name of the thread and row of event_types; None if no type ran during half of
+        the waits.
     """
     candidates: list[tuple[int, str, int]] = []
     rows = classes.rows

@@ -143,7 +143,7 @@ def scaling_gaps(
     rows = np.flatnonzero(kernel & is_check[handles(device_activity, "type")[own_rows]])
     index = np.searchsorted(rows, copies) - 1
     check = np.where(index >= 0, np.append(rows, -1)[index], -1)
-    # Index of the first kernel after each copy; without one, number of activities.
+    # Index of the first kernel after each copy; the number of activities for no kernel.
     kernels = np.append(np.flatnonzero(kernel), len(kernel))
     following: Int64s = kernels[np.searchsorted(kernels, copies, side="right")]
     near = (
@@ -474,7 +474,7 @@ class _ReadBacks(Frozen, frozen=True):
 
 
 def _wait_lengths_ps(spans: Spans, begin_ps: Int64s, soon_ps: Int64s) -> Int64s:
-    """Return how long a span has lasted at `begin_ps`; 0 if it ends after `soon_ps`."""
+    """Return how long a span lasts at `begin_ps`; 0 if its end exceeds `soon_ps`."""
     if not len(spans):
         return np.zeros(len(begin_ps), np.int64)
     i = np.searchsorted(spans.start_ps, begin_ps, side="left") - 1

@@ -49,7 +49,7 @@ _KINDS: Final = (
 #: All kinds of collectives; the last, `other`, is for names that contain no kind.
 KINDS: Final = (*(kind for kind, _ in _KINDS), "other")
 
-#: Kinds that only collectives have in their names, never ops within one device.
+#: Kinds that occur only in names of collectives, never in names of other ops.
 _SURE: Final = frozenset({"all-reduce", "reduce-scatter", "all-gather", "all-to-all"})
 
 ARGUMENTS: Final[dict[str, pl.DataType]] = {
@@ -214,7 +214,7 @@ def is_sure_kind(kind: str) -> bool:
 
 
 def bus_share(kind: str, members: int) -> float:
-    """Return the bytes over one member's link, divided by the bytes of a collective.
+    """Return the bytes over one member's link as a multiple of the collective's bytes.
 
     With this factor, times of different kinds and group sizes are comparable with the
     bandwidth of a link: an all-reduce of n members sends 2 (n - 1) / n of the bytes.

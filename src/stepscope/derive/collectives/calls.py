@@ -145,7 +145,7 @@ def collectives(
         Columns `COLLECTIVE_ROWS`, by kind and device; no rows without collectives. A
         collective whose kind is unknown has the kind `other`.
     """
-    del device_activity  # a required input: it proves that no collective ran
+    del device_activity  # a required input: without it, collectives are unknown
     if isinstance(collective_calls, Unavailable):
         if collective_calls == NO_COLLECTIVES:
             return pl.DataFrame(schema=COLLECTIVE_ROWS)
@@ -248,7 +248,7 @@ def collective_calls(
 
 
 def _kinds_of_names(names: _Names) -> pl.Series:
-    """Return the kind that the first name with a known kind has, else `other`."""
+    """Return the kind in the first name that contains a kind, else `other`."""
     kind = pl.Series([None] * len(names.op), dtype=pl.String)
     for text in names:
         # Parse each distinct name once.

@@ -6,7 +6,8 @@ in the same order, so their n-th calls of a kind in a step are one collective.
 All devices leave a collective at the same time. The device that enters last spends the
 least time in the collective: the transfer time. On another device, the rest of the time
 is waiting. Splitting needs no common clock. The ends on two hosts are the same moment,
-and no member can leave before all members have entered. Both limit the clock offset.
+and no member can leave before all members have entered. Both facts limit the possible
+clock offset.
 
 On a busy host, a thread may get a core and leave milliseconds after other threads. A
 thread's waiting therefore ends when the last member enters the collective.
@@ -89,10 +90,10 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
 
 
 def waiting_spans(calls: pl.DataFrame) -> tuple[Spans, Spans, Spans]:
-    """Return when a device waited in collectives, transferred, or did one of the two.
+    """Return when a device waited in collectives, transferred, or was in unsplit calls.
 
-    The third set contains the calls that cannot be split. The three sets do not
-    overlap: of simultaneous calls, transfers come first, then unsplit calls.
+    Unsplit calls have an unknown division into waiting and transfer. The three sets do
+    not overlap: of simultaneous calls, transfers come first, then unsplit calls.
 
     Args:
         calls: The calls of one device with `start_ps`, `dur_ps` and `wait_ps`.
@@ -171,7 +172,7 @@ def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
 
 #: Sources of a host's clock offset, most reliable first.
 CLOCK_SOURCES: Final = ("reference", "collectives", "recorded", "steps", "none")
-#: Minimum number of end differences whose spread is used; with fewer, only bounds are.
+#: Minimum number of collectives for which the spread of end differences is the error.
 _MIN_SPREAD_SAMPLES: Final = 5
 #: Minimum error of a clock offset: some recordings round times to microseconds.
 _ROUNDING_PS: Final = PS_PER_US
@@ -185,9 +186,9 @@ class HostClock(Frozen, frozen=True, eq=True):
         shift_ps: Picoseconds to add to this host's times to get the reference's; None
             if unknown.
         doubt_ps: Error of `shift_ps` if all members of a collective leave it at the
-            same time: the largest deviation of one collective. If there are few
-            collectives, it is `bound_ps`; if the offset is from steps, the longest
-            step's duration; in other cases None.
+            same time: the largest deviation of one collective. With few collectives,
+            the error is `bound_ps`; if the offset is from steps, the longest step's
+            duration; in other cases None.
         bound_ps: Largest possible error of `shift_ps`, whichever member left first;
             None if the hosts share no collective.
         offset_ps: Picoseconds by which the absolute clock recorded on this host is

@@ -1,4 +1,4 @@
-"""Lookup of typed values in the tables `stats` and `type_stats`, by name or owner."""
+"""Lookup of typed values in `stats` and `type_stats`, by name or by event (owner)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def rows_of_owners(frame: pl.DataFrame, owner: str, wanted: Int32s) -> StatRows:
 
 
 def owner_numbers(rows: StatRows, owners: Int32s, handle: int) -> tuple[Int64s, Bools]:
-    """Return the integer of each owner (event, type) under one name, and if it exists.
+    """Return the integer of each owner (event, type) under a name, and if it exists.
 
     Signed, unsigned and floating-point values are accepted; floating-point values are
     truncated. If an owner has several values, the last one is returned.

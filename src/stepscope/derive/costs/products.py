@@ -145,8 +145,9 @@ def _attention_rule(
         query, key, value = (tensor.sizes for tensor in tensors if tensor is not None)
         axis = 2 if heads_first else 1
         pairs = query[0] * query[3 - axis] * query[axis] * key[axis]
-        # Half of the products, rounded down, use the width of the values; the others
-        # use the width of the keys. The backward pass recomputes the scores.
+        # Half of the matrix products, rounded down, use the width of the attention
+        # values; the others use the width of the attention keys. The backward pass
+        # recomputes the scores.
         over_values = products // 2
         width = (products - over_values) * query[3] + over_values * value[3]
         # A causal mask removes half of the query-key pairs. Each remaining pair costs
@@ -173,8 +174,8 @@ class Window(Frozen, frozen=True, eq=True):
         low: Number of zeros before the input; negative if input elements are cut off.
         spread: Distance between the elements of the window (its dilation).
         gaps: Distance between the input's elements, with zeros between them.
-        labels: Meaning of each dimension of input, kernel and result: a spatial number,
-            or one of `b`, `f`, `i`, `o`; None if not recorded.
+        labels: Meaning of each dimension of input, kernel and result: number of the
+            spatial dimension, or one of `b`, `f`, `i`, `o`; None if not recorded.
     """
 
     size: tuple[int, ...]

@@ -248,8 +248,9 @@ class ActivityOps(Frozen, frozen=True):
 
     Attributes:
         op: Row of `ops`, int32 by row of device_activity; row 0 means no op.
-        ops: Columns `OPS_SCHEMA`, one row per distinct instruction, also if they have
-            one framework op. Column `group` numbers distinct pairs (module, name).
+        ops: Columns `OPS_SCHEMA`, one row per distinct instruction, even if several
+            instructions belong to one framework op. Column `group` numbers distinct
+            pairs (module, name).
         no_op: Why an activity has no op, a `NoOp`; uint8 by row of device_activity.
     """
 
@@ -307,7 +308,7 @@ def activity_ops(
                 type=ops["type"].gather(rows).to_list(),
             ),
         )
-        # The reason is what is missing first on the way from activity to op.
+        # The reason is the first missing link between activity and op.
         reasons = np.where(
             correlation.launch_of_activity >= 0,
             np.uint8(NoOp.OUTSIDE),

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
 #: Minimum number of launches or gaps from which their typical length is computed.
 MIN_TYPICAL_SAMPLES: Final = 30
-#: Maximum time, due to the launch, from a launch into an empty queue to its activity.
+#: Maximum launch latency: the time from a launch into an empty queue to its activity.
 _MAX_LAUNCH_WAIT_PS: Final = 100 * PS_PER_US
 #: The same maximum for the launch of a whole program, in usual launch latencies.
 _MAX_PROGRAM_WAIT_LATENCIES: Final = 2
@@ -52,7 +52,7 @@ _CLOCK_PERCENTILE: Final = 99
 #: larger share shows that the clock offset to the host is about as long as a launch.
 _MAX_EARLY_SHARE: Final = 0.1
 _LONG_PERCENTILE: Final = 95
-#: If this share of similar calls or more has activity, that of the other calls is lost.
+#: If this share of similar calls has activity, the activity of the other calls is lost.
 _MIN_CALLS_WITH_ACTIVITY: Final = 0.5
 #: Name of the one activity that is recorded for all kernels of a replayed graph.
 _REPLAYED_GRAPH: Final = r"^CudaGraphExec"

@@ -181,7 +181,7 @@ def _class_evidence(
         instruction = (bits.get(hlo), PrecisionEvidence.HLO)
         compiled = hlo >= 0 and opcodes[hlo] != _CUSTOM_CALL
         if compiled and not (instruction[0] == WIDE and name[0] == TF32):
-            # The instruction counts, but only the name can show TF32, not 32 bits.
+            # The instruction decides, but only the name can show TF32, not 32 bits.
             name, instruction = instruction, name
         shaped = (by_shape.get(shape), PrecisionEvidence.SHAPE)
         by_class.append(

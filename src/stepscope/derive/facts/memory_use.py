@@ -48,7 +48,7 @@ class MemoryUse(Frozen, frozen=True):
         fragmentation: 1 - largest free block / free memory at the peak, if recorded.
         alive: Ops with the largest blocks at the peak, as shares of the peak.
         least_bytes: Least use in each complete step; for a process, use in each sample.
-        at_step: Step number of each value of `least_bytes`; for a process, a fraction.
+        at_step: Step number of each value of `least_bytes`; fractional for a process.
         grown: Ops with the largest blocks that were allocated in the recording and
             existed at its end, as shares of the peak.
     """

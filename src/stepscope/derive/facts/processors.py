@@ -115,7 +115,7 @@ class Processors(Frozen, frozen=True):
     def whose_threads_crowd(
         self, thresholds: Thresholds
     ) -> Literal["own", "others"] | None:
-        """Return whose threads overload the cores; None if nobody's threads do."""
+        """Return whose threads overload the cores; None if no threads do."""
         if not self.are_full(thresholds):
             return None
         if self.own is not None and 2 * self.own < self.machine:

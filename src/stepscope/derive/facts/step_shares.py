@@ -188,7 +188,7 @@ class StepShares(Frozen, frozen=True):
         Args:
             parts: Cause → its owners.
             unknown_from: Minimum percentage of unexplained time that may belong to
-                owners. It always may if the time of any owner is unknown.
+                owners. If the time of any owner is unknown, every percentage may.
             clocks: Whether the clock offset of host and device changes the lost time.
             lost: Whether lost records of the device may increase the lost time.
         """

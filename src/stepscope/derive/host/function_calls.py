@@ -28,7 +28,7 @@ FUNCTION_ROWS: Final[dict[str, pl.DataType]] = {
     "tracing_count": pl.Int64(),  # largest recorded count; null if none was recorded
 }
 
-#: Modes of a call that trace, compile or run eagerly; a cached program avoids this.
+#: Modes of a call that traces, compiles or runs eagerly instead of a cached program.
 EXPENSIVE_MODES: Final = ("traced-xla", "traced-nonXla", "eager")
 
 

@@ -51,7 +51,7 @@ _LIBRARY: Final = Pattern(
     r"|Python\d+[\\/]Lib)[\\/]"
     r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"
     # PyTorch's profiler omits the folder from which a file was imported, both for
-    # packages and for the program. Programs do not name own folders like this.
+    # packages and for the program. Programs do not give their own folders such names.
     r"|^(?:torch(?:vision|audio)?|functorch|triton|numpy|scipy|pandas|sklearn|PIL|tqdm"
     r"|tensorflow|keras|jax|jaxlib|asyncio|collections|concurrent|ctypes|encodings|html"
     r"|importlib|json|logging|multiprocessing|unittest|urllib|xml)[\\/]"

@@ -142,7 +142,7 @@ def host_op_events(
 
 
 class _NamedEvents:
-    """Events with their op names; a later rule replaces the name by an earlier rule."""
+    """Events with their op names; a later rule replaces the name of an earlier rule."""
 
     def __init__(self, trace: TraceData, kinds: EventKinds, types: Int32s) -> None:
         self._trace, self._kinds, self._types = trace, kinds, types
@@ -318,8 +318,7 @@ def _one_per_run(
     """Return which events are kept: of nested events of one execution, only one.
 
     If the event inside a wrapper has the same op type, the wrapper is dropped, and the
-    inner event counts as eager. If an op is around an annotated call, the call is
-    dropped.
+    inner event counts as eager. An annotated call inside an op is dropped.
     """
     keep = np.ones(len(event), np.bool_)
     if not (rank != _NAMED).any():

@@ -338,7 +338,7 @@ def request_waits(
     if host_classes.launch_unknown is not None:
         missing["launch"] = host_classes.launch_unknown
     if isinstance(host_classes.host_compute, Unavailable):
-        # Without it, calls that launch device work and wait for that work are unknown.
+        # If host compute is unknown, so are calls that launch device work and await it.
         lost = host_classes.host_compute
         missing |= {"host_compute": lost, "blocked": lost}
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
@@ -421,7 +421,7 @@ class _Served(Frozen, frozen=True):
     def clip_to_requests(
         self, number: int, caused_ps: Int64s, start_ps: Int64s, end_ps: Int64s
     ) -> Spans:
-        """Return intervals clipped to the thread's request in which each was caused.
+        """Clip each interval to the thread's request in which it was caused.
 
         Args:
             number: Index of the thread in `tracks`.

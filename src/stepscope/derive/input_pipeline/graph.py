@@ -1,8 +1,8 @@
 """`pipeline_graph`: which executions of an input pipeline's stages caused which others.
 
 An *execution* is one event of a stage; a stage is an iterator of the pipeline. The
-executions of a host form a graph. An execution causes those nested in it, those on
-other threads that produced an element it took, and those that ran on its behalf.
+executions of a host form a graph. An execution causes nested executions, those on other
+threads that produced an element it took, and those that ran on its behalf.
 
 Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 """

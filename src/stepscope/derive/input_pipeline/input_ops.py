@@ -68,7 +68,7 @@ _READERS: Final = frozenset(
         *("ArrayRecord", "CSV", "LMDB", "Parquet"),
     }
 )
-#: Transformations that let the readers upstream read before an element is requested.
+#: Transformations that let upstream readers prefetch elements.
 _AHEAD: Final = frozenset(
     {
         *("Prefetch", "Interleave", "ParallelInterleave", "LegacyParallelInterleave"),

@@ -335,7 +335,7 @@ class Spans(Frozen, frozen=True, dict=True):
         return before[len(starts) :] - before[: len(starts)]
 
     def _covered_before_times(self, times: Int64s) -> Int64s:
-        """Return `covered_before` of a few times; use no array as long as the set."""
+        """Return `covered_before` of few times without an array as long as the set."""
         order = np.argsort(times, kind="stable")
         ascending = np.empty(len(times), np.int64)
         _checked(

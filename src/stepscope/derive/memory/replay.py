@@ -58,7 +58,7 @@ class ReplayedMemory(Frozen, frozen=True):
     Attributes:
         heap_bytes: int64; heap in use after each event; 0 if unknown.
         in_use_bytes: int64; heap and stack in use after each event. A stack that was
-            not recorded counts as 0; the whole is 0 if the heap is unknown.
+            not recorded counts as 0; the sum is 0 if the heap is unknown.
         known: bool; True where `heap_bytes` and `in_use_bytes` are known.
         replayed: True if the heap was not recorded and was summed from the events.
             Blocks older than the profile then count only if their end was recorded.
@@ -259,7 +259,7 @@ def allocation_steps(
         interval = np.where((index >= 0) & outside, -1, index)
     # Index -1 reads the last number, which the condition `interval >= 0` excludes.
     by_time = nullable_series("step", number[interval], interval >= 0)
-    # Find the number of the step with each stored group, null for none.
+    # Find the step number of each stored group; null if no step has the group.
     of_group = (
         steps.rows.select("group", "step")
         .drop_nulls()

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from stepscope.derive.model.call_trees import CallTree
     from stepscope.derive.steps.chosen import Steps
 
-#: Minimum share of a thread's launches during a range at which the range's own thread
-#: runs neither an op nor a driver call, to charge these launches to the range.
+#: A range is charged with another thread's launches only if its own thread runs neither
+#: an op nor a driver call at this share of these launches.
 _MIN_SILENT_SHARE: Final = 0.99
 
 

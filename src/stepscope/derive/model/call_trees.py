@@ -187,7 +187,7 @@ def _event_tree(
     label = label_inside(nesting.parent, rows, len(types))
     above = nesting.parent[rows]
     around = np.where(above >= 0, label[above], np.int32(-1))
-    # Frames with equal texts are one frame, even if their event types differ.
+    # Frames with equal texts count as one frame, even if their event types differ.
     distinct = texts.drop_nulls().unique(maintain_order=True)
     number = dict(zip(distinct.to_list(), range(len(distinct)), strict=True))
     of_type = np.array([number.get(text, -1) for text in texts.to_list()], np.int32)

@@ -46,7 +46,7 @@ CHARGES: Final[dict[str, pl.DataType]] = {
     "allocated_bytes": pl.Int64(),
     "parameters": pl.Int64(),  # elements of the distinct variables that were read
 }
-#: The op type that a variable of the model gets.
+#: Op type of the rows for variables of the model.
 VARIABLE: Final = "Variable"
 #: Rows of a table: a slice (for all rows, without a copy) or row numbers.
 Rows = slice | np.ndarray

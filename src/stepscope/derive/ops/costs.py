@@ -1,6 +1,6 @@
 """`op_costs`, `host_op_costs` and `kernel_costs`: operations and bytes of executions.
 
-A sum is known only if all costs in it are, as an incomplete sum gives a wrong rate.
+A sum is known only if all its costs are known: an incomplete sum gives a wrong rate.
 """
 
 from __future__ import annotations

@@ -60,8 +60,7 @@ class ExecutionCosts(Frozen, frozen=True):
             the ops it called; -1 if unknown.
         parent: int32; the execution around it on its thread, -1 for none.
         depth: int32; 0 without a parent, else one more than the parent's.
-        weights: int32; row of `variables` with those that the execution read, -1 for
-            none.
+        weights: int32; row of `variables` that the execution read, -1 for none.
         variables: Distinct lists of the sizes of the variables that one execution read.
         only_calls: bool; True if the operations are 0 because the op only calls other
             ops. The cost of device work that it launches itself is unknown.
@@ -144,7 +143,7 @@ def run_costs(
 ) -> pl.DataFrame:
     """Return the cost of one execution of each op, by row of the ops of `activity_ops`.
 
-    Costs are those of the program's instruction; if unknown, those of the compiler.
+    Costs are those of the program's instruction; if unknown, the compiler's record.
     `model_flops` equals `flops` unless the recording has another value.
 
     Returns:

@@ -81,7 +81,7 @@ class Pace(Frozen, frozen=True):
     Attributes:
         latency_ps: Time from a launch call to its activity on an idle stream.
         stream_gap_ps: Gap between two activities of a stream if the second is queued.
-        late_ps: A start that its edges allow this much earlier is unexplained.
+        late_ps: A start is unexplained if its edges allow it this much earlier.
     """
 
     latency_ps: int

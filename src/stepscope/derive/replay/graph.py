@@ -140,7 +140,7 @@ class _Wait(Frozen, frozen=True, eq=True):
         explained: Whether it is known what ended each wait.
         late: Whether the thread continued much later than the end of the awaited work.
         activity: Pairs of (wait, activity that it waits for).
-        released: Pairs of (wait, entry of the releases that end it).
+        released: Pairs of (wait, index of the release that ends it).
     """
 
     waits: Waits

@@ -1,4 +1,4 @@
-"""To which owners the time of graph nodes belongs, and the edit that removes owners."""
+"""Owners (causes) of the time of graph nodes, and the edit that removes their time."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ class Thread(Frozen, frozen=True):
         for_device: When the thread is in calls that wait for device work.
         for_thread: When the thread is in calls that wait for anything else.
         handed: The part of `for_thread` in which other threads do work of this thread.
-        dispatching: When the thread is in an op that launches, itself or on others.
-        silent_for: Whether the program's thread may wait for it without an event.
+        dispatching: When the thread is in an op that launches, on any thread.
+        silent_for: Whether the program's thread may wait for this one without an event.
     """
 
     track: int

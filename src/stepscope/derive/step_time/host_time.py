@@ -164,7 +164,7 @@ class HostTime(Frozen, frozen=True, eq=True):
     is_sticky: bool = False
 
 
-#: All codes with an owner. Other events decide about `NOTHING` and `BLOCKED`.
+#: All codes with an owner. Other events show the owner for `NOTHING` and `BLOCKED`.
 HOST_TIMES: Final = (
     HostTime(
         HostCode.PROFILER, "profiler", ("profiler",), HostClass.PROFILER, is_sticky=True

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
 
-#: The fetch is outside the markers if at least this share of gaps has an input wait.
+#: Minimum share of gaps with an input wait for a fetch that is outside the markers.
 _MIN_GAPS_WITH_WAIT: Final = 0.5
 
 

@@ -89,8 +89,8 @@ class WindowFacts(Frozen, frozen=True, eq=True):
     """The tables from which the flags of windows are computed.
 
     Attributes:
-        complete_until_ps: Time after which events are missing; None if none is known to
-            be.
+        complete_until_ps: Time after which events are missing; None if none are
+            missing.
     """
 
     trace: TraceData

@@ -415,7 +415,7 @@ def _place_windows(
     host = ints(steps.rows, "start_ps")
     by_host = anchor == "host" or steps.on_device
     start = host if by_host else work_starts(run)
-    # Find the end of marker and device work, the later one; lowest int64 if unknown.
+    # Find the later end, of marker or device work; lowest int64 if both are unknown.
     unknown = np.iinfo(np.int64).min
     ends = fill_nulls(steps.rows["end_ps"], unknown)
     worked_until: Int64s = np.maximum(ends, np.where(busy, last, unknown))

@@ -41,7 +41,7 @@ _MIN_REPETITIONS_PER_CALL: Final = 1.5
 _MAX_OPS_PER_PROGRAM: Final = 2
 #: Maximum number of different ops in one layer, for example product, sum, activation.
 _MAX_OPS_OF_LAYER: Final = 4
-#: Minimum number of numbered instances of a module that form a series.
+#: Minimum number of numbered instances of one module (`X_0 … X_n`).
 _MIN_SERIES_LENGTH: Final = 3
 #: Pattern of names that end in the number of an instance.
 _INSTANCE: Final = r"^(.*?)[_.# ]*\d+$"
@@ -332,7 +332,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _series(self) -> list[Int64s]:
-        """Starts of the calls, by series of instances that are each called once."""
+        """Call starts of instances `X_0 … X_n` that are called once each, by `X`."""
         names = self.event_types.select(
             base=pl.col("name").str.extract(_INSTANCE, 1),
             part=pl.col("name").str.contains(_PART),

@@ -2,8 +2,7 @@
 
 If the length of the cycle is known, every event that occurs once per cycle on the
 driving thread may begin a step. A program fetches a batch before using it, so a cycle
-with a fetch begins at the fetch. A cycle without a fetch begins after its longest
-pause.
+with a fetch begins at the fetch. Other cycles begin after their longest pause.
 
 Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
@@ -231,7 +230,7 @@ def begin_of_cycle(
     edges = np.where(held, start[np.maximum(holder, 0)], start_ps)
     if len(edges) < MIN_STEPS or (np.diff(edges) <= 0).any():
         return None
-    # Find the cycle in which each event begins; -1 before the first cycle.
+    # Find the cycle in which each event begins; -1 for events before the first cycle.
     cuts = np.searchsorted(start, edges, side="left")
     lengths = np.diff(np.concatenate(([0], cuts, [len(start)])))
     cycle = np.repeat(np.arange(-1, len(edges)), lengths)

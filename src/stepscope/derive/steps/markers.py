@@ -397,7 +397,7 @@ def _batches_per_step(marks: Marks) -> int | None:
         return None
     unmarked = np.maximum(marks.start_ps[1:] - marks.end_ps[:-1], 0)
     periods = np.diff(marks.start_ps)
-    # Marking only each tenth step also adds ten, but leaves most time unmarked.
+    # Marks on each tenth step also grow by ten, but leave most time unmarked.
     if grows[0] > 1 and unmarked.sum() > _MAX_UNMARKED_SHARE * periods.sum():
         return None
     return int(grows[0])

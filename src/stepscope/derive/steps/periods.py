@@ -100,7 +100,7 @@ class Period(Frozen, frozen=True):
 _MIN_COVERAGE: Final = 0.70
 _MAX_CV_DEVICE: Final = 0.25
 _MAX_CV_HOST: Final = 0.30
-#: Maximum difference to the best coverage at which the period decides.
+#: Candidates with coverages this close to the best are chosen by their periods.
 _MAX_COVERAGE_LOSS: Final = 0.05
 #: Periods within this share of each other count as equal.
 _MAX_PERIOD_DIFFERENCE: Final = 0.05

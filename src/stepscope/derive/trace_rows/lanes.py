@@ -44,7 +44,7 @@ class LaneSlices(NamedTuple):
     Attributes:
         lane: Lane, counted from the first requested lane.
         first: Position of the slice's first span in the index.
-        item: Number of the longest span, or of the first longest one.
+        item: Number of the longest span; of equally long spans, the first.
         busy_ps: Total duration of the slice's spans. If a span summarises work, only
             the time of that work counts.
     """

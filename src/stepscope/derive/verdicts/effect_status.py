@@ -115,7 +115,7 @@ def pattern_kind(
 
 
 def percent_of(part: float, total: float) -> float:
-    """Return a part in percent of a whole; 0 if the whole is 0."""
+    """Return a part as a percentage of a whole; 0 if the whole is 0."""
     return 100 * part / total if total else 0.0
 
 

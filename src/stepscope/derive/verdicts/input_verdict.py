@@ -70,8 +70,8 @@ class InputVerdict(Frozen, frozen=True):
         series: By step, the time of fetching (`fetch`), of copying (`transfer`), and
             before a copy without a recorded cause (`starved`).
         unknown_ps: Other time that may be input, on all devices together.
-        why: Why no verdict is possible for any amount of input time; None if there is a
-            verdict, or if only doubt about the time prevents it.
+        why: Why no amount of input time could give a verdict; None if there is a
+            verdict, or if only doubt about the time prevents a verdict.
     """
 
     host: str

@@ -1,4 +1,4 @@
-"""`xla.off`: a compiler that is not in use could launch fewer kernels."""
+"""`xla.off`: the program uses no compiler, which could reduce kernel launches."""
 
 from __future__ import annotations
 

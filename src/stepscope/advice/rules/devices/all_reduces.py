@@ -89,12 +89,12 @@ def change_to_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> Changes:
 
 _ALL_REDUCE_COUNT_ITEM: Final = rule_item("allreduce.count")
 
-#: Number of all-reduces not for gradient buckets, for example for a loss and a count.
+#: Number of all-reduces of other values than gradients, for example a loss and a count.
 _EXTRA_ALL_REDUCES: Final = 2
 
 
 def all_reduce_count_changes(signals: Signals, thresholds: Thresholds) -> Changes:
-    """Return what-if edits: surplus all-reduces only take time for their bytes."""
+    """Return what-if edits: surplus all-reduces only take the time for their bytes."""
     all_reduces = judged_all_reduces(signals)
     expected = _expected_count(all_reduces, thresholds)
     # The largest all-reduces of each step are not edited.
@@ -288,5 +288,5 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-#: Minimum number of recorded members: the time of a single one may be waiting.
+#: Minimum number of recorded members; a single member's time may be waiting.
 _MIN_MEMBERS: Final = 2

@@ -29,7 +29,7 @@ _BETWEEN: Final = ("sync", "between")
 _EXCHANGING: Final = ("collective", "peer")
 
 
-#: Maximum growth factor of the batch size at which the estimated fit is reliable.
+#: Maximum growth factor of the batch size for which the memory estimate is reliable.
 _MAX_RELIABLE_RATIO: Final = 10
 #: Maximum growth factor for which the gain is estimated, since fixed costs may grow.
 _MAX_ESTIMATED_RATIO: Final = 2

@@ -95,7 +95,7 @@ def _judge_named_time(
     thresholds: Thresholds,
     shares: StepShares,
 ) -> OwnedTime:
-    """Judge a cause's time between steps; unnamed time there may also be its time."""
+    """Judge a cause's time between steps; unnamed time may belong to this cause."""
     unnamed_ps = sum(shares.times("unnamed", "unexplained", place="between"))
     series = replace(owned.series(shares, thresholds), unknown_ps=unnamed_ps)
     judged = judge_owned(item, owned, signals, thresholds, shares=shares, series=series)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("input.bound")
 
-#: Copies in this many groups per step, separated by kernels, are not one batch.
+#: Minimum number of copy groups per step (kernels between them) that are not one batch.
 _MIN_COPY_GROUPS: Final = 3
 #: Names of stages that process elements; other stages read, store or forward elements.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")

@@ -29,7 +29,7 @@ _ITEM: Final = rule_item("launch.delay")
 _LAUNCH: Final = Owned(
     parts={"launch": ("launch",)}, device=True, seen=("launch",), clocks=True, lost=True
 )
-#: Also includes device waits for host ops; used if ops are most of the host's work.
+#: Time of `_LAUNCH`, and waits for host ops: used if ops are most of the host's work.
 _LAUNCH_OR_HOST_OPS: Final = msgspec.structs.replace(
     _LAUNCH, parts={**_LAUNCH.parts, "host_ops": ("host_compute",)}
 )

@@ -135,7 +135,7 @@ def _brief_kernel_groups(
 ) -> tuple[tuple[WorkGroup, ...], float]:
     """Return the groups with many brief kernels, and their maximum duration in ps.
 
-    The maximum of a brief kernel is the duration of two launches, if measured.
+    The maximum duration of a brief kernel is that of two launches, if measured.
     """
     brief_ps = thresholds.small_kernel.value
     if launching.latency_samples:

@@ -52,8 +52,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(label,),
         facts=_facts_of_steps(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
-        # If the program ended before its first step, advice to mark steps does not
-        # help.
+        # If the program ended before its first step, advice to mark steps is useless.
         actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked"),
     )
 

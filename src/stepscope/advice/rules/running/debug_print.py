@@ -85,7 +85,7 @@ def _parts_of_debugging(signals: Signals, shares: StepShares) -> tuple[Part, ...
         return (*callbacks, *other_parts)
     called = shares.caller("host_compute")
     held = shares.percent("debugging")
-    # The main caller of host work calls the debugging if that is most of the work.
+    # The main caller of host work calls the debugging code if that is most of the work.
     if called is None or 2 * shares.percent("host_compute") > 3 * held:
         return parts
     return (called, *parts) if 2 * called.share_percent > held else parts

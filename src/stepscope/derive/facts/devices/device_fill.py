@@ -23,8 +23,8 @@ _GENERATED: Final = r"^triton_|^(?:input_|loop_|gemm_)?fusion|^wrapped_"
 #: Names of calls that run compiled code.
 _COMPILED_CALL: Final = r"^Torch-Compiled Region|^CompiledFunction|^## Call Compiled"
 _MAX_KERNELS_NAMED: Final = 3
-#: Maximum number of rounds in which a kernel's blocks run; with more rounds, a half
-#: empty last round matters little.
+#: Maximum number of rounds (waves) in which a kernel's blocks run; with more rounds, a
+#: half-empty last round matters little.
 _MAX_ROUNDS: Final = 3
 _MAX_LAST_ROUND_SHARE: Final = 0.5
 #: Parts of the breakdown of step time in which kernels compute.

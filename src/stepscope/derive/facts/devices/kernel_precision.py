@@ -84,7 +84,7 @@ class _Kernels(Frozen, frozen=True):
 
     @property
     def wide(self) -> Bools:
-        """Return, by class, whether it is eligible and surely of a wider precision."""
+        """Return by class whether its kernels are eligible and known to be wide."""
         wide: Bools = (self.eligible == 1) & ~self.narrow & self.known
         return wide
 
@@ -124,8 +124,7 @@ class _Kernels(Frozen, frozen=True):
 class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     """Device time of compute kernels by precision, over the whole profile.
 
-    Kernels are eligible if matrix units for narrow types could run them. Times are sums
-    in ps.
+    Kernels are eligible if matrix units for narrow types could run them. Times in ps.
 
     Attributes:
         narrow_ps: Time of compute kernels in 16 bit or narrower.

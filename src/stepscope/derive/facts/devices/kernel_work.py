@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
-#: Maximum number of classes, those with most time, whose tracks are looked up.
+#: Maximum number of classes (those with most time) whose tracks are looked up.
 _MAX_TRACKED_CLASSES: Final = 200
 
 

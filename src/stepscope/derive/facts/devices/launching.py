@@ -192,7 +192,7 @@ def _device_queue(
     # Mean length of the queue in each part of a step, averaged over the steps.
     offsets = (ends - starts)[:, None] * np.linspace(0.0, 1.0, PARTS + 1)
     edges = starts[:, None] + offsets.astype(np.int64)
-    # Time in the queue up to each end of a part, summed over all activities.
+    # Queue time of all activities together, up to the end of each part of the step.
     held = _elapsed_time(into, edges) - _elapsed_time(out_of, edges)
     mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
 

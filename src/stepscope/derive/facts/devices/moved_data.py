@@ -42,8 +42,8 @@ class MovedData(Frozen, frozen=True):
         window_ps: Length of each judged step.
         in_turn_ps: If devices receive their input one after another: idle time of the
             last device while the other devices receive their input.
-        between_ps: Exposed time of device-to-device copies, on the device with most of
-            it.
+        between_ps: Exposed time of device-to-device copies, on the device with the
+            most.
         gathered_ps: Exposed time of result copies to the host, if from only one device.
         gathering: Label of the device that copies results; None if there are several.
         bytes: (source, destination) → bytes in a step, without copies of unknown size.

@@ -101,7 +101,7 @@ def _on_host(
     if not isinstance(launches, Unavailable):
         tracks = handles(events, "track")[ops.event]
         called, track = ints(launches, "start_ps"), handles(launches, "track")
-        # Each round of the loop handles one thread.
+        # Each iteration handles one thread.
         for thread in np.flatnonzero(np.bincount(track)).tolist():
             # Calls of a thread are nearly always sorted, which makes this sort fast.
             begins = np.sort(called[track == thread], kind="stable")
@@ -135,8 +135,7 @@ class OpsOnSides(Frozen, frozen=True):
 
     Attributes:
         count_percent: Share of op executions; null if unknown.
-        time_percent: Share of the ops' self time; null if ops of host or device are
-            unknown.
+        time_percent: Share of the self time; null if ops of host or device are unknown.
     """
 
     count_percent: float | None

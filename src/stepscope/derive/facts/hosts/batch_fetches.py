@@ -40,7 +40,7 @@ _MIN_BATCH_COPY_BYTES: Final = 2**20
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _H2D: Final = _KINDS.index("h2d")
-#: By kind of activity: whether it separates copies into groups.
+#: Kind of activity → whether it separates the copies before and after it into groups.
 _DIVIDES: Final = np.isin(
     np.arange(256),
     [_KINDS.index(kind) for kind in ("kernel", "collective", "local_copy")],

@@ -45,7 +45,7 @@ class PythonElements(Frozen, frozen=True):
     Attributes:
         percent: Share of the steps' batch waits in which an op calls Python.
         function: The program's function with most samples in these ops; None without
-            samples. Its share is 0, because brief calls are rarely sampled.
+            samples. The function's share is 0, because brief calls are rarely sampled.
         of_keras: Whether a `PyDataset` of Keras calls the function; such datasets have
             their own option for workers.
         waiting: Share of the ops' time, in percent, in which the function waits: no

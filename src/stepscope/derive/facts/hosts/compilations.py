@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Number of steps at the start in which compiling is normal; later steps reuse code.
 FIRST_STEPS: Final = 2
-#: The call around an event is searched among this number of calls before the event.
+#: Number of calls before an event among which the call that encloses it is searched.
 _MAX_CALLS_SEARCHED: Final = 64
 #: A call of a compiled function of JAX, with the name of the function.
 _CALL: Final = Pattern(r"^PjitFunction\((?P<function>.+)\)$")

@@ -252,8 +252,8 @@ _PYTHON_STAGES: Final = frozenset({"Generator", "GeneratorDatasetOp", "PyFunc"})
 _MIN_PERCENT: Final = 30.0
 _MIN_PYTHON_PERCENT: Final = 20.0
 #: If a Python function waits for at least this percentage of its time, it counts as
-#: waiting, not computing: it holds no lock. The value is low because CPU times are
-#: sampled, which misses a part of the waiting.
+#: waiting, not computing: it does not hold the GIL. The value is low because CPU times
+#: are sampled, which misses a part of the waiting.
 _MIN_WAITING_PERCENT: Final = 25.0
 #: Stages after the last prefetch count if they take this percentage of batch time.
 _MIN_LATE_PERCENT: Final = 5.0

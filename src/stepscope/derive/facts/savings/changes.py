@@ -288,7 +288,7 @@ def _await_nothing(change: NotAwaited, recorded: Recorded, device: int | None) -
     graph = recorded.graph
     spans = recorded.topics[device][change.topic]
     begun = graph.nodes.start_ps
-    # The device is idle from its last activity on, when the waiting call ends.
+    # The device is idle from the end of its last activity, when the waiting call ends.
     resumed = (graph.nodes.kind == NodeKind.RESUMED) & (
         spans.within(begun, begun + 1) > 0
     )

@@ -117,7 +117,7 @@ class HostReplay(Frozen, frozen=True):
 
         Args:
             limits: Time affected by the changes in a mean step, and duration of this
-                step, if it is not the mean of the replayed steps.
+                step; None if the mean is that of the replayed steps.
             bound: Greatest saving according to the breakdown of step time.
         """
         gains = self.gains_of_edits(edits)
