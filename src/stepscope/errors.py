@@ -1,11 +1,11 @@
 """Errors that stepscope raises for a reason that the user can fix.
 
 StepscopeError            base; str() is one line: the problem, its place, what to do
-├── BadInput              a file or directory that cannot be read as a profile │   ├──
-Malformed         bytes that violate the format at a known offset │   └── UnknownFormat
-readable bytes of a format without a reader ├── BadUsage              a name or option
-that does not exist └── AlreadyRecording      a recording is already running in this
-process
+├── BadInput              a file or directory that cannot be read as a profile
+│   ├── Malformed         bytes that violate the format at a known offset
+│   └── UnknownFormat     readable bytes of a format without a reader
+├── BadUsage              a name or option that does not exist
+└── AlreadyRecording      a recording is already running in this process
 
 This module also recognises exceptions raised by the program's signal handlers. Python
 calls a signal handler between two instructions of the main thread, which may be

@@ -401,7 +401,7 @@ def count_lost() -> int:
 def set_forward(
     make: Callable[[str, dict[str, Any]], Any] | None, *, keeps: bool = True
 ) -> None:
-    """Forward annotations to the context managers that `make` returns, if not None.
+    """Forward annotations to context managers of `make`; stop if `make` is None.
 
     Exceptions of `make` are dropped, and the annotation is not forwarded. Exceptions
     that a signal handler of the program raises during `make` are raised again.

@@ -3,7 +3,7 @@
 An annotation of stepscope may pass through a profiler that records only names: PyTorch
 records just the name of a range, and its export replaces most characters by "unknown".
 So name and values are encoded as letters and digits, and readers decode them before
-display.
+they display them.
 
 Definition: docs/formats/xplane.md#what-the-program-keeps.
 """

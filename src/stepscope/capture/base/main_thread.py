@@ -50,8 +50,8 @@ _WAITS: Final = ("Condition.wait", "Thread._wait_for_tstate_lock")
 def in_main_thread(call: Callable[[], object]) -> None:
     """Ask the main thread to make a call between two of its instructions.
 
-    The caller does not wait. If the main thread is busy outside Python, the call is
-    late.
+    The caller does not wait. A main thread that is busy outside Python makes the call
+    later.
     """
     pending = _Pending(call)
     _given.append(pending)

@@ -145,7 +145,7 @@ class CoreClocks:
             in_system = thread == main and not computes and self._waits_in_system()
             readings.append(Reading(thread, at_ns, ran_ns + known.delay_ns, in_system))
         if self._process_ns is not None:
-            # Skip a thread that is new since the last reading: earlier time would
+            # Skip a thread that is new since the last reading: its earlier time would
             # count.
             watched_ns = sum(
                 ns - self._before[thread]

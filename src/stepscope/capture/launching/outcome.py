@@ -38,8 +38,8 @@ def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, 
 
     A launcher, a data loader's worker or a helper is also a process of the run. If any
     process counted steps, files of processes without steps are removed, because the
-    profile would show hosts without steps. If no process counted steps, time windows
-    stay.
+    profile would show hosts without steps. If no process counted steps, files of time
+    windows stay.
 
     Returns:
         Notes whose files are kept, and notes whose files were removed.

@@ -47,7 +47,7 @@ SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
 #: Maximum size of the texts of a table as CSV, in bytes.
 _MAX_CSV_BYTES: Final = 2**29
-#: Tools that have no result for many profiles; findings have computed their inputs.
+#: Tools without a result for many profiles; checking is fast after the findings.
 _NOT_EVERYWHERE: Final = (
     "framework_op_stats",
     "kernel_stats",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.formats.assemble import DeviceTables
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-#: Share of waits that end before the awaited activity above which the clock is wrong.
+#: Share of waits that end before the awaited activity; above, the clock is wrong.
 _MAX_EARLY_SHARE: Final = 0.5
 _EXAMPLES: Final = 3
 _MAX_CHARS: Final = 160
