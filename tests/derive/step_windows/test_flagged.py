@@ -205,6 +205,8 @@ def warm(
         ([1, 1, *[5] * 8], [0, 1]),  # waits of 5 %
         ([1, 1, *[4] * 8], []),
         ([40] * 10, []),
+        # The later half waits 22 at the median; its first step counts.
+        ([*[1] * 8, *[40] * 3, *[4] * 5, *[40] * 4], list(range(8))),
     ],
 )
 def test_steps_that_found_their_batches_ready_are_warm_up(
