@@ -335,3 +335,30 @@ def test_a_call_of_a_graph_whose_ops_were_not_recorded_is_the_work_itself() -> N
         ("main", "EagerKernelExecute", 10, 880),
     )
     assert found.host_compute == us((0, 900))
+
+
+@pytest.mark.parametrize(
+    ("line", "unknown"),
+    [
+        (("worker", "a/Op:Op", 20, 5), set()),
+        (("worker", "XlaCompile", 20, 5), {"compile"}),
+        (("worker", "cuStreamSynchronize", 20, 5), {"sync"}),
+        (("main", "XlaCompile", 20, 5), set()),
+        (("main", "cuStreamSynchronize", 20, 5), set()),
+    ],
+)
+def test_without_launches_another_thread_may_drive_steps_too(
+    line: tuple[Any, ...], unknown: set[str]
+) -> None:
+    why = Unavailable(code="NOT_RECORDED", reason="no calls", remedy="record them")
+    trace = blueprint.trace([train(0), line, (STREAM, "sgemm", 0, 9)])
+    profile = blueprint.profile(blueprint.substitute(trace, launches=why))
+    found = profile.derived("vm", host_classes)
+    assert isinstance(found, HostClasses)
+    values = {"compile": found.compile, "sync": found.sync}
+    assert {name for name, each in values.items() if each is why} == unknown
+    own = {"XlaCompile": "compile", "cuStreamSynchronize": "sync"}.get(line[1])
+    for name in {"compile", "sync"} - unknown:
+        assert values[name] == (us((20, 25)) if name == own else Spans.empty())
+    assert found.host_compute is found.launch is found.unknown is why
+    assert (found.launch_unknown, found.no_device) == (why, False)

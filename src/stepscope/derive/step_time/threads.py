@@ -79,26 +79,24 @@ def step_threads(
     evidence = np.zeros((len(EVIDENCE), tracks, windows.height), np.bool_)
     evidence[EVIDENCE.index("ops"), list(with_ops)] = True
     launched = evidence[EVIDENCE.index("launch")]
-    tracks_of = np.empty(0, np.int32)
-    if not isinstance(correlation, Unavailable):
-        tracks_of = handles(correlation.launches, "track")
     if isinstance(steps, Unavailable):
-        if len(tracks_of) and not isinstance(correlation, Unavailable):
+        if not isinstance(correlation, Unavailable):
+            tracks_of = handles(correlation.launches, "track")
             launched[tracks_of[correlation.activity_count_of_launch > 0]] = True
     else:
         # Map each row of steps to its row of windows; -1 for a step without a window.
-        window_of = np.full(max(steps.rows.height, 1), -1, np.int32)
-        step_row = handles(windows, "step_row")
-        known = step_row >= 0
-        window_of[step_row[known]] = np.flatnonzero(known)
+        window_of = np.full(steps.rows.height, -1, np.int32)
+        window_of[handles(windows, "step_row")] = np.arange(windows.height)
         marked = evidence[EVIDENCE.index("marker")]
         _mark_driven(marked, handles(steps.rows, "track"), window_of)
-        if len(tracks_of) and not isinstance(correlation, Unavailable):
+        if not isinstance(correlation, Unavailable) and not isinstance(
+            activity_steps, Unavailable
+        ):
             launch = correlation.launch_of_activity
-            if not isinstance(activity_steps, Unavailable):
-                assigned = (launch >= 0) & (activity_steps >= 0)
-                window = window_of[activity_steps[assigned]]
-                _mark_driven(launched, tracks_of[launch[assigned]], window)
+            assigned = (launch >= 0) & (activity_steps >= 0)
+            tracks_of = handles(correlation.launches, "track")
+            window = window_of[activity_steps[assigned]]
+            _mark_driven(launched, tracks_of[launch[assigned]], window)
         if groups is not None:
             # Map stored group → row of steps; -1 for no step. Last entry: no group.
             largest = int(groups.groups.max(initial=-1))
