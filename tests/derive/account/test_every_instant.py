@@ -1,0 +1,459 @@
+"""The owner of every instant, against a second implementation, instant by instant."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.traces.literal_tables import activity_of, correlation_of
+
+from stepscope.derive.account.naming import UNNAMED, Name
+from stepscope.derive.account.owned_time import Account, account
+from stepscope.derive.account.parts import (
+    account_parts,
+    interval_parts,
+    largest_times,
+    owner_events,
+)
+from stepscope.derive.account.topics import TOPICS, DeviceTopics, IdleTopics
+from stepscope.derive.device.correlation import device_timeline
+from stepscope.derive.device.launch_facts import LaunchLatency
+from stepscope.derive.device.precision import Precision, PrecisionEvidence
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.device_sets import DeviceSets, device_sets
+from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS, OWNERS
+from stepscope.derive.step_windows.windows import WINDOW_ROWS, Windows
+from stepscope.unavailable import Unavailable
+
+WHY = Unavailable(code="NOT_RECORDED", reason="no", remedy="record it")
+NO_DEVICE = Unavailable(code="NO_DEVICE_PLANE", reason="none", remedy="none")
+BOUNDS = (10, 40, 70)
+#: A latency of 2; a gap of at most 3 is a switch; a launch explains 4.
+FACTS = LaunchLatency(2, 9, 3, 4)
+
+
+def windows_of(*bounds: int) -> Windows:
+    count = len(bounds) - 1
+    rows = pl.DataFrame(
+        {
+            "step_row": range(count),
+            "start_ps": bounds[:-1],
+            "end_ps": bounds[1:],
+            "open_end": [False] * count,
+            "flags": [[]] * count,
+            **{name: [None] * count for name in list(WINDOW_ROWS)[5:]},
+        },
+        schema=WINDOW_ROWS,
+    )
+    return Windows(rows, "host", has_steps=True, device_spans=pl.DataFrame())
+
+
+class States:
+    """What the host did: the same for all threads, but for the thread 7."""
+
+    def __init__(self, claims: dict[str, list[tuple[int, int]]]) -> None:
+        self.of_any = [
+            (owner, Spans.of((a, a + b) for a, b in pairs))
+            for owner, pairs in claims.items()
+            if owner != "profiler"
+        ]
+        self.profiler = Spans.of((a, a + b) for a, b in claims.get("profiler", []))
+
+    def claims_of_any_thread(self, within: Spans) -> Any:
+        del within
+        return tuple(self.of_any)
+
+    def claims_without_device(self, within: Spans) -> Any:
+        del within
+        return (("profiler", self.profiler), *self.of_any)
+
+    def thread_claims(self, track: int, within: Spans, others: Any) -> Any:
+        del within
+        return (("compile", Spans.of([(20, 25)])), *others) if track == 7 else others
+
+
+def classes_of(**unknown: Any) -> Any:
+    known = {"unknown": None, "compile": Spans.empty(), "sync": Spans.empty()}
+    return SimpleNamespace(**known | unknown)
+
+
+#: (device, kind, start, duration, launch)
+WORK = st.tuples(
+    st.integers(0, 1),
+    st.sampled_from(("kernel", "h2d", "d2h", "memset")),
+    st.integers(0, 75),
+    st.integers(0, 12),
+    st.integers(-1, 4),
+)
+#: (thread, start, duration)
+CALL = st.tuples(st.sampled_from((3, 7)), st.integers(0, 70), st.integers(0, 15))
+PAIRS = st.lists(st.tuples(st.integers(0, 75), st.integers(1, 9)), max_size=3)
+CLAIMS = st.fixed_dictionaries(
+    {},
+    optional={
+        "profiler": PAIRS,
+        "input": PAIRS,
+        "host_compute": PAIRS,
+        "launch": PAIRS,
+        "between": PAIRS,
+    },
+)
+BUSY = {"kernel": "compute_32", "h2d": "copy_in", "d2h": "copy_out", "memset": "memset"}
+
+
+def sets_of(rows: list[Any], activity: pl.DataFrame) -> DeviceSets:
+    is_kernel = np.array([row[1] == "kernel" for row in rows])
+    no = np.zeros(len(rows), np.bool_)
+    evidence = np.where(is_kernel, PrecisionEvidence.NAME, 0).astype(np.uint8)
+    bits = np.where(is_kernel, 32, 0).astype(np.uint8)
+    found = device_sets(
+        device_activity=activity,
+        precision=Precision(bits, no, no, evidence, np.empty((0, 4), np.uint8)),
+        devices=WHY,
+    )
+    assert isinstance(found, DeviceSets)
+    return found
+
+
+def slow_owners(
+    rows: list[Any], calls: list[Any], states: States, device: int
+) -> dict[int, str]:
+    """Instant → its owner, on one device."""
+    own = sorted((row for row in rows if row[0] == device), key=lambda row: row[2])
+    own = [row for row in own if row[3]]
+    owners: dict[int, str] = {}
+    for name in reversed(BUSY_OWNERS):
+        for row in own:
+            if BUSY[row[1]] == name:
+                owners |= dict.fromkeys(range(row[2], row[2] + row[3]), name)
+    free = [t for t in range(BOUNDS[0], BOUNDS[-1]) if t not in owners]
+    recording = {t for t in free if holds(states.profiler, t)}
+    while free:
+        start = end = free[0]
+        while end in free:
+            end += 1
+        free = [t for t in free if t >= end]
+        following = [row for row in own if row[2] >= end]
+        owners |= slow_gap(start, end, following, calls, states)
+    return owners | dict.fromkeys(recording, "profiler")
+
+
+def slow_gap(
+    start: int, end: int, following: list[Any], calls: list[Any], states: States
+) -> dict[int, str]:
+    """Instant → its owner, in one idle interval before the following activities."""
+    last = following.pop(0) if following and following[0][2] == end else None
+    queue = [calls[row[4]] for row in following if row[4] >= 0]
+    queued_from = min((sum(call[1:]) for call in queue), default=10**6)
+    call = calls[last[4]] if last is not None and last[4] >= 0 else None
+    launched, arrived, on_its_way = end, end, "launch"
+    in_time = call is not None and sum(call[1:]) <= start - 2
+    if last is not None and call is not None and not in_time:
+        launched = min(max(call[1], start), end)
+        arrived = min(max(max(sum(call[1:]), start) + 4, launched), end)
+        if last[1] in ("h2d", "d2h") and call[2] > last[3] + 2:
+            on_its_way = "input" if last[1] == "h2d" else "output"
+    claims = list(states.of_any)
+    if call is not None and call[0] == 7:
+        claims.insert(0, ("compile", Spans.of([(20, 25)])))
+    owners = {}
+    for t in range(start, end):
+        if end - start <= 3:
+            owners[t] = "switch"
+        elif in_time or (queued_from <= t < launched) or t >= arrived:
+            owners[t] = "queued"
+        elif t >= launched:
+            owners[t] = on_its_way
+        else:
+            claimed = (owner for owner, spans in claims if holds(spans, t))
+            owners[t] = next(claimed, "unexplained")
+    return owners
+
+
+def holds(spans: Spans, t: int) -> bool:
+    return bool(spans.within([t], [t + 1])[0])
+
+
+def counted(owners: dict[int, str], window: int) -> dict[str, int]:
+    times = dict.fromkeys((owner.name for owner in OWNERS), 0)
+    for t in range(*BOUNDS[window : window + 2]):
+        times[owners[t]] += 1
+    return times
+
+
+def times_of(frame: pl.DataFrame, row: int, names: Any) -> dict[str, int | None]:
+    return {name: frame[f"{name}_ps"][row] for name in names}
+
+
+@given(
+    rows=st.lists(WORK, min_size=1, max_size=8),
+    calls=st.lists(CALL, min_size=5, max_size=5),
+    claims=CLAIMS,
+    between=PAIRS,
+)
+def test_every_instant_of_every_device_has_the_owner_that_a_plain_loop_finds(
+    rows: list[Any], calls: list[Any], claims: dict[str, Any], between: list[Any]
+) -> None:
+    rows = sorted(rows, key=lambda row: (row[0], row[2]))
+    activity = activity_of([(row[0], *row[:2], 0, *row[2:4]) for row in rows])
+    launches = [(track, 0, start, dur) for track, start, dur in calls]
+    matched = correlation_of(activity, launches, [row[4] for row in rows])
+    states: Any = States(claims)
+    gaps = Spans.of((a, a + b) for a, b in between)
+    sets = sets_of(rows, activity)
+    found = account(
+        windows=windows_of(*BOUNDS),
+        between_steps=gaps,
+        host_states=states,
+        host_classes=classes_of(),
+        device_timeline=device_timeline(device_activity=activity),
+        device_sets=sets,
+        correlation=matched,
+        launch_latency=FACTS,
+    )
+    assert isinstance(found, Account)
+    found.self_check()
+    assert found.missing == {}
+
+    def works(device: int) -> bool:
+        """Whether the device works within the windows."""
+        return any(
+            row[0] == device and row[3] and row[2] < 70 and row[2] + row[3] > 10
+            for row in rows
+        )
+
+    every = sorted({row[0] for row in rows})
+    numbers = [device for device in every if works(device)] or every
+    assert [each.device for each in found.devices] == numbers
+    listed = found.rows.select("window", "device").rows()
+    assert listed == [(window, device) for window in (0, 1) for device in numbers]
+    names = [owner.name for owner in OWNERS]
+    assert found.overlapped is not None
+    for row, (window, device) in enumerate(listed):
+        owners = slow_owners(rows, calls, states, device)
+        times = counted(owners, window)
+        assert times_of(found.rows, row, names) == times
+        assert found.rows["window_ps"][row] == 30
+        busy = sum(times[name] for name in BUSY_OWNERS)
+        assert found.rows["device_busy_ps"][row] == busy
+        working = busy - times["copy_in"] - times["transfer_wait"]
+        assert found.rows["device_working_ps"][row] == working
+        waiting = times["input"] + times["copy_in"]
+        assert found.rows["idle_input_ps"][row] == waiting
+        apart = {
+            t: owner
+            for t, owner in owners.items()
+            if owner in IDLE_OWNERS and holds(gaps, t)
+        }
+        inside = {t: apart.get(t, "compute_16") for t in range(10, 70)}
+        times = counted(inside, window)
+        assert times_of(found.between, row, IDLE_OWNERS) == {
+            name: times[name] for name in IDLE_OWNERS
+        }
+        for name in BUSY_OWNERS:
+            ran = {
+                t
+                for each in rows
+                if each[0] == device and BUSY[each[1]] == name
+                for t in range(each[2], each[2] + each[3])
+                if BOUNDS[window] <= t < BOUNDS[window + 1] and owners[t] != name
+            }
+            assert found.overlapped[f"{name}_ps"][row] == len(ran)
+    # All devices together: busy if any works, else as the busiest.
+    per_device = {one: slow_owners(rows, calls, states, one) for one in numbers}
+    totals = {
+        one: sum(len(range(row[2], row[2] + row[3])) for row in rows if row[0] == one)
+        for one in numbers
+    }
+    lengths = {each.device: each.busy.length_ps for each in sets.devices}
+    busiest = max(numbers, key=lambda one: lengths[one])
+    assert totals[busiest] >= lengths[busiest]
+    for window in (0, 1):
+        owners = {}
+        for t in range(10, 70):
+            ranks = [
+                BUSY_OWNERS.index(per_device[one][t])
+                for one in numbers
+                if per_device[one][t] in BUSY_OWNERS
+            ]
+            owners[t] = BUSY_OWNERS[min(ranks)] if ranks else per_device[busiest][t]
+        assert times_of(found.any_device, window, names) == counted(owners, window)
+    assert found.any_device["device"].to_list() == [None, None]
+
+
+@given(claims=CLAIMS, between=PAIRS)
+def test_without_a_device_the_first_claim_owns_an_instant(
+    claims: dict[str, Any], between: list[Any]
+) -> None:
+    states: Any = States(claims)
+    found = account(
+        windows=windows_of(*BOUNDS),
+        between_steps=Spans.of((a, a + b) for a, b in between),
+        host_states=states,
+        host_classes=classes_of(),
+        device_timeline=NO_DEVICE,
+        device_sets=NO_DEVICE,
+        correlation=NO_DEVICE,
+        launch_latency=NO_DEVICE,
+    )
+    assert isinstance(found, Account)
+    found.self_check()
+    owners = {}
+    for t in range(10, 70):
+        owners[t] = "unexplained"
+        for name, spans in reversed(states.claims_without_device(Spans.empty())):
+            if holds(spans, t):
+                owners[t] = name
+    lacking = {*BUSY_OWNERS, "switch", "queued", "launch"}
+    assert found.missing == dict.fromkeys(lacking, NO_DEVICE)
+    for window in (0, 1):
+        times: dict[str, int | None] = {**counted(owners, window)}
+        lost = times["launch"] or 0
+        times |= dict.fromkeys(lacking, None)
+        times["unexplained"] = (times["unexplained"] or 0) + lost
+        names = [owner.name for owner in OWNERS]
+        assert times_of(found.rows, window, names) == times
+        assert found.rows["idle_input_ps"][window] == times["input"]
+    assert found.rows["device"].to_list() == [None, None]
+    assert found.rows["device_busy_ps"].to_list() == [None, None]
+    assert found.overlapped is None
+    assert found.any_device.equals(found.rows)
+    assert [each.device for each in found.devices] == [None]
+
+
+@pytest.mark.parametrize(
+    ("change", "lacking"),
+    [
+        ({}, set()),
+        ({"correlation": WHY}, {"switch", "queued", "launch"}),
+        ({"launch_latency": WHY}, {"switch", "queued", "launch"}),
+        ({"device_timeline": WHY}, {"switch", "queued", "launch"}),
+        ({"host_classes": classes_of(unknown=WHY)}, {"launch", "host_compute"}),
+        ({"host_classes": classes_of(compile=WHY)}, {"compile"}),
+        ({"host_classes": classes_of(sync=WHY)}, {"sync"}),
+        (
+            {"host_classes": WHY},
+            {
+                *("profiler", "compile", "peer", "input", "output"),
+                *("host_compute", "launch", "sync"),
+            },
+        ),
+        ({"host_states": WHY}, set()),
+    ],
+)
+def test_owners_whose_time_is_unknown_are_missing_and_their_time_unexplained(
+    change: dict[str, Any], lacking: set[str]
+) -> None:
+    rows = [(0, "kernel", 10, 5, 0), (0, "kernel", 50, 5, 1)]
+    activity = activity_of([(row[0], *row[:2], 0, *row[2:4]) for row in rows])
+    calls = [(3, 0, 5, 1), (3, 0, 45, 2)]
+    claims = {"profiler": [(60, 1)], "launch": [(17, 3)], "host_compute": [(20, 9)]}
+    given_values = {
+        "between_steps": WHY,
+        "host_states": States(claims),
+        "host_classes": classes_of(),
+        "device_timeline": device_timeline(device_activity=activity),
+        "correlation": correlation_of(activity, calls, [0, 1]),
+        "launch_latency": FACTS,
+    }
+    found = account(
+        windows=windows_of(10, 70),
+        device_sets=sets_of(rows, activity),
+        **given_values | change,
+    )
+    assert isinstance(found, Account)
+    found.self_check()
+    assert set(found.missing) == lacking
+    # [15, 50) and [55, 70) are idle; a call from 45 to 47 explains 5 of them.
+    times = {"profiler": 1, "launch": 8, "host_compute": 9}
+    if "host_states" in change:
+        times = {}
+    elif lacking >= {"switch", "queued", "launch"}:
+        times["launch"] = 0
+    times = {name: time for name, time in times.items() if name not in lacking}
+    shown = {
+        name: found.rows[f"{name}_ps"][0]
+        for name in IDLE_OWNERS
+        if found.rows[f"{name}_ps"][0]
+    }
+    rest = {"unexplained": 50 - sum(times.values())}
+    assert shown == {name: time for name, time in times.items() if time} | rest
+    assert all(found.rows[f"{name}_ps"][0] is None for name in lacking)
+    assert found.between["unexplained_ps"].to_list() == [0]
+
+
+# Parts of the time of an owner.
+
+
+def parted(idle: dict[str, Spans], **columns: Any) -> Any:
+    empty = {name: Spans.empty() for name in IDLE_OWNERS}
+    fields = {
+        "between": Spans.of([(30, 45)]),
+        "walked_by": {},
+        "latency": Spans.empty(),
+    }
+    return SimpleNamespace(**{"device": 0, "idle": empty | idle, **fields} | columns)
+
+
+def test_unnamed_parts_are_the_times_of_owners_and_topics_by_place() -> None:
+    """The second window is left out: it is open."""
+    windows = windows_of(10, 40, 70)
+    rows = windows.rows.with_columns(open_end=pl.Series([False, True]))
+    windows = Windows(rows, "host", has_steps=True, device_spans=pl.DataFrame())
+    devices = (
+        parted({"input": Spans.of([(5, 15), (28, 33)]), "sync": Spans.of([(50, 60)])}),
+        parted({"input": Spans.of([(11, 12)]), "peer": Spans.of([(36, 60)])}, device=1),
+    )
+    topics = {name: Spans.empty() for name in TOPICS}
+    garbage = {"garbage": Spans.of([(20, 31), (50, 55)])}
+    given_account: Any = SimpleNamespace(devices=devices, missing={"peer": WHY})
+    found = account_parts(
+        account=given_account,
+        idle_topics=IdleTopics((DeviceTopics(0, topics | garbage),), {}),
+        windows=windows,
+        naming=WHY,
+    )
+    assert (found.window_ps, found.windows) == (30, 1)
+    shown = found.rows.select("device", "owner", "place", "time_ps").rows()
+    assert shown == [
+        *((0, "input", "inside", 7), (0, "input", "between", 3)),
+        (1, "input", "inside", 1),
+    ]
+    shown = found.topics.select("device", "owner", "place", "time_ps").rows()
+    assert shown == [(0, "garbage", "inside", 10), (0, "garbage", "between", 1)]
+    assert found.rows["name"].null_count() == 3
+    assert found.rows["loop"].to_list() == [False] * 3
+    assert found.callers.is_empty()
+
+
+@given(st.lists(st.integers(-2, 9), max_size=9), st.integers(1, 4))
+def test_the_largest_times_come_first_and_all_are_counted(
+    times: list[int], most: int
+) -> None:
+    found = largest_times(
+        np.array(times, np.int64), lambda row: (row, row + 1, row, Name("x")), most=most
+    )
+    ranked = sorted((-time, row) for row, time in enumerate(times) if time > 0)
+    assert found.number == len(ranked)
+    assert [(each.event, each.time_ps) for each in found.ran] == [
+        (row, -time) for time, row in ranked[:most]
+    ]
+    assert all(each.start_ps == each.event == each.end_ps - 1 for each in found.ran)
+
+
+def test_the_longest_intervals_are_parts_without_an_event() -> None:
+    found = interval_parts(Spans.of([(0, 5), (10, 30), (40, 49)]), most=2)
+    assert found.number == 3
+    assert [tuple(each) for each in found.ran] == [
+        *((10, 30, -1, UNNAMED, 20), (40, 49, -1, UNNAMED, 9)),
+    ]
+    naming: Any = None
+    unnamed = owner_events(
+        naming, parted({}), "unexplained", Spans.of([(3, 8)]), most=5
+    )
+    assert [tuple(each) for each in unnamed.ran] == [(3, 8, -1, UNNAMED, 5)]
