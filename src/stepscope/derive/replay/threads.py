@@ -32,9 +32,9 @@ _MIN_SILENCE_PS: Final = 50 * PS_PER_US
 #: Maximum duration, in ps, of a wait for other threads that still counts as work.
 MAX_SHORT_WAIT_PS: Final = 20 * PS_PER_US
 #: A wait counts as work, such as producing the batch, if it contains at least
-#: `_MIN_EVENTS_INSIDE` events that cover at least `_MIN_COVERED_SHARE` of it.
+#: `_MIN_EVENTS_INSIDE` events, and one event per `_MAX_PS_PER_EVENT` on average.
 _MIN_EVENTS_INSIDE: Final = 4
-_MIN_COVERED_SHARE: Final = 0.5
+_MAX_PS_PER_EVENT: Final = 500 * PS_PER_US
 _FOR_DEVICE: Final = (HostCode.SYNC, HostCode.READ_BACK)
 _FOR_THREAD: Final = (
     *(HostCode.BLOCKED, HostCode.INPUT_WAIT),
@@ -149,8 +149,8 @@ class _ThreadReader:
         sets = self._classes.by_thread.get(track, {})
         for_device = self._union_codes(sets, self._for_device)
         for_thread = self._union_codes(sets, self._for_thread) - for_device
-        waits = _waits_without_work(for_thread, start, dur)
-        if self._activities is None or not len(waits):
+        waits = _waits_without_work(for_thread, start)
+        if self._activities is None:
             for_thread = waits
         else:
             is_caller = self._activities.caller == track
@@ -193,16 +193,12 @@ class _ThreadReader:
         return Spans.union_of(spans).clip(self._from, self._to)
 
 
-def _waits_without_work(waits: Spans, start: Int64s, dur: Int64s) -> Spans:
+def _waits_without_work(waits: Spans, start: Int64s) -> Spans:
     long = waits.end_ps - waits.start_ps > MAX_SHORT_WAIT_PS
     waits = Spans(waits.start_ps[long], waits.end_ps[long])
-    if not len(waits):
-        return waits
     first = np.searchsorted(start, waits.start_ps, side="right")
     last = np.searchsorted(start, waits.end_ps, side="left")
     held = last - first
-    deep = np.concatenate(([0], np.cumsum(np.minimum(dur, _MIN_SILENCE_PS))))
-    own = (deep[last] - deep[first]) / (waits.end_ps - waits.start_ps)
-    is_dense: Bools = (waits.end_ps - waits.start_ps) < held * 10 * _MIN_SILENCE_PS
-    works = (held >= _MIN_EVENTS_INSIDE) & ((own >= _MIN_COVERED_SHARE) | is_dense)
+    is_dense: Bools = waits.end_ps - waits.start_ps < held * _MAX_PS_PER_EVENT
+    works = (held >= _MIN_EVENTS_INSIDE) & is_dense
     return Spans(waits.start_ps[~works], waits.end_ps[~works])
