@@ -1,0 +1,266 @@
+"""When the program's thread sleeps, and for whom, worked out by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.traces.literal_tables import tables_of
+
+from stepscope.derive.account.host_waits import HostWaits, host_waits
+from stepscope.derive.account.naming import Name
+from stepscope.derive.host.core_time import CoreTime, ThreadTime
+from stepscope.derive.host.function_frames import FunctionFrames
+from stepscope.derive.host.function_names import FunctionName
+from stepscope.derive.host.function_purposes import FunctionPurpose
+from stepscope.derive.intervals.spans import Spans
+from stepscope.unavailable import Unavailable
+
+WHY = Unavailable(code="NOT_RECORDED", reason="no", remedy="record it")
+Pairs = list[tuple[int, int]]
+#: The program's thread, then four others, the last one of another process.
+IDS = (1, 2, 3, 4, 5)
+
+
+def frames_of(rows: list[tuple[int, str, int, int]]) -> FunctionFrames:
+    """(track, function, start, end), none inside another; `_x` is of a library.
+
+    Functions that end in `queue` are in that file of Python.
+    """
+    names = list(dict.fromkeys(row[1] for row in rows))
+    start = np.array([row[2] for row in rows], np.int64)
+    end = np.array([row[3] for row in rows], np.int64)
+    return FunctionFrames(
+        track=np.array([row[0] for row in rows], np.int32),
+        start_ps=start,
+        end_ps=end,
+        parent=np.full(len(rows), -1, np.int32),
+        self_ps=end - start,
+        type=np.array([names.index(row[1]) for row in rows], np.int32),
+        event=np.arange(len(rows), dtype=np.int32),
+        sampled=True,
+        hz=None,
+        names={
+            at: FunctionName(
+                name,
+                "/lib/queue.py" if name.endswith("queue") else f"/app/{name}.py",
+                1,
+                name.startswith("_"),
+            )
+            for at, name in enumerate(names)
+        },
+    )
+
+
+def clock(name: str, awake: Pairs, *, seen: Pairs = (), system: Pairs = ()) -> Any:  # type: ignore[assignment]
+    return ThreadTime(
+        name, Spans.of(seen or [(0, 100)]), Spans.of(awake), Spans.of(system)
+    )
+
+
+#: No thread outside of Python computes.
+SILENT = clock("rest", [])
+TWO_STEPS = (np.array([0, 50]), np.array([50, 100]))
+
+
+def waits(
+    main: ThreadTime | None,
+    others: dict[int, ThreadTime] = {},  # noqa: B006 - read only
+    *,
+    rows: Any = ((0, "load", 0, 100),),
+    rest: ThreadTime | None = SILENT,
+    between: Pairs = (),  # type: ignore[assignment]
+    ops: Pairs = (),  # type: ignore[assignment]
+    steps: Any = TWO_STEPS,
+    **change: Any,
+) -> HostWaits | Unavailable:
+    """The program computes on the host from 0 to 100, in two steps."""
+    tracks, _ = tables_of(
+        [], [{"name": f"t{at}", "id": at, "process": 9 if at < 5 else 8} for at in IDS]
+    )
+    frames = frames_of(list(rows))
+
+    def name(table: Any, kind: int, detail: int = -1) -> Name:
+        return Name(table.names[kind].function, None if detail < 0 else str(detail))
+
+    device = SimpleNamespace(
+        device=None,
+        idle={"host_compute": Spans.of([(0, 100)])},
+        between=Spans.of(between),
+    )
+    naming = SimpleNamespace(
+        function_tracks=(0,),
+        windows=steps,
+        function_name=name,
+        tasks_of_ops=lambda *given: given[-1] & Spans.of(ops),
+    )
+    threads = {("p", 9, at): each for at, each in others.items() if at < 5}
+    threads |= {("p", 8, at): each for at, each in others.items() if at == 5}
+    if main is not None:
+        threads[("p", 9, 1)] = main
+    purposes = np.where(
+        [row[1] == "wait" for row in rows], FunctionPurpose.AWAIT, 0
+    ).astype(np.uint8)
+    values: dict[str, Any] = {
+        "account": SimpleNamespace(devices=[device]),
+        "naming": naming,
+        "windows": SimpleNamespace(judged=Spans.of([(0, 100)])),
+        "core_time": CoreTime(threads, {} if rest is None else {("p", 9): rest}),
+        "function_frames": frames,
+        "function_purposes": SimpleNamespace(purpose=purposes),
+        "frames_beside": WHY,
+    }
+    return host_waits(tracks=tracks, **values | change)
+
+
+def found(*given: Any, **options: Any) -> HostWaits:
+    answer = waits(*given, **options)
+    assert isinstance(answer, HostWaits), answer
+    return answer
+
+
+WORKS = clock("worker", [(50, 90)])
+
+
+def test_a_thread_that_works_while_the_program_sleeps_is_awaited() -> None:
+    """It sleeps from 40 to 100; the worker works for 40 of that."""
+    rows = [(0, "load", 0, 100), (1, "make", 40, 75), (1, "_pack", 75, 100)]
+    answer = found(clock("main", [(0, 40)]), {2: WORKS}, rows=rows)
+    assert answer.spans == Spans.of([(40, 100)])
+    assert answer.function == Name("load", loop=True)
+    assert (answer.busy_ps, answer.thread, answer.works) == (40, "worker", True)
+    assert answer.running == Name("make")
+    assert (answer.of_library, answer.pooled) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("awake", "works"), [([(50, 80)], True), ([(50, 79)], False), ([(0, 40)], False)]
+)
+def test_a_thread_works_if_it_does_for_half_of_the_sleep(
+    awake: Pairs, *, works: bool
+) -> None:
+    answer = found(clock("main", [(0, 40)]), {2: clock("worker", awake)})
+    assert answer.works is works
+    assert answer.thread == ("worker" if works else None)
+    assert answer.running is None
+
+
+def test_the_thread_that_works_most_is_awaited_and_a_pool_is_one_thread() -> None:
+    others = {2: clock("pool-1", [(50, 70)]), 3: clock("pool-2", [(60, 75)])}
+    single = {4: clock("single", [(50, 84)])}
+    main = clock("main", [(0, 40)])
+    assert found(main, others | single).thread == "pool"
+    assert found(main, {2: others[2]} | single).thread == "single"
+    assert found(main, {2: others[2], 4: clock("x", [(71, 90)])}).thread == "pool-1"
+    # A thread of another process is none of the program's.
+    assert found(main, {5: WORKS}).thread is None
+
+
+def test_where_no_thread_works_the_only_one_in_a_function_is_awaited() -> None:
+    """It is in `fetch` for 30 of 60; waits for threads are no such function."""
+    main, asleep = clock("main", [(0, 40)]), clock("worker", [(0, 1)])
+    rows = [(0, "load", 0, 100), (1, "fetch", 40, 70), (1, "get_queue", 70, 100)]
+    answer = found(main, {2: asleep}, rows=rows)
+    assert (answer.thread, answer.works) == ("worker", False)
+    assert answer.running == Name("fetch")
+    short = [rows[0], (1, "fetch", 40, 69), (1, "get_queue", 69, 100)]
+    assert found(main, {2: asleep}, rows=short).thread is None
+    library = [rows[0], (1, "_fetch", 40, 70)]
+    assert found(main, {2: asleep}, rows=library).thread is None
+    two = [*rows, (2, "fetch", 40, 80)]
+    assert found(main, {2: asleep, 3: clock("x", [(0, 1)])}, rows=two).thread is None
+
+
+def test_a_library_s_thread_is_said_to_be_one() -> None:
+    rows = [(0, "load", 0, 100), (1, "_manage", 0, 100)]
+    answer = found(clock("main", [(0, 40)]), {2: WORKS}, rows=rows)
+    assert answer.of_library
+    assert answer.running is not None
+    assert answer.running.name == "_manage"
+
+
+def test_only_judged_time_within_steps_without_ops_is_a_sleep() -> None:
+    main = clock("main", [(0, 20)])
+    answer = found(main, between=[(90, 100)], ops=[(20, 50)])
+    assert answer.spans == Spans.of([(50, 90)])
+    windows = SimpleNamespace(judged=Spans.of([(0, 60)]))
+    assert found(main, windows=windows).spans == Spans.of([(20, 60)])
+
+
+@pytest.mark.parametrize(("seen", "known"), [([(50, 100)], True), ([(51, 100)], False)])
+def test_the_clock_must_be_read_during_half_of_the_computing(
+    seen: Pairs, *, known: bool
+) -> None:
+    answer = waits(clock("main", [], seen=seen))
+    assert isinstance(answer, HostWaits) is known
+
+
+@pytest.mark.parametrize(
+    "name", ["naming", "core_time", "function_frames", "function_purposes"]
+)
+def test_without_clocks_or_functions_sleep_is_unknown(name: str) -> None:
+    main = clock("main", [(0, 40)])
+    answer = waits(main, **{name: WHY})
+    assert isinstance(answer, Unavailable)
+    unread = waits(None)
+    assert answer == unread
+    account = SimpleNamespace(devices=[SimpleNamespace(device=0)])
+    assert waits(main, account=account) == unread
+    assert waits(main, rows=[(0, "other", 0, 30)]) == unread
+    # One that never sleeps is known not to.
+    awake = waits(clock("main", [(0, 100)]))
+    assert isinstance(awake, Unavailable)
+    assert awake != unread
+
+
+@pytest.mark.parametrize(
+    ("computing", "spans", "pooled"),
+    [
+        ([(40, 46)], [(40, 100)], True),  # a tenth of the sleep
+        ([(40, 47)], [(80, 100)], False),
+        ([], [(40, 100)], False),
+        ([(80, 100)], [(40, 100)], False),  # during a system call
+    ],
+)
+def test_threads_outside_of_python_may_compute_for_a_tenth_of_the_sleep(
+    computing: Pairs, spans: Pairs, *, pooled: bool
+) -> None:
+    """The last 20 of the sleep are a system call."""
+    main = clock("main", [(0, 40)], system=[(80, 100)])
+    answer = found(main, rest=clock("rest", computing))
+    assert answer.spans == Spans.of(spans)
+    assert answer.pooled is pooled
+
+
+def test_sleep_that_is_mostly_a_wait_of_python_is_not_pooled() -> None:
+    """30 of 60 are a wait; without the clocks of the others all may be pooled."""
+    main = clock("main", [(0, 40)])
+    for end, pooled in ((70, False), (69, True)):
+        rows = [(0, "load", 0, 40), (0, "wait", 40, end), (0, "load", end, 100)]
+        assert found(main, rows=rows, rest=clock("rest", [(95, 100)])).pooled is pooled
+    unknown = waits(main, rest=None)
+    assert isinstance(unknown, Unavailable)
+    assert unknown != waits(clock("main", [(0, 100)]))
+
+
+def test_functions_of_threads_beside_the_steps_are_recorded_too() -> None:
+    beside = frames_of([(1, "make", 0, 100)])
+    main = clock("main", [(0, 40)])
+    answer = found(main, {2: WORKS}, frames_beside=beside)
+    assert answer.running == Name("make", loop=True)
+    own = [(0, "load", 0, 100), (1, "fetch", 0, 100)]
+    first = found(main, {2: WORKS}, rows=own, frames_beside=beside)
+    assert first.running == Name("fetch", loop=True)
+
+
+def test_a_function_around_all_of_a_thread_s_time_in_the_only_step_is_its_loop() -> (
+    None
+):
+    rows = [(0, "load", 0, 100), (1, "make", 45, 95)]
+    only = (np.array([0]), np.array([100]))
+    answer = found(clock("main", [(0, 40)]), {2: WORKS}, rows=rows, steps=only)
+    assert answer.running == Name("make", loop=True)
+    several = found(clock("main", [(0, 40)]), {2: WORKS}, rows=rows)
+    assert several.running == Name("make")
