@@ -421,36 +421,35 @@ def _place_windows(
     worked_until: Int64s = np.maximum(ends, np.where(busy, last, unknown))
     if steps.source == "device_line":
         # Activity after the end of the last stored step belongs to no step.
-        worked_until[-1:] = ends[-1:]
+        worked_until[-1] = ends[-1]
     # Find the time at which each step would end if it were the last step.
     closing = worked_until
     if steps.last_end_ps is not None and not steps.on_device:
         closing = np.maximum(closing, steps.last_end_ps)
-    end = np.maximum(closing, start)
-    order = np.argsort(start, kind="stable")
-    closes = np.append(start[order][1:], end[order][-1])
+    # Starts ascend, on the host as on the device.
+    closes = np.append(start[1:], max(closing[-1], start[-1]))
+    has_period = np.full(count, not steps.on_device)
+    has_period[-1] = False
+    has_end = worked_until != unknown
+    gap_start = np.clip(worked_until, start, closes)
+    times = extremes_by_code(
+        handles(spans, "step_row"), ints(spans, "device_step_time_ps"), count=count
+    )
     period = np.append(np.diff(host), 0)
-    known = np.full(len(host), not steps.on_device)
-    known[-1:] = False
-    until = worked_until[order]
-    has_end = until != np.iinfo(np.int64).min
-    gap_start = np.clip(until, start[order], closes)
+    longest = nullable_series("longest", times.greatest, times.count > 0)
     rows = pl.DataFrame(
         {
-            "step_row": order.astype(np.int32),
-            "start_ps": start[order],
+            "step_row": np.arange(count, dtype=np.int32),
+            "start_ps": start,
             "end_ps": closes,
-            "open_end": np.arange(len(order)) == len(order) - 1,
-            "host_period_ps": nullable_series("period", period[order], known[order]),
+            "open_end": np.arange(count) == count - 1,
+            "host_period_ps": nullable_series("period", period, has_period),
             "gap_start_ps": nullable_series("gap_start_ps", gap_start, has_end),
             "gap_end_ps": nullable_series("gap_end_ps", closes, has_end),
+            "device_step_time_ps": longest,
         }
     )
-    times = extremes_by_code(
-        handles(spans, "step_row"), ints(spans, "device_step_time_ps"), count=len(order)
-    )
-    longest = nullable_series("longest", times.greatest[order], times.count[order] > 0)
-    return rows.with_columns(device_step_time_ps=longest), anchor
+    return rows, anchor
 
 
 def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> bool:
