@@ -74,7 +74,7 @@ class Host:
         tracks: Any = ("main", "second"),
         driving: tuple[int, ...] = (0,),
         frames: FunctionFrames | Unavailable = WHY,
-        purposes: list[int] = (),  # type: ignore[assignment]
+        purposes: list[int] = (),
         between: Spans | None = None,
         latency: Any = WHY,
         work: Any = None,
@@ -461,9 +461,9 @@ def gaps(
     lines: list[Line],
     *,
     steps: Any = None,
-    calls: list[Line] = (),  # type: ignore[assignment]
-    launch_of: list[int] = (),  # type: ignore[assignment]
-    of_step: list[int] = (),  # type: ignore[assignment]
+    calls: list[Line] = (),
+    launch_of: list[int] = (),
+    of_step: list[int] = (),
     host: Any = None,
     **change: Any,
 ) -> Spans:

@@ -54,7 +54,7 @@ def frames_of(rows: list[tuple[int, str, int, int]]) -> FunctionFrames:
     )
 
 
-def clock(name: str, awake: Pairs, *, seen: Pairs = (), system: Pairs = ()) -> Any:  # type: ignore[assignment]
+def clock(name: str, awake: Pairs, *, seen: Pairs = (), system: Pairs = ()) -> Any:
     return ThreadTime(
         name, Spans.of(seen or [(0, 100)]), Spans.of(awake), Spans.of(system)
     )
@@ -71,8 +71,8 @@ def waits(
     *,
     rows: Any = ((0, "load", 0, 100),),
     rest: ThreadTime | None = SILENT,
-    between: Pairs = (),  # type: ignore[assignment]
-    ops: Pairs = (),  # type: ignore[assignment]
+    between: Pairs = (),
+    ops: Pairs = (),
     steps: Any = TWO_STEPS,
     **change: Any,
 ) -> HostWaits | Unavailable:

@@ -138,7 +138,7 @@ def unfed(
     batches = BatchCopies.collect_copies(
         windows,
         correlation_of(activity, calls, of),
-        SimpleNamespace(latency_ps=0),  # type: ignore[arg-type]
+        SimpleNamespace(latency_ps=0),
     )
     assert batches is not None
     idle = device_of(
@@ -209,9 +209,9 @@ class Host:
         lines: list[tuple[int, int, int, int]],
         *,
         threads: tuple[int, ...] = (0,),
-        doing: Pairs = (),  # type: ignore[assignment]
+        doing: Pairs = (),
         work: Any = None,
-        waits: Pairs = (),  # type: ignore[assignment]
+        waits: Pairs = (),
     ) -> None:
         tracks, self.events = tables_of([*lines, (1, OTHER, 0, 0)], ["main", "second"])
         types = self.events["type"].to_numpy()
@@ -274,7 +274,7 @@ class Host:
             function_purposes=self.purposes,
             device_activity=activity,
             launch_latency=latency,
-            windows=None,  # type: ignore[arg-type]
+            windows=None,
             correlation=WHY,
             iterators=WHY,
         )
@@ -384,9 +384,9 @@ def test_functions_that_wait_for_the_device_read_back() -> None:
 
 def test_without_states_no_topic_is_known() -> None:
     found = idle_topics(
-        account=None,  # type: ignore[arg-type]
+        account=None,
         host_states=WHY,
-        **dict.fromkeys(  # type: ignore[arg-type]
+        **dict.fromkeys(
             (
                 *("steps", "events", "event_types", "function_frames"),
                 *("function_purposes", "device_activity", "launch_latency"),
@@ -405,8 +405,8 @@ def drained(
     lines: list[tuple[int, int, int, int]],
     idle: dict[str, Pairs],
     *,
-    copies: list[tuple[int, int, int | None]] = (),  # type: ignore[assignment]
-    doing: Pairs = (),  # type: ignore[assignment]
+    copies: list[tuple[int, int, int | None]] = (),
+    doing: Pairs = (),
     number: int = 0,
 ) -> Pairs:
     """A latency is 5; copies to the host are (start, length, bytes)."""

@@ -95,7 +95,7 @@ def spans_of(sets: dict[Any, Pairs]) -> dict[Any, Spans]:
     return {name: Spans.of(pairs) for name, pairs in sets.items()}
 
 
-def account_of(idle: dict[str, Pairs], between: Pairs = ()) -> Any:  # type: ignore[assignment]
+def account_of(idle: dict[str, Pairs], between: Pairs = ()) -> Any:
     """The account of device 0."""
     every = dict.fromkeys(IDLE_OWNERS, Spans.empty()) | spans_of(idle)
     device = SimpleNamespace(device=0, idle=every, between=Spans.of(between))

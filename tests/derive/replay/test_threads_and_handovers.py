@@ -382,7 +382,7 @@ def waited(
         {"event": 10 * each["on"] + at, "key": keys.index(key), "kind": INT}
         | {"value": value, "length": 0}
         for at, each in enumerate(events)
-        for key, value in zip(keys, each["values"], strict=True)  # type: ignore[arg-type]
+        for key, value in zip(keys, each["values"], strict=True)
         if value is not None
     ]
     schema = {"event": pl.Int32, "key": pl.Int32, "kind": pl.UInt8}

@@ -54,7 +54,7 @@ class Pool:
     def __init__(self, lines: list[tuple[int, ...]], threads: int = 3) -> None:
         ordered = sorted(lines, key=lambda line: (line[0], line[2], -line[3]))
         self.tracks, self.events = tables_of(
-            [line[:4] for line in ordered],  # type: ignore[misc]
+            [line[:4] for line in ordered],
             [f"thread {number}" for number in range(threads)],
         )
         rows = [

@@ -316,4 +316,4 @@ def test_only_a_device_without_streams_records_no_transfers(
             device_activity=activity[:0], precision=precision, devices=devices
         ).code
         == "NO_DEVICE_EVENTS"
-    )  # type: ignore[union-attr]
+    )

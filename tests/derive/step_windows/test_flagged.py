@@ -227,7 +227,7 @@ def test_only_waits_of_the_threads_of_the_steps_count_on_the_host() -> None:
 def cold(
     first: int,
     others: list[int],
-    events: list[tuple[int, int, int]] = (),  # type: ignore[assignment]
+    events: list[tuple[int, int, int]] = (),
 ) -> bool:
     """Whether the first of some windows is cold; the last one is never compared."""
     lengths = np.array([first, *others, 10_000])
@@ -281,7 +281,7 @@ def flags_of(
     ends: list[int],
     *,
     names: list[str] | None = None,
-    lines: list[tuple[int, int, int, int]] = (),  # type: ignore[assignment]
+    lines: list[tuple[int, int, int, int]] = (),
     activity: pl.DataFrame | None = None,
     activity_steps: list[int] | None = None,
     correlation: Any = None,
@@ -305,7 +305,7 @@ def flags_of(
         rows,
         steps_of(starts, track=[0] * count, cut=cut or [False] * count),
         facts=WindowFacts(
-            None,  # type: ignore[arg-type]
+            None,
             tracks,
             events,
             pl.DataFrame({"name": labels}),

@@ -41,7 +41,7 @@ def windows_of(steps: Any, **given_values: Any) -> Windows | Unavailable:
         "device_activity": WHY,
     }
     return windows(
-        trace=None,  # type: ignore[arg-type]
+        trace=None,
         tracks=tracks,
         events=events,
         event_types=types_of(["x"]),

@@ -70,7 +70,7 @@ def evidence_of(
     lines: list[Line],
     *,
     activity: list[Any] | None = None,
-    launches: list[Any] = (),  # type: ignore[assignment]
+    launches: list[Any] = (),
     launch_of: list[int] | None = None,
     sizes: list[int | None] | None = None,
 ) -> StepEvidence:
