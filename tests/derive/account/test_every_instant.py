@@ -230,12 +230,22 @@ def test_every_instant_of_every_device_has_the_owner_that_a_plain_loop_finds(
     every = sorted({row[0] for row in rows})
     numbers = [device for device in every if works(device)] or every
     assert [each.device for each in found.devices] == numbers
+    owned = {one: slow_owners(rows, calls, states, one) for one in numbers}
+    check_each_device(found, owned, gaps, rows)
+    check_all_devices(found, owned, sets)
+
+
+def check_each_device(
+    found: Account, owned: dict[int, dict[int, str]], gaps: Spans, rows: list[Any]
+) -> None:
+    """Compare every column of every window and device."""
+    numbers = list(owned)
     listed = found.rows.select("window", "device").rows()
     assert listed == [(window, device) for window in (0, 1) for device in numbers]
     names = [owner.name for owner in OWNERS]
     assert found.overlapped is not None
     for row, (window, device) in enumerate(listed):
-        owners = slow_owners(rows, calls, states, device)
+        owners = owned[device]
         times = counted(owners, window)
         assert times_of(found.rows, row, names) == times
         assert found.rows["window_ps"][row] == 30
@@ -264,24 +274,24 @@ def test_every_instant_of_every_device_has_the_owner_that_a_plain_loop_finds(
                 if BOUNDS[window] <= t < BOUNDS[window + 1] and owners[t] != name
             }
             assert found.overlapped[f"{name}_ps"][row] == len(ran)
-    # All devices together: busy if any works, else as the busiest.
-    per_device = {one: slow_owners(rows, calls, states, one) for one in numbers}
-    totals = {
-        one: sum(len(range(row[2], row[2] + row[3])) for row in rows if row[0] == one)
-        for one in numbers
-    }
+
+
+def check_all_devices(
+    found: Account, owned: dict[int, dict[int, str]], sets: DeviceSets
+) -> None:
+    """All devices together are busy if any works, and else as the busiest."""
     lengths = {each.device: each.busy.length_ps for each in sets.devices}
-    busiest = max(numbers, key=lambda one: lengths[one])
-    assert totals[busiest] >= lengths[busiest]
+    busiest = max(owned, key=lambda one: lengths[one])
+    names = [owner.name for owner in OWNERS]
     for window in (0, 1):
         owners = {}
         for t in range(10, 70):
             ranks = [
-                BUSY_OWNERS.index(per_device[one][t])
-                for one in numbers
-                if per_device[one][t] in BUSY_OWNERS
+                BUSY_OWNERS.index(owned[one][t])
+                for one in owned
+                if owned[one][t] in BUSY_OWNERS
             ]
-            owners[t] = BUSY_OWNERS[min(ranks)] if ranks else per_device[busiest][t]
+            owners[t] = BUSY_OWNERS[min(ranks)] if ranks else owned[busiest][t]
         assert times_of(found.any_device, window, names) == counted(owners, window)
     assert found.any_device["device"].to_list() == [None, None]
 
