@@ -216,6 +216,30 @@ def test_measures_of_segments_equal_a_plain_loop(
     assert found.start_ps.tolist() == sequence.at_ps[first].tolist()
 
 
+def test_of_many_segments_those_at_even_distances_are_measured() -> None:
+    """Twelve segments, of which the first, fourth, seventh, ninth and last are read.
+
+    Of these, all but the seventh are `0 1 2`; the others are all different.
+    """
+    usual, others = [0, 1, 2], [[0, 3], [0, 3, 3], [0, 1, 1], [0, 2], [0, 2, 2, 2]]
+    segments = [others[at % 5] for at in range(12)]
+    for at in (0, 3, 8, 11):
+        segments[at] = usual
+    segments[6] = [0, 3, 3, 3]
+    symbols = [symbol for segment in segments for symbol in segment]
+    weights = [1 + symbol for symbol in symbols]
+    lengths = [len(segment) for segment in segments]
+    first = np.cumsum([0, *lengths])[:-1]
+    sequence = sequence_of(symbols, weights=weights)
+    found = measure_segments(sequence, 0, first, sequence.at_ps[first], cells=20)
+    # Four segments of 6 beside one of 13.
+    assert found.coverage == pytest.approx(24 / 37)
+    assert found.last_is_alike
+    assert found.signature == {100: 1, 101: 1, 102: 1}
+    assert found.repeats == 3
+    assert found.n == 12
+
+
 def test_given_times_cut_before_the_first_entry_that_is_not_earlier() -> None:
     sequence = sequence_of([0, 1] * 4, weights=[5] * 8)  # at 0, 5, … 35
     found = measure_boundaries(sequence, np.array([0, 8, 20, 99]))
