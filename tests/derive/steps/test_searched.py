@@ -184,15 +184,18 @@ def test_a_graph_launch_for_each_repetition_makes_steps() -> None:
     assert not other.candidate.accepted
 
 
-@pytest.mark.parametrize(("runs", "accepted"), [(1, False), (5, True)])
+@pytest.mark.parametrize(
+    ("count", "runs", "accepted"),
+    [(5, 1, False), (5, 5, True), (6, 4, False), (7, 5, True)],
+)
 def test_repetitions_inside_one_execution_of_a_program_are_layers(
-    runs: int, *, accepted: bool
+    count: int, runs: int, *, accepted: bool
 ) -> None:
-    """The calls are inside one call of a program, or in one each."""
-    activity, calls = kernels("h2d", "kernel", "kernel")
-    length = 500 // runs
+    """At least 1.5 repetitions in each call of a program."""
+    activity, calls = kernels("h2d", "kernel", "kernel", count=count)
+    length = 100 * count // runs
     lines = [(0, PJIT, length * at - 5, length - 1) for at in range(runs)]
-    matched = correlation_of(activity, calls, range(15))
+    matched = correlation_of(activity, calls, range(3 * count))
     answer = found(lines, activity=activity, correlation=matched)
     chosen = [each for each in answer if each.candidate.accepted]
     assert bool(chosen) is accepted

@@ -392,15 +392,15 @@ def _step_rows(
 
 def _batches_per_step(marks: Marks) -> int | None:
     """Return the constant difference of step numbers: the batches per step."""
-    grows = np.unique(np.diff(marks.number))
-    if len(grows) != 1 or grows[0] < 1:
+    batches, *others = np.unique(np.diff(marks.number)).tolist() or [0]
+    if others or batches < 1:
         return None
     unmarked = np.maximum(marks.start_ps[1:] - marks.end_ps[:-1], 0)
     periods = np.diff(marks.start_ps)
     # Marks on each tenth step also grow by ten, but leave most time unmarked.
-    if grows[0] > 1 and unmarked.sum() > _MAX_UNMARKED_SHARE * periods.sum():
+    if batches > 1 and unmarked.sum() > _MAX_UNMARKED_SHARE * periods.sum():
         return None
-    return int(grows[0])
+    return int(batches)
 
 
 def engine_iterations(
