@@ -42,10 +42,9 @@ def launch_edges(
         source: By activity: node in which the call submitted it; -1 if unknown.
         from_start: By activity: whether the start of `source` counts, not its end.
     """
-    known = (source >= 0) & (activities.launch >= 0)
     return Edges.make_edges(
         EdgeKind.LAUNCH,
-        np.where(known, source, _NONE),
+        np.where(activities.launch >= 0, source, _NONE),
         first + np.arange(len(source)),
         lag_ps=np.minimum(activities.start_ps - submitted, pace.latency_ps),
         from_start=from_start,

@@ -353,7 +353,7 @@ def _handover_edges(
     times = host.lines.time_ps
     keys = np.where(begins, host.start_key[source], host.end_key[source])
     lag = times(host.start_key[target]) - times(keys)
-    real = (source >= 0) & (target >= 0) & (source != target) & (lag >= 0)
+    real = (source != target) & (lag >= 0)
     return Edges.make_edges(
         EdgeKind.HANDOVER,
         np.where(real, source, _NONE),
