@@ -313,6 +313,17 @@ def test_wrappers_and_marks_do_not_show_what_a_thread_does(kind: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("code", [Code.BLOCKED, Code.PIPELINE])
+def test_a_range_around_a_call_that_waits_for_threads_does_not_own_it(
+    code: Code,
+) -> None:
+    lines = [(0, RANGE, 0, 10 * MS), (0, code, 2 * MS, 3 * MS)]
+    claims = Host(lines).states.claims_of_any_thread(ALL)
+    assert owners(claims, [MS, 3 * MS, 6 * MS]) == [
+        *("host_compute", None, "host_compute"),
+    ]
+
+
 def test_ranges_of_a_pool_s_thread_do_not_show_what_the_program_does() -> None:
     states = Host([(0, PLAIN, 0, 10 * MS)]).states
     assert owners(states.claims_of_any_thread(ALL), [5 * MS]) == [None]

@@ -546,6 +546,12 @@ def test_an_event_around_a_boundary_is_where_its_cycle_begins() -> None:
     found = begins(lines, MIDDLE)
     assert found is not None
     assert found[0] == [30, 130, 230, 330, 430]
+    # Some are at its start, and some within it: each cycle contains it once.
+    assert begins(lines, [30, 140, 230, 340, 430]) == (
+        [30, 130, 230, 330, 430],
+        [0, 40, 40, 40, 40],
+        True,
+    )
 
 
 @pytest.mark.parametrize(
