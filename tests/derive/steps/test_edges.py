@@ -372,6 +372,7 @@ def test_launches_are_outermost_calls_of_programs_and_models() -> None:
         *(("call", 100 * k + 12, 5) for k in range(4)),
         *(("module", 100 * k + 60, 30) for k in range(3)),
         *(("module", 100 * k + 65, 9) for k in range(3)),  # inside the model
+        *(("part_0", 100 * k + 76, 9) for k in range(3)),
         *((1, "request", 100 * k, 60) for k in range(3)),
         *((1, "call", 100 * k + 70, 9) for k in range(2)),  # two are too few
         *((2, "pjit", 100 * k, 90) for k in range(3)),  # of the input pipeline
