@@ -110,7 +110,7 @@ def waits(
         "core_time": CoreTime(threads, {} if rest is None else {("p", 9): rest}),
         "function_frames": frames,
         "function_purposes": SimpleNamespace(purpose=purposes),
-        "frames_beside": WHY,
+        "non_step_frames": WHY,
     }
     return host_waits(tracks=tracks, **values | change)
 
@@ -248,10 +248,10 @@ def test_sleep_that_is_mostly_a_wait_of_python_is_not_pooled() -> None:
 def test_functions_of_threads_beside_the_steps_are_recorded_too() -> None:
     beside = frames_of([(1, "make", 0, 100)])
     main = clock("main", [(0, 40)])
-    answer = found(main, {2: WORKS}, frames_beside=beside)
+    answer = found(main, {2: WORKS}, non_step_frames=beside)
     assert answer.running == Name("make", loop=True)
     own = [(0, "load", 0, 100), (1, "fetch", 0, 100)]
-    first = found(main, {2: WORKS}, rows=own, frames_beside=beside)
+    first = found(main, {2: WORKS}, rows=own, non_step_frames=beside)
     assert first.running == Name("fetch", loop=True)
 
 

@@ -17,7 +17,7 @@ from tests.support.traces.literal_graphs import (
 
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.activities import Sampled
-from stepscope.derive.replay.claims import (
+from stepscope.derive.replay.graph_edits import (
     Edit,
     collectives_at_rate,
     copies_moved,
@@ -28,15 +28,7 @@ from stepscope.derive.replay.claims import (
     threads_faster,
     unchanged_edit,
 )
-from stepscope.derive.replay.nodes import (
-    NEVER,
-    EdgeKind,
-    Edges,
-    Graph,
-    NodeKind,
-    link_edges,
-)
-from stepscope.derive.replay.replayed import (
+from stepscope.derive.replay.node_times import (
     NODE,
     NOTHING,
     Gain,
@@ -47,6 +39,14 @@ from stepscope.derive.replay.replayed import (
     replay_graph,
     replayed_gain,
     window_paths,
+)
+from stepscope.derive.replay.nodes import (
+    NEVER,
+    EdgeKind,
+    Edges,
+    Graph,
+    NodeKind,
+    link_edges,
 )
 
 

@@ -84,9 +84,9 @@ def test_threads_are_cut_where_something_depends_on_them(
         explained=np.empty(0, np.bool_),
         moments=[(moments[0], moments[1])],
     )
-    bounds = [each.hull for each in alive if each.hull]
-    first = min((hull[0] for hull in bounds), default=0)
-    last = max((hull[1] for hull in bounds), default=50)
+    bounds = [each.time_range for each in alive if each.time_range]
+    first = min((span[0] for span in bounds), default=0)
+    last = max((span[1] for span in bounds), default=50)
     assert (lines.origin_ps, lines.length_ps) == (first, last - first + 2)
     expected = []
     for number, each in enumerate(alive):

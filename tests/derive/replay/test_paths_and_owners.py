@@ -16,13 +16,13 @@ from tests.support.traces.literal_tables import activity_of, tables_of, types_of
 from stepscope.derive.intervals.nesting import nest_events
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.activities import Sampled
-from stepscope.derive.replay.claims import unchanged_edit
 from stepscope.derive.replay.critical import (
     PATH_ROWS,
     CriticalPath,
     critical_path,
     path_owners,
 )
+from stepscope.derive.replay.graph_edits import unchanged_edit
 from stepscope.derive.replay.nodes import (
     NEVER,
     EdgeKind,

@@ -152,7 +152,7 @@ def test_without_steps_the_recording_is_one_window() -> None:
     assert found.rows.rows(named=True) == [empty | given_columns]
     assert dict(found.rows.schema) == WINDOW_ROWS
     assert dict(found.device_spans.schema) == DEVICE_SPANS
-    assert found.judged.hull == (3, 90)
+    assert found.judged.time_range == (3, 90)
 
 
 @pytest.mark.parametrize("lacking", ["begin_ps", "end_ps"])
