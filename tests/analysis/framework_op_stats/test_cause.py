@@ -55,6 +55,55 @@ def test_time_in_which_the_device_works_for_others_is_no_wait() -> None:
     assert result.cause.dominant == "compute"
 
 
+@pytest.mark.parametrize(("launched", "known"), [(18, False), (19, True), (20, True)])
+def test_waiting_is_known_where_19_of_20_calls_have_a_start(
+    launched: int, *, known: bool
+) -> None:
+    lines = [
+        line
+        for number in range(launched)
+        for line in (*call(100 * number, 20, number), kernel(100 * number, 50, number))
+    ]
+    # What was launched before the recording began has no call.
+    lines += [kernel(100 * number, 50, 1000 + number) for number in range(launched, 20)]
+    cause = of(*lines).cause
+    assert cause.waiting_us == (0 if known else None)
+    assert cause.total_us == (20 * 50 if known else None)
+
+
+def test_unknown_kernels_leave_a_mixture_where_no_part_can_exceed_half() -> None:
+    lines = [*call(0, 5, 1), *call(50, 5, 2), *call(100, 5, 3)]
+    result = of(
+        *lines,
+        kernel(10, 40, 1),
+        copy(50, 40, 2),
+        kernel(100, 10, 3, details=None),
+    )
+    assert parts(result) == {
+        "waiting_us": 10,
+        "compute_us": 40,
+        "transfer_us": 40,
+        "unknown_us": 10,
+    }
+    # With the unknown 10 of 100 neither compute nor utilisation has more than half.
+    assert result.cause.dominant == "mixed"
+
+
+def test_what_is_untested_on_one_device_is_not_tested_by_another() -> None:
+    untested = "grid:216,1,1 block:64,1,1"
+    second = kernel(10, 50, 2)
+    trace = blueprint.trace(
+        [
+            *(*call(0, 5, 1), *call(5, 5, 2)),
+            kernel(10, 50, 1, details=untested),
+            ("gpu:1/7(Compute)", *second[1:]),
+        ],
+        devices={0: blueprint.A100, 1: blueprint.A100},
+    )
+    cause = detail(blueprint.profile(trace), op="a").cause
+    assert (cause.compute_us, cause.untested_us) == (100, 50)
+
+
 def test_too_few_blocks_and_low_occupancy_are_utilisation() -> None:
     lines = [*call(0, 5, 1), *call(5, 5, 2), *call(10, 5, 3)]
     result = of(

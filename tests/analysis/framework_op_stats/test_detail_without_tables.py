@@ -9,6 +9,7 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.ops import call, copy, detail, kernel
 
+from stepscope.derive.steps.chosen import steps
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -50,6 +51,51 @@ def test_a_run_without_a_device_has_host_times_and_no_cause() -> None:
         assert codes[field] == "NO_DEVICE_PLANE", field
     assert result.share.host_percent == pytest.approx(10.0, abs=1.5)
     assert result.share.device_percent is None
+
+
+def reasons(result: OpDetailResult) -> dict[str, str]:
+    return {one.field: one.reason for one in result.missing}
+
+
+def test_each_null_of_a_run_without_a_device_has_the_reason_of_the_device() -> None:
+    profile = blueprint.profile(blueprint.a2())
+    why = profile.table("vm", "device_activity")
+    assert isinstance(why, Unavailable)
+    found = reasons(detail(profile, op="a/MatMul"))
+    for field in (
+        *("share.device_percent", "share.exposed_percent", "calls.copy_bytes"),
+        *("calls.devices", "calls.kernels", "calls.collectives", "calls.copies"),
+    ):
+        assert found[field] == why.reason, field
+
+
+def test_a_size_that_was_not_recorded_is_no_missing_device() -> None:
+    bare = ("gpu:0/8(MemcpyH2D)", "MemcpyH2D", 60, 5, {"correlation_id": 1})
+    trace = blueprint.trace([*call(50, 9, 1), bare], devices={0: blueprint.A100})
+    result = detail(blueprint.profile(trace), op="a")
+    (missing,) = [one for one in result.missing if one.field == "calls.copy_bytes"]
+    assert missing.code == "NOT_RECORDED"
+    assert result.copies is not None
+    assert result.copies["bytes"].to_list() == [None]
+
+
+def test_a_call_outside_all_steps_and_one_of_a_run_without_steps_differ() -> None:
+    lines = [*call(0, 5, 1), kernel(10, 50, 1)]
+    without = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
+    no_steps = without.derived("vm", steps)
+    assert isinstance(no_steps, Unavailable)
+    found = reasons(detail(without, op="a"))
+    assert found["calls.step"] == found["share"] == no_steps.reason
+    marks = [
+        ("main", "train", 500 + 100 * number, 90, {"_r": 1, "step_num": number})
+        for number in range(3)
+    ]
+    after = detail(
+        blueprint.profile(blueprint.trace([("main", "a:A", 0, 5), *marks])), op="a"
+    )
+    assert after.calls["step"].to_list() == [None]
+    assert reasons(after)["calls.step"] != no_steps.reason
+    assert after.share.steps == 2
 
 
 @pytest.fixture(scope="module")

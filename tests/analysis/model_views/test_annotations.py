@@ -321,3 +321,11 @@ def test_the_costliest_ranges_of_the_program_without_marks_of_steps() -> None:
         blueprint.trace([line for line in LINES if line[1] == "train"])
     )
     assert top_annotations(marks, 3) == ()
+
+
+def test_ranges_of_equal_cost_are_in_the_order_of_their_names() -> None:
+    lines = [
+        ("main", name, 10 * at, 5) for at, name in enumerate(("save", "load", "eval"))
+    ]
+    found = top_annotations(blueprint.profile(blueprint.trace(lines)), 2)
+    assert [one.name for one in found] == ["eval", "load"]
