@@ -166,16 +166,25 @@ def test_without_a_device_its_columns_are_null_and_the_reason_is_given() -> None
 def test_without_launch_calls_device_time_is_null_and_never_zero() -> None:
     trace = blueprint.trace([*HOST_ONLY, *DEVICE])
     result = analysed(blueprint.profile(trace))
-    assert result.annotation["device_us"].null_count() == len(result.annotation)
-    assert "annotation.device_us" in reasons(result)
+    for column in ("device_us", "step_device_us"):
+        assert result.annotation[column].null_count() == len(result.annotation)
+        assert f"annotation.{column}" in reasons(result)
     assert result.unannotated_device_us is None
 
 
 def test_without_steps_there_is_no_time_per_step() -> None:
-    trace = blueprint.trace([("main", "load", 0, 5), ("main", "load", 10, 5)])
-    result = analysed(blueprint.profile(trace))
-    assert result.annotation["step_us"].to_list() == [None]
-    assert "annotation.step_us" in reasons(result)
+    ids = {"correlation_id": 1}
+    lines = [
+        ("main", "load", 0, 5),
+        ("main", "load", 10, 5),
+        ("main", "cuLaunchKernel", 11, 1, ids),
+        ("gpu:0/7", "mm", 20, 5, ids),
+    ]
+    result = analysed(blueprint.profile(blueprint.trace(lines)))
+    assert result.annotation["device_us"].to_list() == [5.0]
+    for column in ("step_us", "step_device_us"):
+        assert result.annotation[column].to_list() == [None]
+        assert f"annotation.{column}" in reasons(result)
 
 
 def test_a_program_of_nothing_but_ranges_is_shown_by_them() -> None:

@@ -9,7 +9,12 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
-from stepscope.analysis.model_views.settings import PRESETS, SELECTABLE, decide_settings
+from stepscope.analysis.model_views.settings import (
+    PRESETS,
+    SELECTABLE,
+    Settings,
+    decide_settings,
+)
 from stepscope.analysis.tools import analyse
 from stepscope.errors import BadUsage
 
@@ -174,6 +179,43 @@ def test_presets_decide_what_is_left_open(preset: str) -> None:
     changed = decide_settings(Options(preset=preset, order_by="depth"))  # type: ignore[arg-type]
     assert changed.order_by == "depth"
     assert changed.select == settings.select
+
+
+@pytest.mark.parametrize(
+    ("preset", "decided"),
+    [
+        # As `ProfileOptionBuilder` of TensorFlow returns them, but time is enough.
+        ("time_and_memory", {"min_micros": 1, "select": ("micros", "bytes")}),
+        (
+            "trainable_variables_parameter",
+            {
+                "min_params": 1,
+                "order_by": "name",
+                "select": ("params",),
+                "trainable_only": True,
+            },
+        ),
+        (
+            "float_operation",
+            {"min_float_ops": 1, "order_by": "float_ops", "select": ("float_ops",)},
+        ),
+    ],
+)
+def test_presets_are_those_of_the_older_api(
+    preset: Any, decided: dict[str, Any]
+) -> None:
+    expected = Settings(account_displayed_op_only=True, **decided)
+    assert decide_settings(Options(preset=preset)) == expected
+
+
+def test_trained_variables_have_their_column_and_are_the_only_ones() -> None:
+    settings = decide_settings(
+        Options(preset="time_and_memory", show_trainable_variables=True)
+    )
+    assert settings.trainable_only
+    assert settings.select == ("micros", "bytes", "params")
+    off = decide_settings(Options(show_trainable_variables=False))
+    assert off == Settings()
 
 
 def test_a_preset_shows_its_columns() -> None:

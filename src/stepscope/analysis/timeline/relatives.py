@@ -18,8 +18,6 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 

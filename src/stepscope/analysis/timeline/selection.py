@@ -385,8 +385,7 @@ def _kernel_sums(
     if isinstance(activity, Unavailable):
         return pl.DataFrame(schema=SUMS)
     event = handles(activity, "event")
-    is_kernel = np.isin(codes(activity, "kind"), _KERNELS) & (event >= 0)
-    event = event[is_kernel]
+    event = event[np.isin(codes(activity, "kind"), _KERNELS)]
     type_ = handles(shown.events, "type")[event]
     return _largest_sums([_sum_events(event, type_, shown.timeline.names, inside)])
 
