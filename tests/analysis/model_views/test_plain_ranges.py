@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 import pytest
@@ -13,6 +13,9 @@ from tests.support.traces import blueprint
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import AnnotationDetailResult, Options
 from stepscope.analysis.model_views.annotation_rows import top_annotations
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
 
 HOSTS = ("a", "b")
 STEP_US = 200
@@ -242,27 +245,32 @@ def us_of(line: blueprint.Line) -> range:
     return range(line[2], line[2] + line[3])
 
 
-def test_the_tree_of_ranges_has_the_sums_of_all_calls() -> None:
-    lines = {host: recorded_lines(30 + number) for number, host in enumerate(HOSTS)}
-    hosts = [HostRanges(host, lines[host]) for host in HOSTS]
-    profile = blueprint.profile(
-        *(blueprint.trace(lines[host], host=host) for host in HOSTS)
-    )
-    result = model_views.analyse(profile, Options())
-    by_path: dict[tuple[str, ...], list[tuple[HostRanges, Call]]] = defaultdict(list)
-    for host in hosts:
-        for call in host.calls:
-            by_path[host.path(call)].append((host, call))
-    rows: list[dict[str, Any]] = []
-    whole = sum(
-        call.dur
-        for path, calls in by_path.items()
-        for _, call in calls
-        if len(path) == 1
-    )
+class Ranges:
+    """The calls of all hosts by their paths, and the rows of the tree of these."""
 
-    def add(path: tuple[str, ...], above: int | None) -> None:
-        calls = by_path[path]
+    def __init__(self, hosts: list[HostRanges]) -> None:
+        self.by_path: dict[tuple[str, ...], list[tuple[HostRanges, Call]]]
+        self.by_path = defaultdict(list)
+        for host in hosts:
+            for call in host.calls:
+                self.by_path[host.path(call)].append((host, call))
+        roots = [path for path in self.by_path if len(path) == 1]
+        self.whole = sum(map(self.total, roots))
+        self.rows: list[dict[str, Any]] = []
+        self.add_all(roots, None)
+
+    def total(self, path: tuple[str, ...]) -> int:
+        return sum(call.dur for _, call in self.by_path[path])
+
+    def add_all(self, paths: list[tuple[str, ...]], above: int | None) -> None:
+        for path in sorted(paths, key=lambda path: (-self.total(path), path)):
+            number = len(self.rows)
+            self.rows.append({"id": number, "parent": above, **self.row(path)})
+            inside = [inner for inner in self.by_path if inner[:-1] == path]
+            self.add_all(inside, number)
+
+    def row(self, path: tuple[str, ...]) -> dict[str, Any]:
+        calls = self.by_path[path]
         # Calls that begin in a step count, also in a call that began before.
         stepped = [
             (host, inner)
@@ -274,64 +282,62 @@ def test_the_tree_of_ranges_has_the_sums_of_all_calls() -> None:
         work = [
             (host.host, line) for host, call in calls for line in host.launched(call)
         ]
-        number = len(rows)
-        spent = sum(call.dur for _, call in calls)
-        rows.append(
-            {
-                "id": number,
-                "parent": above,
-                "depth": len(path),
-                "name": path[-1],
-                "library": False,
-                "occurrences": len(calls),
-                "total_us": spent,
-                "self_us": sum(host.self_us(call) for host, call in calls),
-                "percent": pytest.approx(100 * spent / whole),
-                "total_device_us": time_of([line for _, line in work]),
-                "device_us": sum(time_of(host.own_work(call)) for host, call in calls),
-                "device_busy_us": sum(
-                    busy_us([line for name, line in work if name == host])
-                    for host in HOSTS
-                ),
-                "launches": len(work),
-                "step_us": pytest.approx(
-                    sum(host.self_us(call) for host, call in stepped) / (2 * STEPS)
-                ),
-                "step_device_us": pytest.approx(
-                    sum(time_of(host.own_work(call)) for host, call in stepped)
-                    / (2 * STEPS)
-                ),
-            }
-        )
-        add_all([inner for inner in by_path if inner[:-1] == path], number)
+        own = [line for host, call in calls for line in host.own_work(call)]
+        of_steps = [line for host, call in stepped for line in host.own_work(call)]
+        busy = [
+            busy_us([line for name, line in work if name == host]) for host in HOSTS
+        ]
+        in_steps = sum(host.self_us(call) for host, call in stepped)
+        return {
+            "depth": len(path),
+            "name": path[-1],
+            "library": False,
+            "occurrences": len(calls),
+            "total_us": self.total(path),
+            "self_us": sum(host.self_us(call) for host, call in calls),
+            "percent": pytest.approx(100 * self.total(path) / self.whole),
+            "total_device_us": time_of([line for _, line in work]),
+            "device_us": time_of(own),
+            "device_busy_us": sum(busy),
+            "launches": len(work),
+            "step_us": pytest.approx(in_steps / (2 * STEPS)),
+            "step_device_us": pytest.approx(time_of(of_steps) / (2 * STEPS)),
+        }
 
-    def add_all(paths: list[tuple[str, ...]], above: int | None) -> None:
-        total = {path: sum(call.dur for _, call in by_path[path]) for path in paths}
-        for path in sorted(paths, key=lambda path: (-total[path], path)):
-            add(path, above)
 
-    add_all([path for path in by_path if len(path) == 1], None)
+@pytest.fixture(scope="module")
+def both() -> tuple[ProfileData, list[HostRanges]]:
+    lines = {host: recorded_lines(30 + number) for number, host in enumerate(HOSTS)}
+    profile = blueprint.profile(
+        *(blueprint.trace(lines[host], host=host) for host in HOSTS)
+    )
+    return profile, [HostRanges(host, lines[host]) for host in HOSTS]
+
+
+def test_the_tree_of_ranges_has_the_sums_of_all_calls(
+    both: tuple[ProfileData, list[HostRanges]],
+) -> None:
+    profile, hosts = both
+    result = model_views.analyse(profile, Options())
     assert isinstance(result, model_views.ModelViewsResult)
+    rows = Ranges(hosts).rows
     assert result.annotation.select(list(rows[0])).to_dicts() == rows
     assert result.unannotated_device_us == sum(
         time_of(host.work[None]) for host in hosts
     )
-    for limit in (1, 2, 9):
-        tops = [
-            (
-                name,
-                sum(1 for host in hosts for call in host.calls if call.name == name),
-                sum(
-                    call.dur
-                    for host in hosts
-                    for call in host.calls
-                    if call.name == name and name not in host.path(call)[:-1]
-                ),
-            )
-            for name in ("load", "compute", "save")
-        ]
-        tops.sort(key=lambda row: -row[2])
-        assert [
-            (one.name, one.occurrences, one.total_us)
-            for one in top_annotations(profile, limit)
-        ] == tops[:limit]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 9])
+def test_the_longest_ranges_are_united_over_their_places(
+    both: tuple[ProfileData, list[HostRanges]], limit: int
+) -> None:
+    profile, hosts = both
+    calls = [(host, call) for host in hosts for call in host.calls]
+    tops = []
+    for name in ("load", "compute", "save"):
+        named = [(host, call) for host, call in calls if call.name == name]
+        outer = [call for host, call in named if name not in host.path(call)[:-1]]
+        tops.append((name, len(named), sum(call.dur for call in outer)))
+    tops.sort(key=lambda row: -row[2])
+    found = top_annotations(profile, limit)
+    assert [(one.name, one.occurrences, one.total_us) for one in found] == tops[:limit]
