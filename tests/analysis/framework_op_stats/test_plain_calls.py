@@ -186,7 +186,7 @@ def hosts_of(profile: ProfileData, seed: int) -> list[HostCalls]:
     ]
 
 
-@pytest.fixture(params=[1, 2, 3], scope="module")
+@pytest.fixture(params=[1, 2], scope="module")
 def case(request: pytest.FixtureRequest) -> tuple[OpDetailResult, list[HostCalls]]:
     profile = profile_of(10 * request.param)
     result = detail(profile, op="a", most_calls=None)

@@ -84,7 +84,7 @@ def gap_around(device: int, at: int) -> tuple[int, int] | None:
     return begin, end
 
 
-@pytest.mark.parametrize("at", range(BEGIN + 2, 425, 9))
+@pytest.mark.parametrize("at", range(BEGIN + 2, 425, 17))
 def test_the_longest_gap_at_an_instant_is_explained(
     profile: ProfileData, at: int
 ) -> None:

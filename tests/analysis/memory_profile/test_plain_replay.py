@@ -120,7 +120,7 @@ class Replay:
         )
 
 
-CASES = [(seed, heap) for seed in range(4) for heap in (True, False)]
+CASES = [(seed, heap) for seed in range(2) for heap in (True, False)]
 
 
 @pytest.mark.parametrize(("seed", "with_heap"), CASES)
@@ -183,7 +183,7 @@ def test_the_breakdown_at_any_instant_is_what_lives_then(
     seed: int, *, with_heap: bool
 ) -> None:
     rows = drawn_events(seed, with_heap=with_heap)
-    for at_us in (0, 1, 40, 61, 150):
+    for at_us in (0, 1, 61, 150):
         result = result_of_events(rows, at_ms=at_us / 1000)
         for name, memory in result.memories.items():
             replay = Replay(rows, name, with_heap=with_heap)
@@ -249,7 +249,7 @@ def test_a_step_begins_and_ends_with_what_was_in_use(
 
 @pytest.mark.parametrize("points", [3, 5, 9, 12])
 def test_few_points_keep_the_extremes_of_equal_spans_of_time(points: int) -> None:
-    for seed in range(3):
+    for seed in range(2):
         rows = drawn_events(seed, with_heap=True)
         whole = result_of_events(rows, points=None).memories
         for name, memory in result_of_events(rows, points=points).memories.items():

@@ -109,9 +109,7 @@ def test_the_ten_longest_ops_share_the_time_of_all_named_ones(two: ProfileData) 
     assert [one.field for one in missing] == ["top_ops.flop_rate_gflops"]
 
 
-@pytest.fixture(
-    params=["made", "gpu/check_torch", "gpu/jax_healthy", "torch_train", "tf_eager"]
-)
+@pytest.fixture(params=["made", "gpu/check_torch", "torch_train", "tf_eager"])
 def profile(
     request: pytest.FixtureRequest,
     two: ProfileData,

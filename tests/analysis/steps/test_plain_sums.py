@@ -66,7 +66,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "one step": lambda: (blueprint.a7(),),
     "no step": lambda: (blueprint.trace([("main", "a/MatMul:MatMul", 0, 5)]),),
 }
-RECORDED = ("gpu/check_torch", "torch_train", "jax_cpu/annotations")
+RECORDED = ("gpu/check_torch", "jax_cpu/annotations")
 
 
 @pytest.fixture(params=[*MADE, *RECORDED], scope="module")

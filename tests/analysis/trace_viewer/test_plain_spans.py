@@ -205,7 +205,7 @@ def test_the_group_stands_first_then_what_was_recorded() -> None:
     assert ["correlation_id", "tf_op", "kernel_details", "step", "op"] in orders
 
 
-@pytest.fixture(scope="module", params=["made", "gpu/check_torch", "tf_eager"])
+@pytest.fixture(scope="module", params=["made", "gpu/check_torch"])
 def profile(
     request: pytest.FixtureRequest, shared_profile: Callable[[str], Path]
 ) -> ProfileData:

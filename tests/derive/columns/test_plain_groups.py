@@ -119,7 +119,7 @@ def stat_rows() -> StatRows:
     columns = zip(*STATS, strict=True)
     dtypes = (np.int32, np.int32, np.uint8, np.int64, np.int32)
     return StatRows(
-        *(np.array(c, dtype) for c, dtype in zip(columns, dtypes, strict=True))  # type: ignore[arg-type]
+        *(np.array(c, dtype) for c, dtype in zip(columns, dtypes, strict=True))
     )
 
 
