@@ -476,6 +476,47 @@ def test_one_memory_can_be_asked_for_by_its_id() -> None:
         analyse(profile, Options(memory="GPU_9_bfc"))
 
 
+@pytest.mark.parametrize("unlisted", [0, 1])
+def test_older_blocks_that_are_listed_need_no_row_of_their_own(unlisted: int) -> None:
+    rows = [
+        {"kind": "held", "address": 1, "allocated_bytes": 100, "heap_bytes": 100},
+        {"kind": "allocate", "address": 2, "allocated_bytes": 50},
+    ]
+    rows[1]["heap_bytes"] = 150 + unlisted
+    memory = memory_of(literal(rows))
+    expected = [(None, 100), (None, 50), *[(BEFORE, unlisted)] * unlisted]
+    assert memory.breakdown.select("op_name", "allocation_bytes").rows() == expected
+    assert (memory.allocations, memory.deallocations) == (1, 0)
+    assert memory.level == "recorded"
+    assert (memory.unmatched_deallocations, memory.address_reuse) == (0, 0)
+
+
+def test_a_file_of_one_instant_says_so() -> None:
+    rows = [
+        {"kind": "held", "allocated_bytes": size, "heap_bytes": 30, "start_ps": 5}
+        for size in (10, 20)
+    ]
+    memory = memory_of(literal(rows))
+    assert (memory.level, memory.allocations) == ("one_instant", 0)
+    assert memory.unmatched_deallocations == 0
+    assert memory.breakdown["allocation_bytes"].to_list() == [20, 10]
+
+
+def test_older_blocks_that_do_not_count_have_an_unknown_size() -> None:
+    block = {"kind": "allocate", "address": 1, "allocated_bytes": 50}
+    rows = [{**block, "heap_bytes": 50, "older_counted": False}]
+    result = result_of(blueprint.profile(literal(rows)))
+    (memory,) = result.memories.values()
+    assert memory.level == "recorded_since_start"
+    assert memory.breakdown.select("op_name", "allocation_bytes").rows() == [
+        (None, 50),
+        (BEFORE, None),
+    ]
+    assert [note.kind for note in result.quality] == ["memory_use_since_start"]
+    missing = fields_missing(result)
+    assert "memories.pool.breakdown.allocation_bytes" in missing
+
+
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.sweep(every=4)
 def test_a_table_that_is_gone_is_a_reason_and_never_a_zero(table: str) -> None:
