@@ -291,3 +291,15 @@ def test_waiting_between_markers_is_added_up_over_hosts() -> None:
     assert result.between_steps.wait_ms == pytest.approx(0.42)
     assert (result.between_steps.gaps, result.between_steps.gaps_with_wait) == (8, 6)
     assert result.between_steps.outside_markers
+
+
+def test_input_ops_of_no_time_have_no_shares() -> None:
+    trace = blueprint.trace(
+        [("main", "Iterator::Batch", 0, 0), ("main", "a/MatMul:MatMul", 5, 9)]
+    )
+    result, _ = analysed(blueprint.profile(trace))
+    codes = {one.field: one.code for one in result.missing}
+    for name in ("total_time_percent", "self_time_percent"):
+        assert result.input_ops[name].to_list() == [None]
+        assert f"input_ops.{name}" in codes
+    assert result.largest_category is None

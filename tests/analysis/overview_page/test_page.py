@@ -75,6 +75,7 @@ def test_a1() -> None:
     }
     assert found.breakdown_percent["other"] == pytest.approx(rest / 10)
     assert found.kernel_launch_percent == pytest.approx(launching / 10)
+    assert "kernel_launch_percent" not in codes_of(found)
     assert found.device_execution_percent == pytest.approx(34.0)
     assert found.step_detection.source == "marker"
     assert found.step_detection.confidence == 1.0
@@ -183,6 +184,7 @@ def test_a2_without_a_device_shows_the_host_and_leaves_the_device_out() -> None:
     codes = codes_of(found)
     for name in ("output", "kernel_launch", "device_compute_32", "device_collectives"):
         assert codes[f"breakdown_ms.{name}"] == "NO_DEVICE_PLANE"
+    assert codes["kernel_launch_percent"] == "NO_DEVICE_PLANE"
     assert found.device_step_time_ms is None
     assert codes["device_step_time_ms"] == "NO_DEVICE_PLANE"
     assert found.precision is None

@@ -218,7 +218,7 @@ def distinct_runs(
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     # Sorting one combined key is several times faster than sorting pairs.
-    key = group[spilled].astype(np.int64) * max(executions, 1) + execution[spilled]
-    further = np.stack(np.divmod(np.unique(key), max(executions, 1)))
+    key = group[spilled].astype(np.int64) * executions + execution[spilled]
+    further = np.stack(np.divmod(np.unique(key), executions))
     count += np.bincount(further[0], minlength=groups)
     return DistinctRuns(count, owner, further)
