@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.analysis.gaps.explanation import explain_gap
-from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from stepscope.analysis.timeline.tiles import (
 from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.step_time.host_classes import event_categories
 from stepscope.derive.step_time.host_time import CATEGORIES
-from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
