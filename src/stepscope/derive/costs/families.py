@@ -182,7 +182,7 @@ def _pooled_windows() -> Rule:
     def result_sizes(given: Operands) -> _Sizes | None:
         tensor, window = given.tensor_at_index(0), given.value_at_index(1)
         stride, padding = given.value_at_index(2), given.value_at_index(3)
-        if tensor is None or not isinstance(window, list) or not window:
+        if tensor is None or not isinstance(window, list):
             return None
         if not isinstance(padding, list) or given.value_at_index(4) not in (
             [1],
@@ -192,7 +192,7 @@ def _pooled_windows() -> Rule:
         if given.value_at_index(5) is not False:
             return None
         rank = len(tensor.sizes) - 2
-        if rank < 1 or {len(window), len(padding)} - {1, rank}:
+        if rank < 1:
             return None
         steps = stride if isinstance(stride, list) and stride else window
         sides = [
@@ -213,8 +213,7 @@ def _pooled_windows() -> Rule:
         sizes, window = result_sizes(given), given.value_at_index(1)
         if sizes is None or not isinstance(window, list):
             return None
-        rank = len(sizes) - 2 if len(sizes) > 2 else 1
-        return math.prod(sizes) * math.prod(window * (rank // len(window) or 1))
+        return math.prod(sizes) * math.prod(window * ((len(sizes) - 2) // len(window)))
 
     return Rule(count_flops, result_sizes)
 

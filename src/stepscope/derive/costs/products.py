@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
-#: Values of the setting that turns a causal mask on: a flag, or the kind of mask.
-_CAUSAL: Final = (True, 1, 2)
+#: Values of the setting that turns a causal mask on: true, which equals 1, or a kind.
+_CAUSAL: Final = (1, 2)
 
 _Sizes = tuple[int, ...]
 
@@ -72,7 +72,7 @@ def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
     """Return result sizes and terms per sum for two matrices that may be transposed.
 
     The recording does not show whether they are transposed. None if several
-    transpositions fit the sizes and give different numbers of operations.
+    transpositions fit the sizes and give different results.
     """
     left, right = given.tensor_at_index(0), given.tensor_at_index(1)
     if left is None or right is None or min(len(left.sizes), len(right.sizes)) < 2:
@@ -82,9 +82,9 @@ def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
         return None
     a, b = left.sizes[-2:], right.sizes[-2:]
     fits = {(a[1 - i], b[1 - j], a[i]) for i in (0, 1) for j in (0, 1) if a[i] == b[j]}
-    if len({m * n * k for m, n, k in fits}) != 1:
+    if len(fits) != 1:
         return None
-    m, n, k = min(fits)
+    ((m, n, k),) = fits
     return (*outer, m, n), k
 
 
@@ -273,11 +273,10 @@ def _read_setting(
     if index is None:
         return (default,) * rank
     value = given.value_at_index(index)
-    if isinstance(value, int):
-        return (value,) * rank
-    if not isinstance(value, list) or not all(isinstance(size, int) for size in value):
+    sizes = [value] if isinstance(value, int) else value
+    if not isinstance(sizes, list) or not all(isinstance(size, int) for size in sizes):
         return None
-    numbers = tuple(value) * (rank if len(value) == 1 else 1)
+    numbers = tuple(sizes) * (rank if len(sizes) == 1 else 1)
     if len(numbers) != rank or (default == 1 and 0 in numbers):
         return None
     return numbers
