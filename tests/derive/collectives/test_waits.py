@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,6 +134,52 @@ def test_members_that_do_not_leave_together_are_different_collectives() -> None:
     assert contradicted(rows[:2], shifts) == [2, 2]
 
 
+US = 1_000_000
+
+
+def members(
+    rows: Sequence[dict[str, Any]], shifts: Sequence[int], doubts: Sequence[int | None]
+) -> list[tuple[int, bool]]:
+    """Members of each call, and whether it is matched."""
+    matched = matched_collectives(table(rows)).with_columns(
+        shift_ps=pl.Series(shifts), doubt_ps=pl.Series(doubts, dtype=pl.Int64)
+    )
+    found = without_contradictions(matched)
+    return [(n, i >= 0) for n, i in found.select("members", "instance").rows()]
+
+
+@pytest.mark.parametrize(("beyond", "matched"), [(0, True), (1, False)])
+def test_a_member_may_leave_early_by_the_doubt_of_both_and_a_microsecond(
+    beyond: int,
+    matched: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    # b enters at 500, on a's clock, and a left 2 * 3 + 1 µs before.
+    left = 500 * US - 7 * US - beyond
+    rows = [call("a", 0, left), call("b", 400 * US, left)]
+    found = members(rows, [0, 100 * US], [3 * US, None])
+    assert found == [(2, True) if matched else (0, False)] * 2
+
+
+@pytest.mark.parametrize(("beyond", "matched"), [(0, True), (1, False)])
+def test_members_leave_within_the_transfer_the_doubt_and_a_microsecond(
+    beyond: int,
+    matched: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    # b transfers 20 µs and leaves first; a leaves 20 + 2 * 3 + 1 µs later.
+    rows = [call("a", 0, 147 * US + beyond), call("b", 100 * US, 20 * US)]
+    found = members(rows, [0, 0], [None, 3 * US])
+    assert found == [(2, True) if matched else (0, False)] * 2
+
+
+def test_the_doubt_of_one_collective_is_not_that_of_another() -> None:
+    rows = [
+        *(call("a", 0, 5), call("b", 10 * US, 5)),
+        *(call("a", 0, 5, kind="broadcast"), call("b", 10 * US, 5, kind="broadcast")),
+    ]
+    found = members(rows, [0] * 4, [9 * US, 9 * US, 0, 0])
+    assert found == [(2, True), (2, True), (0, False), (0, False)]
+
+
 def test_calls_of_hosts_that_nothing_ties_are_not_matched() -> None:
     rows = [call("a", 0, 5), call("b", 0, 5)]
     assert contradicted(rows, {"a": 0, "b": None}) == [0, 0]
@@ -170,6 +217,31 @@ def test_of_threads_the_one_that_came_last_is_waited_for() -> None:
     assert waits(rows) == [(0, 0), (0, 0)]
     rows = [call("a", 0, 80, device=None), call("b", 30, 60, device=None)]
     assert waits(rows) == [(20, 0), (0, 20)]
+
+
+def test_threads_are_compared_by_the_common_clock() -> None:
+    rows = [call("a", 1000, 80, device=None), call("b", 30, 60, device=None)]
+    matched = matched_collectives(table(rows)).with_columns(
+        shift_ps=pl.Series([-1000, 0])
+    )
+    found = collective_waits(matched)
+    # On the common clock, a enters at 0: it waits for b until 30, 20 of these in vain.
+    assert found.select("wait_ps", "waited_for_ps").rows() == [(20, 0), (0, 20)]
+    assert found.columns == [*matched.columns, "wait_ps", "waited_for_ps"]
+
+
+def test_of_devices_alike_in_all_the_first_row_is_the_last_member() -> None:
+    rows = [call("a", 0, 10), call("b", 0, 10), call("c", 0, 30)]
+    assert waits(rows) == [(0, 20), (0, 0), (20, 0)]
+    assert waits(rows[::-1]) == [(20, 0), (0, 20), (0, 0)]
+
+
+def test_every_call_of_a_collective_has_its_members() -> None:
+    rows = [call(host, 0, 5) for host in "abc"] + [call("a", 0, 5, step=8)]
+    found = matched_collectives(table(rows)).select("instance", "members").rows()
+    assert [number for _, number in found] == [3, 3, 3, 0]
+    assert len({instance for instance, _ in found[:3]}) == 1
+    assert found[3][0] == -1
 
 
 def test_what_is_not_matched_is_not_told_apart() -> None:
@@ -228,3 +300,20 @@ def test_waiting_transfer_and_unknown_are_disjoint_and_cover_every_call() -> Non
     assert waiting == Spans.of([(0, 40)])
     assert transfer == Spans.of([(40, 100)])
     assert unknown == Spans.of([(100, 120), (200, 210)])
+
+
+def test_of_simultaneous_calls_transfers_come_before_unsplit_calls_and_waiting() -> (
+    None
+):
+    calls = pl.DataFrame(
+        {
+            "start_ps": [0, 60, 120],
+            "dur_ps": [100, 80, 40],
+            "wait_ps": [100, None, 10],
+        },
+        schema={"start_ps": pl.Int64, "dur_ps": pl.Int64, "wait_ps": pl.Int64},
+    )
+    waiting, transfer, unknown = waiting_spans(calls)
+    assert transfer == Spans.of([(130, 160)])
+    assert unknown == Spans.of([(60, 130)])
+    assert waiting == Spans.of([(0, 60)])

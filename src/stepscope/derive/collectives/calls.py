@@ -416,9 +416,8 @@ def launch_surroundings(
     ):
         chosen = wanted_rows(types, wanted)
         # Innermost chosen event around each launch call; -1 for none.
-        if not len(chosen) or not (call >= 0).any():
-            nearest = np.full(len(call), -1, np.int32)
-        else:
+        nearest = nothing
+        if len(chosen):
             label = np.full(len(given.nesting.parent), -1, np.int32)
             label[chosen] = chosen
             begin = int(chosen[0])
