@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import nesting as kernels
-from stepscope.derive.columns.arrays import TRACK_CODES, codes, ints
+from stepscope.derive.columns.arrays import (
+    TRACK_CODES,
+    accepted_answer,
+    codes,
+    ints,
+)
 from stepscope.derive.intervals.spans import LIMIT_PS, Spans
 from stepscope.frozen import Frozen
 
@@ -206,9 +211,7 @@ def _nest_range(
         )
         if answer != kernels.NO_ROOM:
             break
-    if answer < 0 and answer != kernels.OUT_OF_ORDER:
-        raise ValueError(f"rows {begin} to {end} could not be nested ({answer})")
-    return answer
+    return answer if answer == kernels.OUT_OF_ORDER else accepted_answer(answer)
 
 
 def flatten_rows(
@@ -248,9 +251,7 @@ def _flatten_codes(
         )
         if segments != kernels.NO_ROOM:
             break
-    if segments < 0:
-        raise ValueError(f"{count} rows could not be flattened ({segments})")
-    starts, ends, classes = out[:, :segments]
+    starts, ends, classes = out[:, : accepted_answer(segments)]
     sets = {}
     for value in np.flatnonzero(np.bincount(classes, minlength=1)).tolist():
         chosen = classes == value
@@ -305,8 +306,7 @@ def innermost_rows(
             )
         )
         inner = np.where(inner >= 0, row_order[inner], -1).astype(np.int32)
-    if answer < 0:
-        raise ValueError(f"the compiled function rejected its arrays ({answer})")
+    accepted_answer(answer)
     innermost = np.empty(len(order), np.int32)
     innermost[order] = inner
     return innermost

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope._core import rows
 from stepscope._core import rows as row_kernels
 from stepscope._core import spans as kernels
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import accepted_answer, ints
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -84,18 +83,18 @@ class TrackRows(Frozen, frozen=True):
         marked = np.zeros(256, np.uint8)
         marked[list(wanted)] = 1
         out = np.empty(rows.stop - rows.start, np.int64)
-        count = row_kernels.rows_meeting_set(
-            self.start_ps[rows],
-            self.dur_ps[rows],
-            code[rows],
-            marked,
-            spans.start_ps,
-            spans.end_ps,
-            int(outermost),
-            out,
+        count = accepted_answer(
+            row_kernels.rows_meeting_set(
+                self.start_ps[rows],
+                self.dur_ps[rows],
+                code[rows],
+                marked,
+                spans.start_ps,
+                spans.end_ps,
+                int(outermost),
+                out,
+            )
         )
-        if count < 0:
-            raise ValueError(f"the rows of track {track} were rejected ({count})")
         # Copy the rows, so that the buffer for all rows is freed.
         return out[:count] + rows.start
 
@@ -182,7 +181,7 @@ class Spans(Frozen, frozen=True, dict=True):
             begins: By code, 1 if events of that code are chosen.
         """
         out = np.empty((2, len(start_ps)), np.int64)
-        count = rows.union_quick(
+        count = row_kernels.union_quick(
             start_ps, dur_ps, code, begins, most_ps, 0, len(start_ps), out
         )
         return _trim_output(out, count)
@@ -314,7 +313,7 @@ class Spans(Frozen, frozen=True, dict=True):
         if _MIN_LENGTH_RATIO * len(times) < len(self):
             return self._covered_before_times(times)
         covered = np.empty(len(times), np.int64)
-        _checked(
+        accepted_answer(
             kernels.covered_before(
                 self.start_ps, self.end_ps, self._lengths_before, times, covered
             )
@@ -338,7 +337,7 @@ class Spans(Frozen, frozen=True, dict=True):
         """Return `covered_before` of few times without an array as long as the set."""
         order = np.argsort(times, kind="stable")
         ascending = np.empty(len(times), np.int64)
-        _checked(
+        accepted_answer(
             kernels.covered_until(self.start_ps, self.end_ps, times[order], ascending)
         )
         covered = np.empty(len(times), np.int64)
@@ -387,12 +386,6 @@ def _as_int64(values: ArrayLike) -> Int64s:
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
-def _checked(count: int) -> int:
-    if count < 0:
-        raise ValueError(f"the compiled function rejected its arrays ({count})")
-    return count
-
-
 def _unite_events(starts: Int64s, durs: Int64s, begin: int, end: int) -> Spans:
     out = np.empty((2, end - begin), np.int64)
     return _trim_output(out, kernels.union_events(starts, durs, begin, end, out))
@@ -404,7 +397,7 @@ def _merge_sets(kernel: Callable[..., int], a: Spans, b: Spans) -> Spans:
 
 
 def _trim_output(out: Int64s, count: int) -> Spans:
-    used = out[:, : _checked(count)]
+    used = out[:, : accepted_answer(count)]
     # A view of a nearly full array wastes little memory; a view of a nearly empty one
     # would keep all of its memory allocated.
     if 2 * count < out.shape[1]:

@@ -140,9 +140,8 @@ class LaneIndex(Frozen, frozen=True):
                 *(self.start_ps, self.dur_ps, self.rows, self.timing_ps, self.longest),
                 *(edges, self.blocks[limits], *window, out),
             )
-        if count < 0:
-            raise ValueError(f"the kernel refused its arrays ({count})")
-        slices = LaneSlices(*(column[:count].copy() for column in out))
+        used = out[:, : accepted_answer(count)]
+        slices = LaneSlices(*(column.copy() for column in used))
         slices = slices._replace(item=slices.item + self.first_item)
         return slices._replace(busy_ps=self.busy_of(slices))
 

@@ -9,7 +9,13 @@ import polars as pl
 from msgspec.structs import replace
 
 from stepscope._core import rows as kernels
-from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles, ints
+from stepscope.derive.columns.arrays import (
+    TRACK_CODES,
+    accepted_answer,
+    codes,
+    handles,
+    ints,
+)
 from stepscope.derive.intervals.nesting import NESTED_KINDS
 from stepscope.derive.trace_rows.op_spans import OP_VIEWS
 from stepscope.frozen import Frozen
@@ -421,9 +427,7 @@ def _lay_chosen(
         )
         if answer != kernels.NO_ROOM:
             break
-    if answer < 0:
-        raise ValueError(f"{len(start_ps)} rows could not be nested ({answer})")
-    depths = int(answer)
+    depths = accepted_answer(int(answer))
     is_separate = row == kernels.APART
     separate = np.flatnonzero(is_separate if chosen is None else is_separate & chosen)
     lanes = [Lane(0, depths, kind)]
@@ -441,7 +445,5 @@ def _spread_lanes(start_ps: Int64s, dur_ps: Int64s, rows: Int64s, row: Int32s) -
     answer = kernels.spread_lanes(
         starts, ends, np.argsort(ends, kind="stable"), lane, free
     )
-    if answer < 0:
-        raise ValueError(f"{len(rows)} rows could not be laid out ({answer})")
     row[rows] = lane
-    return int(answer)
+    return accepted_answer(int(answer))
