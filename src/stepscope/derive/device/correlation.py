@@ -121,9 +121,7 @@ def correlation(
     busy_until_ps = np.empty(device_timeline.row_count, np.int64)
     for device in device_timeline.devices:
         until = np.empty(len(device.rows), np.int64)
-        order = busy_before(device.start_ps, device.dur_ps, until)
-        if order < 0:
-            raise ValueError(f"device {device.device} is out of order ({order})")
+        accepted_answer(busy_before(device.start_ps, device.dur_ps, until))
         busy_until_ps[device.rows] = until
     accepted_answer(
         kernels.find_idle_waits(
