@@ -251,9 +251,9 @@ def _host_sets(
     # Codes 1 to 5 are phases; a sticky code of an event is that of all events inside.
     other_code = len(PHASES) + 1
     of_code = np.zeros(256, np.uint8)
-    of_code[HostCode.HOST_COMPUTE] = UNKNOWN_PHASE + 1
-    of_code[[HostCode.SYNC, HostCode.BLOCKED, HostCode.SYSTEM_WAIT]] = other_code + 1
-    of_code[[HostCode.FILE_READ, HostCode.SYSTEM_CALL]] = other_code + 1
+    without_phase = [HostCode.HOST_COMPUTE, HostCode.SYNC, HostCode.BLOCKED]
+    without_phase += [HostCode.SYSTEM_WAIT, HostCode.FILE_READ, HostCode.SYSTEM_CALL]
+    of_code[without_phase] = UNKNOWN_PHASE + 1
     of_code[list(STICKY)] = other_code
     code = of_code[host.code]
     ranges = (host.code == HostCode.NOTHING) & (within != UNKNOWN_PHASE)

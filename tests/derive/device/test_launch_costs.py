@@ -76,7 +76,7 @@ def test_everything_about_a_few_launches() -> None:
             median_kernel_ps=20 * US,
             kernels=4,
             graph_percent=100 * 30 / 80,
-            # The device finished at 137, and the call that waited for it returned at 130.
+            # The device finished at 137; the call that waited for it returned at 130.
             clock_error_ps=7 * US,
             lost=0,
             lost_ps=0,

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
+from stepscope.derive.columns.arrays import (
+    TRACK_CODES,
+    codes,
+    handles,
+    ints,
+    wanted_rows,
+)
 from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.columns.stat_values import (
     StatRows,
@@ -16,7 +22,7 @@ from stepscope.derive.columns.stat_values import (
 )
 from stepscope.trace.reading.nullable import absent_mask
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, TRACK_KINDS, UINT
+from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,13 +50,12 @@ HOST_VALUES: Final = (
     StatKey.FORWARD_BACKWARD,
 )
 
-_THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
-
 
 def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
     """Return the rows of events on host threads as ascending disjoint ranges."""
     on_host = absent_mask(tracks["device"])
-    threads = np.flatnonzero(on_host & (codes(tracks, "kind") == _THREAD))
+    is_thread = codes(tracks, "kind") == TRACK_CODES["thread"]
+    threads = np.flatnonzero(on_host & is_thread)
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     ranges: list[tuple[int, int]] = []
     for begin, end in sorted(
