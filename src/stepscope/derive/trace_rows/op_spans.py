@@ -76,8 +76,6 @@ class _Paths(Frozen, frozen=True):
 
     def has_path(self) -> UInt8s:
         """Return 1 for each item that has a path, else 0."""
-        if not self.level.shape[1]:
-            return np.zeros(len(self.level), np.uint8)
         return (self.level[:, 0] >= 0).astype(np.uint8)
 
 
@@ -347,7 +345,7 @@ def _line_spans(
     """
     depth = paths.level.shape[1]
     happened = np.zeros(len(code), np.uint8)
-    if not depth or not within.any():
+    if not within.any():
         return no_spans(), happened
     capacity = len(code) * depth
     # The system allocates no memory for pages of the arrays that are never written.
@@ -382,7 +380,7 @@ def _line_spans(
 def _number_names(
     paths: Sequence[Sequence[tuple[str, str | None]]], names: Names
 ) -> _Paths:
-    depth = max((len(path) for path in paths), default=0)
+    depth = max([1, *map(len, paths)])
     level = np.full((len(paths), depth), -1, np.int32)
     number: dict[tuple[int, int], int] = {}
     name: list[int] = []

@@ -21,7 +21,7 @@ from stepscope.derive.trace_rows.op_spans import OP_VIEWS
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.samples_line import CORE_TIME_BASE, SAMPLES_BASE, SamplesLine
+from stepscope.xspace.samples_line import CORE_TIME_BASE, SamplesLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -215,7 +215,7 @@ def _recorded_tracks(
         place=pl.when(rank != _RECORDED)
         .then(0)
         .when(samples)
-        .then((pl.col("id") - SAMPLES_BASE) % CORE_TIME_BASE)
+        .then(pl.col("id") % CORE_TIME_BASE)
         .otherwise("id"),
         view_rank=(
             view.replace_strict(_VIEW_RANK, default=-1, return_dtype=pl.Int32) + 1
@@ -250,10 +250,10 @@ def _derived_tracks(
     rows = []
     for number, line in enumerate(lines):
         name = VIEW_NAMES[line.view]
-        section, place_id, order = of_device.get(line.device, 0), None, 0
+        section, place_id, order = host, None, 0
+        if line.device is not None:
+            section = of_device[line.device]
         rank = _STEPS if line.view in ("steps", "step_windows") else _LAUNCHES
-        if line.device is None:
-            section = host
         if line.track is not None:
             plane, process, track_name, place_id = track_rows[line.track]
             section = of_place[plane, process]
