@@ -10,6 +10,8 @@ from tests.support.traces import blueprint
 
 from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.derive.trace_rows.lanes import (
+    MAX_DRAWN_PS,
+    CoarseSlices,
     LaneIndex,
     LaneSlices,
     index_lanes,
@@ -141,6 +143,46 @@ def test_spans_beyond_all_times_have_no_coarse_slices() -> None:
     none = np.array([], np.int64)
     empty = index_lanes(none, none, none.astype(np.int32), lanes=2, many_spans=0)
     assert empty.coarse is None
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "bucket", "fits"),
+    [
+        (8, 24, 8, True),
+        (-8, 24, 16, True),
+        (8, 8, 8, True),
+        (24, 8, 8, False),
+        (9, 24, 8, False),
+        (8, 20, 8, False),
+        (8, 24, 4, False),
+        (8, 24, 0, False),
+        (8, 24, -8, False),
+        (-MAX_DRAWN_PS, 24, 8, False),
+        (8 - MAX_DRAWN_PS, MAX_DRAWN_PS - 8, MAX_DRAWN_PS - 8, True),
+        (8, MAX_DRAWN_PS, 8, False),
+        (8, 24, MAX_DRAWN_PS, False),
+    ],
+)
+def test_coarse_slices_fit_windows_of_whole_buckets(
+    begin: int,
+    end: int,
+    bucket: int,
+    fits: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    wide, narrow = np.empty(0, np.int64), np.empty(0, np.int32)
+    slices = CoarseSlices(level=3, parts=wide, filled=wide, places=narrow, times=wide)
+    assert slices.fits(begin, end, bucket) is fits
+
+
+def test_the_work_of_a_span_is_known_by_its_number() -> None:
+    start, dur, busy = np.array([0, 5, 10]), np.array([4, 4, 4]), np.array([1, 2, 3])
+    lanes = np.array([1, 0, 1], np.int32)
+    found = index_lanes(start, dur, lanes, busy, lanes=2, first_item=7)
+    assert [found.busy_of_item(item) for item in (7, 8, 9)] == [1, 2, 3]
+    assert index_lanes(start, dur, lanes, lanes=2).busy_of_item(0) is None
+    # The two spans of lane 1, folded.
+    slices = found.slices(range(1, 2), begin_ps=0, end_ps=20, bucket_ps=20)
+    assert listed(slices) == [(0, 2, 7, 0, 14, 4)]
 
 
 def busy_of_tracks(trace: TraceData) -> dict[str, list[tuple[float, float]]]:

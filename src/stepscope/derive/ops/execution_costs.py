@@ -214,11 +214,7 @@ def execution_costs(
             target[given.rows] = values_by_row(column, costs.code)
         # Handle nested executions level by level, the innermost first.
         inner = np.flatnonzero(ops.parent >= 0)
-        depth = ops.depth[inner]
-        if len(depth) and depth.max() < 1 << 16:
-            # 16-bit numbers are sorted in one pass.
-            depth = depth.astype(np.uint16)
-        order = inner[np.argsort(depth, kind="stable")]
+        order = inner[np.argsort(ops.depth[inner], kind="stable")]
         cuts = np.flatnonzero(np.diff(ops.depth[order])) + 1
         inside_out = np.split(order, cuts)[::-1]
         for number in Part:
