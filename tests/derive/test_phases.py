@@ -9,6 +9,7 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.phases import PHASES, Phases, op_phases, phases
+from stepscope.unavailable import Unavailable
 
 US = 1_000_000
 
@@ -75,3 +76,78 @@ def test_without_a_device_the_phases_add_up_to_host_compute() -> None:
     )
     assert found.side == "host"
     assert times_us(found) == {"forward": 10, "backward": 5, "unknown": 30}
+
+
+GONE = Unavailable(code="LOST_EVENTS", reason="Taken away.", remedy="Put it back.")
+
+
+def steps(*starts: float) -> list[tuple[Any, ...]]:
+    return [
+        ("main", "train", start, 100, {"_r": 1, "step_num": number})
+        for number, start in enumerate(starts)
+    ]
+
+
+def kernel(
+    start: float, dur: float, op: str, device: int = 0, stream: int = 7
+) -> tuple[Any, ...]:
+    stats = {"tf_op": f"{op}:MatMul"} if op else {}
+    return (f"gpu:{device}/{stream}(Compute)", "k", start, dur, stats)
+
+
+TWO_DEVICES = [
+    *steps(0, 100),
+    kernel(10, 20, "m/dense"),
+    kernel(20, 20, "gradient_tape/m", stream=8),
+    kernel(90, 30, "gradient_tape/m"),
+    kernel(110, 5, "m/dense", stream=8),
+    kernel(150, 5, ""),
+    kernel(50, 10, "compile_loss/x", device=1),
+    kernel(110, 20, "Adam/Adam/update/x", device=1),
+    ("gpu:1/9(MemcpyH2D)", "MemcpyH2D", 60, 5),
+]
+
+
+def test_every_phase_of_every_window_and_device() -> None:
+    trace = blueprint.trace(TWO_DEVICES)
+    found = blueprint.profile(trace).derived("vm", phases)
+    assert isinstance(found, Phases)
+    columns = ("window", "device", *(f"{phase}_ps" for phase in PHASES))
+    # Times of two phases are those of the first: of [20, 30) and of [110, 115).
+    assert found.rows.select(columns).rows() == [
+        (0, 0, 20 * US, 0, 20 * US, 0, 0),
+        (0, 1, 0, 10 * US, 0, 0, 0),
+        (1, 0, 5 * US, 0, 15 * US, 0, 5 * US),
+        (1, 1, 0, 0, 0, 20 * US, 0),
+    ]
+    # Of what was launched, only kernels have a phase.
+    assert found.seen == frozenset(PHASES)
+    assert found.side == "device"
+
+
+def test_without_ops_or_activity_the_reason_is_handed_on() -> None:
+    trace = blueprint.trace(TWO_DEVICES)
+    bare = blueprint.substitute(trace, device_activity=GONE)
+    assert blueprint.profile(bare).derived("vm", phases) == GONE
+
+
+def test_only_the_compute_of_threads_that_drive_steps_has_phases() -> None:
+    lines = [
+        *steps(0, 100),
+        ("main", "m/dense/MatMul:MatMul", 10, 30),
+        # A file is read inside of an op, and inside of its gradient.
+        ("main", "gradient_tape/m/MatMul:MatMul", 50, 30),
+        ("main", "IteratorGetNext", 60, 10),
+        ("main", "compile_loss/Log:Log", 120, 10),
+        ("main", "Mul:Mul", 140, 7),
+    ]
+    trace = blueprint.trace(lines)
+    found = blueprint.profile(trace).derived("vm", phases)
+    assert isinstance(found, Phases)
+    columns = ("window", "device", *(f"{phase}_ps" for phase in PHASES))
+    assert found.rows.select(columns).rows() == [
+        (0, None, 30 * US, 0, 20 * US, 0, 0),
+        (1, None, 0, 10 * US, 0, 0, 7 * US),
+    ]
+    assert found.side == "host"
+    assert found.seen == {"forward", "loss", "backward", "unknown"}

@@ -9,8 +9,13 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import on_host
 
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.host.function_frames import function_frames, non_step_frames
+from stepscope.derive.host.function_frames import (
+    MIN_INTERVAL_SAMPLES,
+    frames_beside,
+    function_frames,
+)
 from stepscope.derive.input_pipeline.worker_functions import (
+    WorkerFunction,
     WorkerFunctions,
     worker_functions,
 )
@@ -200,3 +205,92 @@ def test_lines_of_workers_are_read_as_they_are_written(kind: Any, thread: int) -
 def test_a_thread_that_is_called_so_is_no_worker() -> None:
     thread = SamplesLine(9, "worker process 3", 100.0, "functions_beside")
     assert SamplesLine.of(thread.id, thread.name) == thread
+
+
+def answer_with(
+    *,
+    most: int | None = None,
+    first: int = 0,
+    looks: int = MIN_INTERVAL_SAMPLES,
+    waits: int = 0,
+) -> WorkerFunctions:
+    """Workers sampled for 100 ps, with the time of functions in ps."""
+
+    def function(name: str, time_ps: int) -> WorkerFunction:
+        return WorkerFunction(name, None, None, None, None, time_ps)
+
+    return WorkerFunctions(
+        workers=1,
+        looked_ps=100,
+        waits_ps=waits,
+        gives_ps=0,
+        functions=(function("first", first),) if first else (),
+        most=None if most is None else function("most", most),
+        looks=looks,
+        awaited_ps=0,
+        idle_ps=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        (answer_with(most=20), "most"),
+        (answer_with(most=19), None),
+        (answer_with(most=90, looks=MIN_INTERVAL_SAMPLES - 1), None),
+        (answer_with(most=20, first=80), "most"),
+        (answer_with(first=50), "first"),
+        (answer_with(first=49), None),
+        (answer_with(first=30, waits=40), "first"),
+        (answer_with(first=29, waits=40), None),
+        (answer_with(), None),
+    ],
+)
+def test_a_function_is_named_for_most_of_the_work_and_a_fifth_of_the_time(
+    answer: WorkerFunctions, named: str | None
+) -> None:
+    worth = answer.worth_naming
+    assert (worth.function if worth else None) == named
+
+
+def test_workers_count_that_were_sampled_in_a_step() -> None:
+    """Times before time 0 of the steps do not shift those of the second worker."""
+    late = [
+        ("main", "train", 50_000.0 + 10_000.0 * k, 10_000.0, {"_r": 1, "step_num": k})
+        for k in range(3)
+    ]
+    third = FIRST.replace("Process-1", "Process-3")
+    answer = seen(
+        [
+            *late,
+            *within(FIRST, 10, LOOP, 45, GET, 45),
+            *within(SECOND, 52, LOOP, 30, ITEM, 30),
+            *within(SECOND, 66, PUT, 6),
+            *within(third, 10, LOOP, 20),
+        ]
+    )
+    # Steps are from 50 to 70 ms: the third one is open.
+    assert (answer.workers, answer.looked_ps) == (2, 23 * MS)
+    assert (answer.waits_ps, answer.gives_ps) == (5 * MS, 4 * MS)
+    assert answer.works_ps == 14 * MS
+    assert ms_of(answer) == {"Data.__getitem__": 14}
+    assert answer.looks == round(0.023 * 50)
+    assert answer.most is not None
+    assert answer.most.function == "Data.__getitem__"
+    assert (answer.awaited_ps, answer.idle_ps) == (0, 0)
+
+
+def test_the_line_of_a_function_is_that_of_most_time_in_the_steps() -> None:
+    lines = [
+        (LINES, LOOP, 0, 200_000, {"source_line": 300}),
+        (LINES, AUGMENT, 0, 20_000, {"source_line": 43}),
+        (LINES, AUGMENT, 20_000, 55_000, {"source_line": 47}),
+        (LINES, AUGMENT, 75_000, 25_000, {"source_line": 44}),
+        # After the steps.
+        (LINES, AUGMENT, 100_000, 100_000, {"source_line": 43}),
+    ]
+    whole = [*STEPS, *within(FIRST, 0, LOOP, 200, AUGMENT, 200), *lines]
+    answer = seen(whole)
+    assert answer.most is not None
+    assert (answer.most.hot_line, answer.most.inside) == (47, None)
+    assert seen(whole[: len(STEPS) + 2]).functions[0].hot_line is None
