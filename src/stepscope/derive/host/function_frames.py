@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
+from stepscope.derive.columns.arrays import (
+    TRACK_CODES,
+    codes,
+    handles,
+    ints,
+    wanted_rows,
+)
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import absent_mask
-from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 from stepscope.xspace.samples_line import SamplesLine
@@ -37,9 +42,8 @@ MIN_RECORDING_SAMPLES: Final = 20
 #: Minimum number of stack samples for statements about one interval.
 MIN_INTERVAL_SAMPLES: Final = 3
 
-_KINDS: Final = TRACK_KINDS.categories.to_list()
-_THREAD: Final = _KINDS.index("thread")
-_SAMPLES: Final = _KINDS.index("samples")
+_THREAD: Final = TRACK_CODES["thread"]
+_SAMPLES: Final = TRACK_CODES["samples"]
 _NO_FRAMES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No Python function was recorded.",
