@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.device.kernels import kernels
+from stepscope.derive.device.kernels import kernels, launch_dimensions
 from stepscope.trace.tables import GEOMETRIES
 from stepscope.unavailable import Unavailable
 
@@ -115,3 +116,77 @@ def test_without_launch_shapes_kernels_are_listed_and_shapes_are_null() -> None:
 def test_time_in_which_others_run_is_not_exposed() -> None:
     trace = blueprint.trace([(GPU, "k", 0, 50), ("gpu:0/8", "MemcpyH2D", 30, 50)])
     assert found_in(trace).rows["exposed_ps"].to_list() == [30 * US]
+
+
+def test_every_column_of_a_kernel() -> None:
+    details = DETAILS.format(128, 1024, 256).replace(
+        "dynamic_shared:0", "dynamic_shared:512"
+    )
+    stats = {"kernel_details": details, "tf_op": "m/MatMul:MatMul"}
+    trace = blueprint.trace(
+        [
+            ("main", "train", 0, 100, {"_r": 1, "step_num": 1}),
+            ("main", "cuLaunchKernel", 5, 1, {"correlation_id": 1}),
+            (GPU, "volta_fp16_s884gemm", 10, 5, {**stats, "correlation_id": 1}),
+            (GPU, "volta_fp16_s884gemm", 20, 9, stats),
+            ("gpu:0/8", "MemcpyH2D", 25, 50),
+        ],
+        devices={0: blueprint.A100},
+    )
+    (row,) = found_in(trace).rows.to_dicts()
+    assert {name: value for name, value in row.items() if name != "class"} == {
+        "kernel_name": "volta_fp16_s884gemm",
+        "op_name": "m/MatMul",
+        "uses_tensor_core": True,
+        "tensor_core_eligible": True,
+        "block_x": 256,
+        "block_y": 1,
+        "block_z": 1,
+        "grid_x": 8,
+        "grid_y": 1,
+        "grid_z": 1,
+        "registers": 128,
+        "static_shared_memory_bytes": 1024,
+        "dynamic_shared_memory_bytes": 512,
+        "shared_memory_bytes": 1536,
+        "device": 0,
+        "occupancy_percent": 25.0,
+        "occupancy_limiter": "registers",
+        "tensor_core_evidence": "name",
+        "precision": "16",
+        "precision_evidence": "name",
+        "count": 2,
+        "total_ps": 14 * US,
+        "min_ps": 5 * US,
+        "max_ps": 9 * US,
+        "exposed_ps": 10 * US,
+        "step_ps": 14 * US,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "stats", "precision", "evidence"),
+    [
+        ("volta_sgemm_128x64", {}, "32", "name"),
+        ("volta_dgemm_128x64", {}, "64", "name"),
+        ("ampere_tf32_s1688gemm", {}, "tf32", "name"),
+        ("k", {"shape": "(half[4];float[4])"}, "16", "shape"),
+        ("k", {"shape": "(double[4])"}, "64", "shape"),
+        ("k", {"shape": "(float[4])"}, "32", "shape"),
+        ("k", {"shape": "(int[4])"}, "32", "default"),
+        ("k", {}, "32", "default"),
+        ("ncclDevKernel_AllReduce", {}, None, None),
+    ],
+)
+def test_the_precision_of_a_kernel_and_its_source(
+    name: str, stats: dict[str, str], precision: str | None, evidence: str | None
+) -> None:
+    rows = found_in(blueprint.trace([(GPU, name, 0, 5, stats)])).rows
+    assert rows.select("precision", "precision_evidence").rows() == [
+        (precision, evidence)
+    ]
+
+
+def test_sizes_of_a_launch_as_one_text() -> None:
+    sizes = pl.DataFrame({"grid_x": [8, 8], "grid_y": [2, None], "grid_z": [1, 1]})
+    assert sizes.select(launch_dimensions("grid")).rows() == [("8,2,1",), (None,)]

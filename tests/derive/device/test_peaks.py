@@ -67,3 +67,33 @@ def test_a_device_that_nobody_lists_has_no_peaks(name: str | None) -> None:
     if name:
         about["gpu_device_name"] = name
     assert found_in(about) == ((None, None, None, None), set())
+
+
+@pytest.mark.parametrize(("below", "source"), [(0, "recorded"), (1, "data_sheet")])
+def test_three_quarters_of_the_published_bandwidth_are_no_doubt(
+    below: int, source: str
+) -> None:
+    """The data sheet of an MI300X says 5,300 GB/s."""
+    recorded = 3_975_000_000_000 - below
+    found, notes = found_in(MI300X | {"memory_bandwidth": recorded})
+    assert found[2:] == (float(5.3e12 if below else recorded), source)
+    assert notes == ({"memory_bandwidth_doubtful"} if below else set())
+
+
+def test_notes_have_the_numbers_of_the_recording_and_of_the_data_sheet() -> None:
+    half = MI300X | {"memory_bandwidth": 2_650_000_000_000}
+    for about, numbers in (
+        (half, ("2,650 GB/s", "50 %", "5,300 GB/s")),
+        (H100, ("1,980 MHz", "3,350 GB/s")),
+        (H100 | {"clock_rate": 1_755_000}, ("3,350 GB/s",)),
+        (H100 | {"memory_bandwidth": 3_352_320_000_000}, ("1,980 MHz",)),
+    ):
+        trace = blueprint.trace(
+            [("gpu:0/7", "k", 0, 5), ("gpu:1/7", "k", 0, 5)],
+            devices={0: about, 1: about},
+        )
+        # Devices alike have one note.
+        (note,) = blueprint.profile(trace).derived("vm", device_peaks).notes
+        listed = [text for text in ("MHz", "GB/s") if text in note.message]
+        assert listed == [text for text in ("MHz", "GB/s") if text in " ".join(numbers)]
+        assert all(number in note.message for number in numbers)
