@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope._core.nesting import inherit_from_parents
-from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.arrays import accepted_answer, handles
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import Nesting, nest_events
 from stepscope.derive.names.event_kinds import OpCategory
@@ -57,9 +57,7 @@ def launching_ops(
     # Events before the first op event or after the last launch call are not needed.
     begin = int(host_op_events.event[chosen[0]]) if len(chosen) else 0
     end = max(int(event.max(initial=-1)) + 1, begin)
-    answer = inherit_from_parents(event_nesting.parent, label, begin, end)
-    if answer < 0:
-        raise ValueError(f"the compiled function rejected its arrays ({answer})")
+    accepted_answer(inherit_from_parents(event_nesting.parent, label, begin, end))
     execution = values_by_row(label, event)
     op = values_by_row(host_op_events.op, execution, none=-1)
     return LaunchingOps(execution, op, ops)
