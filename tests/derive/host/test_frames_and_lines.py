@@ -35,8 +35,13 @@ FRAMES = [
 ]
 
 
-def frames(hz: float | None = 100.0, chosen: int = len(FRAMES)) -> FunctionFrames:
+def frames(
+    hz: float | None = 100.0, chosen: int = len(FRAMES), shorter: int | None = None
+) -> FunctionFrames:
+    """The first frames, one of which may end 20 earlier."""
     track, start, end, parent, kind = np.array(FRAMES, np.int64)[:chosen].T
+    if shorter is not None:
+        end[shorter] -= 20
     return FunctionFrames(
         track=track.astype(np.int32),
         start_ps=TICK * start,
@@ -81,6 +86,10 @@ def test_the_longest_function_below_a_caller_is_named() -> None:
     assert shorter is not None
     assert shorter.function == "load"
     assert frames().longest_called([4]) == NAMES[5]
+    # Below `<module>`, `load` and `train` ran for 30, too.
+    assert frames().longest_called([1]) == NAMES[4]
+    # If `other` ends earlier, `load` ran longest.
+    assert frames(chosen=7, shorter=6).longest_called([3]) == NAMES[4]
     assert frames().longest_called([2]) is None
 
 

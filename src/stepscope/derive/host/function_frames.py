@@ -154,7 +154,7 @@ class FunctionFrames(Frozen, frozen=True):
         kinds, index = np.unique(self.type[rows], return_inverse=True)
         times = np.bincount(index, weights=(self.end_ps - self.start_ps)[rows])
         # If functions have equal times, the one with the highest type is returned.
-        return self.names[int(kinds[len(kinds) - 1 - np.argmax(times[::-1])])]
+        return self.names[max(zip(times.tolist(), kinds.tolist(), strict=True))[1]]
 
     def function(self, event_type: int) -> str:
         """Return the name of a function."""
