@@ -137,6 +137,18 @@ def test_many_spans_are_drawn_from_coarse_slices_as_from_spans() -> None:
     assert len(wanted.lane) > 10
 
 
+def test_a_few_spans_have_one_coarse_slice_for_each_bucket() -> None:
+    start, dur, lane = np.array([0, 5, 9]), np.array([2, 3, 1]), np.zeros(3, np.int32)
+    found = index_lanes(start, dur, lane, lanes=1, many_spans=1)
+    assert found.coarse is not None
+    # All starts are within 9 of each other, so buckets last 16.
+    assert found.coarse.level == 4
+    window = {"begin_ps": 0, "end_ps": 32, "bucket_ps": 16}
+    assert listed(found.slices(range(1), **window)) == [(0, 3, 1, 0, 10, 6)]
+    assert index_lanes(start, dur, lane, lanes=1, many_spans=3).coarse is not None
+    assert index_lanes(start, dur, lane, lanes=1, many_spans=4).coarse is None
+
+
 def test_spans_beyond_all_times_have_no_coarse_slices() -> None:
     start, dur, lane = np.array([-(2**62), 0]), np.array([1, 1]), np.zeros(2, np.int32)
     assert index_lanes(start, dur, lane, lanes=1, many_spans=1).coarse is None
