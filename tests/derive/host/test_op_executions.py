@@ -89,6 +89,7 @@ def test_wrappers_of_each_thread_give_way_to_what_they_wrap() -> None:
             ("pool", "Mul:Mul", 50, 10),
         ]
     )
+    assert found.ops["call"].to_list() == [False] * len(found.ops)
     # The outer `Add` is no wrapper of `Mul`, which ran in a function.
     assert listed(found) == [
         (1, "Mul", 10, -1, 0, True, 1),

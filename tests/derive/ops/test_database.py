@@ -304,7 +304,7 @@ def test_matrix_units_are_counted_over_kernel_time_only() -> None:
     ]
 
 
-def test_times_in_steps_leave_out_what_ran_before_the_first_step() -> None:
+def test_times_in_steps_leave_out_what_ran_before_and_after_them() -> None:
     trace = blueprint.trace(
         [
             ("main", "a:A", 0, 10),
@@ -313,12 +313,13 @@ def test_times_in_steps_leave_out_what_ran_before_the_first_step() -> None:
                 for i in range(1, 4)
             ),
             *(("main", "a:A", 100 * i + 10, 10) for i in range(1, 4)),
+            ("main", "a:A", 500, 7),
         ]
     )
     found = blueprint.profile(trace).derived("vm", host_ops)
     assert found.step_count == 3
     assert found.rows["step_self_ps"].to_list() == [30 * US]
-    assert found.rows["self_ps"].to_list() == [40 * US]
+    assert found.rows["self_ps"].to_list() == [47 * US]
 
 
 def test_a_host_without_any_op_says_so() -> None:
