@@ -188,6 +188,9 @@ def _is_union(node: ast.AST) -> bool:
 def _replacements(node: ast.AST, parent: ast.AST, field: str) -> dict[str, ast.AST]:
     """Operator → what may stand instead of a node."""
     instead = _other_operators(node) | _other_values(node)
+    if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub):
+        # -1 says "none" in columns of numbers, and so would any other negative number.
+        instead.pop("constant + 1", None)
     called = isinstance(parent, ast.Call) and field == "func"
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name) if called and name in _CALLS:

@@ -11,8 +11,8 @@ from tests.support.traces.training import on_host
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.host.function_frames import (
     MIN_INTERVAL_SAMPLES,
-    frames_beside,
     function_frames,
+    non_step_frames,
 )
 from stepscope.derive.input_pipeline.worker_functions import (
     WorkerFunction,
@@ -221,7 +221,7 @@ def answer_with(
 
     return WorkerFunctions(
         workers=1,
-        looked_ps=100,
+        sampled_ps=100,
         waits_ps=waits,
         gives_ps=0,
         functions=(function("first", first),) if first else (),
@@ -270,7 +270,7 @@ def test_workers_count_that_were_sampled_in_a_step() -> None:
         ]
     )
     # Steps are from 50 to 70 ms: the third one is open.
-    assert (answer.workers, answer.looked_ps) == (2, 23 * MS)
+    assert (answer.workers, answer.sampled_ps) == (2, 23 * MS)
     assert (answer.waits_ps, answer.gives_ps) == (5 * MS, 4 * MS)
     assert answer.works_ps == 14 * MS
     assert ms_of(answer) == {"Data.__getitem__": 14}

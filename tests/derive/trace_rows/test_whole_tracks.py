@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.timeline.counters import CounterCurve, counter_curves
-from stepscope.derive.timeline.drawn_rows import TraceTimeline, trace_timeline
-from stepscope.derive.timeline.step_lines import LineSpans, Names, no_spans
+from stepscope.derive.trace_rows.counters import CounterCurve, counter_curves
+from stepscope.derive.trace_rows.drawn_rows import TraceTimeline, trace_timeline
+from stepscope.derive.trace_rows.step_lines import LineSpans, Names, no_spans
 from stepscope.unavailable import Unavailable
 
 US = 1_000_000
