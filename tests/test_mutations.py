@@ -43,6 +43,7 @@ def changes(source: str) -> list[tuple[str, str]]:
         ("-a", [("minus removed", "a")]),
         ("True", [("constant flipped", "False")]),
         ("7", [("constant + 1", "8"), ("constant - 1", "6")]),
+        ("-1", [("constant - 1", "-0")]),
         ("x = min(a)", [("call swapped", "x = max(a)")]),
         ("x = a.first()", [("call swapped", "x = a.last()")]),
         ("f(a)", [("statement dropped", "pass")]),
