@@ -19,6 +19,7 @@ from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -303,7 +304,7 @@ def _lead_of_finding(finding: Finding, account: AccountSignals | None = None) ->
     matches = [
         shares
         for shares in (() if account is None else account.shares)
-        if finding.owners and shares.label == finding.devices[0]
+        if shares.label in finding.devices[:1]
     ]
     place = finding.place or "any"
     return Lead(
@@ -357,7 +358,7 @@ def _unexplained_idle_lead(
     if owner is None or unclaimed_percent(owner) < thresholds.idle_owner.value:
         return None
     mean_ps = sum(shares.times(owner)) / max(len(shares.window_ps), 1)
-    return _lead_of_owner("idle", owner, shares), mean_ps / 1e9
+    return _lead_of_owner("idle", owner, shares), mean_ps / PS_PER_MS
 
 
 def _is_minor(
@@ -393,7 +394,7 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
             share = finding.share_percent
             return None if share is None or finding.owners else _COST_PART * share
         return finding.share_percent if _explains_idle_time(finding) else None
-    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
+    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
     return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
 
 
