@@ -266,7 +266,6 @@ def _ops_around(
 
 
 def _summed_copies(rows: pl.DataFrame, steps: int) -> DeviceCopies:
-    steps = max(steps, 1)
     large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
     blocks = pl.col("call_ps") >= _MIN_BLOCKING_RATIO * pl.col("dur_ps")
     exposed_ps = pl.col("alone_ps")

@@ -95,7 +95,7 @@ def fill_signals(
     """Compare each kernel's number of blocks with the number of multiprocessors."""
     if kernels.without_geometry is not None:
         return kernels.without_geometry
-    steps = 1 if isinstance(windows, Unavailable) else max(windows.rows.height, 1)
+    steps = 1 if isinstance(windows, Unavailable) else windows.rows.height
     cores = dict(devices[["device", "cores"]].drop_nulls().iter_rows())
     if not cores:
         return _NO_CORES

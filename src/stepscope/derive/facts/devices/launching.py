@@ -163,8 +163,6 @@ def queue_signals(
     *, correlation: Correlation, windows: Windows
 ) -> dict[int | None, Queue]:
     """Measure the launch queue of each device whose launches were recorded."""
-    if not len(windows.measured):
-        return {}
     of_device = handles(correlation.activity, "device")
     known = np.flatnonzero(correlation.launch_of_activity >= 0)
     return {

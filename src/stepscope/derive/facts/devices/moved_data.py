@@ -218,5 +218,5 @@ def _direction_bytes(
             chosen = (rows.kind == kind) & (rows.device == device)
             total = int(rows.size[chosen].sum())
             if total:
-                per_step[direction] = total / max(count, 1)
+                per_step[direction] = total / count
     return per_step
