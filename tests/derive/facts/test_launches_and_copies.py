@@ -271,10 +271,13 @@ def launches_with(busy: list[int], quiet: list[int]) -> tuple[pl.DataFrame, int]
 
 
 def contended(launches: pl.DataFrame, until: int, **given: Any) -> Any:
-    """A machine of two cores, whose two input threads are busy until a time."""
-    spans = spans_of((0, until))
+    """A machine of two cores, of whose input threads one is busy until a time."""
     classes = host_threads(
-        {1: {HostCode.PIPELINE: spans}, 2: {HostCode.ITERATOR: spans}}, []
+        {
+            1: {HostCode.PIPELINE: spans_of((0, until))},
+            2: {HostCode.ITERATOR: spans_of((0, 10**12))},
+        },
+        driving=[],
     )
     devices = (
         SimpleNamespace(device=0, idle={"launch": spans_of((2, 8), (15, 18))}),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 import polars as pl
 from msgspec.structs import asdict
 
@@ -113,10 +112,6 @@ def activities(
 def spans_of(*pairs: tuple[int, int]) -> Spans:
     """Spans from start to end."""
     return Spans.of(pairs)
-
-
-def flags_of(*values: bool) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    return np.array(values, np.bool_)
 
 
 def fields_of(value: Any) -> Any:
