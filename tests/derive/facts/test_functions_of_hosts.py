@@ -1,0 +1,244 @@
+"""Functions and lines of literal hosts that hold work, worked out by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.traces.literal import spans_of, windows_at
+
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.hosts.function_divisions import RareFunctions
+from stepscope.derive.facts.hosts.own_lines import (
+    LineRuns,
+    OwnLines,
+    enclosing_functions,
+    function_around_work,
+)
+from stepscope.derive.host.function_frames import FunctionFrames
+from stepscope.derive.host.function_names import FunctionName
+from stepscope.derive.intervals.spans import Spans
+
+#: One sample in 10 ps.
+HZ = 1e11
+
+
+def named(function: str, *, library: bool | None = False) -> FunctionName:
+    return FunctionName(function, f"{function}.py", 3, library)
+
+
+def frames_of(
+    names: list[FunctionName], *rows: tuple[int, int, int, int, int]
+) -> FunctionFrames:
+    """Calls of functions: type, track, start, end and row of the caller."""
+    type_, track, start, end, parent = (
+        np.array(column) for column in zip(*rows, strict=True)
+    )
+    return FunctionFrames(
+        track=track.astype(np.int32),
+        start_ps=start.astype(np.int64),
+        end_ps=end.astype(np.int64),
+        parent=parent.astype(np.int32),
+        self_ps=np.zeros(len(rows), np.int64),
+        type=type_.astype(np.int32),
+        event=np.arange(len(rows), dtype=np.int32),
+        sampled=True,
+        hz=HZ,
+        names=dict(enumerate(names)),
+    )
+
+
+LOOP, STEP, SAVE, OTHER = (named(name) for name in ("loop", "step", "save", "other"))
+FRAMES = frames_of(
+    [LOOP, STEP, SAVE, OTHER],
+    *((0, 1, 0, 1000, -1), (1, 1, 100, 200, 0), (2, 1, 110, 190, 1)),
+    *((1, 1, 300, 400, 0), (2, 1, 310, 390, 3), (3, 2, 100, 200, -1)),
+)
+
+
+def part_of(name: FunctionName, percent: float) -> Part:
+    return Part.from_function(name, percent)
+
+
+@pytest.mark.parametrize(
+    ("work", "tracks", "part"),
+    [
+        # All of it is in both functions of 160 and 200 ps: the inner one.
+        ([(110, 190), (310, 390)], [1], part_of(SAVE, 16.0)),
+        # Of 200 ps 160 are in the inner one, which is 80 %.
+        ([(100, 200), (300, 400)], [1], part_of(SAVE, 16.0)),
+        ([(100, 201), (300, 400)], [1], part_of(STEP, 20.0)),
+        # The inner one works for 60 % of its time, or the outer one for less.
+        ([(110, 158), (310, 358)], [1], part_of(SAVE, 9.6)),
+        ([(110, 157), (310, 358)], [1], None),
+        # The loop around the steps is no function of the work.
+        ([(0, 599)], [1], None),
+        ([(0, 600)], [1], part_of(LOOP, 60.0)),
+        ([(100, 200)], [2], part_of(OTHER, 10.0)),
+        ([(100, 200)], [3], None),
+        ([], [1], None),
+    ],
+)
+def test_the_innermost_function_with_most_of_the_work_is_named(
+    work: list[tuple[int, int]], tracks: list[int], part: Part | None
+) -> None:
+    found = function_around_work(FRAMES, Spans.of(work), tracks, total_ps=1000)
+    assert found == part
+
+
+def test_each_device_has_the_function_that_holds_its_work() -> None:
+    def device(number: int | None, between: Spans, *walked: int) -> Any:
+        work = spans_of((50, 200), (310, 390))
+        return SimpleNamespace(
+            device=number,
+            idle={"host_compute": work},
+            between=between,
+            walked_by=walked,
+        )
+
+    account = SimpleNamespace(
+        devices=(
+            device(0, spans_of((50, 110), (190, 200)), 1, -1),
+            device(1, spans_of((0, 100), (300, 400)), 2),
+            device(2, spans_of(), 3),
+            device(None, spans_of((50, 110), (190, 200)), 1),
+        )
+    )
+    found = enclosing_functions.function(
+        account=account,
+        function_frames=FRAMES,
+        windows=windows_at((0, 350), (350, 500)),
+    )
+    assert found == {0: part_of(SAVE, 100 * 160 / 500), 1: part_of(OTHER, 20.0)}
+
+
+# --- lines ---
+
+
+def lines_of(by_line: dict[int, Spans], **given: Any) -> LineRuns:
+    asked = SimpleNamespace(own_spans=lambda kinds, tracks: by_line)  # noqa: ARG005
+    everywhere = spans_of((0, 10_000))
+    return LineRuns(
+        **{
+            "lines": asked,
+            "frames": FRAMES,
+            "hz": HZ,
+            "tracks": (1,),
+            "inside": everywhere,
+            "working": everywhere,
+            "unshared": everywhere,
+            **given,
+        }
+    )
+
+
+def line(first: int, spans: Spans, looks: int, **fields: Any) -> OwnLines:
+    usual = {"last": first, "working": spans, "looked_ps": spans.length_ps}
+    return OwnLines(
+        **{"first": first, "spans": spans, "looks": looks, **usual, **fields}
+    )
+
+
+def test_lines_that_no_op_interrupts_are_work_of_their_own() -> None:
+    """Lines 5 and 7 are one piece, and 10 another; line 20 runs ops in half."""
+    five, seven, ten = spans_of((0, 100)), spans_of((100, 140)), spans_of((200, 260))
+    runs = lines_of(
+        {5: five, 7: seven, 10: ten, 20: spans_of((300, 400)), 30: spans_of()},
+        working=spans_of((0, 280), (300, 350)),
+        unshared=spans_of((0, 50), (100, 1000)),
+    )
+    found = runs.working_lines([0])
+    both = OwnLines(
+        first=5,
+        last=7,
+        spans=five | seven,
+        working=spans_of((0, 50), (100, 140)),
+        looked_ps=50 + 40,
+        looks=14,
+        most=5,
+    )
+    assert found == (both, line(10, ten, 6))
+    outside = lines_of({5: five, 7: seven}, inside=spans_of((100, 1000)))
+    assert outside.working_lines([0]) == (line(7, seven, 4),)
+
+
+@pytest.mark.parametrize(("busy", "found"), [(24, True), (26, False)])
+def test_eight_of_ten_samples_are_without_ops(busy: int, *, found: bool) -> None:
+    """Samples are in the middle of each 10 ps: ops until 26 meet three of them."""
+    runs = lines_of({5: spans_of((0, 100))}, working=spans_of((busy, 1000)))
+    assert bool(runs.working_lines([0])) is found
+
+
+def test_lines_with_few_samples_at_the_ends_are_left_out() -> None:
+    """Of 1, 3, 12, 2 and 3 samples a quarter of the most is 3."""
+    counts = {1: 1, 2: 3, 3: 12, 4: 2, 5: 3, 6: 2}
+    begins = np.cumsum([0, *counts.values()]) * 10
+    by_line = {
+        number: spans_of((int(begins[at]), int(begins[at + 1])))
+        for at, number in enumerate(counts)
+    }
+    (found,) = lines_of(by_line).working_lines([0])
+    assert (found.first, found.last, found.looks, found.most) == (2, 5, 20, 3)
+    assert found.spans == spans_of((10, 210))
+    assert found.looked_ps == 200
+    even = {1: spans_of((0, 100)), 2: spans_of((100, 200)), 3: spans_of((200, 210))}
+    (found,) = lines_of(even).working_lines([0])
+    assert (found.first, found.last, found.most) == (1, 2, 1)
+    thirds = {at: spans_of((100 * at, 100 * at + 100)) for at in (1, 2, 3)}
+    (found,) = lines_of(thirds).working_lines([0])
+    assert found.most is None
+
+
+def test_a_part_of_a_function_is_its_lines() -> None:
+    function = Part(
+        name="f", function="f", detail="x", loop=True, inclusive=True, share_percent=9.0
+    )
+    several = line(5, spans_of((0, 10)), 1, last=8, most=6)
+    assert several.part_of_function(function, 2.0) == Part(
+        name="f", function="f", lines=(5, 8), detail="line 6", share_percent=2.0
+    )
+    single = line(5, spans_of((0, 10)), 1)
+    assert single.part_of_function(function, 2.0).detail is None
+
+
+# --- functions of few steps ---
+
+
+def rare(*rows: tuple[int, int, int, int, int], names: Any = None) -> RareFunctions:
+    frames = frames_of(names or [LOOP, SAVE, named("numpy", library=True)], *rows)
+    bounds = np.arange(5, dtype=np.int64) * 100
+    return RareFunctions(frames, bounds[:-1], bounds[1:])
+
+
+CHOSEN = np.array([False, False, False, True])
+
+
+@pytest.mark.parametrize(
+    ("rows", "excess_ps", "part"),
+    [
+        # 50 of 100 ps that are explained are half; 8 in each other step are rare.
+        ([(1, 1, 300, 350, -1)], 100, part_of(SAVE, 12.5)),
+        ([(1, 1, 300, 350, -1)], 101, None),
+        ([(1, 1, 0, 30, -1), (1, 1, 300, 350, -1)], 100, part_of(SAVE, 12.5)),
+        ([(1, 1, 0, 31, -1), (1, 1, 300, 350, -1)], 100, None),
+        # The longer of two is the caller; a library is none of the program.
+        (
+            [(0, 1, 300, 380, -1), (1, 1, 310, 370, 0)],
+            100,
+            part_of(LOOP, 20.0),
+        ),
+        ([(2, 1, 300, 380, -1)], 100, None),
+    ],
+)
+def test_a_function_that_few_steps_call_explains_them(
+    rows: list[Any], excess_ps: int, part: Part | None
+) -> None:
+    assert rare(*rows).of(CHOSEN, excess_ps) == part
+
+
+def test_without_other_steps_nothing_is_rare() -> None:
+    functions = rare((1, 1, 300, 350, -1))
+    for chosen in (CHOSEN[:3], CHOSEN | ~CHOSEN, CHOSEN & ~CHOSEN):
+        assert functions.of(chosen, 1) is None
