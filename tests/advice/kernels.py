@@ -80,7 +80,7 @@ def worked(*kernels: dict[str, Any], shown: Any = None, **fields: Any) -> Kernel
         **{
             "label": "vm:0",
             "steps": 12,
-            "stepped": True,
+            "has_steps": True,
             "step_confidence": 1.0,
             "step_ps": 20 * MS,
             "device_ps": time,

@@ -23,7 +23,7 @@ from stepscope.advice.registry import RULES
 from stepscope.advice.signals import Signals
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.facts.replaying.replays import replay_signals
+from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.replay.critical import critical_path
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage

@@ -18,7 +18,7 @@ from stepscope.derive.facts.judged_steps import unexplained_outside
 from stepscope.derive.facts.memory_use import PROCESS, KeptGrowth, kept_growth
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import NamedTime
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import KeptCounter

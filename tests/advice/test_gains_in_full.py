@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from stepscope.advice.engine import mark_stage_order
 from stepscope.advice.finding import Finding, Pattern
-from stepscope.advice.replayed import (
+from stepscope.advice.predicted_gains import (
     Together,
     limit_saving,
     promise_by_replay,
@@ -18,8 +18,8 @@ from stepscope.advice.replayed import (
     why_not_replayed,
 )
 from stepscope.derive.facts.evidence import Limits, Saving
-from stepscope.derive.facts.replaying.edits import Gone
-from stepscope.derive.facts.replaying.replays import replay_signals
+from stepscope.derive.facts.savings.changes import Gone
+from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 

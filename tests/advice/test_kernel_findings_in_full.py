@@ -24,8 +24,8 @@ from tests.support.traces.literal import fields_of
 
 from stepscope.derive.facts.devices.kernel_kinds import FusableRuns
 from stepscope.derive.facts.evidence import Evidence, Part, Saving
-from stepscope.derive.facts.replaying.edits import Faster, Joined
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.facts.savings.changes import Faster, Joined
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
 
@@ -99,14 +99,14 @@ def test_every_number_of_products_beside_the_matrix_units(
         (3.9, {}, 0.0, ("fail", "warn", None)),
         (4.0, {"steps": 3}, 0.0, ("fail", "critical", None)),
         (4.0, {"steps": 2}, 0.0, ("fail", "warn", None)),
-        (4.0, {"step_ps": 0, "stepped": False}, 0.0, ("fail", "warn", None)),
+        (4.0, {"step_ps": 0, "has_steps": False}, 0.0, ("fail", "warn", None)),
         # A device that waits for half of the step has another problem.
         (4.0, {}, 5.0, ("fail", "info", None)),
         (4.0, {}, 4.9, ("fail", "critical", None)),
         # 0.1 ms of each step are long enough.
         (0.1, {"device_ps": MS}, 0.0, ("fail", "warn", None)),
         (0.0999, {"device_ps": MS}, 0.0, ("pass", "info", "short")),
-        (0.0999, {"device_ps": MS, "stepped": False}, 0.0, ("fail", "warn", None)),
+        (0.0999, {"device_ps": MS, "has_steps": False}, 0.0, ("fail", "warn", None)),
     ],
 )
 def test_levels_of_the_time_of_kernels(
@@ -121,13 +121,13 @@ def test_levels_of_the_time_of_kernels(
     work = worked(kernel(10 - ms), SLOW | {"time_ps": round(ms * MS)}, **fields)
     found = judged("tc.unused", signals(signals_of, work, shares(sync=idle_ms)))
     assert (found.status, found.severity, found.note) == expected
-    stepped = fields.get("stepped", True)
-    assert (found.ms_per_step is not None) is stepped
-    assert (found.steps_clean is not None) is stepped
-    assert (found.saving_ms is not None) is (expected[0] == "fail" and stepped)
+    has_steps = fields.get("has_steps", True)
+    assert (found.ms_per_step is not None) is has_steps
+    assert (found.steps_clean is not None) is has_steps
+    assert (found.saving_ms is not None) is (expected[0] == "fail" and has_steps)
     assert (found.share_percent is None) is (fields.get("step_ps") == 0)
     assert bool(found.actions) is (expected[0] == "fail")
-    total_ps = fields.get("step_ps", 20 * MS) if stepped else work.device_ps
+    total_ps = fields.get("step_ps", 20 * MS) if has_steps else work.device_ps
     if total_ps:
         share = 100 * round(ms * MS) / total_ps
         assert found.parts[0].share_percent == pytest.approx(share)
@@ -313,8 +313,10 @@ def test_runs_that_could_be_fused(signals_of: Any, shares: Any) -> None:
     work = worked(kernel(8.0), kernel(2.0, **OTHER))
     rows = work.rows[[1]].with_columns(time_ps=pl.lit(1_500 * US))
     runs = FusableRuns(rows, 4)
-    for stepped, name in ((True, "runs"), (False, "runs_in_all")):
-        fused = worked(kernel(8.0), kernel(2.0, **OTHER), runs=runs, stepped=stepped)
+    for has_steps, name in ((True, "runs"), (False, "runs_in_all")):
+        fused = worked(
+            kernel(8.0), kernel(2.0, **OTHER), runs=runs, has_steps=has_steps
+        )
         seen = signals(signals_of, fused, shares())
         found = judged("fuse.runs", seen)
         assert (found.status, found.value) == ("fail", 15.0)

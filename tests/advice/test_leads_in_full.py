@@ -173,7 +173,7 @@ def test_a_recording_without_steps_is_no_share_of_steps(
         caller=Part(
             name="load", function="load", file="a.py", line=3, share_percent=15.0
         ),
-        stepped=False,
+        has_steps=False,
     )
 
 

@@ -19,7 +19,7 @@ from tests.support.traces.literal import fields_of
 
 from stepscope.derive.facts.devices.kernel_limits import measured_work, op_roofs
 from stepscope.derive.facts.evidence import Fact, Part, Saving
-from stepscope.derive.facts.replaying.edits import Faster
+from stepscope.derive.facts.savings.changes import Faster
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def test_a_slow_op_with_much_time(signals_of: Any, shares: Any) -> None:
     changes = RULE["op.hot"].changes(seen, THRESHOLDS)
     assert fields_of(changes) == fields_of((Faster([1], (1.0, 0.25)),))
     # Without steps its share is that of all kernels.
-    whole = judged("op.hot", hot(signals_of, shares(), table, stepped=False))
+    whole = judged("op.hot", hot(signals_of, shares(), table, has_steps=False))
     assert whole.parts == (Part(name="a", share_percent=25.0),)
     assert (whole.ms_per_step, whole.steps_clean, whole.saving_ms) == (None,) * 3
 

@@ -8,7 +8,7 @@ import pytest
 
 from stepscope.derive.facts.evidence import Evidence, Part
 from stepscope.derive.facts.step_shares import AccountSignals, NamedTime
-from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 
 MS = 1_000_000_000

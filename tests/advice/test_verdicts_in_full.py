@@ -14,9 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.advice.finding import Pattern
-from stepscope.advice.verdict import Verdict, effect_pattern, judge, saving_of_effect
+from stepscope.advice.lost_time_verdict import (
+    Verdict,
+    effect_pattern,
+    judge,
+    saving_of_effect,
+)
 from stepscope.derive.facts.evidence import CauseShare, Saving
-from stepscope.derive.judging.effect_status import (
+from stepscope.derive.verdicts.effect_status import (
     StepSeries,
     difference_interval,
     mean_interval_ms,

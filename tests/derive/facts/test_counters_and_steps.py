@@ -365,7 +365,7 @@ def sampled(**fields: Any) -> Any:
                 "functions": functions,
                 "worth_naming": functions[1],
                 "awaited_ps": 50,
-                "looked_ps": 500,
+                "sampled_ps": 500,
                 "waits_ps": 125,
                 "idle_ps": 25,
                 "workers": 3,

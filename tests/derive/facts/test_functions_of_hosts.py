@@ -135,7 +135,7 @@ def lines_of(by_line: dict[int, Spans], **given: Any) -> LineRuns:
 
 
 def line(first: int, spans: Spans, looks: int, **fields: Any) -> OwnLines:
-    usual = {"last": first, "working": spans, "looked_ps": spans.length_ps}
+    usual = {"last": first, "working": spans, "sampled_ps": spans.length_ps}
     return OwnLines(
         **{"first": first, "spans": spans, "looks": looks, **usual, **fields}
     )
@@ -155,7 +155,7 @@ def test_lines_that_no_op_interrupts_are_work_of_their_own() -> None:
         last=7,
         spans=five | seven,
         working=spans_of((0, 50), (100, 140)),
-        looked_ps=50 + 40,
+        sampled_ps=50 + 40,
         looks=14,
         most=5,
     )
@@ -182,7 +182,7 @@ def test_lines_with_few_samples_at_the_ends_are_left_out() -> None:
     (found,) = lines_of(by_line).working_lines([0])
     assert (found.first, found.last, found.looks, found.most) == (2, 5, 20, 3)
     assert found.spans == spans_of((10, 210))
-    assert found.looked_ps == 200
+    assert found.sampled_ps == 200
     even = {1: spans_of((0, 100)), 2: spans_of((100, 200)), 3: spans_of((200, 210))}
     (found,) = lines_of(even).working_lines([0])
     assert (found.first, found.last, found.most) == (1, 2, 1)

@@ -26,7 +26,7 @@ from stepscope.derive.facts.devices.device_fill import (
 from stepscope.derive.facts.devices.kernel_kinds import fusable_runs, kernel_traits
 from stepscope.derive.facts.devices.kernel_limits import measured_work, op_roofs
 from stepscope.derive.facts.devices.small_work import WorkGroup, small_kernels
-from stepscope.derive.judging.recorded_devices import NO_KERNELS
+from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.unavailable import Unavailable
 
 # --- groups of kernels by op type ---

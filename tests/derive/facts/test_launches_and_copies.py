@@ -36,9 +36,9 @@ from stepscope.derive.facts.devices.launching import (
     queue_signals,
 )
 from stepscope.derive.facts.devices.moved_data import MovedData, host_moves, moved_data
-from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.step_time.host_time import HostCode
+from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.unavailable import Unavailable
 
 US = 1_000_000

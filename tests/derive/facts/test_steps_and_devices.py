@@ -24,13 +24,13 @@ from stepscope.derive.facts.judged_steps import (
     step_signals,
     unexplained_outside,
 )
-from stepscope.derive.judging.recorded_devices import (
+from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
+from stepscope.derive.verdicts.recorded_devices import (
     DeviceSignals,
     device_signals,
     judged_device,
     working_time_ps,
 )
-from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 from stepscope.trace.quality import (
     DEVICE_CALLED,
     DEVICE_IN_DOUBT,
