@@ -81,8 +81,7 @@ def nest_track_rows(
     """Fill parent, depth and self time of the rows [begin, end) of one track.
 
     All arrays except `stack` have one entry per row. `parent` receives a row, or -1 for
-    none. An event of duration 0 is never a parent. Self times add up to the length of
-    the union of all rows.
+    none. An event of duration 0 is never a parent. Self times sum to the rows' union.
 
     Returns:
         The number of rows that end after their parent, or an error code: `NO_ROOM`
