@@ -104,8 +104,8 @@ def mark_explained_findings(
 
     Without the marks the same gain would count twice. The narrower finding also has the
     more precise actions. Several narrower findings may explain a broader one together;
-    they are listed with the largest first. A narrower finding that explains too little
-    of the broader one is marked as a part of the broader one.
+    the largest is listed first. A narrower finding that explains too little of the
+    broader one is marked as a part of the broader one.
 
     Args:
         findings: Findings by id.

@@ -278,7 +278,7 @@ def _named_fields(value: object) -> dict[str, object] | None:
 
 
 def _series_numbers(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:
-    """Yield the sum of a list if its numbers are times, else their range."""
+    """Yield the sum of a list if its numbers are times, else the numbers' range."""
     if not any(values):
         return
     if name.rpartition(".")[2].endswith("_ps") or "_ps." in name:

@@ -37,7 +37,7 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     A step is hit if its lost time is at least half of the mean over all steps.
 
     Attributes:
-        kind: "every": most steps are hit; "once": one of several steps; else "bursts".
+        kind: "every" if most steps are hit, "once" if one of several is, else "bursts".
         steps_hit: Number of steps that are hit.
         steps: Number of judged steps.
         shortest_ms: Smallest lost time of a hit step; null if no step is hit.

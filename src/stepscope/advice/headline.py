@@ -330,7 +330,7 @@ def _unexplained_idle_lead(
     failing = [finding for finding in findings if finding.status == "fail"]
     known_owners = {owner for finding in failing for owner in finding.owners}
     # Only a comparison of workers finds a late one. If such a finding explains enough
-    # of a wait for other workers, the rest of it is the collective itself.
+    # of a wait for other workers, the remaining wait is the collective itself.
     late = (
         finding.share_percent or 0.0
         for finding in failing

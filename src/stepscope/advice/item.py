@@ -79,7 +79,7 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def sentences(
         self, status: Status, note: str | None
     ) -> tuple[tuple[str, ...], ...]:
-        """Return the sentences for a verdict with this note, else for the verdict."""
+        """Return the sentences for a verdict with a note, else for the verdict."""
         return self.texts.get(f"{status}_{note}", self.texts[status])
 
 
@@ -191,10 +191,10 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         words: The sentences about its findings.
         tools: Tools that show the rule's numbers, the most useful first.
         confirm: How to confirm that the problem exists.
-        refute: What would prove that it does not exist.
+        refute: What would prove that the problem does not exist.
         floors: What limits the saving.
         level: Prefix of the names of two thresholds, `<level>_warn` for a fail and
-            `<level>_critical` for a critical fail; "" if the rule does not compare so.
+            `<level>_critical` for a critical fail; "" if it has no such thresholds.
         explains: Ids of broader items whose time this item explains if it fails with
             most of their time.
         of_frameworks: Whether the item is about ops or memory of frameworks, and does

@@ -90,7 +90,7 @@ def saving_of_effect(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Savi
     """Return the saving for lost time that was not judged on its own.
 
     Args:
-        window_ps: The lengths of these steps.
+        window_ps: The length of each step.
     """
     pattern = effect_pattern(effect_ps, every_percent=0)
     pattern = _add_mean_interval(pattern, effect_ps, window_ps)

@@ -131,7 +131,7 @@ class MemoryProfileOptions(msgspec.Struct, frozen=True, kw_only=True):
         memory: Show only the memory with this id.
         points: Maximum number of points of a timeline; None keeps every event.
         at_ms: Time of the breakdown, in ms: it shows the memory after the last event by
-            this time. None shows the memory at its peak.
+            this time. If None, it shows the memory at its peak.
     """
 
     memory: Annotated[str, msgspec.Meta(title="ID")] | None = None
@@ -184,8 +184,8 @@ class InferenceProfileOptions(msgspec.Struct, frozen=True, kw_only=True):
 class ModelViewsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the model views.
 
-    None uses the value of the preset or, without one, the default. A regular expression
-    has to match a whole name.
+    An option of None has the preset's value or, without a preset, the default. A
+    regular expression has to match a whole name.
 
     Attributes:
         view: View to show first; the result contains all views.
@@ -205,7 +205,7 @@ class ModelViewsOptions(msgspec.Struct, frozen=True, kw_only=True):
         min_occurrence: Show only nodes with at least N executions.
         order_by: Column that sorts the children of a node, largest first; `name` and
             `depth` sort in ascending order.
-        account_type_regexes: Count only ops of a type that one of these matches.
+        account_type_regexes: Count only ops whose type matches one of these patterns.
         start_name_regexes: Show only nodes that match, and their descendants.
         trim_name_regexes: Remove nodes that match, and their descendants.
         show_name_regexes: Show only nodes that one of these matches; shown descendants

@@ -1,8 +1,8 @@
 """Derivations: values that are computed from the tables, each once.
 
-A derivation is a function that is declared by its signature. Its keyword-only
-parameters have the names of tables or other derivations, or are `trace` (the
-`TraceData`) or `strings` (the interned texts of the trace). A parameter with `|
+A derivation is a function that is declared by its signature. A derivation's
+keyword-only parameters have the names of tables or other derivations, or are `trace`
+(the `TraceData`) or `strings` (the interned texts of the trace). A parameter with `|
 Unavailable` at the end of its annotation accepts an `Unavailable` input. If any other
 input is `Unavailable`, the derivation is not called: its result is that input.
 `run_derivation.py` declares derivations from all hosts.
@@ -33,7 +33,7 @@ class Derivation(Frozen, frozen=True, eq=True):
     Attributes:
         name: Name of the function, and of the parameter of derivations that use it.
         inputs: Parameter → whether the function accepts an `Unavailable` for it. If
-            not, an `Unavailable` value of it becomes the derivation's result.
+            not, an `Unavailable` input becomes the derivation's result.
     """
 
     name: str
@@ -103,7 +103,7 @@ _DERIVATIONS: Final = {
     "replay.critical": "critical_path",
     "host.tracers": "tracers",
 }
-#: Module → derivations that rules read. Their code mostly holds the GIL.
+#: Module → derivations that rules read. The code of facts mostly holds the GIL.
 _FACTS: Final = {
     "facts.devices.contention": "contention_signals",
     "facts.devices.device_copies": "copy_signals",

@@ -221,8 +221,8 @@ def _matches(
 def _shortest_cycle(sequence: Int32s, measured: int) -> Int32s:
     """Return the shortest sequence that all recorded launches repeat.
 
-    Its length divides the number of measured launches, and it contains every class. If
-    the launches do not repeat, the result is empty.
+    The sequence's length divides the number of measured launches, and every class
+    occurs. If the launches do not repeat, the result is empty.
     """
     classes = len(np.unique(sequence))
     for length in range(classes, min(measured, len(sequence) // 2) + 1):

@@ -21,9 +21,9 @@ class RunDerivation(Frozen, Generic[_Value_co], frozen=True):
     Attributes:
         function: A pure function of keyword-only parameters. If `gather` is set, the
             function is called once per host, with the tables and derived values of that
-            host. If not, it is called once. A parameter named after a table or a
-            derivation of hosts receives values by host, one named after a derivation of
-            the run its value, and `profile` the `ProfileData`.
+            host. Otherwise the function is called once. A parameter named after a table
+            or a derivation of hosts receives values by host, one named after a
+            derivation of the run its value, and `profile` the `ProfileData`.
         gather: Combines the values of `function` by host into one value.
     """
 

@@ -58,7 +58,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
         time: When the function ran; None if only its self time is known.
         calls_model: Whether the function calls the ops of the model.
         is_step: Whether the model runs during the function: only its self time counts.
-        is_called_back: Whether an op of the compiled step calls it.
+        is_called_back: Whether an op of the compiled step calls the function.
         is_seen: Whether its share of the steps is based on calls, or on enough samples.
         alone: When the function works while no op runs; then only this time counts. Set
             only if the model also runs during the function, or seems to.
@@ -87,7 +87,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
         """Return whether the function takes much of the step and is not the model.
 
         The function's self time counts; its total time counts only if the model does
-        not run in it. A function with too few samples has no known duration.
+        not run inside. A function with too few samples has no known duration.
         """
         if self.calls_model or not self.is_seen:
             return False
@@ -116,7 +116,7 @@ class HostFunctions(Frozen, frozen=True):
     """The functions that do most of the work of the judged host.
 
     Attributes:
-        every: All of these functions.
+        every: All functions that do most of the work.
         has_model: Whether there is a model; if not, the functions are the step.
         blocking: The function that blocks the steps; None if no function does.
     """
@@ -150,8 +150,8 @@ def _busy_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction,
     """Return the functions that do most of the host's work in steps.
 
     The step consists of the self time of the training loop, of libraries that run the
-    loop, and of functions that call the model. Lines of these functions whose work is
-    separate from the model are returned too.
+    loop, and of functions that call the model. Lines whose work is separate from the
+    model are returned too.
     """
     runs = signals.of(function_runs).get(shares.host)
     accounted = shares.parts(OWNER, place="inside")
@@ -303,7 +303,7 @@ def are_ops_of_function(
 ) -> bool:
     """Return whether the function that `host.work` is about calls the ops.
 
-    If it does, removing the function also removes the ops; compiling would not help.
+    If so, removing the function also removes the ops, and compiling would not help.
 
     Args:
         caller: The function that calls the ops; None if unknown.

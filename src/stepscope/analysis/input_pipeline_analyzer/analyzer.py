@@ -90,7 +90,7 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
         steps: Every step of every host, with the time of its input.
         devices: One row per host and device, with the device's shares of input.
         host_breakdown_us: Host-side category → self time of its ops, summed over
-            threads. This is the time of the work, not a delay of the steps.
+            threads. The time is that of the work, not a delay of the steps.
         host_breakdown_percent: Host-side category → share of all input ops' self time.
         consumer_wait: How long the program waited for batches; null if unknown.
         between_steps: Waiting for input between the markers of the steps; null if no

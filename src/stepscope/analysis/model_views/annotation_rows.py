@@ -88,8 +88,8 @@ def annotated_host(
     """Find the annotated calls of a host.
 
     Args:
-        chosen_steps: Rows of steps; only calls that begin in one of them count. None
-            counts every call.
+        chosen_steps: Rows of steps; only calls that begin in one of them count. If
+            None, every call counts.
     """
     calls = profile.derived(host, annotation_calls)
     if isinstance(calls, Unavailable):

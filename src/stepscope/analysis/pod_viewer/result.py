@@ -328,7 +328,7 @@ class PodViewerResult(msgspec.Struct, frozen=True, kw_only=True):
         collectives_unmatched: Number of collective calls without a match on other
             workers; the waiting time in these calls is unknown.
         unused_devices: Host → devices that its recording lists without any activity.
-            They do not count as idle workers, because other processes may use them.
+            These devices are not idle workers, because other processes may use them.
         categories: Names of the categories, and numbers in TensorBoard's pod viewer.
         quality: Doubts that follow from comparing all hosts.
         missing: Null fields and left-out categories with their reasons.

@@ -124,7 +124,7 @@ def _match_times(
 def _best_offset(
     begin: Int64s, end: Int64s, other_begin: Int64s, other_end: Int64s
 ) -> int:
-    """Return the index shift between two hosts' steps at which they overlap most."""
+    """Return the index shift of two hosts' steps at which the steps overlap most."""
     first = np.searchsorted(other_end, begin, side="right")
     last = np.searchsorted(other_begin, end, side="left")
     count = np.maximum(last - first, 0)

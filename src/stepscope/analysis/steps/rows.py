@@ -58,9 +58,9 @@ class HostSteps(Frozen, frozen=True, dict=True):
             `device`, `gap_ps`, `device_step_time_ps`, the owners, and further measures
             such as `starved_ps`. `step` is null without steps.
         any_device: Rows as in `rows`, with all devices as one, which is busy if any is.
-        missing: Owner → why this host could not measure it. Waiting for input is also
-            missing if no event shows a request for a batch and time of unknown cause
-            may be such a wait.
+        missing: Owner → why its time could not be measured on this host. Waiting for
+            input is also missing if no event shows a request for a batch and time of
+            unknown cause may be such a wait.
     """
 
     host: str
@@ -226,7 +226,7 @@ def category_columns(
 
     Args:
         rows: Rows with columns of time by cause.
-        why: Owner → why it could not be measured.
+        why: Owner → why its time could not be measured.
     """
     categories, owners = present_categories(rows, why)
     of_category = {
@@ -313,7 +313,7 @@ def why_no_category(
 
 
 def why_no_owner(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
-    """Return cause of time → why some host could not measure it."""
+    """Return cause of time → why its time could not be measured on some host."""
     by_owner: dict[str, Unavailable] = {}
     for host in hosts:
         by_owner = {**host.missing, **by_owner}

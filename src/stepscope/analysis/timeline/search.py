@@ -117,8 +117,8 @@ def find_span(
         text: As for `count_spans`.
         from_ps: Time at which the search begins. Default: the start of `after` or,
             without `after`, the start of the timeline (its end for `PREVIOUS`).
-        after: (track, item) of the previous result. If it is not given, a span that
-            starts at `from_ps` is found too.
+        after: (track, item) of the previous result. Without `after`, a span that starts
+            at `from_ps` is found too.
 
     Raises:
         BadUsage: As for `count_spans`, or the span `after` does not exist.

@@ -171,7 +171,7 @@ def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
 def gather_arguments(
     trace: TraceData, rows: StatRows | None, derived_values: Sequence[DerivedValues]
 ) -> Arguments:
-    """Sort values by span; those of a span by group, recorded before derived values.
+    """Sort values by span; values of a span by group, recorded before derived values.
 
     Args:
         trace: Trace with the texts that the rows refer to.

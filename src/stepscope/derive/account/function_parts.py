@@ -149,9 +149,9 @@ def calling_function(
 
     The loop around steps is returned only if nearly all of its time within steps is in
     the spans, because it calls everything in a step. The program's module is never
-    returned. With `beside`, the threads run in parallel with the steps. In this case a
-    function on a framework's thread is not a loop: two short calls with no sample
-    between them look like one long call.
+    returned. With `beside`, the threads run in parallel with the steps, and a function
+    on a framework's thread is not a loop: two short calls with no sample between them
+    look like one long call.
 
     Args:
         tracks: Rows of tracks of the threads to search.
@@ -357,8 +357,8 @@ def _is_part_of_caller(
 ) -> bool:
     """Return whether a path's function is a lambda that runs inside its creator.
 
-    Such a lambda, for example the key of a sort, is part of the function that creates
-    it. A lambda that is called outside of its creator is a separate function.
+    A lambda inside its creator, for example the key of a sort, is part of the creator.
+    A lambda that is called outside of its creator is a separate function.
     """
     name = named[path]
     if not name.function.endswith(_LAMBDA):
@@ -379,9 +379,9 @@ def _paths_around_steps(
 
     A long call alone does not identify a loop: a function that runs only in long steps
     is longer than a typical step. Samples also join calls in successive steps if no
-    sample between them shows another function. Such a joined call ends at some step,
-    but a loop encloses nearly all steps that it overlaps. A call around a single window
-    may begin and end slightly inside it, because the profiler's own first events come
+    sample between them shows another function. A joined call ends at some step, but a
+    loop encloses nearly all steps that it overlaps. A call around a single window may
+    begin and end slightly inside it, because the profiler's own first events come
     before the first sample.
     """
     starts, ends = steps

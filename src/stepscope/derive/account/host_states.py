@@ -1,7 +1,7 @@
 """What the host was doing: possible causes (owners) of idle instants.
 
-The launching thread is considered first. While it has no event, or only waits for other
-threads, the other threads that drive the step are considered together.
+The launching thread is considered first. While this thread has no event, or only waits
+for other threads, the other threads that drive the step are considered together.
 
 Definition: docs/where-a-steps-time-goes.md#what-the-host-did.
 """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: The thread's CPU clock must have been read during this share of host computing.
 _MIN_READ_SHARE: Final = 0.5
 #: Maximum share of the sleep in which threads outside of Python may compute for the
-#: sleeping thread. On a busy machine such threads rarely get a core.
+#: sleeping thread. On a busy machine threads outside of Python rarely get a core.
 _MAX_UNKNOWN_SHARE: Final = 0.1
 #: Another thread causes a wait if it works (or sleeps) during this share of the wait.
 _MIN_CAUSE_SHARE: Final = 0.5
@@ -57,7 +57,7 @@ class HostWaits(Frozen, frozen=True):
         function: Function in which the thread sleeps most of this time.
         busy_ps: Part of `spans` in which another thread of the program works, in ps.
         thread: Name of the thread or thread pool that the sleeping thread waits for;
-            None if unknown. This thread works most, or it alone is in a function.
+            None if unknown. The named thread works most, or it alone is in a function.
         running: Function that `thread` is in for most of this time; None for none.
         works: Whether `thread` works; if not, no thread of the process works.
         of_library: Whether a library started `thread` and runs nothing of the program

@@ -114,10 +114,10 @@ class Naming(Frozen, frozen=True, dict=True):
 
     Attributes:
         names: Name by row of event_types; an op has the same name wherever it occurs.
-        marks: By row of event_types: whether it marks steps; marks do not name time.
+        marks: By row of event_types: whether the type marks steps and names no time.
         passing: By row of event_types: whether a runtime, allocator or pool is called.
         calls: By row of event_types: whether it calls a graph or a compiled function.
-        system: By row of event_types: whether it is a system library's function.
+        system: By row of event_types: whether the type is a system library's function.
         has_ops: Whether any op of a framework, or any Python call, was recorded.
         threads: Rows of tracks of the host's threads, those that drive steps first.
         program: Row of tracks of the thread that runs the program; None if unknown.

@@ -291,8 +291,8 @@ class Account(Frozen, frozen=True):
         rows: `window` (row of windows), `device` (null without a recorded device),
             `window_ps`, and for each of `OWNERS` a column `<owner>_ps`. A column is
             null if the owner's time is unknown; the known columns add up to `window_ps`
-            exactly. Also `device_busy_ps`, `device_working_ps` (null without device),
-            `idle_input_ps`.
+            exactly. Further columns: `device_busy_ps`, `device_working_ps` (null
+            without device), `idle_input_ps`.
         between: As `rows`, for `IDLE_OWNERS` in the part of each window between steps.
         any_device: The columns of `rows` for all devices as one; `device` is null.
         overlapped: Per (window, device) of `rows`: `<owner>_ps` of device activity that

@@ -120,7 +120,7 @@ def awaited_thread(
 
     Args:
         threads: Row of tracks of each thread of the host → its name.
-        nameless: By row of event_types: whether it does not show what a thread does.
+        nameless: By row of event_types: whether the type hides what a thread does.
         by: Row of tracks of the thread that waits.
 
     Returns:

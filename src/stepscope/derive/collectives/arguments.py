@@ -113,9 +113,9 @@ def host_collectives(
 ) -> pl.DataFrame | Unavailable:
     """List the outermost collectives on all threads of a host.
 
-    If a communication library's own events were recorded, they are the collectives. If
-    not, a collective is the op or function that starts it. On a host whose devices
-    communicate, this op only starts the collective on the device.
+    If a communication library's own events were recorded, they are the collectives.
+    Without such events, a collective is the op or function that starts it. On a host
+    whose devices communicate, this op only starts the collective on the device.
 
     Definition: docs/definitions/device-work.md#collectives.
 
@@ -199,7 +199,7 @@ def element_type(name: str) -> tuple[str, int | None]:
 def collective_kind(text: str) -> str | None:
     """Return the kind of collective in the name of a kernel, op, event or call.
 
-    None if the name contains no kind.
+    The result is None if the name contains no kind.
     """
     lowered = text.lower()
     return next((kind for kind, pattern in _KINDS if pattern.search(lowered)), None)

@@ -4,10 +4,10 @@ A worker is one device of one host. All members of a process group call its coll
 in the same order, so their n-th calls of a kind in a step are one collective.
 
 All devices leave a collective at the same time. The device that enters last spends the
-least time in the collective: the transfer time. On another device, the rest of the time
-is waiting. Splitting needs no common clock. The ends on two hosts are the same moment,
-and no member can leave before all members have entered. Both facts limit the possible
-clock offset.
+least time in the collective: the transfer time. On another device, time beyond the
+transfer time is waiting. Splitting needs no common clock. The ends on two hosts are the
+same moment, and no member can leave before all members have entered. Both facts limit
+the possible clock offset.
 
 On a busy host, a thread may get a core and leave milliseconds after other threads. A
 thread's waiting therefore ends when the last member enters the collective.
@@ -47,8 +47,8 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
     """Split each matched call into waiting and transfer.
 
     The last member of a collective is the device with the shortest call. If the members
-    are threads, it is the one that entered last by the common clock. Devices with
-    equally short calls are ordered by the common clock, then by row.
+    are threads, the last member entered last by the common clock. Devices with equally
+    short calls are ordered by the common clock, then by row.
 
     Args:
         matched: The result of `matched_collectives` with the added columns `device`
@@ -223,15 +223,15 @@ def align_clocks(
     """Find each host's clock offset to the reference (the host with most collectives).
 
     The offset is computed from collectives if they connect the two hosts, directly or
-    through other hosts. For other hosts, it is computed from absolute times that both
-    hosts recorded; if there are none, from steps that both hosts have.
+    through other hosts. For other hosts, the offset is computed from absolute times
+    that both hosts recorded; if there are none, from steps that both hosts have.
 
     Args:
         starts_unix_ns: Host → absolute time of its time 0, None if not recorded. If
             several hosts have most collectives, the first of them is the reference.
         calls: Matched calls: `host`, `instance` (-1 for none), `start_ps`, `dur_ps`.
         steps: Host → number of each step shared by hosts that step together → its start
-            and duration. All hosts begin such a step within one step's duration.
+            and duration. All hosts begin a shared step within one step's duration.
     """
     # By host and collective: last entry, first exit and last exit of the devices.
     end = pl.col("start_ps") + pl.col("dur_ps")

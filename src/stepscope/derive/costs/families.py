@@ -329,7 +329,7 @@ class Cost(Frozen, frozen=True, eq=True):
 
 
 #: Kernels that a compiler generated from elementwise functions and reductions. Every
-#: operand of such a kernel is a tensor that it reads or writes.
+#: operand of a generated kernel is a tensor that the kernel reads or writes.
 _FUSED: Final = Pattern(r"triton_(?:poi|per|red)_fused_")
 
 

@@ -184,7 +184,7 @@ def _reduction_flops(
 ) -> int | None:
     """Count the operations of a reduction, windowed reduction or scatter.
 
-    None for other instructions.
+    The result is None for other instructions.
     """
     if op.opcode == "reduce" and operands:
         return operands[0].elements - result.elements if operands[0].is_floating else 0

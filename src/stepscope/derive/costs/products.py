@@ -71,7 +71,7 @@ def _layer_shape(given: Operands) -> tuple[_Sizes, int] | None:
 def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
     """Return result sizes and terms per sum for two matrices that may be transposed.
 
-    The recording does not show whether they are transposed. None if several
+    The recording does not show whether the matrices are transposed. None if several
     transpositions fit the sizes and give different results.
     """
     left, right = given.tensor_at_index(0), given.tensor_at_index(1)

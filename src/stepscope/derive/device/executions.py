@@ -217,7 +217,7 @@ def executions_of_activities(
 ) -> Int32s | None:
     """Return, by activity, the execution of its op that launched it; -1 for none.
 
-    None if no launch call was made inside an op.
+    The result is None if no launch call was made inside an op.
     """
     if isinstance(correlation, Unavailable) or isinstance(launching_ops, Unavailable):
         return None

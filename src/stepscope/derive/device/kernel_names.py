@@ -43,8 +43,8 @@ class TensorCoreEvidence(IntEnum):
     NAME_UNCONFIRMED = 2  # part of a name not yet confirmed by a hardware counter
 
 
-#: Names of operand types of 16 bits and fewer, in lower case. They are searched before
-#: wider types, because a mixed-precision kernel also names its wider accumulator.
+#: Names of operand types of 16 bits and fewer, in lower case. Wider types are searched
+#: later: a mixed-precision kernel also names its wider accumulator.
 _NARROW_PARTS: Final = (
     *("half", "fp16", "f16", "float16", "fp8", "f8_", "float8", "f8f6f4", "fp6", "fp4"),
     *("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "mxf8", "mxf6", "mxf4", "nvf4", "mxe"),

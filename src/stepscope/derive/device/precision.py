@@ -39,8 +39,8 @@ KERNEL_KIND: Final = ACTIVITY_CODES["kernel"]
 def why_precisions_unknown(share: float) -> Unavailable | None:
     """Return why the set of occurring precisions is unknown; None if it is known.
 
-    A kernel of unknown precision counts as 32-bit. If such kernels take much time, some
-    may have another precision.
+    A kernel of unknown precision counts as 32-bit. If kernels of unknown precision take
+    much time, some may have another precision.
 
     Args:
         share: Share of compute time in kernels of unknown precision.

@@ -119,7 +119,7 @@ class Failure(Frozen, frozen=True):
     def fits_in_pieces(self) -> bool:
         """Return whether the allocator's unused memory was as large as the request.
 
-        If so, the allocation failed because the unused memory was not contiguous.
+        If it was, the allocation failed because the unused memory was not contiguous.
         """
         kept, requested = self.kept_bytes, self.asked_bytes
         return kept is not None and requested is not None and kept >= requested

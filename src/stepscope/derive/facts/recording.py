@@ -69,10 +69,10 @@ class CaptureSignals(Frozen, frozen=True):
         devices: Number of devices listed in one recording.
         computing: Number of these devices that ran kernels.
         copying: Number of these devices that copied within or between devices but ran
-            no kernel. Such devices also compute, so kernels are missing.
+            no kernel. Devices that copy also compute, so kernels are missing.
         functions: Whether the program's functions were recorded.
         few_looks: Number of stack samples, if functions are known only from samples and
-            there are too few of them; else None.
+            samples are too few; else None.
         replays: Whether a graph launch was recorded without its device activity.
         without_launch_percent: Share of device time in activities without a recorded
             launch call; None without recorded device time.

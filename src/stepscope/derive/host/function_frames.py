@@ -1,6 +1,6 @@
 """`function_frames`: when each function ran, on which thread.
 
-Frames are exact if Python's calls were traced. Otherwise they come from stack samples.
+Frames are exact if Python's calls were traced. Other frames come from stack samples.
 Threads that drive no step are in `non_step_frames`.
 """
 
@@ -63,7 +63,7 @@ BEGINNINGS: Final = (_MODULE, "_bootstrap")
 class FunctionFrames(Frozen, frozen=True):
     """Calls of Python functions, sorted by thread, then start, outer calls first.
 
-    On each thread the frames are exact if a tracer recorded its calls. Otherwise they
+    On each thread the frames are exact if a tracer recorded its calls. Other frames
     come from stack samples. A sampled frame lasts from halfway before its first sample
     to halfway after its last; calls between two samples are missing.
 
@@ -204,7 +204,7 @@ def worker_frames(
 ) -> FunctionFrames | Unavailable:
     """Collect the frames of the first thread of each worker process.
 
-    Their time is not time of the program's own process or of a step.
+    Time of workers is not time of the program's own process or of a step.
 
     Definition: docs/definitions/host-time.md#worker-processes.
     """

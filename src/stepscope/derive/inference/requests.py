@@ -2,8 +2,8 @@
 
 A request is an event that the program announced as a request (with a request id, a
 batch size, or as a root), or the call with which a serving library runs a request. The
-time of a request is charged to device work that it launched. Time outside of such work
-is charged to what its thread did, or to what other threads did for it.
+time of a request is charged to device work that it launched. Other time is charged to
+what the request's thread did, or to what other threads did for this thread.
 
 Definition: docs/tools/inference_profile.md#what-is-a-request.
 """

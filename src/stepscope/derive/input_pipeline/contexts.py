@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
 
-#: A context is ignored if it has at least this many producers, and as many consumers.
+#: A context with at least this number of producers and of consumers is ignored.
 _MIN_CROWD_EVENTS: Final = 64
 #: Maximum number of contexts to follow from work back to the call for which it runs.
 _MAX_HOPS: Final = 64

@@ -191,7 +191,7 @@ def _handed_over(
 
     Args:
         elements: Rows of events that have the number of an element, and the numbers.
-        marks: By row of event_types: whether it marks production, or taking.
+        marks: By row of event_types: whether the type marks production, or taking.
     """
     types = handles(events, "type")
     produced_rows, taken_rows = (wanted_rows(types, mark) for mark in marks)

@@ -39,7 +39,7 @@ _QUEUES: Final = Pattern(
     r"/(?:multiprocessing|loky/backend|torch/multiprocessing)/queues?\.py\Z"
 )
 _CONNECTIONS: Final = Pattern(r"/multiprocessing/connection\.py\Z")
-#: File of calls of objects in other processes. In such a call a worker waits.
+#: File of calls of objects in other processes. A worker waits during such a call.
 _OBJECTS: Final = Pattern(r"/multiprocessing/managers\.py\Z")
 _TAKES: Final = Pattern(r"(?:^|\.)get\Z")
 _PUTS: Final = Pattern(r"(?:^|\.)put\Z")

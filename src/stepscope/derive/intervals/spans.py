@@ -172,8 +172,8 @@ class Spans(Frozen, frozen=True, dict=True):
         """Return the times between chosen events that start shortly after each other.
 
         Each event with a code of `begins` adds the time until the next such event; if
-        that is too long, it adds its own duration. It also adds the time since the end
-        of all earlier events. Times longer than `most_ps` are not added.
+        that is too long, it adds its own duration. Such an event also adds the time
+        since the end of all earlier events. Times longer than `most_ps` are not added.
 
         Args:
             start_ps: Starts of events, ascending.

@@ -210,8 +210,8 @@ def _added_up(
     level = np.cumsum(change)
     older = (own < 0) & is_present(allocations, "address")[rows]
     level += int(size[rows[older]].sum())
-    # Deallocations without an address may belong to recorded blocks. They prove older
-    # blocks only if the memory in use would otherwise be negative.
+    # Deallocations without an address may belong to recorded blocks. Such events prove
+    # older blocks only if the memory in use would otherwise be negative.
     return level - min(0, int(level.min(initial=0))), np.ones(len(rows), np.bool_)
 
 

@@ -241,7 +241,7 @@ def annotation_calls(
     """Find the calls, nest them, and charge device work to the call that launched it.
 
     Device work is charged to the range around its launch call on the launching thread.
-    If there is none, it is charged to the one range that waits for that thread, if any.
+    Without such a range, the one range that waits for that thread is charged, if any.
 
     Definition: docs/tools/model_views.md#time-per-annotation.
     """

@@ -212,8 +212,8 @@ def kernel_places(
 
     The result has one row per class of `activity_classes`; null if not recorded,
     "mixed" if the kernel is launched from several locations. The line is that of the
-    instruction in a compiled program. For other kernels, it is the line of the
-    innermost function around the launch, if possible outside libraries.
+    instruction in a compiled program. Other kernels have the line of the innermost
+    function around the launch, if possible outside libraries.
     """
     empty = pl.Series([None] * len(activity_classes.rows), dtype=pl.String)
     source, module = empty, empty

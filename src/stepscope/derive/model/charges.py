@@ -246,8 +246,8 @@ def merged_charges(
     """Return one row per op and node, columns `CHARGES`.
 
     Executions recorded on both host and device count once: the greater of both counts.
-    Their operations also count once: those of the device if known, as they really ran.
-    Device executions without a launch call count as host executions of the same op.
+    Operations also count once: those of the device if known, as they really ran. Device
+    executions without a launch call count as host executions of the same op.
     """
     sides = [
         _with_all_columns(side).with_columns(on_device=pl.lit(on_device))

@@ -444,8 +444,8 @@ def _category_expression() -> pl.Expr:
     """
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     has_colon = right.is_not_null()
-    # `right` is a candidate for the op's type. If that is empty, it is the last path
-    # segment of the left part, without a trailing `_<integer>`.
+    # `right` is a candidate for the op's type. If that is empty, the type is the last
+    # path segment of the left part, without a trailing `_<integer>`.
     candidate = (
         pl.when(right == "")
         .then(left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", ""))

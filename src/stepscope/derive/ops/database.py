@@ -107,7 +107,7 @@ class DeviceOps(Frozen, frozen=True):
         rows: One row per device and op, by device, then total time descending, then
             name; `DEVICE_OP_ROWS`. Instructions of one framework op share one row.
         hull_ps: By device, time from its first start to its last end.
-        idle_ps: By device, the part of `hull_ps` in which it did nothing.
+        idle_ps: By device, the part of `hull_ps` in which the device did nothing.
         step_count: Number of steps that `step_ps` covers; None without steps.
     """
 

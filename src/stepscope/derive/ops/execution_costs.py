@@ -63,7 +63,7 @@ class ExecutionCosts(Frozen, frozen=True):
         weights: int32; row of `variables` that the execution read, -1 for none.
         variables: Distinct lists of the sizes of the variables that one execution read.
         only_calls: bool; True if the operations are 0 because the op only calls other
-            ops. The cost of device work that it launches itself is unknown.
+            ops. The cost of device work that the op itself launches is unknown.
     """
 
     flops: Int64s
@@ -189,8 +189,8 @@ def execution_costs(
 ) -> ExecutionCosts:
     """Compute the costs of executions whose operands were recorded.
 
-    Each distinct combination of op and operands is computed once. If several nested ops
-    describe the same work, it is charged to the inner ones first.
+    Each distinct combination of op and operands is computed once. If nested ops
+    describe the same work, the work is charged to the inner ops first.
     """
     ops = host_op_events
     count = len(ops.event)

@@ -109,8 +109,8 @@ def event_edges(
 ) -> Edges:
     """Return edges for calls that make a stream wait for an event of another stream.
 
-    The next activity launched on the waiting stream waits for the last one launched on
-    the other stream before the event was recorded there. Call numbers order the calls.
+    The next activity launched on the waiting stream waits for the last activity
+    launched on the other stream before the event. Call numbers order the calls.
 
     Args:
         tracks: The table `tracks`, for the device on which each wait is recorded.

@@ -79,7 +79,7 @@ def threads_faster(
 
     Args:
         spans: Times at which a function or an input stage runs.
-        factor: How many times faster it becomes; infinity removes it.
+        factor: How many times faster the spans become; infinity removes them.
         tracks: Rows of tracks of the threads that become faster; None for all.
     """
     nodes, edit = graph.nodes, unchanged_edit(graph)
@@ -147,7 +147,7 @@ def synchronising_removed(graph: Graph, chosen: Bools) -> Edit:
     """Make some calls return without waiting for the device.
 
     Args:
-        chosen: By node: whether it is the piece of thread time just after such a call.
+        chosen: By node: whether it is the piece of a thread just after a waiting call.
     """
     edit, edges = unchanged_edit(graph), graph.edges
     removed = chosen[edges.target] & graph.measured[edges.target]

@@ -263,9 +263,9 @@ _MAX_DELAY_DIVISOR: Final = 20
 def _silent_spans(threads: Sequence[Thread], number: int) -> Spans:
     """Return when a thread is silent while other threads work, perhaps for that thread.
 
-    A silent interval counts only if other threads work during at least half of it.
-    Within a launching op of the program, the time from the first start to the last end
-    of other threads counts as work.
+    A silent interval counts only if other threads work for at least half of the
+    interval. Within a launching op of the program, the time from the first start to the
+    last end of other threads counts as work.
     """
     own = threads[number]
     busy = Spans.union_of(

@@ -163,8 +163,8 @@ def claimed_ps(
 class Silences:
     """Long silences (times without events) of threads while a device worked.
 
-    A silence may be work, which remains after an edit. Or it may be an unrecorded wait
-    for the device, which gets shorter with the device's work.
+    A silence may be work, which remains after an edit. A silence may also be an
+    unrecorded wait for the device, which gets shorter with the device's work.
 
     Args:
         graph: The graph.

@@ -65,8 +65,8 @@ class Launching(Frozen, frozen=True):
 
     Attributes:
         rows: Rows of `events` that launch work; empty if `why_not` is set.
-        reading: Rows that launch a copy to the host and wait for it. Such calls last
-            longer than the copy plus the launch latency.
+        reading: Rows that launch a copy to the host and wait for it. Calls that wait
+            last longer than the copy plus the launch latency.
         feeding: Rows that launch a copy from the host and wait for it.
         why_not: Why it is unknown which events launch work; None if this is known.
     """

@@ -44,7 +44,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
         start_ps: Start of each outermost event.
         types: Rows of event_types of the outermost events, followed by -1 for no event.
         writes_ps: Start of each event that writes files, wrappers included.
-        written: By entry of `writes_ps`, type of the innermost writing event inside it.
+        written: By entry of `writes_ps`, type of the innermost writing event inside.
         calls_ps: Start of each call of a graph, and of each step.
         mark_start_ps: Start of each outermost range that marks a step.
         inner: Starts, ends and types of the outermost events that are not step ranges.
@@ -167,7 +167,7 @@ def neighbours_text(
 
     Args:
         before: The event before the time; None if none is known.
-        inside: Whether the time is within a step's range. If so, the text names the
+        inside: Whether the time is within a step's range. Inside, the text names the
             begin or end of the range in place of a missing event.
     """
     if inside and before is None and after is None:

@@ -204,8 +204,8 @@ def step_kernels(
 def window_anchor(steps: Steps, run: StepKernels) -> str:
     """Return where the windows get their start times: `device`, `executor` or `host`.
 
-    The side is `device` if step boundaries are device times. It is `run.side` if most
-    steps end on that side after the host starts the next step. Otherwise it is `host`.
+    The side is `device` if step boundaries are device times. The side is `run.side` if
+    most steps end there after the next step's host start. Else it is `host`.
     """
     if steps.on_device:
         return "device"

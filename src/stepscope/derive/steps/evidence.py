@@ -269,7 +269,8 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def _copies_scalars(self, rows: Int64s) -> Bools:
         """Return which events are inside an op that copies a scalar to the device.
 
-        An op that copies a scalar waits for the copy. Any layer may contain such an op.
+        An op that copies a scalar waits for the copy. Any layer may contain scalar
+        copies.
         """
         inside = np.zeros(len(rows), np.bool_)
         if self.correlation is None:

@@ -96,7 +96,7 @@ class Measured(Frozen, frozen=True):
     def confidence(self) -> float:
         """Confidence that the period is a step.
 
-        It is lower if steps may begin elsewhere, or if segments may be layers.
+        It is reduced if steps may begin elsewhere, or if segments may be layers.
         """
         sure = self.period.confidence
         if self.layers or not self.edge:

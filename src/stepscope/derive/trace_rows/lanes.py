@@ -1,8 +1,8 @@
 """`trace_lanes`: an index of the timeline by lane, for drawing any window quickly.
 
 A lane is one row of one track of the viewer; its spans are in start order and do not
-overlap. The index of a track refers to spans by number. It does not copy spans and
-takes less than eight bytes per span. `_core/tiles.py` describes how the spans of a
+overlap. The index of a track refers to spans by number. The index does not copy spans
+and takes less than eight bytes per span. `_core/tiles.py` describes how the spans of a
 window become slices, and `_core/coarse.py` which slices are prepared for wide windows.
 """
 

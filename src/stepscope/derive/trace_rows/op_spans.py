@@ -341,7 +341,7 @@ def _line_spans(
     """Return the spans of one line, and by piece whether the outermost level changed.
 
     Pieces that are not in the line do not extend or end a span. A change of the op at
-    such a piece takes effect at the next piece of the line.
+    an outside piece takes effect at the next piece of the line.
     """
     depth = paths.level.shape[1]
     happened = np.zeros(len(code), np.uint8)

@@ -184,7 +184,7 @@ def with_starved_time(
 ) -> pl.DataFrame:
     """Add `starved_ps` to rows of the time account of a host.
 
-    If no batch fetch is recorded, it is the time without work before a copied batch.
+    Without recorded batch fetches, it is the time without work before a copied batch.
 
     Args:
         rows: Rows with `window`, a row of the host's windows, and `device`.

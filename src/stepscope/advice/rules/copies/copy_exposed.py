@@ -41,7 +41,7 @@ _OWNED: Final = Owned(
 def parallel_copy_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     """Return what-if edits: copies to and from the host run in parallel with kernels.
 
-    Such copies need pinned memory. Copies within the device are not edited: it is
+    Parallel copies need pinned memory. Copies within the device are not edited: it is
     unknown which kernels could run before their end, and when they could have started.
     """
     shares = owned_shares(_OWNED, signals, thresholds)

@@ -159,7 +159,7 @@ def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
     all_reduces = judged_all_reduces(signals)
     work = judged_kernels(signals, thresholds)
     packing = _packing_kernels(work)
-    # Only the kernels of the typical step are known; all steps count as equal to it.
+    # Only the kernels of the typical step are known; all steps are assumed to be equal.
     series = StepSeries(
         step_source=all_reduces.step_source,
         step_confidence=all_reduces.step_confidence,

@@ -43,7 +43,7 @@ _BETWEEN_OWNED: Final = Owned(
     device=True,
     steps=True,
     seen=("launch",),
-    # All time between steps counts as lost, whatever it is attributed to.
+    # All time between steps counts as lost, whatever its cause.
     unknown=False,
     lost=True,
 )

@@ -49,7 +49,7 @@ _WORKS: Final = (
     *("copies", "compiles_patterns", "unpacks", "parses", "writes", "reports"),
     *("works_on_rows", "decodes_images", "starts_processes", "draws_numbers"),
 )
-#: Action against garbage collection, by whether the program calls it; None if unknown.
+#: Whether the program calls garbage collections (None: unknown) → action against them.
 _COLLECTING: Final[dict[bool | None, str]] = {
     True: "do_not_collect_by_hand",
     False: "collects",

@@ -46,7 +46,7 @@ class Fault(Frozen, frozen=True, eq=True):
         saved: Maximum share of such a kernel's time, 0 to 1, that a change saves; the
             gain is limited by Amdahl's law.
         because: Identifier of the cause, by kernel; None if there is only one cause.
-        shown: Key of a fact → column with its value; the longest such kernel is shown.
+        shown: Key of a fact → column with its value, shown for the longest such kernel.
         added: Further columns for `shown`.
     """
 

@@ -33,7 +33,7 @@ class _Flaw(Frozen, frozen=True, eq=True):
         word: Identifier of the flaw.
         severity: How serious the flaw is.
         percent: Share of the time that the flaw hides; 0 if it hides none.
-        owner: What the hidden time is attributed to; None if it is not attributed.
+        owner: Cause to which the hidden time is attributed; None for no attribution.
     """
 
     word: str
@@ -104,7 +104,7 @@ def _flaws_by_owner(
     # Short gaps between kernels hide no work: unrecorded graphs leave longer ones.
     pauses = bool(longest) and max(longest) < _MAX_PAUSE_PS
     if queued >= thresholds.queued_warn.value and not pauses:
-        # Work launched before the recording is missing, and so are nodes of a graph.
+        # Work launched before the recording is missing; nodes of graphs may be, too.
         missing = capture.replays or _begins_with_queued_work(shares)
         severity: Severity = "critical" if queued >= grave else "warn"
         word = "queued" if missing else "waiting"

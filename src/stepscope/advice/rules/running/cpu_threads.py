@@ -50,8 +50,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     cause, own = processor.whose_threads_crowd(thresholds), processor.own
     return judged.finding(
         note=_NOTES.get(cause or "", "unsure") if judged.failed else None,
-        # The waiting thread may have nothing to do with the steps. So the severity is
-        # too low for the headline.
+        # The waiting thread may have nothing to do with the steps. The severity is
+        # therefore too low for the headline.
         severity="info",
         devices=(shares.label,),
         because=() if cause is None or not judged.failed else (cause,),

@@ -29,7 +29,7 @@ _GOES_ON: Final = 0.5
 
 
 class _Growth(Frozen, frozen=True, eq=True):
-    """Growth of one memory: bytes per step, and whether it is significant."""
+    """Growth of one memory: bytes per step, and whether the growth is significant."""
 
     per_step: float
     leaks: bool

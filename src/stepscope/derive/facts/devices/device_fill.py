@@ -202,7 +202,7 @@ def compiled_percent(
 ) -> dict[int | None, float | None]:
     """Return the percentage of kernel time in compiler-generated kernels.
 
-    None (unknown) if neither ops nor programs were recorded.
+    The result is None (unknown) if neither ops nor programs were recorded.
     """
     called = bool(event_types["name"].str.contains(_COMPILED_CALL).any())
     rows = device_activity.select(

@@ -376,7 +376,7 @@ def checking_kernels(
 ) -> int | None:
     """Return the number of kernels that check for finite gradients on one host.
 
-    None if neither a kernel nor an op checks gradients.
+    The result is None if neither a kernel nor an op checks gradients.
     """
     checks = event_types["name"].str.contains(FINITE_CHECK).to_numpy()
     if not checks.any():
@@ -389,8 +389,8 @@ def checking_kernels(
 def finite_checks(*, checking_kernels: OfHosts[int | None]) -> int | Unavailable | None:
     """Return the number of kernels that check for finite gradients, on all hosts.
 
-    None if neither a kernel nor an op checks gradients. Unavailable if ops check
-    gradients but no kernel has such a name, or if no kernel was recorded.
+    The result is None if neither a kernel nor an op checks gradients. Unavailable if
+    ops check gradients but no kernel has such a name, or if no kernel was recorded.
     """
     if all(isinstance(count, Unavailable) for count in checking_kernels.values()):
         return first_reason(checking_kernels)

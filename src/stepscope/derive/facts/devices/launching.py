@@ -102,8 +102,8 @@ def launches_one_program(
 ) -> bool | None:
     """Return whether each step launches its kernels in one call.
 
-    Such a call runs a compiled program or launches a graph. None without steps or
-    without kernel launches.
+    One call for all kernels runs a compiled program or launches a graph. The result is
+    None without steps or kernel launches.
     """
     if not windows.has_steps:
         return None

@@ -84,7 +84,7 @@ class _Rows(Frozen, frozen=True):
 def moved_data(
     *, host_moves: OfHosts[MovedData | None]
 ) -> MovedData | Unavailable | None:
-    """Return the copies of the host with most copy delay; None if it has one device."""
+    """Return the copies of the host with most copy delay; None for a single device."""
     moves = known_hosts(host_moves).values()
     if not moves:
         return first_reason(host_moves)

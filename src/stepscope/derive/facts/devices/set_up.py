@@ -1,6 +1,6 @@
 """Waits for launches outside normal steps: set-up, graph capture and program end.
 
-The first calls of a process create contexts, load kernels and reserve memory. These
+The first calls of a process create contexts, load kernels and reserve memory. The first
 calls take milliseconds to minutes; a launch takes microseconds. An op that chooses its
 kernels is slow only in its first execution. Kernels launched while a stream is captured
 become part of a graph and do not run. After a device's last kernel the program ends.
@@ -41,7 +41,7 @@ Kind = Literal["set_up", "first_runs", "captured", "over"]
 _MIN_STEPS: Final = 3
 _OWNERS: Final = ("launch", "host_compute")
 #: The first execution of an op is long if it takes at least this factor times the
-#: median of the later ones. At least `_MIN_LATER_RUNS` later executions are needed.
+#: median later execution. At least `_MIN_LATER_RUNS` later executions are needed.
 _MIN_FIRST_TO_LATER_RATIO: Final = 20
 _MIN_LATER_RUNS: Final = 3
 _BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"

@@ -42,7 +42,7 @@ class CompiledFunction(Frozen, frozen=True):
     """A compiled function, or a compilation stage if the function is unknown.
 
     Attributes:
-        steps: Number of judged steps, without the first ones, in which it was compiled.
+        steps: Number of judged steps (first ones excluded) in which it was compiled.
         time_ps: Time of its compilations in these steps.
         reason: The framework's reason for compiling; None if not recorded.
     """

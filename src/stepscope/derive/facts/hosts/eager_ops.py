@@ -230,7 +230,7 @@ def _sum_runs(
         .head(_MAX_OPS_NAMED)
     )
     # The overhead in each step is the time between consecutive eager ops. For compiled
-    # functions it also includes the time of a call in which no instruction computes.
+    # functions it also includes time of calls in which no instruction computes.
     spent = [_gaps_between_ops(runs, window)]
     if computing is not None:
         spent.append((window, runs.start_ps, runs.end_ps))

@@ -77,7 +77,7 @@ class FunctionDivisions(Frozen, frozen=True):
     ) -> TimeDivision | None:
         """Divide the time of a function in which a device or host waits for it.
 
-        None if `part` is not a function or line, or has too few samples.
+        The result is None if `part` is not a function or line, or has too few samples.
 
         Args:
             device: The device; None for a host without devices.
@@ -201,8 +201,8 @@ class RareFunctions(Frozen, frozen=True):
     def of(self, chosen: Bools, excess_ps: int) -> Part | None:
         """Return the program's function that makes the chosen steps longer than others.
 
-        None if no function runs mostly in the chosen steps and explains most of their
-        extra time. Times are total times, so a caller is preferred to its callees.
+        None if no function runs mostly in the chosen steps and explains most extra
+        time. Times are total times, so a caller is preferred to its callees.
 
         Args:
             chosen: Whether each judged step is one of the longer steps.

@@ -164,7 +164,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     def collector(self) -> Part | None:
         """Return the innermost function with most of the garbage collection time.
 
-        It must be most of the function's time, which excludes the step loop.
+        Collection must be most of the function's time, which excludes the step loop.
         """
         collections = self.collecting & self.inside
         part = function_around_work(
@@ -286,8 +286,8 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     def calls(self) -> Spans:
         """Return when the function or its callees ran.
 
-        A late sample shows a function that has already ended while the next ops run. So
-        the time of ops that mostly run outside the function is excluded.
+        A late sample shows a function that has already ended while the next ops run.
+        Time of ops that mostly run outside the function is therefore excluded.
         """
         return self.seen - self.runs.called.spans_of_other_kinds(self.sampled)
 

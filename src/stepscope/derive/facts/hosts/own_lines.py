@@ -234,8 +234,8 @@ def _is_deeper(
 
     Both functions are given as (time of calls, host work in the calls, type). The
     function with less time is usually the inner one. If one function calls the other,
-    samples may give both equal times or miss the caller. Then the function with more
-    host work is better.
+    samples may give both equal times or miss the caller. In both cases the function
+    with more host work is better.
     """
     below_best, below_function = (
         frames.rows_called_from(frames.type == kind) for kind in (best[2], function[2])

@@ -39,7 +39,7 @@ class SampledTime(Frozen, frozen=True):
 
     Attributes:
         ran: When the function certainly ran.
-        seen: When it ran according to samples; equal to `ran` for recorded calls.
+        seen: When the function ran by samples; equal to `ran` for recorded calls.
         of_ps: Length of all steps, if samples are used; 0 for recorded calls.
     """
 
@@ -56,7 +56,7 @@ class RanOps(Frozen, frozen=True, dict=True):
         end_ps: End of the op.
         kind: Number of the op's kind. Ops with one name are of one kind, but their
             executions in the backward pass are a separate kind.
-        backward: By kind: whether it is a node of the autograd graph.
+        backward: By kind: whether the kind is a node of the autograd graph.
         forward: By kind: whether the autograd graph has a node for it.
         nodes: Number of nodes of the autograd graph that ran.
     """
@@ -76,7 +76,7 @@ class RanOps(Frozen, frozen=True, dict=True):
     def kinds_within(self, time: SampledTime) -> Bools:
         """Return, by kind of op, whether half of its time is within a function.
 
-        The time within the function is extrapolated from the time it certainly ran.
+        The time within the function is extrapolated from when it certainly ran.
         """
         # 1 ps is added so that ops with a duration of 0 also count.
         length = self.end_ps - self.start_ps + 1

@@ -209,7 +209,7 @@ class WorkerOps(Frozen, frozen=True):
         """Return the percentage of a worker's op executions that other workers lack.
 
         Each op's number of executions is compared with the median of the other workers.
-        None if ops of too few workers were recorded.
+        The result is None if ops of too few workers were recorded.
         """
         own_runs = self.runs.get(host)
         peers = [ops for name, ops in self.runs.items() if name != host]

@@ -179,7 +179,7 @@ class Edits(Frozen, frozen=True, eq=True):
         effect_ms: This time in a mean step; None if it is the finding's lost time.
         partly: Whether the change rarely removes all of the time.
         device: Whether the change affects device activities or waits for a device. If
-            so, unrecorded time of threads may also be a wait for the device.
+            it does, unrecorded time of threads may also be a wait for the device.
     """
 
     least: Edit

@@ -275,7 +275,7 @@ def _gain_scale(
 def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
     """Return `limits` whose floor is at least the busiest track's remaining time.
 
-    This time is scaled down if the mean step is shorter than the replayed steps.
+    That time is scaled down if the mean step is shorter than the replayed steps.
     """
     period_ms = gain.period_ps / PS_PER_MS
     effect_ms, step_ms, floor_ms = (
