@@ -117,7 +117,7 @@ def share_of_rows(
 
     Args:
         rows: Rows with columns of time by cause, and `starved_ps`.
-        why: Owner → why its time could not be measured.
+        why: Cause → why its time could not be measured.
         unknown_ps: Time that may also be input, judging by device activity alone.
     """
     window_ps = int(rows["window_ps"].sum())

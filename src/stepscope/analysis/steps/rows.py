@@ -58,7 +58,7 @@ class HostSteps(Frozen, frozen=True, dict=True):
             `device`, `gap_ps`, `device_step_time_ps`, the owners, and further measures
             such as `starved_ps`. `step` is null without steps.
         any_device: Rows as in `rows`, with all devices as one, which is busy if any is.
-        missing: Owner → why its time could not be measured on this host. Waiting for
+        missing: Cause → why its time could not be measured on this host. Waiting for
             input is also missing if no event shows a request for a batch and time of
             unknown cause may be such a wait.
     """
@@ -226,7 +226,7 @@ def category_columns(
 
     Args:
         rows: Rows with columns of time by cause.
-        why: Owner → why its time could not be measured.
+        why: Cause → why its time could not be measured.
     """
     categories, owners = present_categories(rows, why)
     of_category = {
@@ -299,7 +299,7 @@ def _complete_sum(name: str) -> pl.Expr:
 def why_no_category(
     category: str, why: Mapping[str, Unavailable]
 ) -> Unavailable | None:
-    """Return why a category is left out; None if none of its owners is missing.
+    """Return why a category is left out; None if none of its causes is missing.
 
     Any other reason takes precedence over a missing device.
     """

@@ -56,14 +56,14 @@ NAMED_OWNERS: Final = frozenset(
         *("scaling", "read_back", "callback", "unfed", "unnamed"),
     }
 )
-#: Owners and topics whose time is named by functions if no op or call names it.
+#: Causes and topics whose time is named by functions if no op or call names it.
 OF_FUNCTIONS: Final = frozenset(
     {
         *("host_compute", "between", "input", "output", "sync"),
         *("writing", "debugging", "scaling", "read_back", "callback"),
     }
 )
-#: Topic → owners: if no function names the topic's time, events of these owners do.
+#: Topic → causes: if no function names the topic's time, events of these causes do.
 _NAMED_AS: Final = {
     "callback": ("host_compute",),
     "scaling": ("sync", "launch"),
@@ -72,7 +72,7 @@ _NAMED_AS: Final = {
 
 
 class Name(NamedTuple):
-    """Name of a part of an owner's time.
+    """Name of a part of a cause's time.
 
     Attributes:
         name: The name; None for time without a name.
@@ -147,7 +147,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def named_parts(
         self, device: DeviceAccount, owner: str, spans: Spans
     ) -> list[tuple[Name, int]]:
-        """Return the named parts of one owner's time; they add up to the spans."""
+        """Return the named parts of one cause's time; they add up to the spans."""
         if owner == "unexplained":
             is_long = spans.end_ps - spans.start_ps >= _LONG_CALL_PS
             long_spans = Spans(spans.start_ps[is_long], spans.end_ps[is_long])
@@ -202,7 +202,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def tasks_of_ops(self, device: DeviceAccount, owner: str, spans: Spans) -> Spans:
         """Return when a thread pool runs tasks of ops while the caller waits for them.
 
-        The result is empty for a device and for owners other than `host_compute`.
+        The result is empty for a device and for causes other than `host_compute`.
         """
         work = self.classes.host_compute
         if (
@@ -342,7 +342,7 @@ class Naming(Frozen, frozen=True, dict=True):
         return _Named(parts, covered)
 
     def calling_functions(self, owner: str, spans: Spans) -> list[tuple[Name, int]]:
-        """Return the program's function that calls most of an owner's time, if any.
+        """Return the program's function that calls most of a cause's time, if any.
 
         Threads other than the program's first one are searched only for `input`, since
         they only produce batches.
@@ -382,7 +382,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def remaining_parts(
         self, owner: str, spans: Spans, *, on_device: bool
     ) -> list[tuple[Name, int]]:
-        """Name the owner's time that its events and functions do not name."""
+        """Name the cause's time that its events and functions do not name."""
         if owner == "launch":
             between = _BETWEEN_OPS if self.has_ops else _BETWEEN_LAUNCHES
             return [(between, spans.length_ps)]
@@ -421,7 +421,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _parts_by_ops(
         self, owners: tuple[str, ...], spans: Spans
     ) -> list[tuple[Name, int]]:
-        """Name time by the owners' events on each thread, then by enclosing ranges."""
+        """Name time by the causes' events on each thread, then by enclosing ranges."""
         parts: list[tuple[Name, int]] = []
         for owner in owners:
             for track in self.threads:
@@ -483,7 +483,7 @@ def naming(
     function_frames: FunctionFrames | Unavailable,
     function_lines: FunctionLines | Unavailable,
 ) -> Naming:
-    """Collect the events and functions that name the time of owners."""
+    """Collect the events and functions that name the time of causes."""
     names, types = event_types["name"], handles(events, "type")
     on_host = absent_mask(tracks["device"])
     driving = [

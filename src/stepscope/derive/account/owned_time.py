@@ -214,7 +214,7 @@ def charged_rows(
 
     Args:
         device: What the device did; None for a host without a recorded device.
-        missing: Owners of unknown time; their columns are null, their time is
+        missing: Causes of unknown time; their columns are null, their time is
             unexplained.
     """
     left = ends - starts
@@ -290,15 +290,15 @@ class Account(Frozen, frozen=True):
     Attributes:
         rows: `window` (row of windows), `device` (null without a recorded device),
             `window_ps`, and for each of `OWNERS` a column `<owner>_ps`. A column is
-            null if the owner's time is unknown; the known columns add up to `window_ps`
+            null if the cause's time is unknown; the known columns add up to `window_ps`
             exactly. Further columns: `device_busy_ps`, `device_working_ps` (null
             without device), `idle_input_ps`.
         between: As `rows`, for `IDLE_OWNERS` in the part of each window between steps.
         any_device: The columns of `rows` for all devices as one; `device` is null.
         overlapped: Per (window, device) of `rows`: `<owner>_ps` of device activity that
             overlapped activity of an earlier owner; None without a device.
-        devices: Time of each owner, one entry per device.
-        missing: Owner → why its time is unknown.
+        devices: Time of each cause, one entry per device.
+        missing: Cause → why its time is unknown.
     """
 
     rows: pl.DataFrame
@@ -309,7 +309,7 @@ class Account(Frozen, frozen=True):
     missing: dict[str, Unavailable]
 
     def self_check(self) -> None:
-        """Raise ValueError if the owners' times do not add up to the window."""
+        """Raise ValueError if the causes' times do not add up to the window."""
         columns = [f"{owner.name}_ps" for owner in OWNERS]
         for frame in (self.rows, self.any_device):
             total = frame.select(pl.sum_horizontal(columns)).to_series()
@@ -379,9 +379,9 @@ def account(
     return _build_account(windows.rows, accounts, working, missing)
 
 
-#: Owners of time that only a device can have.
+#: Causes of time that only a device can have.
 _OF_DEVICES: Final = (*BUSY_OWNERS, "switch", "queued", "launch")
-#: Owners whose time is known only if launches were recorded.
+#: Causes whose time is known only if launches were recorded.
 _OF_LAUNCHES: Final = ("switch", "queued", "launch")
 _OF_THREADS: Final = (
     *("profiler", "compile", "peer", "input", "output"),
@@ -480,7 +480,7 @@ def _account_device(
 
 
 def _apply_claims(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
-    """Assign parts of `left` to the owners, in order; return the unassigned time."""
+    """Assign parts of `left` to the causes, in order; return the unassigned time."""
     for owner, spans in claims:
         if not len(left):
             break
@@ -529,7 +529,7 @@ def _build_account(
         }
         between.append(_window_rows(starts, ends, accounted.device, times))
         if device is not None:
-            # Time of an owner's device activity that was assigned to an earlier owner.
+            # Time of a cause's device activity that was assigned to an earlier cause.
             overlapped = (
                 _owner_column(
                     name,

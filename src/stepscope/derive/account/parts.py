@@ -82,7 +82,7 @@ def account_parts(
     windows: Windows,
     naming: Naming | Unavailable,
 ) -> AccountParts:
-    """Name the time of each owner as precisely as the recording allows."""
+    """Name the time of each cause as precisely as the recording allows."""
     measured = windows.measured
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
@@ -151,7 +151,7 @@ _NONE: Final = -1
 
 
 class NamedEvent(NamedTuple):
-    """An event that ran, or an interval without an event, in the time of one owner.
+    """An event that ran, or an interval without an event, in the time of one cause.
 
     Attributes:
         start_ps: Start of the event, or of the interval without an event.
@@ -166,10 +166,10 @@ class NamedEvent(NamedTuple):
 
 
 class LargestEvents(NamedTuple):
-    """The events that name most of an owner's time, and the number of all such events.
+    """The events that name most of a cause's time, and the number of all such events.
 
     Attributes:
-        ran: At most the requested number; all events' times add up to the owner's time.
+        ran: At most the requested number; all events' times add up to the cause's time.
     """
 
     ran: list[NamedEvent]
@@ -179,7 +179,7 @@ class LargestEvents(NamedTuple):
 def owner_events(
     naming: Naming, device: DeviceAccount, owner: str, spans: Spans, *, most: int
 ) -> LargestEvents:
-    """Return the events that name an owner's time, as `Naming.named_parts` does."""
+    """Return the events that name a cause's time, as `Naming.named_parts` does."""
     if owner not in NAMED_OWNERS:
         return interval_parts(spans, most=most)
     parts: list[LargestEvents] = []

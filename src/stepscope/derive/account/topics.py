@@ -3,7 +3,7 @@
 An owner is the cause of idle time. A topic is the kind of host work: collecting
 garbage, writing a checkpoint, printing from inside a step, checking whether gradients
 are finite, reading a result back, running callbacks, or waiting before a batch is
-copied. Each topic is a part of the time of some owners. Topics do not overlap.
+copied. Each topic is a part of the time of some causes. Topics do not overlap.
 
 Definition: docs/where-a-steps-time-goes.md#topics.
 """
@@ -179,10 +179,10 @@ _FORMATS: Final = r"(?:^|[:/ ])StringFormat(?::|$)"
 _WATCHED: Final = "process RSS (bytes)"
 _LAUNCHING: Final = HostCode.LAUNCHING
 _COLLECTING: Final = ("between", "host_compute")
-#: Owners of the time between the end of reading a result back and the next launch.
+#: Causes of the time between the end of reading a result back and the next launch.
 _REFILLING: Final = ("launch", "sync", "output", "between")
 
-#: Owners whose time can have a topic.
+#: Causes whose time can have a topic.
 _CHECK_OWNERS: Final = ("between", "host_compute", "launch", "output", "sync")
 _EVERY: Final = (*_CHECK_OWNERS, "unexplained")
 

@@ -86,18 +86,18 @@ class StepShares(Frozen, frozen=True):
         step_confidence: Confidence in the steps, 0 to 1; 0 without steps.
         closed: Whether each judged window ends where the next step starts.
         window_ps: Length of each judged window.
-        inside_ps: Owner or topic → its time inside the step, in each window. A topic's
-            time is also part of the time of owners.
-        between_ps: Idle owner or topic → its time between two steps, in each window.
-        missing: Owner or topic → reason why its time is unknown.
+        inside_ps: Cause or topic → its time inside the step, in each window. A topic's
+            time is also part of the time of causes.
+        between_ps: Idle cause or topic → its time between two steps, in each window.
+        missing: Cause or topic → reason why its time is unknown.
         working_ps: Time in which the device computed or copied within itself; the
             device with the largest share is judged.
-        names: Named parts of idle owners and of topics, most time first.
+        names: Named parts of idle causes and of topics, most time first.
         callers: The program's functions that call most of an idle owner's time.
         gaps: Number of idle intervals that end with a late launch.
         clock_error_ps: Clock offset between host and device.
         lost_ps: Estimated device time of lost records.
-        ranges: (owner or topic, place) → its longest intervals in all judged windows.
+        ranges: (cause or topic, place) → its longest intervals in all judged windows.
         numbers: Step number of each window; empty if steps have no numbers.
         bounds: Start and end of each window.
         held: (topic, owner, place) → the topic's part of the owner's total time.
@@ -135,7 +135,7 @@ class StepShares(Frozen, frozen=True):
 
     @property
     def clock_doubt_ps(self) -> int:
-        """Return by how much the clock offset may change the time of an owner.
+        """Return by how much the clock offset may change the time of a cause.
 
         Each idle interval that ends with a late launch may be longer or shorter by the
         clock offset. At least one such interval per window is assumed.
@@ -143,7 +143,7 @@ class StepShares(Frozen, frozen=True):
         return self.clock_error_ps * max(self.gaps, len(self.window_ps))
 
     def times(self, *owners: str, place: str = "any") -> tuple[int, ...]:
-        """Return the total time of the given owners in each window."""
+        """Return the total time of the given causes in each window."""
         series = [
             by_owner[owner]
             for name, by_owner in (
@@ -158,14 +158,14 @@ class StepShares(Frozen, frozen=True):
         return tuple(map(sum, zip(*series, strict=True)))
 
     def percent(self, *owners: str, place: str = "any") -> float:
-        """Return the percentage of time of the given owners in all judged windows."""
+        """Return the percentage of time of the given causes in all judged windows."""
         total = self.total_ps
         return 100 * sum(self.times(*owners, place=place)) / total if total else 0.0
 
     def held_percent(
         self, owner: str, topics: Collection[str], *, place: str = "any"
     ) -> float:
-        """Return the owner's time with one of the topics, in percent of step time."""
+        """Return the cause's time with one of the topics, in percent of step time."""
         total = self.total_ps
         held_ps = sum(
             time
@@ -194,7 +194,7 @@ class StepShares(Frozen, frozen=True):
         """
         owners = [owner for names in parts.values() for owner in names]
         unknown = sum(self.times("unexplained", place=place))
-        # On a host without a device, device owners have no time that could be missing.
+        # On a host without a device, device causes have no time that could be missing.
         nowhere = BUSY_OWNERS if self.device is None else ()
         blind = any(owner in self.missing and owner not in nowhere for owner in owners)
         dark = self.percent("unexplained", place=place) >= unknown_from
@@ -212,7 +212,7 @@ class StepShares(Frozen, frozen=True):
         )
 
     def named(self, *owners: str, place: str = "any") -> tuple[NamedTime, ...]:
-        """Return the named parts of the given owners, most time first."""
+        """Return the named parts of the given causes, most time first."""
         return tuple(
             part
             for part in self.names
@@ -236,7 +236,7 @@ class StepShares(Frozen, frozen=True):
         return 2 * calls > sum(part.time_ps for part in work)
 
     def parts(self, *owners: str, place: str = "any") -> tuple[Part, ...]:
-        """Return the largest named parts of the given owners."""
+        """Return the largest named parts of the given causes."""
         groups: dict[tuple[str, str | None, str | None, int | None], list[NamedTime]]
         groups = {}
         for part in self.named(*owners, place=place):
@@ -267,7 +267,7 @@ class StepShares(Frozen, frozen=True):
         )
 
     def caller(self, *owners: str, place: str = "any") -> Part | None:
-        """Return the program's function with at least half of the owners' time."""
+        """Return the program's function with at least half of the causes' time."""
         called: dict[tuple[str, str | None, int | None], int] = {}
         for part in self.callers:
             if part.owner in owners and place in ("any", part.place) and part.function:
@@ -286,7 +286,7 @@ class StepShares(Frozen, frozen=True):
         )
 
     def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
-        """Return the longest intervals of the given owners, except very short ones."""
+        """Return the longest intervals of the given causes, except very short ones."""
         ranges = [
             (end - start, start, owner, where)
             for (owner, where), intervals in self.ranges.items()
@@ -326,7 +326,7 @@ class AccountSignals(Frozen, frozen=True):
         return any(share.device is not None for share in self.shares)
 
     def judged(self, *owners: str, place: str = "any") -> StepShares:
-        """Return the busiest device, or the host whose owners take most time."""
+        """Return the busiest device, or the host whose causes take most time."""
         return judged_device(self.shares, lambda one: one.percent(*owners, place=place))
 
     def shares_of_label(self, label: str) -> StepShares:
@@ -334,7 +334,7 @@ class AccountSignals(Frozen, frozen=True):
         return next(share for share in self.shares if share.label == label)
 
     def ranked_labels(self, *owners: str, place: str = "any") -> tuple[str, ...]:
-        """Return all labels: the judged device, then by the owners' share of time."""
+        """Return all labels: the judged device, then by the causes' share of time."""
         first = self.judged(*owners, place=place)
         other_shares = sorted(
             (shares for shares in self.shares if shares is not first),
@@ -408,7 +408,7 @@ def _shares_of_device(
     starts, ends = ints(of_windows, "start_ps"), ints(of_windows, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
     idle = {owner: spans & judged for owner, spans in instants.idle.items()}
-    # If an owner's own time is unknown, its time counts as unexplained.
+    # If a cause's own time is unknown, its time counts as unexplained.
     idle["unexplained"] = Spans.union_of(
         spans
         for owner, spans in idle.items()
@@ -487,7 +487,7 @@ def _missing_and_topics(
     topics: IdleTopics | Unavailable,
     device: int | None,
 ) -> tuple[dict[str, Unavailable], Mapping[str, Spans]]:
-    """Return why times of owners or topics are unknown, and when topics occurred."""
+    """Return why times of causes or topics are unknown, and when topics occurred."""
     missing = {
         owner: why
         for owner, why in account.missing.items()
@@ -502,7 +502,7 @@ def _missing_and_topics(
 def _names_and_callers(
     parts: AccountParts | Unavailable, device: int | None
 ) -> tuple[tuple[NamedTime, ...], ...]:
-    """Return the named parts of owners and topics, and the calling functions."""
+    """Return the named parts of causes and topics, and the calling functions."""
     if isinstance(parts, Unavailable):
         return (), ()
     own = pl.col("device").eq_missing(pl.lit(device, pl.Int32))

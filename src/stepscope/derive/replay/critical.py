@@ -66,7 +66,7 @@ class CriticalPath(Frozen, frozen=True):
     unexplained_percent: float
 
     def share(self, by: str) -> pl.DataFrame:
-        """Return the share of each owner, name or track in the path, largest first.
+        """Return the share of each cause, name or track in the path, largest first.
 
         Args:
             by: "owner", "name" or "track".
@@ -138,7 +138,7 @@ def _edge_kinds(graph: Graph, edge: Int64s) -> Int64s:
 
 
 class _Owners:
-    """Computes to which owner the time of each piece of a path is attributed."""
+    """Computes to which cause the time of each piece of a path is attributed."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class _Owners:
     def piece_owners(
         self, node: Int64s, edge: Int64s, start: Int64s, end: Int64s
     ) -> list[str]:
-        """Return for each piece the owner of most of its time."""
+        """Return for each piece the cause of most of its time."""
         nodes = self._graph.nodes
         owners = np.full(len(node), "unexplained", object)
         device = (nodes.kind[node] == NodeKind.DEVICE) & (edge == -1)
@@ -184,7 +184,7 @@ class _Owners:
         return [str(owner) for owner in owners]
 
     def working_owner(self, start_ps: int, end_ps: int) -> str:
-        """Return the owner of most of the device time in a time range."""
+        """Return the cause of most of the device time in a time range."""
         times = {
             owner: spans.clip(start_ps, end_ps).length_ps
             for owner, spans in self._work_claims()
@@ -300,7 +300,7 @@ def path_owners(
     device_sets: DeviceSets | Unavailable,
     silences: Silences,
 ) -> dict[str, float]:
-    """Return the share of each owner in the critical path after an edit, in percent.
+    """Return the share of each cause in the critical path after an edit, in percent.
 
     A thread without events while a device works counts as waiting for the device.
     """
@@ -309,11 +309,11 @@ def path_owners(
     times: dict[str, int] = {}
     recorded, ends = graph.nodes.start_ps, graph.end_ps
     paths = list(window_paths(graph, run))
-    # Look up the pieces of all windows at once: each owner then needs one search.
+    # Look up the pieces of all windows at once: each cause then needs one search.
     node = np.concatenate([pieces.node for pieces in paths])
     edge = np.concatenate([pieces.edge for pieces in paths])
     lasted = np.concatenate([pieces.end_ps - pieces.start_ps for pieces in paths])
-    # A piece has the owner of its recorded time, and the duration from the replay.
+    # A piece has the cause of its recorded time, and the duration from the replay.
     owners = owned.piece_owners(node, edge, recorded[node], ends[node])
     for index in np.flatnonzero((edge == NODE) & silences.may_hold(node)).tolist():
         row = int(node[index])

@@ -36,7 +36,7 @@ def idle_spans(
     place: str,
     within: tuple[int, int],
 ) -> Spans:
-    """Return a device's idle time of some owners in a time range, at one `place`."""
+    """Return a device's idle time of some causes in a time range, at one `place`."""
     spans = Spans.union_of(
         accounted.idle[owner].clip(*within)
         for owner in owners
@@ -64,11 +64,11 @@ def without_owners(
     device_sets: DeviceSets | Unavailable,
     tracks: pl.DataFrame,
 ) -> Edit:
-    """Return the edit that removes the time of some owners.
+    """Return the edit that removes the time of some causes.
 
-    In idle time of these owners, threads take no time, except for work of other owners,
-    and launches arrive at once. In busy time of these owners, activities of all devices
-    lose the time that is charged to the owners.
+    In idle time of these causes, threads take no time, except for work of other causes,
+    and launches arrive at once. In busy time of these causes, activities of all devices
+    lose the time that is charged to the causes.
 
     Args:
         place: "inside", "between" or "any".
@@ -84,14 +84,14 @@ def without_owners(
     busy = Spans.union_of(spans for spans, _ in work)
     for track in np.unique(nodes.track[host]).tolist():
         own = np.flatnonzero(host & (nodes.track == track))
-        # Thread work of other owners remains, even in time of the removed owners.
+        # Thread work of other causes remains, even in time of the removed causes.
         own_sets: list[Spans] = []
         kept_sets: list[Spans] = []
         for code, ran in host_classes.by_thread.get(track, {}).items():
             owner = OWNER_OF_CODE.get(HostCode(code))
             if owner is not None:
                 (own_sets if owner in owners else kept_sets).append(ran.clip(*within))
-        # While removed device work runs, the owners' work on threads is removed too.
+        # While removed device work runs, the causes' work on threads is removed too.
         other_work, own_work = Spans.union_of(kept_sets), Spans.union_of(own_sets)
         spans = (removed - other_work) | (busy & own_work)
         saved_ps[own] = spans.within(nodes.start_ps[own], graph.end_ps[own])
@@ -117,7 +117,7 @@ def without_owners(
 def _arrivals_by_owners(
     graph: Graph, classes: HostClasses, owners: Collection[str]
 ) -> Bools:
-    """Return which nodes follow a wait whose time belongs to some owners."""
+    """Return which nodes follow a wait whose time belongs to some causes."""
     owned = np.zeros(graph.count, np.bool_)
     for node in np.flatnonzero(graph.arrival_of >= 0).tolist():
         before = int(graph.arrival_of[node])
@@ -140,7 +140,7 @@ def claimed_ps(
     account: Account,
     device_sets: DeviceSets | Unavailable,
 ) -> int:
-    """Return the time of some owners in the replayed windows.
+    """Return the time of some causes in the replayed windows.
 
     Args:
         place: "inside", "between" or "any"; busy time of a device has no place.
