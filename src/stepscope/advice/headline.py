@@ -73,7 +73,6 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         finding: Id of the finding; null if the sentence is not about a finding.
         host: Host whose time is described; null if the sentence is not about time.
         device: Ordinal of the device; null for a host without one.
-        steps: Whether `percent` is a share of the steps, not of the whole recording.
         parts: The described time by name, largest first.
         caller: The program's function that calls most of the time; null if unknown, and
             for findings.
@@ -90,7 +89,6 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     finding: str | None = None
     host: str | None = None
     device: int | None = None
-    steps: bool = True
     parts: tuple[Part, ...] = ()
     caller: Part | None = None
     unavailable: Unavailable | None = None
@@ -419,7 +417,6 @@ def _lead_of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
             percent=busy,
             host=shares.host,
             device=shares.device,
-            steps=shares.step_source is not None,
         )
     owner = max((*BUSY_OWNERS, *IDLE_OWNERS), key=shares.percent)
     return _lead_of_owner("largest", owner, shares)
@@ -433,7 +430,6 @@ def _lead_of_owner(kind: LeadKind, owner: str, shares: StepShares) -> Lead:
         percent=shares.percent(owner),
         host=shares.host,
         device=shares.device,
-        steps=shares.step_source is not None,
         parts=shares.parts(owner),
         caller=shares.caller(owner),
     )

@@ -19,7 +19,7 @@ class NoVerdict(Exception):
     """Raised if a rule cannot judge; the rule then returns a finding with a reason.
 
     Attributes:
-        status: The status of that finding.
+        status: The status of the returned finding.
         why: The reason.
     """
 

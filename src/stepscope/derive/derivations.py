@@ -5,7 +5,7 @@ keyword-only parameters have the names of tables or other derivations, or are `t
 (the `TraceData`) or `strings` (the interned texts of the trace). A parameter with `|
 Unavailable` at the end of its annotation accepts an `Unavailable` input. If any other
 input is `Unavailable`, the derivation is not called: its result is that input.
-`run_derivation.py` declares derivations from all hosts.
+`run_derivation.py` declares derivations that combine all hosts.
 
 A new derivation needs one file and one line in `DERIVATIONS`, or in `FACTS` if rules
 read it. Modules are imported on first use, because requests use only half of them.

@@ -42,7 +42,7 @@ OWNED_READS: Final[tuple[RunDerivation[Any], ...]] = (
 
 
 class Owned(Frozen, frozen=True, eq=True):
-    """The time that a rule is about.
+    """The time that a rule judges, by its causes.
 
     Attributes:
         parts: The rule's cause → owners of the time, or kinds of host work (topics).

@@ -16,7 +16,7 @@ PIE_ROWS: Final = _TABLES["pies"]
 
 
 class Pie(msgspec.Struct, frozen=True, kw_only=True):
-    """One distribution of self time.
+    """One distribution of self time over ops or op types.
 
     Attributes:
         without_idle: The ten largest slices and `other`, without idle time.

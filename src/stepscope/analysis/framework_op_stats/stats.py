@@ -65,7 +65,7 @@ _REASONS: Final = declared_reasons(
 def analyse(
     profile: ProfileData, options: FrameworkOpStatsOptions
 ) -> FrameworkOpStatsResult | Unavailable:
-    """Merge the ops of all hosts.
+    """Merge the ops of all hosts into one table.
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 

@@ -45,7 +45,7 @@ _MIN_SHARE: Final = 0.005
 
 
 class EventTracks(Frozen, frozen=True):
-    """Where the timeline shows events.
+    """Timeline tracks that show the events of a host.
 
     Attributes:
         track: Track of the timeline, by row of tracks; -1 for none.

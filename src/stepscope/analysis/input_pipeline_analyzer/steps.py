@@ -146,7 +146,7 @@ def input_steps(
         waited = (inside / PS_PER_MS).tolist()
     return tuple(
         InputStep(
-            # A shallow copy of the step's fields.
+            # A shallow copy of the step's fields, as a dictionary.
             **{name: getattr(step, name) for name in Step.__struct_fields__},
             counted=row["window"] in counted,
             input_ms=row["input_ps"],

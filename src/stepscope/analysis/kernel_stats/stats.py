@@ -129,7 +129,7 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
 def analyse(
     profile: ProfileData, options: KernelStatsOptions
 ) -> KernelStatsResult | Unavailable:
-    """Merge the kernels of all hosts.
+    """Merge the kernels of all hosts into one table.
 
     Definition: docs/tools/kernel_stats.md#what-is-a-row.
 

@@ -129,7 +129,7 @@ def collective_kinds(
 
 
 def missing_of_collectives(collectives: Sequence[Collective] | None) -> list[Missing]:
-    """Return the reasons for nulls of collectives."""
+    """Return the reasons for null fields of collectives."""
     reasons = {
         "bytes": _WHY["no_sizes"],
         "gib_per_s": _WHY["no_sizes"],

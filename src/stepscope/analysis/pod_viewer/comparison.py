@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = package_reasons("pod_viewer")
 
-#: Evidence for the slowest worker, strongest first.
+#: Kinds of evidence for the slowest worker, strongest first.
 BASES: Final = ("collectives", "device_work", "step_time")
 #: A cause that is not a category: the worker began the step later than other workers.
 LATE_START: Final = "late_start"
@@ -45,7 +45,7 @@ class StepComparison(msgspec.Struct, frozen=True, kw_only=True):
         imbalance: Largest / median device work - 1, as a fraction; null if unknown.
         concurrency: Host → busy time summed over its devices / time in which any device
             was busy: the number of devices if they run in parallel, 1 if they run one
-            at a time. Only hosts with several devices.
+            at a time. Contains only hosts with several devices.
         slowest: The worker that delayed the other workers; null if workers differ by
             less than 0.5 % of the step.
         slowest_by: Evidence for the slowest worker: `collectives` (the other workers

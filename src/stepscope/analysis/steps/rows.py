@@ -85,7 +85,7 @@ class HostSteps(Frozen, frozen=True, dict=True):
 
     @cached_property
     def means(self) -> pl.DataFrame:
-        """The rows averaged over devices by `mean_over_devices`."""
+        """The rows of steps, averaged over devices by `mean_over_devices`."""
         return mean_over_devices(self.rows)
 
     @cached_property

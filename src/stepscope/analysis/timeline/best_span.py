@@ -28,7 +28,7 @@ class BestSpan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         track: Row of the timeline's tracks; null if no single track fits.
         item: Span of the track that fills most of the range; spans that the result
-            names take precedence. Null if no span does.
+            names take precedence. Null if no span fits.
         start_ps: Start of the range.
         dur_ps: Length of the range.
     """

@@ -32,7 +32,7 @@ COUNTER_COLUMNS: Final[dict[str, pl.DataType]] = {
 
 
 class CounterTile(msgspec.Struct, frozen=True, kw_only=True):
-    """One tile of some counters.
+    """One tile (a time range) of several counters.
 
     Attributes:
         host: Host of the timeline.
@@ -63,7 +63,7 @@ def counter_curves_of(profile: ProfileData, host: str) -> tuple[CounterCurve, ..
 def counter_tile(
     profile: ProfileData, host: str, *, tracks: Sequence[int], level: int, index: int
 ) -> CounterTile | Unavailable:
-    """Return the same tile of some counters.
+    """Return one tile (a time range) of several counters.
 
     Args:
         tracks: 1 to `MAX_TRACKS` tracks of counters, numbered as in the catalogue.

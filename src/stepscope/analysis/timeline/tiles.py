@@ -88,7 +88,7 @@ class TrackSlices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The same tile of some tracks.
+    """One tile (a time range) of several tracks.
 
     Attributes:
         host: Host of the timeline.
@@ -119,7 +119,7 @@ def track_tile(
     index: int,
     rows: Rows = Rows.DRAWN,
 ) -> TrackSlices | Unavailable:
-    """Return one tile of one track.
+    """Return one tile (a time range) of one track.
 
     Args:
         track: Row of the timeline's tracks.
@@ -166,7 +166,7 @@ def track_tiles(
     index: int,
     rows: Rows = Rows.DRAWN,
 ) -> Tiles | Unavailable:
-    """Return the same tile of some tracks.
+    """Return one tile (a time range) of several tracks.
 
     Args:
         tracks: 1 to `MAX_TRACKS` rows of the timeline's tracks.

@@ -200,7 +200,7 @@ class DeviceTopics(Frozen, frozen=True):
 
 
 class IdleTopics(Frozen, frozen=True):
-    """The topics of every device."""
+    """The topics (kinds of host work) of every device."""
 
     devices: tuple[DeviceTopics, ...]
     missing: dict[str, Unavailable]
@@ -441,7 +441,7 @@ class _ReadBacks(Frozen, frozen=True):
         waits in a synchronising call, or in the call that copies a small result.
         """
         free = Spans.union_of(device.idle.values())
-        # Ends of copies of small results.
+        # Times at which copies of small results end.
         rows = np.flatnonzero(
             (codes(self.activity, "kind") == ACTIVITY_CODES["d2h"])
             & (handles(self.activity, "device") == device.device)

@@ -210,7 +210,7 @@ def distinct_runs(
     spilled = np.empty(0, np.int64)
     answer: int = kernels.count_executions(group, execution, owner, count, spilled)
     if answer > 0:
-        # Few executions have rows in several groups. A second pass returns those rows.
+        # Few executions have rows in several groups; a second pass returns their rows.
         spilled = np.empty(answer, np.int64)
         owner[:] = -1
         count[:] = 0

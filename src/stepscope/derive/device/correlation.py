@@ -86,7 +86,7 @@ class Correlation(Frozen, frozen=True):
             int32 by row of launches.
         queue_empty: Whether the device was idle from the start of the launch call until
             the activity began, so that the activity waited only for the host; by row of
-            device_activity. False without a launch call.
+            device_activity. False for an activity without a launch call.
         latency_ps: Time from the end of the launch call to the start of the activity if
             the queue was empty, else 0; int64 by row of device_activity.
         notes: Notes on activities without launch calls or that begin before their call.

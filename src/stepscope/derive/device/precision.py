@@ -56,7 +56,7 @@ def why_precisions_unknown(share: float) -> Unavailable | None:
 
 
 class PrecisionEvidence(IntEnum):
-    """Evidence for the precision of a kernel.
+    """Source of the precision of a kernel.
 
     Definition: docs/definitions/device-work.md#precision-of-a-kernel.
     """

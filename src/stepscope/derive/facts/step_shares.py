@@ -186,7 +186,7 @@ class StepShares(Frozen, frozen=True):
         """Return the time of the given owners as lost time with its uncertainty.
 
         Args:
-            parts: Cause → its owners.
+            parts: Cause named by the rule → owners of its time.
             unknown_from: Minimum percentage of unexplained time that may belong to
                 owners. If the time of any owner is unknown, every percentage may.
             clocks: Whether the clock offset of host and device changes the lost time.

@@ -38,7 +38,7 @@ class ThreadTime(Frozen, frozen=True):
         seen: Spans from the first to the last of consecutive readings.
         awake: Part of `seen` in which the thread was on a core or waited for one.
         system: When the thread waited for the system (a file, a process, or time to
-            pass), not for another thread. Known only for the main thread.
+            pass), not for another thread. This field is known only for the main thread.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ThreadTime(Frozen, frozen=True):
 
 
 class CoreTime(Frozen, frozen=True):
-    """The core times of a process's threads.
+    """The times at which a process's threads had or wanted a core.
 
     Attributes:
         threads: (Plane, process, thread id of the system) → times of the thread.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.trace.model import TraceData
 
-#: Names of the values. Definition:
+#: Names of the values that are read. Definition:
 #: docs/definitions/names-and-events.md#values-with-a-meaning.
 HOST_VALUES: Final = (
     StatKey.EAGER_OP,

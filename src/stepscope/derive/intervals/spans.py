@@ -33,7 +33,7 @@ class TrackRows(Frozen, frozen=True):
 
     @classmethod
     def from_tables(cls, tracks: pl.DataFrame, events: pl.DataFrame) -> TrackRows:
-        """Read the columns of both tables."""
+        """Read the needed columns of `tracks` and `events`."""
         return cls(
             ints(events, "start_ps"),
             ints(events, "dur_ps"),

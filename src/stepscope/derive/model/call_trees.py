@@ -28,7 +28,7 @@ class CallTree(Frozen, frozen=True):
     """A tree, and the node of each item in it.
 
     Attributes:
-        node: int32 by item; its node.
+        node: int32 by item; the item's node.
         parent: int32 by node; the node around it, a smaller number; -1 at the top.
         key: int32 by node; the common key of the items at that node.
     """

@@ -103,8 +103,8 @@ def host_charges(
     """Charge the costs of executions on the host to ops and nodes.
 
     Args:
-        place: By execution, its node.
-        chosen: By execution, whether it counts.
+        place: Node of each execution.
+        chosen: Whether each execution counts.
 
     Returns:
         Columns `CHARGES` without `device_ps` and `allocated_bytes`.

@@ -300,7 +300,7 @@ def _device_sums(
     ]
 
 
-#: Evidence that identifies an op of the program. Copies and unnamed work lack it.
+#: Evidence that identifies a program's op; copies and unnamed work have none of it.
 PROGRAM_EVIDENCE: Final = (
     OpEvidence.HLO,
     OpEvidence.HLO_NAME,

@@ -110,7 +110,7 @@ def event_edges(
     """Return edges for calls that make a stream wait for an event of another stream.
 
     The next activity launched on the waiting stream waits for the last activity
-    launched on the other stream before the event. Call numbers order the calls.
+    launched on the other stream before the event. Calls are ordered by their numbers.
 
     Args:
         tracks: The table `tracks`, for the device on which each wait is recorded.

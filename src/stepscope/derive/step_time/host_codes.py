@@ -215,8 +215,8 @@ class HostEvents(Frozen, frozen=True):
         of_type = of_class[self.kinds.host_class]
         of_type[self.kinds.has(EventFlag.CONSUMER_WAIT)] = HostCode.INPUT_WAIT
         # Find root iterators: according to the names, no other recorded iterator
-        # encloses them. A consumer calls the root. If an iterator below the root runs
-        # on a separate thread, that thread works ahead.
+        # encloses them. A consumer calls the root iterator. If an iterator below the
+        # root runs on a separate thread, that thread works ahead.
         types = np.flatnonzero(self.kinds.has(EventFlag.DATASET))
         names = [name or "" for name in self.kinds.op_name.gather(types).to_list()]
         recorded = set(names)

@@ -94,7 +94,7 @@ class Measured(Frozen, frozen=True):
 
     @property
     def confidence(self) -> float:
-        """Confidence that the period is a step.
+        """Confidence (0 to 1) that the period is a step.
 
         It is reduced if steps may begin elsewhere, or if segments may be layers.
         """
@@ -107,7 +107,7 @@ class Measured(Frozen, frozen=True):
 def candidate_objection(measured: Measured) -> str:
     """Return the reason for rejecting a candidate; empty if there is none."""
     if measured.source == "period" and measured.period.repeats <= 1:
-        # A launch proves that a program ran again. A single kernel does not prove that.
+        # Unlike a single kernel, a launch proves that a program ran again.
         return "a single repeating symbol is not a step"
     if measured.layers:
         return measured.layers

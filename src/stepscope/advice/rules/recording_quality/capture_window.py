@@ -27,7 +27,7 @@ _ITEM: Final = rule_item("capture.window")
 
 
 class _WindowFacts(Frozen, frozen=True, eq=True):
-    """Facts about the windows.
+    """Facts about the recorded steps (windows).
 
     Attributes:
         judged: Number of judged steps.

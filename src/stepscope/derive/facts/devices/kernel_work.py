@@ -45,7 +45,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
         label: The device, `host:device`.
         steps: Number of steps over which times are averaged; 1 without steps.
         has_steps: Whether there are steps.
-        step_confidence: 0 to 1; 0 without steps.
+        step_confidence: Confidence in the steps, 0 to 1; 0 without steps.
         step_ps: Mean length of a judged step.
         device_ps: Time of all kernels except collectives.
         rows: One row per kernel, op and launch shape, most time first: `class`,

@@ -71,7 +71,7 @@ class InputSignals(Frozen, frozen=True):
         mean_fetch_ps: Host → mean duration of a fetch, by judged step with fetches.
         hidden_fetch_ps: `host:device` → part of `mean_fetch_ps` with a busy device.
         pieces: `host:device` → median number of groups of large copies to the device
-            per judged step. Other activities separate groups. A batch usually is one.
+            per judged step. Other activities separate groups; a batch usually is one.
         pinned: `host:device` of devices whose large copies are all from pinned memory.
     """
 
