@@ -165,7 +165,6 @@ def test_a_recording_without_steps_is_no_share_of_steps(
         percent=30.0,
         host="vm",
         device=0,
-        steps=False,
         parts=(
             Part(name="next", share_percent=20.0),
             Part(name="read", share_percent=10.0),

@@ -310,7 +310,7 @@ def test_the_code_of_a_file_is_called_what_it_is() -> None:
         kind="idle",
         owner="input",
         percent=96.9,
-        steps=False,
+        has_steps=False,
         parts=(msgspec.structs.replace(part, name="lookup", function="lookup"),),
     )
     # A function says what it is; that no rule speaks of it says nothing more.
@@ -332,7 +332,5 @@ def test_the_code_of_a_file_is_called_what_it_is() -> None:
 def test_compiling_in_a_recording_without_steps_may_be_the_first_call(
     *, has_steps: bool, end: str
 ) -> None:
-    lead = Lead(
-        kind="idle", owner="compile", percent=85.3, steps=has_steps, has_steps=has_steps
-    )
+    lead = Lead(kind="idle", owner="compile", percent=85.3, has_steps=has_steps)
     assert first_sentence(lead, ()).endswith(end)

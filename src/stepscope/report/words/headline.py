@@ -53,14 +53,14 @@ def _time_sentence(lead: Lead) -> str:
         reason = "" if why is None else f" {why.reason} {why.remedy}"
         return f"There is no time to explain.{reason}"
     size = percent(lead.percent)
-    reference = "the step" if lead.steps else "the recording"
+    reference = "the step" if lead.has_steps else "the recording"
     if lead.owner == "between":
         # Time between steps is not part of a step, so "of the step" would be false.
         reference = "the time"
     if lead.kind == "device":
         return f"Compute-bound: the device is busy {size} of {reference}."
     what = OWNER_TEXTS[lead.owner]
-    if lead.kind == "host" and not lead.steps and _is_function(lead):
+    if lead.kind == "host" and not lead.has_steps and _is_function(lead):
         # The recording does not show whether the functions compute or wait.
         what = "time in functions of the program"
     subject = f"{what}{_part_names(lead)}"
