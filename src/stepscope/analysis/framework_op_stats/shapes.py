@@ -215,7 +215,7 @@ def _shapes_of_events(profile: ProfileData, work: OpWork) -> _CallShapes:
 def _recorded_texts(
     trace: TraceData, values: StatRows, names: Sequence[StatKey]
 ) -> pl.DataFrame | None:
-    """Return columns `event` and `text` for the first name that any event has."""
+    """Return columns `event` and `text` for the first value name that any event has."""
     for name in names:
         handle = find_handle(trace.strings, name)
         named_values = values.only(values.key == handle)

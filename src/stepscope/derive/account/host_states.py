@@ -140,7 +140,7 @@ _SPAN_FIELDS: Final = _FunctionSpans.__struct_fields__
 _NO_SPANS: Final = _FunctionSpans(*(Spans.empty() for _ in _SPAN_FIELDS))
 
 #: Usual names of program functions that produce or fetch a batch, or write a
-#: checkpoint. Functions of known libraries have recorded purposes instead.
+#: checkpoint. Functions of known libraries have listed purposes instead.
 _FETCHES: Final = Pattern(
     r"(?:^|\.)(?:(?:get_)?next_?(?:batch|element)"
     r"|(?:load|get|fetch|read|make|prepare)_?(?:next_?)?(?:batch|inputs?)(?:es)?)$"

@@ -274,7 +274,7 @@ def idle_topics(
 
 
 class _Host(Frozen, frozen=True):
-    """What the step threads did; some fields are restricted to the requested time."""
+    """What the step threads did; some fields cover only the requested time."""
 
     marked: bool
     garbage: Spans
@@ -474,7 +474,7 @@ class _ReadBacks(Frozen, frozen=True):
 
 
 def _wait_lengths_ps(spans: Spans, begin_ps: Int64s, soon_ps: Int64s) -> Int64s:
-    """Return how long a span lasts at `begin_ps`; 0 if its end exceeds `soon_ps`."""
+    """Return how long a span has lasted by `begin_ps`; 0 if it ends after `soon_ps`."""
     if not len(spans):
         return np.zeros(len(begin_ps), np.int64)
     i = np.searchsorted(spans.start_ps, begin_ps, side="left") - 1

@@ -46,7 +46,7 @@ _UNKNOWN: Final = frozenset({"unavailable", "<unknown>", ""})
 BEGINNING: Final = "Iterator::"
 _BETWEEN: Final = "::"
 
-#: Stages that pass on every element unchanged; only names of stages contain them.
+#: Stages that pass on every element unchanged; they occur only in names.
 _TRANSPARENT: Final = frozenset(
     {"Root", "Model", "MaxIntraOpParallelism", "PrivateThreadPool", "Options"}
 )

@@ -58,11 +58,11 @@ class WorkerFunction(Frozen, frozen=True, eq=True):
     Attributes:
         function: Function of the program, with its class; if none ran, a library's
             function.
-        file: The file that contains it; None if unknown.
-        line: Its first line; None if unknown.
-        hot_line: Its line with most of the time; None if unknown.
+        file: File of the function; None if unknown.
+        line: First line of the function; None if unknown.
+        hot_line: Line of the function with most of the time; None if unknown.
         inside: Callee with most of the time; None if most is self time.
-        time_ps: Its time in all workers, including callees without a separate entry.
+        time_ps: Time in all workers, including callees without a separate entry.
     """
 
     function: str

@@ -61,8 +61,8 @@ class Gain(Frozen, frozen=True):
 #: Values of `PathPieces.edge` if the piece is a node, or if nothing explains it.
 NODE: Final = -1
 NOTHING: Final = -2
-#: Kinds of the intervals passed while walking back: to a node's end, from there to its
-#: start, and from there to when its edge was ready (that edge replaces 0).
+#: Kinds of the intervals passed while walking back: until a node's end, then until its
+#: start, then until its edge was ready (0 stands for that edge).
 _STEPS: Final = (NOTHING, NODE, 0)
 _LATEST: Final = np.iinfo(np.int64).max
 #: Whether nodes keep their recorded delay beyond what their edges require.

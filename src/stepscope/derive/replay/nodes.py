@@ -138,8 +138,8 @@ class Graph(Frozen, frozen=True):
     Attributes:
         begin: int64, nodes + 1 numbers; edges of node `v` are `begin[v]:begin[v + 1]`.
         slack_ps: By node: how much later it began than its edges require.
-        kept: By node: whether its slack is too long to be explained by its edges. Such
-            a node keeps its recorded start.
+        kept: By node: whether its slack is too long to be explained by its edges. A
+            node with `kept` keeps its recorded start.
         not_before_ps: By node: its recorded start if it has no edge, else `NEVER`.
         may_wait: By node: whether its start can be delayed (activities, and pieces
             after a wait). The other nodes just continue a thread.

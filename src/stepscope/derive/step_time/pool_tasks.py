@@ -1,7 +1,7 @@
 """Tasks that threads hand to thread pools, and ops that run while a thread waits.
 
 A recording has the handover of a task to the pool, and the times at which a pool thread
-begins and ends the task. An id joins these events.
+begins and ends the task. An id joins the events of a task.
 
 One process may contain several workers, namely the devices that JAX creates from a
 host's cores. A worker in a collective then waits for ops of the other workers.
