@@ -267,7 +267,7 @@ def runs_of_listing(files: Mapping[Path, float], top: Path) -> tuple[Run, ...]:
         top: The directory; only its name and the names of its parents are used.
 
     Returns:
-        Runs with paths from `files`.
+        The runs of `files`, each with its own paths.
     """
     names: dict[Path, list[str]] = {}
     for path in files:

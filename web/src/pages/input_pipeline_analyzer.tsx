@@ -212,7 +212,7 @@ function Workers({ data }: { data: InputPipelineResult }) {
         <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
       ) : (
         <>
-          <p>Work while steps run, as shares of the sampled time. The work is not part of the steps' time.</p>
+          <p>Work in parallel with the steps, as shares of the workers' sampled time.</p>
           <DataTable
             tool="input_pipeline_analyzer"
             table="worker_functions"

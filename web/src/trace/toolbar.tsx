@@ -147,7 +147,7 @@ function Marks({ control }: { control: Control | null }) {
     <details class="choose">
       <summary>Marks{all.length > 0 && ` (${all.length})`}</summary>
       <fieldset>
-        <legend>Marks, stored in the address</legend>
+        <legend>Marks, kept in the URL</legend>
         <button onClick={() => control?.mark()}>Mark the selection</button>
         {all.map((mark, place) => (
           <span class="mark" key={`${mark.begin} ${mark.end}`}>

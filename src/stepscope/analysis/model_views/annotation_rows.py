@@ -236,7 +236,7 @@ def unannotated_us(hosts: Sequence[AnnotatedHost]) -> float | None:
 def _node_of_place(nodes: Nodes, host: AnnotatedHost) -> Int32s:
     places = host.calls.places
     node = [-1] * (len(places.key) + 1)
-    # Parents precede children; the last entry of `node` is for a root's parent, -1.
+    # Parents precede children. A root has parent -1, which selects the last entry.
     for place, (parent, key) in enumerate(
         zip(places.parent.tolist(), places.key.tolist(), strict=True)
     ):

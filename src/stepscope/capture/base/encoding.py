@@ -167,7 +167,7 @@ def _text_column(plane: PlaneBuilder, key: int, texts: Sequence[str]) -> StatCol
 
 
 def _printable_text(value: object) -> str:
-    """Return a text, or the type of another value: formatting may compute a value."""
+    """Return a text as it is; of other values the type, as `str` might run code."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     return f"<{type(value).__qualname__}>"

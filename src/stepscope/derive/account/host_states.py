@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
 
-    #: Function that maps a host code to the instants at which threads have this code.
+    #: Returns the times at which threads are in a state (`HostCode`).
     _State = Callable[[HostCode], Spans]
 
 #: Pairs (cause, instants): the first match at an instant wins; causes may recur.

@@ -108,8 +108,8 @@ class BatchCopies(Frozen, frozen=True):
         silent = Spans.union_of(
             (blocked, *(device.idle[owner] for owner in UNFED_OWNERS))
         )
-        # Intervals that end at a copy call or at most `soon_ps` before it: small
-        # kernels may be launched between the silence and the copy.
+        # Silent intervals that end at most `soon_ps` before a copy call: small kernels
+        # may be launched between the end of the silence and the copy.
         silences = Spans.union_of(device.walked_by.values())
         index = np.searchsorted(called, silences.end_ps)
         next_call = np.append(called, np.iinfo(np.int64).max)[index]

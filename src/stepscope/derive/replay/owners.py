@@ -190,7 +190,7 @@ class Silences:
         return is_long
 
     def silent_time(self, node: int) -> int:
-        """Return the time of long silence in a node, in ps; 0 without long silence."""
+        """Return the silent time of a node, in ps; 0 unless it is long."""
         nodes = self._graph.nodes
         dur_ps = int(nodes.dur_ps[node])
         track = int(nodes.track[node])

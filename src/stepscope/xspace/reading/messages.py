@@ -1,4 +1,4 @@
-"""Decoding of messages of which a profile has few, compared with its events.
+"""Decoding of all messages except events: a profile has few of these messages.
 
 `read_outline` reads two levels of a profile: planes, and byte ranges of their lines.
 """
