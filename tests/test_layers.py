@@ -126,7 +126,7 @@ ROOMS = {
     },
     "derive": {
         "account": (
-            "columns device host inference intervals names reasons step_time "
+            "columns device host inference_requests intervals names reasons step_time "
             "step_windows steps"
         ),
         "collectives": "columns costs device host intervals names reasons",
@@ -134,12 +134,11 @@ ROOMS = {
         "costs": "",
         "device": "columns host intervals names",
         "facts": (
-            "account collectives columns costs device frameworks host inference "
-            "input_pipeline intervals measured memory names ops replay run_derivation "
+            "account collectives columns costs device frameworks host "
+            "inference_requests input_pipeline intervals measured memory names ops replay run_derivation "
             "step_time step_windows steps verdicts"
         ),
         "host": "columns intervals names",
-        "inference": "columns device host intervals names reasons step_time steps",
         "input_pipeline": (
             "account columns device host intervals names reasons step_windows"
         ),

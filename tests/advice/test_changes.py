@@ -13,8 +13,8 @@ from tests.support.traces.training import together as unmarked_waits
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.predicted_gains import replay_together
-from stepscope.derive.facts.savings.changes import Carried, Joined
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
+from stepscope.derive.facts.savings.what_if_changes import Carried, Joined
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 

@@ -23,7 +23,7 @@ from stepscope.derive.facts.devices.set_up import SetUp, set_up_signals
 from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.facts.judged_steps import HostSteps, step_signals
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.facts.savings.changes import Carried, Faster
+from stepscope.derive.facts.savings.what_if_changes import Carried, Faster
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 

@@ -18,8 +18,8 @@ from stepscope.advice.predicted_gains import (
     why_not_replayed,
 )
 from stepscope.derive.facts.evidence import Limits, Saving
-from stepscope.derive.facts.savings.changes import Gone
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
+from stepscope.derive.facts.savings.what_if_changes import Gone
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 

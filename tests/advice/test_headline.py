@@ -19,7 +19,7 @@ from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.frameworks import PLAIN, frameworks_used
-from stepscope.report.words.headline import first_sentence
+from stepscope.report.words.first_sentence import first_sentence
 from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000

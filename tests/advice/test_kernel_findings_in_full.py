@@ -24,7 +24,7 @@ from tests.support.traces.literal import fields_of
 
 from stepscope.derive.facts.devices.kernel_kinds import FusableRuns
 from stepscope.derive.facts.evidence import Evidence, Part, Saving
-from stepscope.derive.facts.savings.changes import Faster, Joined
+from stepscope.derive.facts.savings.what_if_changes import Faster, Joined
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 

@@ -16,7 +16,7 @@ from tests.support.traces.training import (
     together,
 )
 
-from stepscope.advice.rules.devices.multi_batch import evaluate
+from stepscope.advice.rules.multi_device.multi_batch import evaluate
 from stepscope.derive.facts.devices.device_fill import DeviceFill, fill_signals
 from stepscope.thresholds import THRESHOLDS
 

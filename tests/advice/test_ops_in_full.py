@@ -19,7 +19,7 @@ from tests.support.traces.literal import fields_of
 
 from stepscope.derive.facts.devices.kernel_limits import measured_work, op_roofs
 from stepscope.derive.facts.evidence import Fact, Part, Saving
-from stepscope.derive.facts.savings.changes import Faster
+from stepscope.derive.facts.savings.what_if_changes import Faster
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:

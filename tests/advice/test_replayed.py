@@ -18,11 +18,11 @@ import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.signals import Signals
 from stepscope.derive.facts.evidence import Limits, Saving
-from stepscope.derive.facts.savings.changes import Gone
 from stepscope.derive.facts.savings.predicted_savings import (
     ReplaySignals,
     replay_signals,
 )
+from stepscope.derive.facts.savings.what_if_changes import Gone
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_time import IDLE_OWNERS

@@ -14,7 +14,7 @@ import pytest
 from tests.support.programs.frameworks import interpreter
 
 import stepscope as ss
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tests.support.programs.frameworks import interpreter
 
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.phases import phases
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tests.support.programs.frameworks import check_every_tool, steps_of, xprof_
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.cli.demo import RECORDED
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Unavailable
 

@@ -9,7 +9,7 @@ import msgspec
 import stepscope as ss
 from stepscope.analysis.kernel_stats import KernelStatsResult
 from stepscope.analysis.model_views import ModelViewsResult
-from stepscope.derive.account.owned_time import Account, account
+from stepscope.derive.account.time_by_cause import Account, account
 from stepscope.derive.steps.chosen import Steps, steps
 
 if TYPE_CHECKING:

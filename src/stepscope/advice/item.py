@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Status
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
 

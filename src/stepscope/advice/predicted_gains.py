@@ -13,8 +13,8 @@ from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import findings_by_cost
 from stepscope.advice.registry import RULES
 from stepscope.derive.facts.evidence import Limits, Saving
-from stepscope.derive.facts.savings.changes import Gone
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
+from stepscope.derive.facts.savings.what_if_changes import Gone
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.unavailable import Unavailable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.thresholds import Thresholds
 
 #: Maximum number of findings that are replayed together.

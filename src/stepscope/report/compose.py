@@ -25,7 +25,7 @@ from stepscope.frozen import Frozen
 from stepscope.remedies import NSIGHT
 from stepscope.report.document import REPORTED, Document, Headline
 from stepscope.report.envelope import describe_profile, recording_doubts
-from stepscope.report.words.headline import (
+from stepscope.report.words.first_sentence import (
     first_sentence,
     measured_sentence,
     peak_sentence,

@@ -11,7 +11,7 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis.gaps.explanation import explain_gap
 from stepscope.analysis.gaps.time_range import owned_time
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.step_time.host_time import IDLE_OWNERS, OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage

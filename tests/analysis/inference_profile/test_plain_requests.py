@@ -13,7 +13,7 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis import inference_profile
 from stepscope.analysis.inference_profile import InferenceProfileResult, Options
-from stepscope.derive.inference.requests import (
+from stepscope.derive.inference_requests import (
     REQUEST_BUCKETS,
     RequestWaits,
     request_waits,

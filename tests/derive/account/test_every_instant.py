@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.support.traces.literal_tables import activity_of, correlation_of
 
 from stepscope.derive.account.naming import UNNAMED, Name
-from stepscope.derive.account.owned_time import Account, account
 from stepscope.derive.account.parts import (
     account_parts,
     interval_parts,
     largest_times,
     owner_events,
 )
+from stepscope.derive.account.time_by_cause import Account, account
 from stepscope.derive.account.topics import TOPICS, DeviceTopics, IdleTopics
 from stepscope.derive.device.correlation import device_timeline
 from stepscope.derive.device.launch_facts import LaunchLatency

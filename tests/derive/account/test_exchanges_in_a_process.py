@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.account.owned_time import Account, account
 from stepscope.derive.account.parts import AccountParts, account_parts
+from stepscope.derive.account.time_by_cause import Account, account
 from stepscope.derive.step_time.host_time import OWNERS
 
 MS = 1_000_000_000

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.account.owned_time import Account, account
 from stepscope.derive.account.parts import AccountParts, account_parts
+from stepscope.derive.account.time_by_cause import Account, account
 from stepscope.derive.account.topics import IdleTopics, idle_topics
 from stepscope.derive.step_time.host_time import OWNERS
 

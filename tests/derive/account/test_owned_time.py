@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.account.owned_time import Account, account
+from stepscope.derive.account.time_by_cause import Account, account
 from stepscope.derive.step_time.host_time import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.unavailable import Unavailable
 

@@ -19,8 +19,8 @@ from tests.support.traces.nsight import (
     write,
 )
 
-from stepscope.derive.account.owned_time import Account, account
 from stepscope.derive.account.parts import AccountParts, account_parts
+from stepscope.derive.account.time_by_cause import Account, account
 from stepscope.derive.account.topics import IdleTopics, idle_topics
 from stepscope.derive.profile_data import ProfileData
 from stepscope.derive.step_time.host_time import IDLE_OWNERS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.account.owned_time import Account, account
+from stepscope.derive.account.time_by_cause import Account, account
 
 US = 1_000_000
 

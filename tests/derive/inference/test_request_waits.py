@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.inference.requests import (
+from stepscope.derive.inference_requests import (
     REQUEST_BUCKETS,
     RequestWaits,
     request_waits,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.inference.requests import Requests, requests
+from stepscope.derive.inference_requests import Requests, requests
 from stepscope.unavailable import Unavailable
 
 WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")

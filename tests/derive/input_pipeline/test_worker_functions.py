@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.training import on_host
 
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.host.function_frames import (
     MIN_INTERVAL_SAMPLES,
     function_frames,

@@ -10,7 +10,7 @@ from tests.support.traces import replayed as by_hand
 from tests.support.traces.replayed import US
 
 from stepscope.derive.account.host_states import host_states
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.replay.critical import (
     PATH_ROWS,
     CriticalPath,

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.traces import blueprint
 
-from stepscope.derive.account.owned_time import Account, account
+from stepscope.derive.account.time_by_cause import Account, account
 from stepscope.derive.consistency import consistency
 from stepscope.derive.step_windows.windows import Windows, windows
 

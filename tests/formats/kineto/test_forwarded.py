@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.formats.kineto.test_stats import values_of
 from tests.support.traces.kineto import complete, frame
 
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.steps.chosen import Steps, steps
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import stepscope as ss
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.ops.database import host_ops
 from stepscope.derive.phases import phases
 

@@ -10,7 +10,7 @@ from tests.support.xspace.literal import event, line, plane, space
 
 import stepscope
 from stepscope.derive.account.naming import naming
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.steps.chosen import activity_steps
 from stepscope.unavailable import Unavailable

@@ -18,7 +18,7 @@ from stepscope.report.words.findings import (
     lead_sentence,
     rewrite_for_recording,
 )
-from stepscope.report.words.headline import first_sentence
+from stepscope.report.words.first_sentence import first_sentence
 from stepscope.report.words.names import part_text, plain_name
 from stepscope.thresholds import THRESHOLDS
 

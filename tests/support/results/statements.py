@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from stepscope.cli.output import Progress
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_time import IDLE_OWNERS, category_owners

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.traces import blueprint
 
-from stepscope.derive.account.owned_time import Account, account
+from stepscope.derive.account.time_by_cause import Account, account
 from stepscope.derive.replay.graph import step_graph
 from stepscope.derive.replay.node_times import Identity, replay_check, replayed_gain
 from stepscope.derive.replay.nodes import Graph

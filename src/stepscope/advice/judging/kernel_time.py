@@ -11,7 +11,7 @@ from stepscope.advice.signals import NotApplicable
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part, Saving
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.facts.savings.changes import Faster
+from stepscope.derive.facts.savings.what_if_changes import Faster
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
     from stepscope.unavailable import Unavailable

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
     from stepscope.analysis.pod_viewer.result import PodStep, Worker, WorkerSummary
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.run_derivation import OfHosts, RunDerivation
     from stepscope.derive.steps.chosen import Steps

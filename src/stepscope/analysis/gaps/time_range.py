@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from stepscope.analysis.gaps.result import HostWork, Neighbour
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.account.naming import Naming
-    from stepscope.derive.account.owned_time import DeviceAccount
+    from stepscope.derive.account.time_by_cause import DeviceAccount
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.device_sets import DeviceTimes
 

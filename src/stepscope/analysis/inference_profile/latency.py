@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.inference.requests import REQUEST_BUCKETS
+from stepscope.derive.inference_requests import REQUEST_BUCKETS
 from stepscope.derive.step_time.host_time import CATEGORIES
 from stepscope.units import PS_PER_MS
 

@@ -28,7 +28,7 @@ from stepscope.analysis.results.tables import (
 )
 from stepscope.analysis.results.tool import rows_read
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.inference.requests import request_waits, requests
+from stepscope.derive.inference_requests import request_waits, requests
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_S
 

@@ -32,7 +32,7 @@ from stepscope.analysis.results.tables import with_every_null
 from stepscope.analysis.results.tool import rows_read
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.rows import category_columns, why_no_owner
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.columns.arrays import handles

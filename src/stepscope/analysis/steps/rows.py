@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.tables import package_reasons
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.input_pipeline.input_ops import input_ops
 from stepscope.derive.step_time.host_classes import host_classes
@@ -24,7 +24,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.timeline.spans import host_timeline, typed_frame
-from stepscope.derive.account.owned_time import account, charged_rows
+from stepscope.derive.account.time_by_cause import account, charged_rows
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.host.op_events import host_op_events

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from stepscope.derive.account.naming import Name, Naming
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.host.core_time import CoreTime, ThreadTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes

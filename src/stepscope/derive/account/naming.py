@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from stepscope.array_types import Bools, Int32s, Int64s
-    from stepscope.derive.account.owned_time import DeviceAccount
+    from stepscope.derive.account.time_by_cause import DeviceAccount
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.names.event_kinds import EventKinds

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Int64s
     from stepscope.derive.account.naming import Naming
-    from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.account.time_by_cause import Account, DeviceAccount
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.step_windows.windows import Windows
 

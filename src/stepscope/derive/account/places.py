@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Int32s
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.inference.requests import Requests
+    from stepscope.derive.inference_requests import Requests
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.host_states import HostStates
-    from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.account.time_by_cause import Account, DeviceAccount
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames

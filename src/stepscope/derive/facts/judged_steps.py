@@ -17,8 +17,8 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
-    from stepscope.derive.account.owned_time import Account
-    from stepscope.derive.inference.requests import Requests
+    from stepscope.derive.account.time_by_cause import Account
+    from stepscope.derive.inference_requests import Requests
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import StepCandidates, Steps
     from stepscope.trace.model import TraceData

@@ -34,8 +34,8 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from stepscope.derive.account.owned_time import Account
     from stepscope.derive.account.parts import AccountParts
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.run_derivation import OfHosts

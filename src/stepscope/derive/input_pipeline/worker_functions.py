@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from stepscope.array_types import Bools
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.derive.step_windows.windows import Windows

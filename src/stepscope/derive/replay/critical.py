@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.host_states import Claims, HostStates
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.replay.graph_edits import Edit
     from stepscope.derive.replay.owners import Silences

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.array_types import Bools, Int64s
-    from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.account.time_by_cause import Account, DeviceAccount
     from stepscope.derive.replay.nodes import Graph
     from stepscope.derive.step_time.device_sets import DeviceSets, DeviceTimes
     from stepscope.derive.step_time.host_classes import HostClasses

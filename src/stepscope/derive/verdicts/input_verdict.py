@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.launch_facts import launch_facts

@@ -20,7 +20,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.trace.model import TraceData
 
 #: Evidence of accelerators. "recorded": their work was recorded. "silent": the program

@@ -11,14 +11,14 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.facts.evidence import Evidence, Part, Saving
-from stepscope.derive.facts.savings.changes import CopiesInParallel
+from stepscope.derive.facts.savings.what_if_changes import CopiesInParallel
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.device_copies import DeviceCopies
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 

@@ -19,7 +19,7 @@ from stepscope.advice.signals import CannotTell
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.facts.program_traits import collected_by_hand
-from stepscope.derive.facts.savings.changes import NotAwaited
+from stepscope.derive.facts.savings.what_if_changes import NotAwaited
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.advice.judging.host_functions import HostFunction, HostFunctions
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.processors import Asleep
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 

@@ -19,13 +19,13 @@ from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.devices.kernel_kinds import MIN_RUN_KERNELS
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.program_traits import program_traits
-from stepscope.derive.facts.savings.changes import Joined
+from stepscope.derive.facts.savings.what_if_changes import Joined
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.thresholds import Thresholds
 
 _FUSABLE_RUNS_ITEM: Final = rule_item("fuse.runs")

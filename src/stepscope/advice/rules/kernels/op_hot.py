@@ -17,14 +17,14 @@ from stepscope.derive.facts.devices.kernel_limits import op_roofs
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.facts.savings.changes import Faster
+from stepscope.derive.facts.savings.what_if_changes import Faster
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("op.hot")

@@ -12,7 +12,7 @@ from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
 from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.facts.savings.changes import Faster
+from stepscope.derive.facts.savings.what_if_changes import Faster
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
 from stepscope.unavailable import Unavailable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.device_fill import DeviceFill
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 

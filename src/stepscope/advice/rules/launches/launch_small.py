@@ -19,7 +19,7 @@ from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.eager_ops import eager_signals
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.facts.savings.changes import Joined
+from stepscope.derive.facts.savings.what_if_changes import Joined
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import NO_KERNELS, device_signals
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.launching import LaunchSignals
     from stepscope.derive.facts.devices.small_work import SmallOps, WorkGroup
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 

@@ -8,14 +8,14 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.derive.facts.devices.kernel_precision import finite_checks
-from stepscope.derive.facts.savings.changes import NotAwaited
+from stepscope.derive.facts.savings.what_if_changes import NotAwaited
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("amp.scaling")

@@ -18,7 +18,7 @@ from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import Fact, Saving
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.facts.savings.changes import Faster
+from stepscope.derive.facts.savings.what_if_changes import Faster
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_precision import PrecisionSignals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.thresholds import Thresholds
     from stepscope.unavailable import Unavailable
 

@@ -1,1 +1,1 @@
-"""Stage 9 of the checklist: memory, and changes during a run."""
+"""Rules about changes during a run, CPU threads and debug output."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from stepscope.array_types import Bools, Int32s, Int64s
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData

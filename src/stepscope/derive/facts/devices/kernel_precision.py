@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.precision import Precision

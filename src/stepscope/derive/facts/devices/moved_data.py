@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.device.activity_classes import Exposure
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows

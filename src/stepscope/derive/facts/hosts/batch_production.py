@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.naming import Naming
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames

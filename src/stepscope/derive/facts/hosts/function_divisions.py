@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.host_waits import HostWaits
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines

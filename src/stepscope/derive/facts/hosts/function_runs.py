@@ -18,7 +18,7 @@ from stepscope.derive.facts.hosts.ran_ops import (
     ran_ops,
     rows_of_threads,
 )
-from stepscope.derive.facts.savings.changes import Quiet
+from stepscope.derive.facts.savings.what_if_changes import Quiet
 from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.derive.intervals.spans import Spans
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.naming import Naming
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.facts.hosts.own_lines import OwnLines
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.array_types import Bools, Int64s
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.step_windows.windows import Windows

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import codes
 from stepscope.derive.facts.evidence import Limits, Saving
-from stepscope.derive.facts.savings.changes import Recorded, apply_change
+from stepscope.derive.facts.savings.what_if_changes import Recorded, apply_change
 from stepscope.derive.replay.activities import NO_STEPS
 from stepscope.derive.replay.critical import path_owners
 from stepscope.derive.replay.graph_edits import joint_edit
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     import polars as pl
 
     from stepscope.derive.account.host_states import HostStates
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.device.activity_classes import ActivityClasses
-    from stepscope.derive.facts.savings.changes import Change, Edits
+    from stepscope.derive.facts.savings.what_if_changes import Change, Edits
     from stepscope.derive.replay.graph_edits import Edit
     from stepscope.derive.replay.node_times import Gain, Identity
     from stepscope.derive.replay.nodes import Graph

@@ -22,7 +22,7 @@ from stepscope.advice.judging.worker_comparison import (
 )
 from stepscope.derive.facts.hosts.worker_processes import worker_ops
 from stepscope.derive.facts.processors import processor_signals
-from stepscope.derive.facts.savings.changes import Levelled
+from stepscope.derive.facts.savings.what_if_changes import Levelled
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.host_time import OWNERS
 from stepscope.unavailable import Unavailable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.judging.worker_comparison import WorkerSignals
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from stepscope.array_types import Bools, Int32s
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.replay.graph_edits import Edit
     from stepscope.derive.replay.nodes import Graph
     from stepscope.derive.step_time.device_sets import DeviceSets

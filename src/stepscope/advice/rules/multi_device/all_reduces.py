@@ -20,7 +20,7 @@ from stepscope.derive.facts.devices.all_reduces import (
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part, Saving
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.facts.savings.changes import Carried, Faster
+from stepscope.derive.facts.savings.what_if_changes import Carried, Faster
 from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.units import MIB, PS_PER_MS, PS_PER_US
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.all_reduces import AllReduceSignals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
-    from stepscope.derive.facts.savings.changes import Changes
+    from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 

@@ -1,0 +1,1 @@
+"""Rules about device memory: how full and how fragmented it is, and leaks."""

@@ -1,1 +1,0 @@
-"""Requests of a serving program, and the waits of each request."""
