@@ -265,6 +265,13 @@ def test_ranges_of_owners_are_shown_by_length_then_start(shares: Any) -> None:
     assert account.evidence("nobody") == ()
 
 
+def test_ranges_below_a_hundredth_of_the_longest_are_not_shown(shares: Any) -> None:
+    lengths = {("input", "inside"): ((0, 10_000), (20_000, 20_100), (30_000, 30_099))}
+    account = shares(input=1.0, fields={"ranges": lengths})
+    shown = [(each.start_ps, each.end_ps) for each in account.evidence("input")]
+    assert shown == [(0, 10_000), (20_000, 20_100)]
+
+
 def test_a_label_names_the_host_and_a_device_if_there_is_one(shares: Any) -> None:
     assert shares(host="a").label == "a:0"
     assert shares(host="a", device=None).label == "a"

@@ -71,10 +71,10 @@ SUMS = pl.DataFrame(
     orient="row",
 )
 MADE = calls(
-    (0, 0, "all-reduce", 1, 10, 5, 3),
+    (0, 0, "all-reduce", 1, 10, 5, 0),
     (0, 0, "all-gather", 1, 20, 9, 8),
-    (0, 0, "all-reduce", 1, 40, 9, 6),
-    (0, 0, "all-to-all", 1, 30, 9, 6),
+    (0, 0, "all-reduce", 1, 40, 9, 1),
+    (0, 0, "all-to-all", 1, 30, 9, 1),
     (0, 0, "all-reduce", 1, 50, 9, 0),
     (2, 0, "all-reduce", 1, 60, 9, 0),
 )
@@ -238,6 +238,8 @@ def test_a_step_without_all_reduces_has_no_exposed_time() -> None:
     found = reduced(fewer)
     assert (found.exposed_ps, found.count) == ((0, 20), 1.0)
     assert (found.small, found.bytes) == (0.0, (LARGE + SMALL) / 2)
+    single = reduced({"a": OF_A[:1], "b": OF_B})
+    assert (single.count, single.small, single.bytes) == (0.5, 0.0, BIG / 2)
     none = reduced({"a": OF_A.filter(pl.col("kind") == "all-gather"), "b": OF_B[:0]})
     assert (none.exposed_ps, none.count, none.small) == ((0, 0), 0.0, None)
     assert (none.bytes, none.least_ps, none.expected_ps) == (None, 0.0, None)
@@ -273,6 +275,19 @@ def test_only_a_large_all_reduce_shows_the_rate() -> None:
         found = reduced({"a": alone, "b": OF_B[:0]})
         assert found.gb_per_s == (None if rate is None else pytest.approx(rate))
         assert (found.expected_ps is None) == (rate is None)
+
+
+def test_large_all_reduces_that_nobody_shares_count_each() -> None:
+    alone = calls(
+        (0, 0, "all-reduce", BIG, 100, 300 * US, 50),
+        (0, 0, "all-reduce", BIG, 900, 100 * US, 50),
+        (0, 2, "all-reduce", LARGE - 1, 2100, 500 * US, 50),
+    )
+    found = reduced({"a": alone, "b": OF_B[:0]})
+    assert (found.least_ps, found.workers) == (400 * US, 0)
+    assert found.gb_per_s == pytest.approx(200.0)
+    # Of the link, 40 MB need 200 us; and each of the two 20 us without any data.
+    assert found.expected_ps == pytest.approx(200 * US + 40 * US)
 
 
 def test_an_unknown_group_hides_what_its_link_must_carry() -> None:

@@ -229,6 +229,17 @@ def test_without_steps_there_are_no_means(given: Any) -> None:
     assert found.compute_ps == 141 * US
 
 
+def test_kernels_outside_the_steps_are_in_no_mean() -> None:
+    """Of two kernels of 40 and 20 us, the only step holds the first."""
+    found = signals(
+        {"vm": host_of(CLASSES[:1])},
+        windows=windows_at((0, 40 * US)),
+        account=SimpleNamespace(rows=ACCOUNT.rows[:1]),
+    )
+    assert (found.wide_per_step_ps, found.tf32_per_step_ps) == (40 * US, 0)
+    assert (found.steps, found.eligible_ps) == (1, 60 * US)
+
+
 def test_ops_are_named_if_ops_and_types_were_recorded() -> None:
     unnamed = signals(activity_ops=ABSENT)
     assert (unnamed.largest, unnamed.causes) == ((), ())

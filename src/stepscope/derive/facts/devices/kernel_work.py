@@ -240,14 +240,14 @@ def _typical_step_rows(
         & (start < step["end_ps"])
         & (handles(activity, "device") == device)
     )
-    rows = activity[inside]
     return (
-        rows.select(
+        activity[inside]
+        .select(
             "kind",
             "stream",
             "start_ps",
             (pl.col("start_ps") + pl.col("dur_ps")).alias("end_ps"),
-            pl.col("bytes") if "bytes" in rows.columns else pl.lit(None).alias("bytes"),
+            "bytes",
             "event",
         )
         .with_columns(pl.Series("class", classes.code[inside]))

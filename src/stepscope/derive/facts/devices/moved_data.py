@@ -13,6 +13,7 @@ from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
+from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
@@ -154,19 +155,18 @@ def _judged_copies(
     window = windows_of_times(measured, begin)
     judged = window >= 0
     rows, begin, window = rows[judged], begin[judged], window[judged]
-    size = activity["bytes"].to_numpy()[rows]
-    known = ~np.isnan(size) if size.dtype.kind == "f" else np.ones(len(rows), np.bool_)
-    known_bytes = np.where(known, size, 0).astype(np.int64)
+    # A copy of unknown size counts as large.
+    size = activity["bytes"].gather(rows)
+    large = (size >= THRESHOLDS.small_copy.value).fill_null(value=True)
     return _Rows(
         handles(activity, "device")[rows],
         codes(activity, "kind")[rows],
         begin,
         ints(activity, "dur_ps")[rows],
         alone_ps[rows],
-        known_bytes,
+        fill_nulls(size, 0),
         window,
-        # A copy of unknown size counts as large.
-        ~known | (known_bytes >= THRESHOLDS.small_copy.value),
+        large.to_numpy(),
     )
 
 
