@@ -48,7 +48,7 @@ KERNELS = (
     ("tf_gemm", LINEAR, "tf32", "hlo", True, 8, 100, 100),
     ("supposed", LINEAR, "32", "default", True, 4, 80, 80),
     ("half_supposed", LINEAR, "16", "default", True, 4, 8, 8),
-    ("dgemm", LINEAR, "64", "hlo", False, 4, 4, 4),
+    ("dgemm", LINEAR, "64", "hlo", False, 4, 8, 8),
 )
 ON_OTHER_DEVICE, COLLECTIVE, SIZED = 4, 2, (0, 1, 5, 6, 7, 8, 9)
 TABLE = pl.DataFrame(
@@ -159,10 +159,10 @@ def test_every_field_of_the_kernels_of_a_device() -> None:
     assert (found.label, found.steps, found.has_steps) == ("a:b:0", 4, True)
     assert (found.step_confidence, found.step_ps) == (0.75, 1100)
     # Without the collective: it is no computation.
-    assert found.device_ps == 200 + 100 + 60 + 25 + 22 + 20 + 2 + 1
+    assert found.device_ps == 200 + 100 + 60 + 25 + 22 + 20 + 2 + 2
     rows = found.rows
     assert rows["class"].to_list() == [2, 1, 0, 5, 6, 3, 7, 8, 9]
-    assert rows["time_ps"].to_list() == [250, 200, 100, 60, 25, 22, 20, 2, 1]
+    assert rows["time_ps"].to_list() == [250, 200, 100, 60, 25, 22, 20, 2, 2]
     assert rows["count"].to_list() == [1.0, 1.0, 2.0, 1.0, 2.0, 1.5, 1.0, 1.0, 1.0]
     assert rows["kernel"].to_list()[2:4] == ["half_gemm", "other_half"]
     assert rows["full_name"][2] == "void half_gemm<a>(b)"
@@ -192,7 +192,7 @@ def test_every_field_of_the_kernels_of_a_device() -> None:
         *(None, pytest.approx(200 / (160 / 3)), None, None, 1.0),
         *(None, None, None, None),
     ]
-    assert found.share(rows[1:3]) == pytest.approx(100 * 300 / 430)
+    assert found.share(rows[1:3]) == pytest.approx(100 * 300 / 431)
     assert (found.runs.count, found.runs.rows["class"].to_list()) == (1, [3])
 
 
