@@ -226,8 +226,23 @@ def test_kernels_in_a_row_are_launched_as_one() -> None:
     judge(Joined([0], 3), nothing, nothing)
     # Of three in a row on the first stream of one window.
     three = np.isin(np.arange(len(NODES)), (4, 5, 6)).astype(np.int32) - 1
-    third = joint_edit(GRAPH, [launched_as_one(GRAPH, three)])
-    judge(Joined([0, 1], 3), third, third)
+    third, shorter = (
+        joint_edit(
+            GRAPH,
+            [
+                kernels_scaled(GRAPH, three >= 0, factor=left),
+                launched_as_one(GRAPH, three),
+            ],
+        )
+        for left in (1.0, 0.5)
+    )
+    judge(
+        Joined([0, 1], 3, (1.0, 0.5)),
+        third,
+        shorter,
+        claimed_ps=10 + 15 + 20,
+        compared="bound",
+    )
 
 
 def test_activities_of_a_device_except_collectives_are_levelled() -> None:

@@ -450,6 +450,17 @@ def test_devices_that_are_fed_in_parallel_do_not_wait() -> None:
     assert found.devices == ("h:1", "h:0", "h:2")
 
 
+def test_a_device_waits_until_its_first_input() -> None:
+    """Device 1 is fed from 25 on, and again at 60; device 0 at 10 and at 45."""
+    activity = activities(
+        *(("h2d", 0, 10, 10), ("h2d", 1, 25, 10)),
+        *(("h2d", 0, 45, 10), ("h2d", 1, 60, 10)),
+        bytes=[LARGE] * 4,
+    )
+    found = moves(activity, [0] * 4)
+    assert (found.in_turn_ps, found.devices) == ((10, 0), ("h:1", "h:0", "h:2"))
+
+
 def test_results_of_two_devices_are_not_gathered() -> None:
     activity = activities(
         ("d2h", 0, 10, 10),

@@ -256,10 +256,9 @@ def test_a_gain_is_compared_with_what_is_known_of_the_step() -> None:
         assert promised([one(claimed, "effect")], 5.0) is None
         assert promised([one(claimed, "bound")], 5.0, bound) is None
     assert promised([one(1.0, "effect", partly=True)], 1.0, bound) == (0.0, 1.0)
-    assert promised([one(1.0, "effect"), one(1.0, "effect", partly=True)], 2.0) == (
-        2.0,
-        2.0,
-    )
+    mixed = [one(1.0, "effect"), one(1.0, "effect", partly=True)]
+    assert promised(mixed, 2.0) == (2.0, 2.0)
+    assert promised(mixed, 2.0, bound) == (0.0, 2.0)
 
 
 def test_two_edits_of_a_change_are_its_range() -> None:
@@ -274,6 +273,10 @@ def test_two_edits_of_a_change_are_its_range() -> None:
     first, second = replay.gains_of_edits([exact, ranged])
     assert (first.high_ps, second.low_ps) == (1.5 * MS, 3.5 * MS)
     assert promised([ranged]) == (1.0, 3.0)
+    # After the most that the change may do, 7 of 10 ms remain.
+    whole = replay.promised_saving([ranged], Limits(None, 10.0), None)
+    assert whole is not None
+    assert (whole.low, whole.high) == pytest.approx((1.0, 3.0))
 
 
 @pytest.mark.parametrize(

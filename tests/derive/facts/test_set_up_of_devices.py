@@ -221,6 +221,15 @@ def test_waits_in_three_steps_are_usual() -> None:
     }
 
 
+def test_calls_are_long_from_a_length_on() -> None:
+    busy = device(launch=((0, 40),), host_compute=(), input=())
+    recorded = found(((MALLOC, 2, 1), (LOAD, 5, 0.999)), (busy,))
+    assert recorded == {0: ("set_up", 1.0, {"cudaMalloc": 1.0})}
+    frames = sampled((4, 2, 3), (5, 7, 7.999))
+    told = found((), (busy,), frames=frames, calling=[True, True])
+    assert told == {0: ("set_up", 1.0, {"function 4": 1.0})}
+
+
 def test_slow_launches_make_more_calls_short() -> None:
     slow = SimpleNamespace(latency_ps=10**15)
     assert found(launch_facts=slow) == {0: ("over", 10.0, {})}

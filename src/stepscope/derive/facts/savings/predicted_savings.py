@@ -48,8 +48,6 @@ _COLLECTIVE: Final = _KINDS.index("collective")
 #: If unrecorded time of threads is more than this percentage of the critical path after
 #: a change, the saving is unknown.
 _MAX_SILENT_PERCENT: Final = 10.0
-#: Minimum number of windows from which a confidence interval is computed.
-_MIN_WINDOWS_FOR_INTERVAL: Final = 3
 
 
 class HostReplay(Frozen, frozen=True):
@@ -284,7 +282,7 @@ def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
         else (limits.effect_ms, limits.step_ms, limits.floor_ms)
     )
     step_ms = period_ms if step_ms is None else step_ms
-    part = min(step_ms / period_ms, 1.0) if period_ms else 0.0
+    part = min(step_ms / period_ms, 1.0)
     return Limits(effect_ms, step_ms, max(gain.floor_ps / PS_PER_MS * part, floor_ms))
 
 
@@ -294,17 +292,15 @@ def _gain_range(gain: Gain) -> tuple[float, float]:
     Other steps may gain less, so the low end is that of the 95 % confidence interval of
     the mean gain, resampled as for verdicts. The high end of this interval is not used.
     """
-    low = gain.low_ps
-    if len(gain.by_window_ps[0]) >= _MIN_WINDOWS_FOR_INTERVAL:
-        # Ends are relative to the mean gain, since upper bounds may have reduced `low`.
-        ends = [
-            mean_interval_ms(gains.tolist())[0] * PS_PER_MS / mean
-            for gains in gain.by_window_ps
-            for mean in [float(gains.mean())]
-            if mean > 0
-        ]
-        low = min([low, *(low * end for end in ends)])
-    return max(low, 0.0) / PS_PER_MS, gain.high_ps / PS_PER_MS
+    # Ends are relative to the mean gain, since upper bounds may have reduced `low`.
+    ends = [
+        mean_interval_ms(gains.tolist())[0] * PS_PER_MS / mean
+        for gains in gain.by_window_ps
+        for mean in [float(gains.mean())]
+        if mean > 0
+    ]
+    low_ps = gain.low_ps * min([1.0, *ends])
+    return max(low_ps, 0.0) / PS_PER_MS, gain.high_ps / PS_PER_MS
 
 
 def host_replay(

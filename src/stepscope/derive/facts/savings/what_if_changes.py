@@ -372,7 +372,7 @@ def _number_runs(graph: Graph, chosen: Bools, shortest: int) -> Int32s:
         (run[1:] != run[:-1]) | (track[1:] != track[:-1]) | (window[1:] != window[:-1])
     )
     number = np.cumsum(fresh) - 1
-    long = np.bincount(number, minlength=1)[number] >= shortest
+    long = np.bincount(number)[number] >= shortest
     run_of_node = np.full(graph.count, -1, np.int32)
     run_of_node[device[run & long]] = number[run & long]
     return run_of_node
