@@ -90,7 +90,8 @@ def host_of(classes: Any = CLASSES, trace: Any = EVENTS) -> Any:
         schema=dict.fromkeys(("type", "op", "device"), pl.Int32),
         orient="row",
     )
-    return narrow_kernels(
+    made: Any = narrow_kernels
+    return made(
         trace=trace,
         device_activity=activities(
             *rows, event=([0, None, None, 1] + [None] * len(rows))[: len(rows)]

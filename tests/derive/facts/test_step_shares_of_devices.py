@@ -36,7 +36,7 @@ LATE = SimpleNamespace(clock_error_ps=7, lost_ps=9)
 
 
 def times(
-    *rows: tuple[int, int | None, dict[str, int | None]], owners: Any = OWNER_NAMES
+    *rows: tuple[int, int | None, Any], owners: Any = OWNER_NAMES
 ) -> pl.DataFrame:
     """Owners' times by window and device; 0 unless told."""
     columns = [f"{owner}_ps" for owner in owners]
@@ -47,7 +47,9 @@ def times(
         | {f"{owner}_ps": time for owner, time in of.items()}
         for window, device, of in rows
     ]
-    whole = dict.fromkeys((*columns, "device_working_ps", "window_ps"), pl.Int64)
+    whole: dict[str, Any] = dict.fromkeys(
+        (*columns, "device_working_ps", "window_ps"), pl.Int64
+    )
     return pl.DataFrame(table, schema={"window": pl.Int32, "device": pl.Int32} | whole)
 
 
@@ -126,7 +128,7 @@ PARTS = SimpleNamespace(
 
 
 def broken_down(**given: Any) -> Any:
-    usual = {
+    usual: dict[str, Any] = {
         "trace": Tables(),
         "account": ACCOUNT,
         "account_parts": PARTS,

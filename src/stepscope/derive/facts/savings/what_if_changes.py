@@ -371,7 +371,7 @@ def _number_runs(graph: Graph, chosen: Bools, shortest: int) -> Int32s:
     fresh[1:] = (
         (run[1:] != run[:-1]) | (track[1:] != track[:-1]) | (window[1:] != window[:-1])
     )
-    number = np.cumsum(fresh) - 1
+    number = np.cumsum(fresh)
     long = np.bincount(number)[number] >= shortest
     run_of_node = np.full(graph.count, -1, np.int32)
     run_of_node[device[run & long]] = number[run & long]
