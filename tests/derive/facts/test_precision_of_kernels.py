@@ -61,7 +61,7 @@ CLASSES = (
     ((2, CAST, 0), (32, 0, 0, NAME), -1, (5,)),
     ((3, LINEAR, 0), (16, 0, 0, HLO), 1, (7, 6)),
     ((1, NO_OP, 0), (32, 0, 0, DEFAULT), 1, (8,)),
-    ((3, NO_OP, 0), (16, 0, 0, NAME), -1, (9,)),
+    ((3, None, 0), (16, 0, 0, NAME), -1, (9,)),
     ((1, CAST, 0), (32, 0, 0, DEFAULT), -1, (2,)),
     ((1, NO_OP, 0), (32, 0, 0, SHAPE), -1, (1,)),
     ((0, NO_OP, 1), (32, 0, 0, SHAPE), 1, (10,)),
@@ -173,7 +173,7 @@ def test_every_field_of_the_precision_of_kernels() -> None:
         "undecided_ps": (9 + 2 + 1) * US,
         "undecided_narrow_ps": (9 + 2) * US,
         "undecided_16_ps": 9 * US,
-        "undecided_with_op_ps": (9 + 2 + 1) * US,
+        "undecided_with_op_ps": (2 + 1) * US,
         # 60 us in the first step, and the TF32 kernel in the third; thirds of them.
         "wide_per_step_ps": 20 * US,
         "tf32_per_step_ps": 10 * US,
@@ -248,6 +248,15 @@ def test_ops_are_named_if_ops_and_types_were_recorded() -> None:
     assert (untyped.largest, untyped.step_confidence) == ((), 0.0)
     # Of a kernel with an unknown event, neither track nor name is known.
     assert untyped.evidence[0] == shown(0, 40)
+
+
+def test_ops_of_equal_time_are_named_in_order() -> None:
+    classes = tuple(
+        ((type_, op, 0), (32, 0, 0, NAME), 1, (4,))
+        for type_, op in ((1, NO_OP), (0, NO_OP), (2, CAST), (3, NO_OP))
+    )
+    found = signals({"vm": host_of(classes)})
+    assert [fact.note for fact in found.largest] == ["gemm", "half_mm", "net/cast"]
 
 
 def test_small_shares_are_no_causes() -> None:

@@ -197,6 +197,10 @@ def test_after_the_last_activity_the_program_is_over() -> None:
     signals = found(calls, (ending,), frames=frames, calling=[True, True])
     expected = {"cuModuleLoad": 30.0, "cudaMalloc": 0.5, "function 7": 0.25}
     assert signals == {0: ("over", 80.0, expected)}
+    first_run = ((INNER, 82, 2), *((INNER, at, 0.01) for at in (95, 96, 97)))
+    signals = found((*calls, *first_run), (ending,))
+    expected = {"cuModuleLoad": 30.0, "aten::inner": 2.0, "cudaMalloc": 0.5}
+    assert signals == {0: ("over", 80.0, expected)}
     # With steps, the program goes on after the recording.
     steps = windows_at((0, 60 * M), (60 * M, 100 * M))
     on = found(calls, (ending,), windows=steps)

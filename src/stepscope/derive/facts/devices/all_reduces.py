@@ -164,7 +164,7 @@ def exchange_signals(
     )
     known = per_step["count"].sum() > 0 and per_step["unsized"].sum() == 0
     sums = per_step.select(pl.col("count", "small", "bytes").sum()).row(0)
-    count, small, size = (float(total) / max(len(per_step), 1) for total in sums)
+    count, small, size = (float(total) / len(per_step) for total in sums)
     # All-reduces of all hosts, with their steps.
     all_reduces = pl.concat(
         host_calls.filter(pl.col("kind") == _KIND).with_columns(
