@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from tests.support.traces.literal import ABSENT, spans_of
 
-from stepscope.derive.facts.savings.changes import (
+from stepscope.derive.facts.savings.what_if_changes import (
     Carried,
     CopiesInParallel,
     Faster,

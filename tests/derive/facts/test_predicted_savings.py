@@ -12,13 +12,13 @@ import pytest
 from tests.support.traces.literal import ABSENT, OTHER, activities, spans_of
 
 from stepscope.derive.facts.evidence import Limits, Saving
-from stepscope.derive.facts.savings.changes import Edits, Gone, Quiet, Recorded
 from stepscope.derive.facts.savings.predicted_savings import (
     HostReplay,
     ReplaySignals,
     host_replay,
     replay_signals,
 )
+from stepscope.derive.facts.savings.what_if_changes import Edits, Gone, Quiet, Recorded
 from stepscope.derive.replay.activities import NO_STEPS, Sampled
 from stepscope.derive.replay.graph_edits import unchanged_edit
 from stepscope.derive.replay.node_times import Gain, Identity

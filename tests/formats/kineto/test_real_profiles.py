@@ -271,7 +271,9 @@ def test_collectives_on_their_own_stream(shared_profile: Shared) -> None:
     assert nccl.height == 2_020
     assert nccl["dur_ps"].sum() == 357_343 * 10**6
     assert nccl["stream"].unique().to_list() == [14]
-    assert "This recording is of rank 1 of 2 (nccl)." in frame(trace, "quality")["message"]
+    assert (
+        "This recording is of rank 1 of 2 (nccl)." in frame(trace, "quality")["message"]
+    )
 
 
 @pytest.mark.profiles
