@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from tests.support.traces.literal import spans_of, windows_at
+from tests.support.traces.literal_functions import HZ, frames_of, named
 
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.function_divisions import RareFunctions
@@ -17,38 +18,10 @@ from stepscope.derive.facts.hosts.own_lines import (
     enclosing_functions,
     function_around_work,
 )
-from stepscope.derive.host.function_frames import FunctionFrames
-from stepscope.derive.host.function_names import FunctionName
 from stepscope.derive.intervals.spans import Spans
 
-#: One sample in 10 ps.
-HZ = 1e11
-
-
-def named(function: str, *, library: bool | None = False) -> FunctionName:
-    return FunctionName(function, f"{function}.py", 3, library)
-
-
-def frames_of(
-    names: list[FunctionName], *rows: tuple[int, int, int, int, int]
-) -> FunctionFrames:
-    """Calls of functions: type, track, start, end and row of the caller."""
-    type_, track, start, end, parent = (
-        np.array(column) for column in zip(*rows, strict=True)
-    )
-    return FunctionFrames(
-        track=track.astype(np.int32),
-        start_ps=start.astype(np.int64),
-        end_ps=end.astype(np.int64),
-        parent=parent.astype(np.int32),
-        self_ps=np.zeros(len(rows), np.int64),
-        type=type_.astype(np.int32),
-        event=np.arange(len(rows), dtype=np.int32),
-        sampled=True,
-        hz=HZ,
-        names=dict(enumerate(names)),
-    )
-
+if TYPE_CHECKING:
+    from stepscope.derive.host.function_names import FunctionName
 
 LOOP, STEP, SAVE, OTHER = (named(name) for name in ("loop", "step", "save", "other"))
 FRAMES = frames_of(
