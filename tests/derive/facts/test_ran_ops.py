@@ -51,6 +51,8 @@ def test_an_op_is_a_functions_if_half_of_it_is_there(
     time: SampledTime, *, held: bool
 ) -> None:
     assert ops_at((0, 99, 0)).kinds_within(time).tolist() == [held]
+    # 50 of 101 ps are less than half.
+    assert not ops_at((0, 100, 0)).kinds_within(within((0, 50))).any()
 
 
 def test_ops_of_one_kind_are_judged_together() -> None:
@@ -116,6 +118,8 @@ def test_more_than_two_forward_ops_a_node_are_a_validation() -> None:
     # Those outside of the function do not count.
     assert ops_at(*ops, (100, 109, 2), **PASSES).pass_runs_within(time)
     assert not ops_at(*ops, (99, 108, 2), **PASSES).pass_runs_within(time)
+    assert not ops_at(*ops, (99, 99, 2), **PASSES).pass_runs_within(time)
+    assert not ops_at(*ops, (48, 50, 2), **PASSES).pass_runs_within(time)
     # With the backward pass, their number does not matter.
     assert ops_at(*ops, (70, 79, 2), **PASSES).pass_runs_within(within((10, 100)))
 
@@ -158,9 +162,14 @@ def ran(
 
 
 EVENTS = (
+    # In no judged step: it begins before the first of them.
+    (3, 1, -1, 5, OP),
     (0, 1, 0, 10, OP),
     (3, 1, 20, 5, OP),
+    # It begins before a node.
+    (0, 1, 99, 2, OP),
     (2, 1, 100, 50, OP),
+    (2, 1, 105, 40, OP),
     (1, 1, 110, 30, OP),
     # Recomputed in the backward pass: from its first moment to its last.
     (0, 1, 120, 5, OP),
@@ -177,23 +186,45 @@ EVENTS = (
 
 def test_every_field_of_the_ops_of_a_thread() -> None:
     found = ran(*EVENTS)
-    assert found.start_ps.tolist() == [0, 20, 100, 110, 120, 149, 150, 160, 399]
-    assert found.end_ps.tolist() == [10, 25, 150, 140, 125, 154, 155, 163, 429]
+    assert found.start_ps.tolist() == [
+        0,
+        20,
+        99,
+        100,
+        105,
+        110,
+        120,
+        149,
+        150,
+        160,
+        399,
+    ]
+    assert found.end_ps.tolist() == [
+        10,
+        25,
+        101,
+        150,
+        145,
+        140,
+        125,
+        154,
+        155,
+        163,
+        429,
+    ]
     # Kinds: the six types in order, then the first of them in the backward pass.
-    assert found.kind.tolist() == [0, 3, 2, 1, 6, 6, 0, 4, 5]
+    assert found.kind.tolist() == [0, 3, 0, 2, 2, 1, 6, 6, 0, 4, 5]
     assert np.flatnonzero(found.backward).tolist() == [1, 2]
     assert np.flatnonzero(found.forward).tolist() == [0]
     assert len(found.backward) == len(found.forward) == 7
     assert found.nodes == 1
-    assert found.spans == spans_of(
-        (0, 10), (20, 25), (100, 155), (160, 163), (399, 429)
-    )
+    assert found.spans == spans_of((0, 10), (20, 25), (99, 155), (160, 163), (399, 429))
 
 
 def test_ops_of_several_threads_are_together() -> None:
     found = ran(*EVENTS, threads=(2, 1))
     assert found.start_ps.tolist()[:2] == [30, 0]
-    assert len(found.kind) == 10
+    assert len(found.kind) == 12
     assert ran(*EVENTS, threads=(2,)).kind.tolist() == [0]
     nothing = ran(*EVENTS, threads=())
     assert (len(nothing.start_ps), len(nothing.backward), nothing.nodes) == (0, 0, 0)
