@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.advice.conftest import shares, signals_of
+from tests.advice.host_functions import MS, named, op, part_of, runs_of, time_of
 from tests.support.traces.literal import spans_of
 
 from stepscope.advice.judging.host_functions import (
@@ -19,7 +19,6 @@ from stepscope.advice.judging.host_functions import (
     rule_of_ops,
 )
 from stepscope.derive.facts.devices.small_work import small_ops
-from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.callbacks import CalledBack, called_back
 from stepscope.derive.facts.hosts.eager_ops import eager_signals
 from stepscope.derive.facts.hosts.function_runs import function_runs
@@ -29,65 +28,6 @@ from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.intervals.spans import Spans
 from stepscope.thresholds import THRESHOLDS
-
-MS = 1_000_000_000
-STARTS = np.arange(10, dtype=np.int64) * 10 * MS
-
-
-def named(name: str, ms: float, *, op: bool = False, **fields: Any) -> NamedTime:
-    function = None if op else name
-    return NamedTime(
-        "host_compute",
-        "inside",
-        name,
-        function=function,
-        time_ps=round(ms * MS),
-        **fields,
-    )
-
-
-def part_of(name: str, percent: float, **fields: Any) -> Part:
-    return Part(name=name, function=name, share_percent=percent, **fields)
-
-
-def time_of(ms: float = 0.0, **fields: Any) -> Any:
-    """What is known of a function: its time in each of ten steps of 10 ms, and more."""
-    runs = SimpleNamespace(
-        collecting="collecting", starts_ps=STARTS, ends_ps=STARTS + 10 * MS
-    )
-    percents = {"collecting": fields.pop("collecting", 0.0)}
-    works = fields.pop("works", {})
-    return SimpleNamespace(
-        **{
-            "runs": runs,
-            "times_ps": (round(ms * MS),) * 10,
-            "looks": None,
-            "alone": Spans.empty(),
-            "own_lines": (),
-            "repeats": True,
-            "collects_percent": 0.0,
-            "percent_within": percents.get,
-            "percent_of_work": lambda work: works.get(work, 0.0),
-            **dict.fromkeys(
-                (
-                    "mostly_predicts",
-                    "calls_the_model",
-                    "is_in_the_model",
-                    "is_the_step",
-                ),
-                False,
-            ),
-            **fields,
-        }
-    )
-
-
-def runs_of(own: tuple[Part, ...] = (), *, blurred: bool = False, **times: Any) -> Any:
-    return SimpleNamespace(
-        time_of_function=lambda part: times.get(part.name, time_of()),
-        own_functions=lambda: own,
-        is_blurred=blurred,
-    )
 
 
 def found(
@@ -199,10 +139,6 @@ def test_work_that_can_be_avoided_is_waste(fields: Any, *, wastes: bool) -> None
 
 
 # --- all functions of a host ---
-
-
-def op(ms: float, name: str = "Conv") -> NamedTime:
-    return named(name, ms, op=True)
 
 
 @pytest.mark.parametrize(
