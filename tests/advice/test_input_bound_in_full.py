@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.advice.conftest import MS, US, fetching_of, shares, signals_of
+from tests.advice.conftest import (
+    MS,
+    NOT_RECORDED,
+    US,
+    fetching_of,
+    shares,
+    signals_of,
+)
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.judging.worker_processes import (
@@ -15,6 +22,7 @@ from stepscope.advice.judging.worker_processes import (
 )
 from stepscope.advice.registry import RULES
 from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.hosts.batch_fetches import input_decision
 from stepscope.derive.facts.hosts.batch_production import (
     LoaderCalls,
     ProductionWaits,
@@ -36,7 +44,8 @@ from stepscope.derive.facts.hosts.worker_processes import (
     machine_cores,
     worker_time,
 )
-from stepscope.derive.facts.step_shares import NamedTime
+from stepscope.derive.facts.step_shares import AccountSignals, NamedTime
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
 ITEM = rule_item("input.bound")
@@ -65,6 +74,72 @@ def actions_of(*facts: str, cause: str = "fetch") -> Any:
 
 
 ALONE = actions_of("one_by_one", "cacheable")
+
+
+# --- the decision ---
+
+
+@pytest.mark.parametrize(
+    ("device", "missing", "unexplained", "recorded", "unknown_ms"),
+    [
+        # Of 10 ms 2 unexplained may be waits; less may be, if waits are unknown.
+        (0, (), 2.0, True, 20.0),
+        (0, (), 1.9, True, 0.0),
+        (0, ("input",), 1.9, True, 19.0),
+        (0, ("copy_in",), 1.9, True, 19.0),
+        (0, ("output",), 1.9, True, 0.0),
+        (None, ("input",), 1.9, True, 19.0),
+        (None, ("copy_in",), 1.9, True, 0.0),
+        # Without a fetch, so may time between steps, but for that of known silence.
+        (0, (), 0.5, False, 12.0),
+    ],
+)
+def test_every_field_of_the_decision(
+    device: int | None,
+    missing: Any,
+    unexplained: float,
+    unknown_ms: float,
+    *,
+    recorded: bool,
+) -> None:
+    one = shares(
+        steps=10,
+        device=device,
+        missing=missing,
+        between={"between": 1.0},
+        input=0.6,
+        copy_in=0.2,
+        unexplained=unexplained,
+        fields={"lost_ps": 7, "step_confidence": 0.9},
+    )
+    one.inside_ps["unfed"] = (3 * MS // 10,) * 10
+    other = shares(steps=10, device=device, host="b", working_ms=1.0)
+    found = input_decision(
+        AccountSignals((other, one)),
+        fetching_of(consumer_recorded=recorded),
+        DeviceSignals(recorded="recorded"),
+        THRESHOLDS,
+    )
+    assert (found.host, found.device) == ("vm", device)
+    assert found.unknown_ps == round(unknown_ms * MS)
+    assert found.series.unknown_ps == round(unknown_ms * MS)
+    assert found.series.parts_ps == {
+        "fetch": (6 * MS // 10,) * 10,
+        "transfer": (2 * MS // 10,) * 10,
+        "starved": (3 * MS // 10,) * 10,
+    }
+    assert found.series.window_ps == (10 * MS,) * 10
+    assert (found.series.excess_ps, found.series.step_confidence) == (7, 0.9)
+    assert (found.series.step_source, found.series.closed) == ("marker", True)
+    assert found.why is None
+
+
+def test_without_threads_there_is_no_decision() -> None:
+    account = AccountSignals((shares(input=3.0),))
+    device = DeviceSignals(recorded="recorded")
+    found = input_decision(account, NOT_RECORDED, device, THRESHOLDS)
+    assert found.why == NOT_RECORDED
+    assert input_decision(account, fetching_of(), device, THRESHOLDS).why is None
 
 
 # --- hidden waits ---

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.support.traces.literal import spans_of
+from tests.support.traces.literal import (
+    ABSENT,
+    Tables,
+    events_at,
+    spans_of,
+    types_named,
+    windows_at,
+)
 from tests.support.traces.literal_functions import frames_of, named
 
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.facts.hosts.function_runs import FunctionRuns, FunctionTime
+from stepscope.derive.facts.hosts import function_runs as module
+from stepscope.derive.facts.hosts.function_runs import (
+    FunctionRuns,
+    FunctionTime,
+    function_runs,
+)
 from stepscope.derive.facts.hosts.own_lines import OwnLines
 from stepscope.derive.facts.hosts.ran_ops import RanOps, SampledTime
 from stepscope.derive.host.function_purposes import FunctionPurposes
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.host_time import HostCode
 
 if TYPE_CHECKING:
     from stepscope.derive.facts.savings.changes import Quiet
@@ -187,6 +201,27 @@ def test_silence_is_a_millisecond_without_ops() -> None:
     assert runs.silence == spans_of((0, MS))
 
 
+def test_lines_run_outside_of_ops() -> None:
+    """Ops of the program's threads, of other threads, and of a pool's threads."""
+    lines: Any = object()
+    given: dict[str, Any] = {
+        "lines": lines,
+        "inside": spans_of((0, 400)),
+        "working": spans_of((100, 500)),
+        "called": ran((150, 160, 0)),
+        "ran": ran((150, 160, 0), (200, 210, 1)),
+        "pooled": spans_of((150, 160), (300, 310)),
+    }
+    found = runs_of(**given).line_runs
+    assert found is not None
+    assert found.working == spans_of((100, 150), (160, 400))
+    assert found.unshared == spans_of((100, 150), (160, 200), (210, 300), (310, 400))
+    assert (found.lines, found.hz, found.tracks) == (lines, 1e11, (1,))
+    assert found.inside == spans_of((0, 400))
+    assert runs_of(**given, hz=None).line_runs is None
+    assert runs_of(**given | {"lines": None}).line_runs is None
+
+
 def test_a_function_with_most_of_the_collections_collects() -> None:
     rows = ((LOOP, 1, 0, 1000, -1), (WORK, 1, 100, 200, 0))
     runs = runs_of(*rows, collecting=spans_of((100, 180), (1000, 2000)))
@@ -339,6 +374,15 @@ def test_a_function_works_alone_between_ops() -> None:
     assert alone_in((0, 10 * MS, 0)) == NOTHING
 
 
+def test_a_function_that_nothing_calls_works_alone() -> None:
+    runs = runs_of((LOOP, 1, MS, 9 * MS, -1), hz=SLOW_HZ, steps=((0, 10 * MS),))
+    assert time_of(runs, LOOP).alone == spans_of((MS, 9 * MS))
+    elsewhere = time_of(
+        runs_of((LOOP, 2, MS, 9 * MS, -1), hz=SLOW_HZ, steps=((0, 10 * MS),)), LOOP
+    )
+    assert elsewhere.alone == NOTHING
+
+
 def test_pauses_below_a_millisecond_prove_nothing() -> None:
     """One of 1 ms is less than half beside three of 0.9 ms, and more beside one."""
     awake = spans_of((0, 10 * MS))
@@ -416,3 +460,115 @@ def test_the_step_contains_a_pass_or_in_few_steps_both(
         called=ran((110, 115, 0)),
     )
     assert time_of(runs).calls_the_model is is_step
+
+
+# --- from tables ---
+
+OP, GARBAGE = HostCode.HOST_COMPUTE, HostCode.GARBAGE
+EVENTS = (
+    *((0, 1, 10, 5, OP), (0, 1, 60, 5, GARBAGE), (0, 1, 450, 5, OP)),
+    *((0, 2, 20, 5, OP), (0, 2, 70, 5, GARBAGE)),
+    *((0, 3, 30, 5, OP), (0, 3, 80, 5, GARBAGE)),
+    *((0, 4, 40, 5, OP), (0, 4, 90, 5, GARBAGE)),
+)
+WHERE = [("p", 1, track) for track in range(5)]
+
+
+def derived(
+    *,
+    marked: bool = True,
+    framed: int = 3,
+    of_framework: tuple[int, ...] = (1, 2),
+    device: int | None = None,
+    **given: Any,
+) -> Any:
+    """Thread 1 has a marker in one window, 2 launches, 3 is another of the host."""
+    evidence = np.zeros((4, 5, 2), np.bool_)
+    evidence[0, 1, 1] = marked
+    evidence[1, 1:3, 0] = True
+    tracks = [track for _, track, *_ in EVENTS]
+
+    def track_rows(track: int) -> slice:
+        begin = sum(each < track for each in tracks)
+        return slice(begin, begin + tracks.count(track))
+
+    classes = SimpleNamespace(
+        threads=SimpleNamespace(by_evidence=evidence, driving_tracks=lambda: [1, 2]),
+        rows=SimpleNamespace(track_rows=track_rows),
+        code=np.array([code for *_, code in EVENTS], np.uint8),
+        host_compute=given.pop("pooled", spans_of((7, 8))),
+    )
+    idle = {"host_compute": spans_of((0, 150), (380, 600)), "peer": spans_of((1, 2))}
+    account = SimpleNamespace(
+        devices=(
+            SimpleNamespace(device=3, idle={}, between=NOTHING),
+            SimpleNamespace(device=device, idle=idle, between=spans_of((100, 120))),
+        )
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "thread_identities", lambda _: WHERE)
+        return function_runs.function(
+            **{
+                "trace": Tables(
+                    "b",
+                    events=events_at(*(event[:4] for event in EVENTS)),
+                    event_types=types_named("op"),
+                    tracks=types_named("unused"),
+                ),
+                "account": account,
+                "function_frames": frames_of(
+                    NAMES,
+                    (WORK, framed, 0, 9, -1),
+                    of_framework=frozenset(of_framework),
+                ),
+                "function_purposes": FunctionPurposes(np.zeros(0, np.uint8), {}),
+                "host_states": SimpleNamespace(threads=(1, 2, 3), classes=classes),
+                "function_lines": ABSENT,
+                "windows": windows_at((0, 200), (200, 400)),
+                "naming": ABSENT,
+                "core_time": ABSENT,
+                **given,
+            }
+        )
+
+
+def test_every_field_of_the_functions_of_a_host() -> None:
+    found = derived()
+    assert (found.host, found.threads, set(found.tracks)) == ("b", (1,), {1, 3})
+    assert found.inside == spans_of((0, 100), (120, 400))
+    assert found.working == spans_of((0, 100), (120, 150), (380, 400))
+    assert found.starts_ps.tolist() == [0, 200]
+    assert found.ends_ps.tolist() == [200, 400]
+    assert found.called.start_ps.tolist() == [10]
+    assert found.ran.start_ps.tolist() == [10, 20]
+    assert found.exchanging == spans_of((1, 2))
+    assert found.collecting == spans_of((60, 65), (70, 75), (80, 85))
+    assert found.pooled == spans_of((7, 8))
+    assert (found.awake, found.lines) == (None, None)
+    assert derived(pooled=ABSENT).pooled == NOTHING
+    lines = object()
+    known = SimpleNamespace(known=lambda: lines)
+    assert derived(function_lines=known).lines is lines
+    assert derived(device=1) is None
+
+
+def test_threads_that_run_the_program_are_marked_or_drive_steps() -> None:
+    assert derived(marked=False).threads == (1, 2)
+    assert derived(marked=False).called.start_ps.tolist() == [10, 20]
+    assert set(derived(marked=False).tracks) == {1, 2, 3}
+    # If only a framework's thread has functions, all threads are used.
+    assert set(derived(framed=2).tracks) == {1, 2, 3}
+    assert set(derived(of_framework=()).tracks) == {1, 2, 3}
+
+
+def test_the_programs_own_thread_wants_a_core() -> None:
+    own, other = SimpleNamespace(awake=spans_of((3, 4))), SimpleNamespace(awake=NOTHING)
+    clocks = SimpleNamespace(threads={WHERE[3]: own, WHERE[1]: other})
+    naming = SimpleNamespace(function_tracks=(3, 1))
+    assert derived(naming=naming, core_time=clocks).awake == spans_of((3, 4))
+    assert derived(naming=naming).awake is None
+    assert derived(core_time=clocks).awake is None
+    nothing = SimpleNamespace(function_tracks=())
+    assert derived(naming=nothing, core_time=clocks).awake is None
+    unknown = SimpleNamespace(function_tracks=(2, 3))
+    assert derived(naming=unknown, core_time=clocks).awake is None

@@ -136,13 +136,13 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def types_in_silence(self) -> list[int]:
-        """Return the types of the functions that run during `silence`."""
+        """Return the types of the functions during `silence`; -1 if none runs."""
         steps, silence = (self.starts_ps, self.ends_ps), self.silence
         return [
             part.type
             for track in self.tracks
             for part in function_parts(self.frames, silence, track=track, windows=steps)
-            if part.type >= 0 and not part.is_loop
+            if not part.is_loop
         ]
 
     @cached_property
