@@ -191,6 +191,35 @@ def test_lines_that_block_stand_for_their_function() -> None:
     assert changes == ({"effect_ms": 3.0, "only": working},)
 
 
+def test_a_function_that_calls_the_model_is_left_out_if_its_lines_block() -> None:
+    working = spans_of((0, 30 * MS))
+    lines = OwnLines(5, 7, working, working, 30 * MS, 9)
+    time = time_of(5, own_lines=(lines,), calls_the_model=True)
+    account = shares(device=None, steps=10, names=[op(50), named("f", 9)])
+    found = judged(time, account=account)
+    conv = Part(name="Conv", share_percent=50.0)
+    assert found.parts == (part_of("f", 30.0, lines=(5, 7)), conv)
+
+
+@pytest.mark.parametrize(
+    ("account", "note"),
+    [
+        (shares(device=None, steps=10, names=[op(90)]), "ops"),
+        (shares(device=None, steps=10, names=[named("f", 90)]), "functions"),
+        (shares(steps=10, host_compute=5.0, names=[op(40), named("f", 5)]), "ops"),
+    ],
+)
+def test_ops_or_functions_that_are_the_step_pass(account: Any, note: str) -> None:
+    found = judged(account=account)
+    assert (found.status, found.severity, found.note) == ("pass", "info", note)
+
+
+def test_work_on_the_host_may_be_hidden_by_an_unseen_device() -> None:
+    one = shares(device=None, steps=10, names=[op(60), named("f", 25)])
+    silent = signals_of(one, device=DeviceSignals(recorded="silent"))
+    assert RULE.evaluate(silent, THRESHOLDS).status == "cannot_tell"
+
+
 def test_a_function_whose_time_is_ops_is_explained_by_them() -> None:
     """Of 3 ms in each step 1.8 are ops; alone between ops there are none."""
     tiny = SimpleNamespace(dispatch_ps=(18 * MS,), own_ps=(0,))
@@ -268,6 +297,10 @@ def test_half_of_the_work_beside_a_device_leads(
     found = RULE.evaluate(signals_of(account), THRESHOLDS)
     assert facts_of(found).get("leading_share") == leading
     assert facts_of(found)["beside_device"] == 50.0
+    more = [*account.names, named("g", 20, loop=not loop)]
+    several = shares(host_compute=5.0, names=more)
+    found = RULE.evaluate(signals_of(several), THRESHOLDS)
+    assert facts_of(found).get("leading_share") == leading
     around = {enclosing_functions: {"vm:0": part_of("f", 40.0)}}
     found = RULE.evaluate(signals_of(account, around), THRESHOLDS)
     assert found.parts == (part_of("f", 40.0),)
@@ -317,6 +350,12 @@ def test_every_number_of_waits() -> None:
     found = judged(time_of(3), known=most)
     assert [cause.cause for cause in found.causes] == ["waits", "functions"]
     assert [part.name for part in found.parts] == ["f", "Conv"]
+    little = shares(device=None, steps=10, rest="sync", host_compute=3.0)
+    found = judged(account=little, known=sleeping())
+    assert found.causes == (
+        CauseShare(cause="waits", share_percent=40.0),
+        CauseShare(cause="functions", share_percent=0.0),
+    )
     some = sleeping(times_ps=(9 * MS,) * 4 + (0,) * 6)
     found = judged(time_of(3), known=some)
     assert (found.steps_hit, found.pattern.steps_hit) == (4, 4)

@@ -135,6 +135,12 @@ def test_the_first_reason_is_told() -> None:
     assert found == (function("loss", 1, 15, "the type"),)
 
 
+def test_the_reason_of_the_first_thread_is_told() -> None:
+    events = ((OF_LOSS, 2, 310, 5), (OF_LOSS, 1, 330, 5))
+    found = compiled(*events, stats=stats_of((0, 1, 2), (1, 1, 5)))
+    assert found == (function("loss", 1, 10, "the type"),)
+
+
 def test_a_later_event_in_the_longest_before_it_is_part_of_it() -> None:
     """The second ends before the first, and the third begins in the first."""
     events = ((OF_LOSS, 1, 200, 90), (OF_LOSS, 1, 210, 10), (OF_MODULE, 1, 240, 70))

@@ -146,10 +146,10 @@ def _put_worker_number(
     """
     numbered = []
     for action in actions:
-        code, declared = _worker_codes().get(action, (None, 0))
-        if code is None:
+        if action not in _worker_codes():
             numbered.append(action)
             continue
+        code, declared = _worker_codes()[action]
         workers = str(min(declared, number) if at_most else number)
         code = code.replace("{workers}", workers)
         numbered.append(msgspec.structs.replace(action, code=code))

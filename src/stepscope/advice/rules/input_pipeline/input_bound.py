@@ -49,9 +49,7 @@ _ITEM: Final = rule_item("input.bound")
 _MIN_COPY_GROUPS: Final = 3
 #: Names of stages that process elements; other stages read, store or forward elements.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
-_OWNED: Final = Owned(
-    parts={"fetch": ("input",), "transfer": ("copy_in",)}, steps=True, lost=True
-)
+_OWNED: Final = Owned(parts={"fetch": ("input",), "transfer": ("copy_in",)})
 #: The judged time if no batch fetch, but a silence before each batch, was recorded.
 _UNFED: Final = replace(_OWNED, parts={**_OWNED.parts, "unfed": ("unfed",)})
 #: The judged time if a step waits only in calls that copy.
