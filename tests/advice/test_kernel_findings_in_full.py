@@ -26,6 +26,7 @@ from stepscope.derive.facts.devices.kernel_kinds import FusableRuns
 from stepscope.derive.facts.evidence import Evidence, Part, Saving
 from stepscope.derive.facts.savings.what_if_changes import Faster, Joined
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
+from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 
 
@@ -156,6 +157,31 @@ def test_kernels_of_unknown_kind_may_change_a_verdict(
     rows[2] = kernel(unknown_ms, **UNKNOWN, plain=True)
     found = judged("tc.unused", signals(signals_of, worked(*rows), shares()))
     assert found.status == ("fail" if status == "fail" else "pass")
+
+
+@pytest.mark.parametrize(
+    ("with_op", "remedy"),
+    [(0.06, Remedy.LOOK_AT_OWN_OPS), (0.05, Remedy.RECORD_KERNEL_OPS)],
+)
+def test_most_unknown_kernels_have_ops_or_ops_are_to_be_recorded(
+    signals_of: Any, shares: Any, with_op: float, remedy: Remedy
+) -> None:
+    rows = [kernel(9.5), SLOW | {"time_ps": 4 * MS // 10}]
+    rows += [
+        kernel(with_op, **{**UNKNOWN, "op": "x"}),
+        kernel(0.1 - with_op, **UNKNOWN),
+    ]
+    found = judged("tc.unused", signals(signals_of, worked(*rows), shares()))
+    assert found.unavailable is not None
+    assert found.unavailable.remedy == remedy
+
+
+def test_the_longest_kernel_of_an_op_is_told(signals_of: Any, shares: Any) -> None:
+    """The first op has two kernels, of 2 and 1 ms of steps of 20."""
+    shorter = SLOW | {"kernel": "short", "time_ps": MS}
+    work = worked(kernel(7.0), SLOW, shorter)
+    found = judged("tc.unused", signals(signals_of, work, shares()))
+    assert found.parts == (Part(name="a/MatMul", detail="sgemm", share_percent=15.0),)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from tests.advice.conftest import signals_of
 from tests.advice.test_findings_in_full import changes_of, judged, numbers
 from tests.support.traces.literal import fields_of
 
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.judging.worker_comparison import (
     StepWorkers,
     WorkerSignals,
@@ -107,6 +108,15 @@ def test_what_takes_half_of_the_excess_is_named(
     assert largest_excess_name(alone, "a", excess_ms) is None
     nothing = AccountSignals((account(shares, [], "a"), account(shares, own, "b")))
     assert largest_excess_name(nothing, "a", excess_ms) is None
+
+
+@pytest.mark.parametrize(("excess_ms", "name"), [(6.0, "Conv"), (6.01, None)])
+def test_what_others_do_not_run_is_all_excess(
+    shares: Any, excess_ms: float, name: str | None
+) -> None:
+    own = account(shares, [named("Conv", 30)], "a")
+    found = AccountSignals((own, account(shares, [named("Add", 9)], "b")))
+    assert largest_excess_name(found, "a", excess_ms) == name
 
 
 def accounts(shares: Any, more: str = "Conv", ms: float = 30) -> Any:
@@ -361,6 +371,8 @@ def test_starts_apart_count_beyond_the_error_of_clocks(
     steps.append(step(skew=skew, skew_doubt=doubt))
     found = judged("multi.stagger", compared(*steps))
     assert found.status == status
+    if status == "cannot_tell":
+        assert found.unavailable == rule_item("multi.stagger").reason("clocks")
     if status == "fail":
         assert found.ms_per_step == skew
         assert found.causes[0].cause == "skew"

@@ -216,6 +216,10 @@ def test_rare_functions_are_sought_in_the_judged_steps() -> None:
     assert found.ends_ps.tolist() == [100, 200, 400]
     chosen = np.array([False, False, True])
     assert found.of(chosen, 100) == part_of(WORK, share_percent=30.0)
+    # What never ran explains nothing, not even no extra time.
+    library = frames_of(NAMES, (ARRAY, 1, 300, 390, -1))
+    found = rare_functions.function(function_frames=library, windows=windows)
+    assert found.of(chosen, 0) is None
     # The program's file and what begins a thread are no functions.
     names = [named("<module>"), named("Thread._bootstrap")]
     frames = frames_of(names, (0, 1, 300, 390, -1), (1, 2, 300, 390, -1))

@@ -194,7 +194,7 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
     busiest, percent = most_frequent_worker_share(comparison.steps, names)
     same = percent >= thresholds.same_worker.value
     accounted = signals.of(account_signals)
-    mean_ms = sum(known) / len(known) / PS_PER_MS if known else 0.0
+    mean_ms = sum(known) / len(known) / PS_PER_MS
     finding = judge_steps(
         _BALANCE_ITEM,
         signals,

@@ -98,8 +98,8 @@ class FunctionDivisions(Frozen, frozen=True):
             ran = ran & self.lines.spans_of_rows(chosen)
         ran = ran & self.work.get(device, Spans.empty())
         ran = ran if only is None else ran & only
-        samples = ran.length_ps * (frames.hz or 0.0) / PS_PER_S
-        if not len(ran) or (frames.hz is not None and samples < MIN_INTERVAL_SAMPLES):
+        hz = frames.hz
+        if ran.length_ps < (1 if hz is None else MIN_INTERVAL_SAMPLES * PS_PER_S / hz):
             return None
         # Self time of each frame.
         time = ran.within(frames.start_ps, frames.end_ps)
