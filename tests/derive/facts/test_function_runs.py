@@ -141,7 +141,7 @@ def test_of_functions_that_predict_the_innermost_is_the_programs(
     predicts: list[tuple[int, int]], begun: int, found: tuple[int, ...]
 ) -> None:
     runs = runs_of(
-        *((LOOP, 1, 0, 1000, -1), (INNER, 1, 0, 990, 0)),
+        *((ASK, 1, 0, 1000, -1), (INNER, 1, 0, 990, 0)),
         *((PREDICT, 1, start, end, 1) for start, end in predicts),
         *((START, 1, 600 + at, 601 + at, 1) for at in range(begun)),
         works={"predicts": (PREDICT,), "begins_prediction": (START,)},
@@ -484,8 +484,8 @@ def derived(
 ) -> Any:
     """Thread 1 has a marker in one window, 2 launches, 3 is another of the host."""
     evidence = np.zeros((4, 5, 2), np.bool_)
-    evidence[0, 1, 1] = marked
-    evidence[1, 1:3, 0] = True
+    evidence[0, 1, 0] = marked
+    evidence[1, 1:3, 1] = True
     tracks = [track for _, track, *_ in EVENTS]
 
     def track_rows(track: int) -> slice:
