@@ -151,6 +151,7 @@ def test_without_threads_there_is_no_decision() -> None:
         # Eight of ten fetches above 50 µs.
         ([50.1] * 8 + [50.0] * 2, "hidden"),
         ([50.1] * 7 + [50.0] * 3, None),
+        ([50.1] * 99 + [50.0] * 25, None),
         ([50.1], "hidden"),
         ([], None),
     ],
@@ -271,6 +272,12 @@ def test_silence_before_a_batch_is_its_production(
     assert facts_of(found).get("waits_for_threads") == (told and told.threads_percent)
 
 
+def test_only_a_silence_longer_than_fetches_is_in_doubt() -> None:
+    account = shares(input=3.0, unexplained=1.0)
+    account.inside_ps["unfed"] = account.inside_ps["unexplained"]
+    assert judged(account).confidence == 1.0
+
+
 # --- who makes the batches ---
 
 
@@ -377,6 +384,13 @@ def test_the_producer_of_batches_is_named_first(
         assert parts == [("make", first), ("get", 5.0)]
     none = judged(shares(input=3.0, names=[own, LIBRARY]))
     assert [part.name for part in none.parts] == ["make", "get"]
+
+
+@pytest.mark.parametrize(("ms", "cause"), [(32.4, "transfer"), (32.3, "fetch")])
+def test_nine_tenths_of_a_wait_in_copy_calls_are_copies(ms: float, cause: str) -> None:
+    names = [of_input("cudaMemcpyAsync", ms), of_input("get", 36 - ms)]
+    found = judged(shares(input=3.0, names=names))
+    assert found.causes[0].cause == cause
 
 
 # --- worker processes ---
@@ -530,6 +544,10 @@ def test_actions_for_workers_come_first() -> None:
     assert found.actions == (*own, *actions_of("worker_processes", "cacheable"))
     told = facts_of(found)
     assert (told["workers"], told["cores"], told["worker_share"]) == (2, 4, 60.0)
+    assert judged(known=timed).actions == found.actions
+    keras = {python_elements: {"vm": PythonElements(90.0, MAKE, of_keras=True)}}
+    own_option = actions_of("keras", "native_code", "cacheable")
+    assert judged(known=timed | keras).actions == own_option
     only_counted = {loader_workers: {"vm": counted(full=True)}}
     found = judged(known=only_counted, **BOTH)
     own = processes(counted(full=True)).actions()
