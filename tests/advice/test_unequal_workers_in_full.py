@@ -16,11 +16,11 @@ from stepscope.advice.judging.worker_comparison import (
     WorkerSignals,
     worker_signals,
 )
-from stepscope.advice.rules.devices.unequal_workers import largest_excess_name
+from stepscope.advice.rules.multi_device.unequal_workers import largest_excess_name
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.worker_processes import WorkerOps, worker_ops
 from stepscope.derive.facts.processors import Processors, processor_signals
-from stepscope.derive.facts.savings.changes import Levelled
+from stepscope.derive.facts.savings.what_if_changes import Levelled
 from stepscope.derive.facts.step_shares import AccountSignals, NamedTime
 from stepscope.thresholds import THRESHOLDS
 

@@ -31,7 +31,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_time import HostCode
 
 if TYPE_CHECKING:
-    from stepscope.derive.facts.savings.changes import Quiet
+    from stepscope.derive.facts.savings.what_if_changes import Quiet
 
 MS = 1_000_000_000
 #: One sample in a millisecond.
