@@ -93,7 +93,6 @@ def device_executions(
         runs = distinct_runs(
             device_op, execution, groups=device_ops.count, executions=len(eager)
         )
-        counted = _Counted.zero_counts(device_ops.count, len(eager))
         counted.executions[:] = runs.count
         np.greater_equal(runs.owner, 0, out=counted.launched)
         owned = np.flatnonzero(counted.launched)

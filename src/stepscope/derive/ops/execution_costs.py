@@ -154,12 +154,13 @@ def run_costs(
     columns = {}
     for name, value in _STORED.items():
         cost = np.full(len(ops), -1, np.int64)
-        if not isinstance(instruction_costs, Unavailable):
-            cost = np.full(len(hlo), -1, np.int64)
-            if name in instruction_costs.columns:
-                known = np.flatnonzero(hlo >= 0)
-                of_instruction = instruction_costs[name].fill_null(-1).to_numpy()
-                cost[known] = of_instruction[hlo[known]]
+        if (
+            not isinstance(instruction_costs, Unavailable)
+            and name in instruction_costs.columns
+        ):
+            known = np.flatnonzero(hlo >= 0)
+            of_instruction = instruction_costs[name].fill_null(-1).to_numpy()
+            cost[known] = of_instruction[hlo[known]]
         if not isinstance(type_stats, Unavailable):
             # Collect by op the value recorded with its activities' names; -1 for none.
             stored = np.full(len(ops), -1, np.int64)
