@@ -61,7 +61,7 @@ def function_calls(
     )
     counted_owner, counts = int_values(host_values[StatKey.TRACING_COUNT])
     tracing = np.full(len(owner), -1, np.int64)
-    index = np.minimum(np.searchsorted(owner, counted_owner), max(len(owner) - 1, 0))
+    index = np.minimum(np.searchsorted(owner, counted_owner), len(owner) - 1)
     matches = owner[index] == counted_owner
     tracing[index[matches]] = counts[matches]
     calls = pl.DataFrame(
