@@ -12,6 +12,7 @@ from stepscope.derive.input_pipeline.input_ops import (
     input_ops,
     pipeline_category,
 )
+from stepscope.derive.reasons import WHY as REASONS
 from stepscope.unavailable import Unavailable
 
 WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
@@ -200,3 +201,75 @@ def test_work_that_no_event_can_show_is_in_doubt(
     found = set(ops.rows["category"])
     assert ops.doubts.keys() - found == unseen | {"enqueue"}
     assert ops.doubts["enqueue"].code == "NO_DEVICE_PLANE"
+
+
+US = 1_000_000
+WAITS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+LOADS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+MARKED = {"_ipl_stage_id": 1, "_ipl_stage_name": "fetch", "_ipl_stage_cat": "READ"}
+
+
+def test_everything_about_input_ops_of_two_threads() -> None:
+    ops = found(
+        ("main", LOADS, 0, 50),
+        # This call has two names: that of the stage counts.
+        ("main", "load_batch", 10, 30, MARKED),
+        ("main", "cuMemcpyHtoDAsync_v2", 15, 5, {"correlation_id": 1}),
+        ("main", "cuMemcpyHtoDAsync_v2", 60, 5),
+        ("main", "Iterator::Prefetch::TFRecord", 70, 10),
+        ("main", "aten::add", 90, 10),
+        ("other", "load_batch", 0, 20),
+        ("other", "load_batch", 5, 10),
+        ("other", "cuMemcpyHtoDAsync_v2", 40, 7),
+        ("other", "Iterator::Prefetch", 50, 10),
+        ("gpu:0/8", "MemcpyH2D", 50, 5, {"correlation_id": 1}),
+        # It is named like a call of the host, but a device recorded it.
+        ("gpu:0/9", "InfeedEnqueueTuple", 80, 5),
+    )
+    assert ops.rows.rows() == [
+        ("fetch", "demanded_file_read", "stage", 1, 30 * US, 25 * US, 1),
+        (LOADS, "preprocessing", "loader", 1, 50 * US, 20 * US, 1),
+        ("load_batch", "unclassified", "loader", 2, 20 * US, 20 * US, 1),
+        ("cuMemcpyHtoDAsync_v2", "enqueue", "copy", 3, 17 * US, 17 * US, 2),
+        ("Iterator::Prefetch", "preprocessing", "iterator", 1, 10 * US, 10 * US, 1),
+        (
+            *("Iterator::Prefetch::TFRecord", "advanced_file_read", "iterator"),
+            *(1, 10 * US, 10 * US, 1),
+        ),
+    ]
+    assert (ops.calls, ops.pipeline_calls) == (9, 6)
+    assert ops.doubts == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "key", "doubtful"),
+    [
+        ([WAITS, "Iterator::TFRecord"], "input_in_workers", 3),
+        ([WAITS], "input_in_workers", 3),
+        ([LOADS], "input_in_one_call", 3),
+        (["Iterator::Batch"], "no_file_reader", 2),
+        (["Iterator::Batch", LOADS], "no_file_reader", 2),
+        (["Iterator::TFRecord"], None, 0),
+        (["Iterator::Prefetch::TFRecord"], None, 0),
+    ],
+)
+def test_each_doubt_has_its_reason(
+    names: list[str], key: str | None, doubtful: int
+) -> None:
+    ops = found(*(("main", name, 10 * k, 5) for k, name in enumerate(names)))
+    in_order = ("demanded_file_read", "advanced_file_read", "preprocessing")
+    doubts = {name: why for name, why in ops.doubts.items() if name != "enqueue"}
+    assert doubts == {name: REASONS[key] for name in in_order[:doubtful] if key}
+    waits = categories(ops).get(WAITS)
+    assert waits == ("waiting_for_workers" if WAITS in names else None)
+
+
+def test_lost_tables_explain_what_the_recorded_ops_leave_open() -> None:
+    trace = blueprint.trace([("main", LOADS, 0, 5), ("main", "Iterator::Batch", 9, 5)])
+    ops = blueprint.profile(trace).without("iterators", WHY).derived("vm", input_ops)
+    assert set(ops.doubts.values()) >= {WHY}
+    assert [ops.doubts[name] for name in sorted(READS | {"preprocessing"})] == [WHY] * 3
+    # Where nothing is input, the lost table is the reason.
+    alone = blueprint.profile(blueprint.trace([("main", "aten::add", 0, 5)]))
+    assert alone.without("iterators", WHY).derived("vm", input_ops) == WHY
+    assert alone.derived("vm", input_ops) == REASONS["no_input_ops"]

@@ -220,7 +220,7 @@ def _stored_lines(
         device=timeline.sections["device"].gather(timeline.tracks["section"])
     )
     stored = tracks.filter(
-        (pl.col("kind") == "derived") & pl.col("source").is_not_null(),
+        pl.col("source").is_not_null(),
         pl.col("view").is_in(OP_VIEWS) & pl.col("device").is_not_null(),
     )
     if stored.is_empty():

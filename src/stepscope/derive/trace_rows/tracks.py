@@ -217,9 +217,9 @@ def _recorded_tracks(
         .when(samples)
         .then(pl.col("id") % CORE_TIME_BASE)
         .otherwise("id"),
-        view_rank=(
-            view.replace_strict(_VIEW_RANK, default=-1, return_dtype=pl.Int32) + 1
-        ).fill_null(0),
+        view_rank=view.replace_strict(
+            _VIEW_RANK, default=-1, return_dtype=pl.Int32
+        ).fill_null(-1),
     ).select(
         *("section", "name", "kind", "view", "source", "id", "folded"),
         *("rank", "order", "place", "view_rank"),
@@ -274,7 +274,7 @@ def _derived_tracks(
                 "rank": rank,
                 "order": order,
                 "place": place_id if rank == _RECORDED else 0,
-                "view_rank": _VIEW_RANK.get(line.view, -1) + 1,
+                "view_rank": _VIEW_RANK.get(line.view, -1),
             }
         )
     schema = {
