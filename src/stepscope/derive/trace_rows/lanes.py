@@ -118,7 +118,7 @@ class LaneIndex(Frozen, frozen=True):
         """
         limits = slice(lanes.start, lanes.stop + 1)
         edges = self.edges[limits]
-        spans = int(edges[-1] - edges[0]) if len(edges) else 0
+        spans = int(edges[-1] - edges[0])
         capacity = spans
         if bucket_ps:
             buckets = -(-max(0, end_ps - begin_ps) // bucket_ps)

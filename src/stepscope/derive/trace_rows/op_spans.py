@@ -369,12 +369,12 @@ def _line_spans(
         )
     )
     level, name, event, step = spans[:, :count]
-    ordered = accepted_answer(
+    accepted_answer(
         kernels.close_spans(level, times, PS_PER_NS, np.zeros((3, depth), np.int64))
     )
     start_ps, dur_ps, busy_ps = times[:, :count]
     line = LineSpans(start_ps, dur_ps, level, name, event, step, busy_ps)
-    return line if ordered else line.order_spans(), happened
+    return line.order_spans(), happened
 
 
 def _number_names(
