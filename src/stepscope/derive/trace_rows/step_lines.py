@@ -290,10 +290,10 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
     ranges = time_ranges_by_code(device_step, start_ps, dur_ps, count=count)
     calls = extremes_by_code(device_step, dur_ps, count=count)
     of_call = values_by_row(ranges.first_ps, device_step, none=0)
-    first = np.flatnonzero((device_step >= 0) & (start_ps == of_call))[::-1]
-    event = np.empty(count, np.int32)
+    first = np.flatnonzero((device_step >= 0) & (start_ps == of_call))
     # If several first calls begin at the same time, use the first one in the table.
-    event[device_step[first]] = events[first]
+    event = np.full(count, np.iinfo(np.int32).max, np.int32)
+    np.minimum.at(event, device_step[first], events[first])
     return (
         pl.DataFrame(
             {
