@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepscope.derive.input_pipeline.calls import _begins_after_earlier
 from stepscope.derive.input_pipeline.contexts import (
     Contexts,
     Elements,
@@ -186,3 +188,42 @@ def test_the_nearest_stop_is_found_at_any_depth(shape: Shape) -> None:
     found = nearest_above(np.array(shape.parent, np.int32), rows, stops)
     wanted = {row for row, call in enumerate(shape.calls) if call}
     assert found.tolist() == [above(shape, row, wanted) for row in range(COUNT)]
+
+
+@pytest.mark.parametrize(
+    ("producers", "consumers", "crowded"),
+    [(63, 64, False), (64, 63, False), (64, 64, True), (1, 90, False), (90, 1, False)],
+)
+def test_a_context_of_64_producers_and_consumers_is_a_crowd(
+    producers: int,
+    consumers: int,
+    crowded: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    made = [(each, 1, 5, -1) for each in range(producers)]
+    took = [(100 + each, 1, 5, -1) for each in range(consumers)]
+    # Another context, with a producer and a consumer.
+    made.append((95, 0, 2, -1))
+    took.append((199, 0, 2, -1))
+    contexts = contexts_of(Shape([], [], [], made, took, []))
+    rows = np.array([100, 199])
+    index, found, crowds = contexts.producers_behind(rows)
+    first = sorted(found[index == 0].tolist())
+    assert first == ([] if crowded else list(range(producers)))
+    assert found[index == 1].tolist() == [95]
+    assert crowds == ({(1, 5, -1)} if crowded else set())
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 6)), max_size=9
+    )
+)
+def test_intervals_begin_after_all_earlier_ones_of_their_group(
+    drawn: list[tuple[int, int, int]],
+) -> None:
+    rows = sorted(drawn, key=lambda row: row[:2])
+    group, starts, durs = np.array(rows, np.int64).reshape(-1, 3).T
+    found = _begins_after_earlier(group, starts, starts + durs)
+    for row, (of, begin, _) in enumerate(rows):
+        earlier = [sum(each[1:]) for each in rows[:row] if each[0] == of]
+        assert found[row] == max([begin, *earlier])

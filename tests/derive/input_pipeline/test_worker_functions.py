@@ -294,3 +294,23 @@ def test_the_line_of_a_function_is_that_of_most_time_in_the_steps() -> None:
     assert answer.most is not None
     assert (answer.most.hot_line, answer.most.inside) == (47, None)
     assert seen(whole[: len(STEPS) + 2]).functions[0].hot_line is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((90, 60), (80, 10)), ((0, 10), (-20, 30)), ((95, 5), (0, 15))],
+)
+def test_what_a_worker_does_beside_the_steps_is_not_another_worker_s(
+    first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    """Steps are from 0 to 100 ms; in them each has 10 ms, or 5 and 15."""
+    lines = [*within(FIRST, first[0], LOOP, first[1])]
+    lines += within(SECOND, second[0], LOOP, second[1], GET, second[1])
+    answer = seen([*STEPS, *lines])
+    inside = [
+        max(0, min(100, begin + long) - max(0, begin))
+        for begin, long in (first, second)
+    ]
+    assert (answer.workers, sum(inside)) == (2, 20)
+    assert answer.sampled_ps == 20 * MS
+    assert answer.waits_ps == inside[1] * MS
