@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
 from stepscope.derive.device.kernels import kernels
-from stepscope.derive.model.call_trees import kernel_places
+from stepscope.derive.model.call_trees import (
+    CallTree,
+    EventTree,
+    _text_by_class,
+    kernel_places,
+)
 from stepscope.unavailable import Unavailable
 
 GPU = "gpu:0/7(Compute)"
@@ -70,3 +79,49 @@ def test_several_places_are_said_to_be_several() -> None:
 def test_without_frames_no_place_is_made_up(frame: str) -> None:
     lines = [("main", frame, 0, 40), *launched(1, 5, "gemm"), (GPU, "lost", 90, 1)]
     assert placed(lines) == {"gemm": (None, None), "lost": (None, None)}
+
+
+NAMES = ("a.py:1 f", "torch/nn/x.py:2 g", "b.py:3 h", "threading.py:4 run")
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 7), st.integers(0, 3)), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(-1, 7), st.integers(0, 2)), min_size=1, max_size=9),
+)
+def test_a_kernel_is_of_the_innermost_function_outside_of_libraries(
+    tree: list[tuple[int, int]], launched: list[tuple[int, int]]
+) -> None:
+    parent = [min(above, row - 1) for row, (above, _) in enumerate(tree)]
+    names = [NAMES[key] for _, key in tree]
+    places = CallTree(
+        np.arange(len(tree), dtype=np.int32),
+        np.array(parent, np.int32),
+        np.array([key for _, key in tree], np.int32),
+    )
+    # The event of each node, and one that is in none.
+    node = np.array([*range(len(tree)), -1], np.int32)
+    frames = EventTree(node, places, pl.Series(NAMES))
+    events = [min(event, len(tree)) for event, _ in launched]
+    code = np.array([each for _, each in launched], np.int32)
+    texts = _text_by_class(
+        frames, np.array(events, np.int32), code, pl.Series([None] * 3, dtype=pl.String)
+    )
+
+    def place(event: int) -> str | None:
+        at = event if event < len(tree) else -1
+        if at < 0:
+            return None
+        inner = at
+        while at >= 0 and names[at].startswith(("torch", "threading")):
+            at = parent[at]
+        # Where all are libraries, it is the innermost one.
+        return names[at] if at >= 0 else names[inner]
+
+    expected = []
+    for each in range(3):
+        found = {
+            place(event) for event, of in zip(events, code, strict=True) if of == each
+        }
+        found.discard(None)
+        expected.append("mixed" if len(found) > 1 else next(iter(found), None))
+    assert texts.to_list() == expected

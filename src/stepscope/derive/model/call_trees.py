@@ -242,8 +242,8 @@ def _text_by_class(
     """Return the frame around launches of each class; "mixed" if there are several."""
     if frames is None:
         return empty
-    node = np.append(_program_node(frames)[frames.node], np.int32(-1))[event]
-    node[np.append(frames.node, np.int32(-1))[event] < 0] = -1
+    around = np.append(frames.node, np.int32(-1))[event]
+    node = np.append(_program_node(frames), np.int32(-1))[around]
     key = np.append(frames.places.key, np.int32(-1))[node]
     distinct = (
         pl.DataFrame({"class": code, "key": key})
