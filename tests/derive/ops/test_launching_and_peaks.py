@@ -10,10 +10,10 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.device.attribution import activity_ops
-from stepscope.derive.ops.costs import op_costs
+from stepscope.derive.ops.costs import kernel_costs, op_costs
 from stepscope.derive.ops.database import DeviceOps, HostOps, device_ops, host_ops
 from stepscope.derive.ops.execution_costs import run_costs
-from stepscope.trace.tables import INT, TYPE_STATS
+from stepscope.trace.tables import HLO_OPS, INT, TYPE_STATS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 US = 1_000_000
 GONE = Unavailable(code="LOST_EVENTS", reason="Taken away.", remedy="Put it back.")
 GPU, OTHER = "gpu:0/7(Compute)", "gpu:1/7(Compute)"
+PROGRAM = {"hlo_module": "f", "program_id": 3}
 #: Multiprocessors of an A100 times its clock.
 CYCLES = 108 * 1_410_000_000
 
@@ -235,3 +236,28 @@ def test_what_the_compiler_stored_with_a_name_is_of_its_op() -> None:
 
 def names_of_ops(profile: Any) -> list[str]:
     return profile.derived("vm", activity_ops).ops["name"].to_list()
+
+
+def test_an_instruction_costs_as_often_as_it_ran_not_as_its_op_did() -> None:
+    """Two instructions of one op of the program: the second one ran once more."""
+    table = [
+        {"name": "p", "opcode": "parameter", "shape": "f32[4]"},
+        {"name": "a.1", "opcode": "add", "shape": "f32[4]", "source_line": 5},
+        {"name": "a.2", "opcode": "add", "shape": "f32[4]", "source_line": 6},
+    ]
+    common = {"program": 3, "module": "f", "computation": "main"}
+    op = {"op_name": "jit(f)/add", "operands": ["p"], "source_file": "t.py"}
+    rows = [common | row | (op if row["opcode"] == "add" else {}) for row in table]
+    known = pl.DataFrame(rows, schema=HLO_OPS.dtypes())
+    runs = [("a.1", "k"), ("a.2", "l"), ("a.1", "k"), ("a.2", "l"), ("a.2", "l")]
+    lines = [
+        (GPU, name, 20 * at, 10, {"hlo_op": instruction} | PROGRAM)
+        for at, (instruction, name) in enumerate(runs)
+    ]
+    trace = blueprint.substitute(blueprint.trace(lines), hlo_ops=known)
+    profile = blueprint.profile(trace)
+    costs = profile.derived("vm", kernel_costs)
+    assert sorted(costs["flops"].to_list()) == [2 * 4, 3 * 4]
+    found = profile.derived("vm", device_ops)
+    columns = ("occurrences", "source_file", "source_line")
+    assert found.rows.select(columns).rows() == [(3, "t.py", 5)]
