@@ -28,7 +28,11 @@ from stepscope.derive.facts.devices.small_work import (
 from stepscope.derive.facts.evidence import Evidence
 from stepscope.derive.facts.hosts.eager_ops import EagerOps, EagerSignals, eager_signals
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.facts.savings.changes import CopiesInParallel, Faster, Joined
+from stepscope.derive.facts.savings.what_if_changes import (
+    CopiesInParallel,
+    Faster,
+    Joined,
+)
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
