@@ -22,7 +22,7 @@ P95_FUNCTION_LINES = 50
 #: What `src` may hold at most. Lower a figure when the code has become smaller; raise
 #: one only together with a new capability, and name the capability beside the figure.
 MOST = {
-    "lines of Python": 134_490,
+    "lines of Python": 134_480,
     "lines of Python and declared data": 143_050,
     "modules of Python": 700,
     "functions with names of one word, %": 8.5,
