@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.advice.memories import GIB, memory, told
 
+from stepscope.advice.rules.memory import device_memory as memory_rules
 from stepscope.advice.rules.memory import mem_leak
-from stepscope.advice.rules.running import memory as memory_rules
 from stepscope.derive.facts.evidence import Evidence, Part
 from stepscope.thresholds import THRESHOLDS
 
