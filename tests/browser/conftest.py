@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conftest import ROOT
-from tests.support.sites.browser import Server, whole_server, why_no_browser
+from tests.support.sites.browser import (
+    Server,
+    chromium_path,
+    whole_server,
+    why_no_browser,
+)
 from tests.support.sites.timeline import Timeline
 from tests.support.sites.view import View
 
@@ -55,7 +59,7 @@ def chromium() -> Iterator[Any]:
         absent("playwright is not installed (pip install -e '.[test]')")
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=list(ARGUMENTS)
+            executable_path=chromium_path(), args=list(ARGUMENTS)
         )
         yield found
         found.close()

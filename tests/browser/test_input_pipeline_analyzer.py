@@ -89,7 +89,7 @@ def test_the_share_of_input_is_drawn_over_the_steps(view: View, server: Server) 
 
 def test_the_page_says_where_other_numbers_come_from(view: View) -> None:
     view.go("input_pipeline_analyzer", run="keras")
-    view.page.get_by_text("TensorFlow's own page may show another share").click()
+    view.page.get_by_text("TensorFlow's page may show another share").click()
     said = view.page.get_by_role("region", name="Summary").inner_text()
     assert "A step lasts until the next step starts" in said
 

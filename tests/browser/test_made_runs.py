@@ -129,7 +129,8 @@ def test_a_longer_stage_that_is_no_bottleneck_says_why(view: View) -> None:
     marked = view.page.locator(".node.bottleneck").inner_text()
     assert marked.startswith("Map")
     figure = view.page.locator("figure", has_text="Input pipeline graph")
-    assert "Model only passes elements on" in figure.inner_text()
+    told = "only pass elements on, and are not bottlenecks: Model."
+    assert told in figure.inner_text()
 
 
 def test_one_step_of_each_run_is_a_table_and_no_chart(
@@ -152,7 +153,7 @@ def test_one_step_of_each_run_is_a_table_and_no_chart(
 
 def test_a_program_without_lines_says_how_they_are_recorded(view: View) -> None:
     view.go("model_views", run="slow", view="source")
-    assert "has a line of the program" in view.page.locator("main").inner_text()
+    assert "names a line of the program" in view.page.locator("main").inner_text()
 
 
 def test_lines_of_the_chart_are_named_once_where_there_is_no_room_beside(

@@ -128,7 +128,7 @@ def test_nothing_is_said_of_circles_where_none_is_drawn(
     told = server.show("keras", TOOL)["data"]
     assert with_a_place(told) == []
     said = view.page.locator("main").inner_text()
-    assert "None has a point in the chart" in said
+    assert "No row has a point in the chart" in said
     assert "A circle is" not in said
     assert view.page.locator("button[data-twin]").count() == 0
     assert view.check_tables(told, TOOL)["ops"] > 0
