@@ -64,7 +64,7 @@ NUMBER = re.compile(
 
 PATIENCE_MS = 60_000
 ROUND_MS = 40
-QUIET_ROUNDS = 3
+QUIET_ROUNDS = 2
 DRAWN = """() => new Promise((done) =>
     requestAnimationFrame(() => requestAnimationFrame(() => done())))"""
 READ_VALUES = """() => [...document.querySelectorAll('main [data-field]')].map(
