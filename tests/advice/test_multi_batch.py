@@ -53,6 +53,16 @@ def test_half_a_batch_more_is_the_limit(
     assert (finding.status, finding.severity) == (status, "info")
 
 
+def test_the_fullest_of_two_memories_is_the_limit(signals_of: Any, shares: Any) -> None:
+    rises = {"least_bytes": (10 * GIB,) * 12}
+    use = told(
+        memory(name="GPU_0_bfc", peak_gib=16.0, **rises),
+        memory(name="GPU_1_bfc", peak_gib=20.0, **rises),
+    )
+    finding = evaluate(signals_of(shares(collective=2.0), use | filled()), THRESHOLDS)
+    assert finding.value == pytest.approx(26.8 / 10)
+
+
 def test_what_does_not_grow_is_told_by_cause(signals_of: Any, shares: Any) -> None:
     # 10 GiB are held, a batch takes 6 more, and 36.8 may be in use: 26.8 / 6.
     finding = found_of(signals_of, shares, 16.0, collective=2.0, launch=0.4)

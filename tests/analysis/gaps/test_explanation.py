@@ -60,6 +60,8 @@ def check_adds_up(found: GapExplanation) -> None:
     for one in found.owners:
         assert one.ps > 0
         assert sum(part.ps for part in one.parts) == one.ps, one
+        for part in one.parts:
+            assert part.percent == pytest.approx(100 * part.ps / found.dur_ps)
         if one.interval_count == len(one.intervals):
             assert sum(each.ps for each in one.intervals) == one.ps, one
         for each in one.intervals:
