@@ -26,16 +26,13 @@ demo: $(VENV)/.ready ## record a small training loop here; explain it, and one o
 	@$(MAKE) -s web || true
 
 SET_UP := TERM=dumb $(MAKE) -s --jobs=4 PAGE_AFTER=$(VENV)/.ready-test set-up
-# Environments whose programs `make test` records; integrations need XProf and trackers too.
-RECORDED := tensorflow jax torch keras_jax keras_torch jax_tfdata
-ENVIRONMENTS := $(RECORDED) xprof trackers
 # Many of these tests wait, for programs and for the page: with one worker more, another
 # one computes meanwhile.
 WITH_ALL := STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required \
 	$(PYTEST) -n $$(($(WORKERS) + 1)) --hypothesis-profile brief
 
 test: $(VENV)/.made ## the tests, frameworks and browser included; of long sweeps a few cases
-	@$(SET_UP) ENVIRONMENTS="$(RECORDED)"
+	@$(SET_UP)
 	$(WITH_ALL) -m "not integration"
 
 test-integrations: $(VENV)/.made ## the other tests: with trackers, launchers, peers; all of each sweep
@@ -90,7 +87,8 @@ experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, an
 	$(PY) benchmarks/experiments.py --write docs/findings.md
 
 frameworks: $(VENV)/.made ## one cached virtual environment per framework
-	$(PY) build_tools/framework_venv.py $(ENVIRONMENTS)
+	$(PY) build_tools/framework_venv.py \
+		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof trackers
 
 gpu-check: $(VENV)/.ready-test ## on a machine with a GPU: record, and compare with its frameworks
 	$(PY) tests/gpu/gpu_check.py $(GPU_CHECK)

@@ -69,20 +69,6 @@ RUNS = {
 REPEATED = ("keras_jax", "keras_torch")
 
 
-def record(example: Example, folder: Path) -> Path:
-    """Run an example; return the only file that it recorded."""
-    done = run_program(
-        interpreter(example.environment),
-        EXAMPLES / example.program,
-        folder,
-        environment={"KERAS_BACKEND": example.keras_backend or "tensorflow"},
-    )
-    assert str(folder) in done.stdout
-    # The recording has no warning, which would be logged.
-    assert "stepscope:" not in done.stderr, done.stderr
-    return only_file(folder)
-
-
 @pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     "name",
@@ -95,21 +81,25 @@ def test_an_example_records_its_steps_and_its_framework(
     name: str, tmp_path: Path
 ) -> None:
     example = RUNS[name]
-    profile = ss.open(record(example, tmp_path))
+    done = run_program(
+        interpreter(example.environment),
+        EXAMPLES / example.program,
+        tmp_path,
+        environment={"KERAS_BACKEND": example.keras_backend or "tensorflow"},
+    )
+    assert str(tmp_path) in done.stdout
+    # The recording has no warning, which would be logged.
+    assert "stepscope:" not in done.stderr, done.stderr
+    path = only_file(tmp_path)
+    profile = ss.open(path)
     assert [number for _, number in steps_of(profile)] == list(example.steps)
     (host,) = profile.hosts
     trace = profile.trace(host)
     names = "\n".join(trace.table("event_types")["name"])
     assert [sign for sign in example.signs if sign not in names] == []
     check_every_tool(profile)
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("name", ["jax_fed_by_tf_data", "keras_tensorflow", "torch"])
-def test_xprof_finds_each_step_of_an_example_once(name: str, tmp_path: Path) -> None:
-    """Also where two frameworks record."""
-    example = RUNS[name]
-    assert xprof_steps(record(example, tmp_path)) == [*example.steps]
+    # Once each, also where two frameworks record.
+    assert xprof_steps(path) == [*example.steps]
 
 
 #: Examples that other tests run, and where.

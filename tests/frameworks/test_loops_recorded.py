@@ -194,7 +194,6 @@ def test_the_model_is_described(recorded: tuple[str, Path, dict[str, Any]]) -> N
     assert dtypes == ["float32"]
 
 
-@pytest.mark.integration
 def test_xprof_shows_our_lines_beside_the_frameworks(
     recorded: tuple[str, Path, dict[str, Any]],
 ) -> None:

@@ -195,7 +195,6 @@ def test_the_starved_model_is_called_input_bound(
     assert finding.status == "fail"
 
 
-@pytest.mark.integration
 def test_the_peer_opens_what_we_write(repository: Path, tmp_path: Path) -> None:
     """A file of our writer shows its steps and kernels in XProf."""
     python = interpreter("xprof")
