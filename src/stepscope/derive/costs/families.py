@@ -22,7 +22,7 @@ from stepscope.derive.costs.operands import (
     operand_bytes,
     total_bytes,
 )
-from stepscope.derive.costs.products import PRODUCT_RULES
+from stepscope.derive.costs.products import PRODUCT_RULES, read_setting
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
@@ -180,40 +180,36 @@ def _pooled_windows() -> Rule:
     """Return the rule of pooling; window, stride and padding set the result sizes."""
 
     def result_sizes(given: Operands) -> _Sizes | None:
-        tensor, window = given.tensor_at_index(0), given.value_at_index(1)
-        stride, padding = given.value_at_index(2), given.value_at_index(3)
-        if tensor is None or not isinstance(window, list):
-            return None
-        if not isinstance(padding, list) or given.value_at_index(4) not in (
-            [1],
-            [1, 1],
-        ):
-            return None
-        if given.value_at_index(5) is not False:
+        tensor = given.tensor_at_index(0)
+        if tensor is None or given.value_at_index(4) not in ([1], [1, 1]):
             return None
         rank = len(tensor.sizes) - 2
-        if rank < 1:
+        if rank < 1 or given.value_at_index(5) is not False:
             return None
-        steps = stride if isinstance(stride, list) and stride else window
-        sides = [
-            setting * (rank if len(setting) == 1 else 1)
-            for setting in (window, padding, steps)
-        ]
-        if any(len(side) != rank for side in sides) or 0 in sides[2]:
+        window = read_setting(given, 1, rank, 1)
+        padding = read_setting(given, 3, rank, 0)
+        # Without a stride, windows do not overlap.
+        steps = (
+            window
+            if given.value_at_index(2) in (None, [])
+            else read_setting(given, 2, rank, 1)
+        )
+        if window is None or padding is None or steps is None:
             return None
         sizes = tuple(
             (length + 2 * pad - size) // step + 1
             for length, size, pad, step in zip(
-                tensor.sizes[-rank:], *sides, strict=True
+                tensor.sizes[-rank:], window, padding, steps, strict=True
             )
         )
         return (*tensor.sizes[:-rank], *sizes)
 
     def count_flops(given: Operands) -> int | None:
-        sizes, window = result_sizes(given), given.value_at_index(1)
-        if sizes is None or not isinstance(window, list):
+        sizes = result_sizes(given)
+        if sizes is None:
             return None
-        return math.prod(sizes) * math.prod(window * ((len(sizes) - 2) // len(window)))
+        window = read_setting(given, 1, len(sizes) - 2, 1)
+        return None if window is None else math.prod(sizes) * math.prod(window)
 
     return Rule(count_flops, result_sizes)
 

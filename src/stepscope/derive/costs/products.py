@@ -234,8 +234,8 @@ def _convolution_sizes(given: Operands, indices: _OperandIndices) -> _Sizes | No
     rank = len(weight.sizes) - 2
     if rank < 1 or len(inputs.sizes) not in (rank + 1, rank + 2):
         return None
-    stride = _read_setting(given, indices.stride, rank, 1)
-    dilation = _read_setting(given, indices.dilation, rank, 1)
+    stride = read_setting(given, indices.stride, rank, 1)
+    dilation = read_setting(given, indices.dilation, rank, 1)
     transposed = _is_transposed(given, indices)
     padding = _read_padding(given, indices.padding, rank)
     if stride is None or dilation is None or padding is None:
@@ -243,7 +243,7 @@ def _convolution_sizes(given: Operands, indices: _OperandIndices) -> _Sizes | No
     kernel, length = weight.sizes[2:], inputs.sizes[-rank:]
     reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
     if transposed:
-        extra = _read_setting(given, indices.output_padding, rank, 0)
+        extra = read_setting(given, indices.output_padding, rank, 0)
         groups = 1 if indices.groups is None else given.value_at_index(indices.groups)
         if extra is None or not isinstance(groups, int):
             return None
@@ -266,7 +266,7 @@ def _convolution_sizes(given: Operands, indices: _OperandIndices) -> _Sizes | No
     return (*inputs.sizes[: -rank - 1], channels, *sizes)
 
 
-def _read_setting(
+def read_setting(
     given: Operands, index: int | None, rank: int, default: int
 ) -> _Sizes | None:
     """Return one number per spatial dimension; a recorded single number is for all."""
@@ -289,7 +289,7 @@ def _read_padding(given: Operands, index: int | None, rank: int) -> _Sizes | Non
         return (0,) * rank
     if value == "same":
         return (-1,) * rank
-    return _read_setting(given, index, rank, 0)
+    return read_setting(given, index, rank, 0)
 
 
 def _convolution_gradients() -> Rule:

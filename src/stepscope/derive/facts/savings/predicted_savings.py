@@ -282,7 +282,7 @@ def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
         else (limits.effect_ms, limits.step_ms, limits.floor_ms)
     )
     step_ms = period_ms if step_ms is None else step_ms
-    part = min(step_ms / period_ms, 1.0)
+    part = min(step_ms / period_ms, 1.0) if period_ms else 0.0
     return Limits(effect_ms, step_ms, max(gain.floor_ps / PS_PER_MS * part, floor_ms))
 
 
