@@ -61,7 +61,7 @@ class Fault(NamedTuple):
 
     Attributes:
         what: It in a few words.
-        name: What a sentence must say to name it: the function, else the matter.
+        name: The function that the first sentence must name, else the rule or the op.
         every: It happens in the last of so many steps.
     """
 
@@ -80,27 +80,27 @@ AROUND = "around"
 #: (Framework, fault) → what the program does then.
 PLANTED = {
     ("tensorflow", "sequential_map"): Fault(
-        "a map without parallel calls", "Input-bound"
+        "a map without parallel calls", "input.bound"
     ),
     ("tensorflow", "numpy_function"): Fault("a map in Python", "`parse_by_hand`"),
-    ("tensorflow", "eager"): Fault("a step that is not compiled", "one by one"),
-    ("tensorflow", "retrace"): Fault("a new shape every step", "Compiling"),
+    ("tensorflow", "eager"): Fault("a step that is not compiled", "launch.eager"),
+    ("tensorflow", "retrace"): Fault("a new shape every step", "xla.recompile"),
     ("tensorflow", "callback"): Fault("a callback that sleeps", "`log_metrics`"),
     ("tensorflow", "checkpoint"): Fault(
         "writes weights to a file", "`save_checkpoint`"
     ),
-    ("tensorflow", "no_prefetch"): Fault("no prefetching of batches", "Input-bound"),
-    ("tensorflow", "print"): Fault("prints weights in the graph", "Prints and checks"),
+    ("tensorflow", "no_prefetch"): Fault("no prefetching of batches", "input.bound"),
+    ("tensorflow", "print"): Fault("prints weights in the graph", "debug.print"),
     ("jax", "slow_transform"): Fault("sorts each batch many times", "`transform`"),
     ("jax", "read_back"): Fault("copies every weight to the host", "`read_norms`"),
-    ("jax", "eager"): Fault("a step that is not compiled", "one by one"),
+    ("jax", "eager"): Fault("a step that is not compiled", "launch.eager"),
     ("jax", "callback"): Fault("logging that sleeps", "`log_metrics`"),
-    ("jax", "recompile"): Fault("a new shape every step", "Compiling"),
+    ("jax", "recompile"): Fault("a new shape every step", "xla.recompile"),
     ("jax", "checkpoint"): Fault(
         "writes weights every second step", "`save_checkpoint`", 2
     ),
     ("jax", "outside"): Fault("sorts a batch before the step marker", "`transform`"),
-    ("jax", "debug"): Fault("prints gradients in the graph", "Prints and checks"),
+    ("jax", "debug"): Fault("prints gradients in the graph", "debug.print"),
     ("torch", "slow_transform"): Fault(
         "converts rows to Python lists", "`normalize_by_hand`"
     ),
@@ -110,14 +110,14 @@ PLANTED = {
     ),
     ("torch", "callback"): Fault("logging that sleeps", "`log_metrics`"),
     ("torch", "checkpoint"): Fault("writes weights to a file", "`save_checkpoint`"),
-    ("torch", "collect"): Fault("explicit garbage collections", "garbage"),
-    ("torch", "tiny_ops"): Fault("thousands of tiny ops", "tiny ops"),
+    ("torch", "collect"): Fault("explicit garbage collections", "gap.gc"),
+    ("torch", "tiny_ops"): Fault("thousands of tiny ops", "launch.small"),
     ("torch", "straggler"): Fault("one of two ranks also sorts", "aten::sort"),
     ("torch", "leak"): Fault("keeps the graphs of gradients", "`LOSSES`"),
     ("plain", "python_loop"): Fault("a double loop in Python", "`count_words`"),
     ("plain", "lock"): Fault("a lock that another thread holds", "`read_shared`"),
     ("plain", "logging"): Fault("writes thousands of log lines", "`write_logs`"),
-    ("plain", "collect"): Fault("explicit garbage collections", "garbage"),
+    ("plain", "collect"): Fault("explicit garbage collections", "gap.gc"),
     ("plain", "slow_loader"): Fault(
         "sorts each batch many times", "`normalize_slowly`"
     ),

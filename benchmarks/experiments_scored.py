@@ -115,14 +115,14 @@ class Score:
 def outcome(name: str, said: Said) -> Outcome:
     """Judge what was said of a planted fault.
 
-    It is named where the first sentence says its name; wrong where a finding fails and
-    the sentence does not.
+    It is named where the first sentence contains its name or is about the rule of that
+    name; wrong where it is not named and a finding fails.
 
     Args:
-        name: What a sentence must say to name what was planted.
+        name: Name of the planted function or op, or id of the rule for the fault.
         said: What the report said.
     """
-    if name in said.text:
+    if name in said.text or name == said.finding:
         return "named"
     return "wrong" if said.failing else "silent"
 

@@ -25,10 +25,15 @@ VENVS = CACHE / "venvs"
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What one environment holds: exact requirements, and an import that proves it."""
+    """What one environment holds: exact requirements, and an import that proves it.
+
+    Attributes:
+        bases: Other environments whose packages it uses, instead of copies of them.
+    """
 
     requirements: tuple[str, ...]
     proof: str
+    bases: tuple[str, ...] = ()
 
 
 ENVIRONMENTS = {
@@ -52,15 +57,18 @@ ENVIRONMENTS = {
     "keras_jax": Environment(
         requirements=("keras==3.15.1", "jax==0.10.2"),
         proof="import os; os.environ['KERAS_BACKEND'] = 'jax'; import keras",
+        bases=("jax",),
     ),
     "keras_torch": Environment(
         requirements=("keras==3.15.1", "torch==2.13.0"),
         proof="import os; os.environ['KERAS_BACKEND'] = 'torch'; import keras",
+        bases=("torch",),
     ),
     # One program that feeds JAX from tf.data: both are needed in one process.
     "jax_tfdata": Environment(
         requirements=("jax==0.10.2", "tensorflow-cpu==2.21.0"),
         proof="import jax, tensorflow",
+        bases=("tensorflow", "jax"),
     ),
     "xprof": Environment(
         requirements=("xprof==2.24.2",),
@@ -114,6 +122,9 @@ def create(name: str) -> Path:
     # This interpreter's pip installs into each: none gets its own, which takes seconds.
     venv = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
     _run(venv, what=f"venv for {name}")
+    (packages,) = folder.glob("lib/python*/site-packages")
+    shared = [VENVS / base / packages.relative_to(folder) for base in environment.bases]
+    (packages / "bases.pth").write_text("".join(f"{path}\n" for path in shared))
     wanted = (*environment.requirements, *RECORDER)
     # Only modules that are imported get compiled, and only then: a small part.
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install"]
@@ -131,9 +142,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+", choices=sorted(ENVIRONMENTS))
     names = parser.parse_args(arguments).names
+    bases = {base for name in names for base in ENVIRONMENTS[name].bases}
+    first = dict.fromkeys([*(n for n in names if not ENVIRONMENTS[n].bases), *bases])
     # One waits for the network while the other unpacks.
     with ThreadPoolExecutor(2) as pool:
-        done = all(list(pool.map(_ensure, names)))
+        done = all(list(pool.map(_ensure, first)))
+        done = done and all(pool.map(_ensure, names))
     for name in names if done else ():
         sys.stdout.write(f"{python_of(name)}\n")
     return 0 if done else 1
@@ -159,7 +173,8 @@ def _ensure(name: str) -> bool:
 def _stamp(name: str) -> str:
     version = ".".join(map(str, sys.version_info[:3]))
     wanted = (*ENVIRONMENTS[name].requirements, *RECORDER)
-    return "\n".join([f"python {version}", *wanted, ""])
+    bases = (f"{base}: {_stamp(base)}" for base in ENVIRONMENTS[name].bases)
+    return "\n".join([f"python {version}", *wanted, *bases, ""])
 
 
 def _run(command: list[str], *, what: str) -> None:

@@ -31,6 +31,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from itertools import chain
 from pathlib import Path
 from types import CodeType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -55,7 +56,7 @@ CACHE: Final = Path(
 )
 MUST_DIE: Final = 0.85
 #: Of the tests that run a block, so many are tried, at most so many of one function.
-MAX_TESTS: Final = 120
+MAX_TESTS: Final = 400
 MAX_CASES_OF_TEST: Final = 6
 #: Tests are run in rounds that take about so long: most changes die in the first.
 ROUNDS_S: Final = (1.0, 8.0, 60.0)
@@ -272,10 +273,18 @@ def load_blocks(state: str, workers: int) -> dict[Block, list[Test]]:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             found = find_blocks(Path(folder), workers)
-        lines = [[*block, tests] for block, tests in found.items()]
-        file.write_text(json.dumps(lines), encoding="utf-8")
-    read = json.loads(file.read_bytes())
-    return {(name, line): [Test(*test) for test in tests] for name, line, tests in read}
+        numbers = {
+            test: number for number, test in enumerate(set(chain(*found.values())))
+        }
+        lines = [
+            [*block, [numbers[it] for it in tests]] for block, tests in found.items()
+        ]
+        file.write_text(json.dumps([[*numbers], lines]), encoding="utf-8")
+    tests, lines = json.loads(file.read_bytes())
+    known = [Test(*test) for test in tests]
+    return {
+        (name, line): [known[at] for at in numbers] for name, line, numbers in lines
+    }
 
 
 def find_blocks(folder: Path, workers: int) -> dict[Block, list[Test]]:

@@ -30,7 +30,7 @@ _DOMINANT = 30
 
 def build() -> None:
     """Put the compiled texts and the pages, for `--explain`, into the package."""
-    (ADVICE / "texts.json").write_bytes(_compile_texts())
+    (ADVICE / "compiled_texts.json").write_bytes(_compile_texts())
     # Sources without the documentation keep the pages that they came with.
     if PAGES.is_dir():
         shutil.rmtree(ADVICE / "pages", ignore_errors=True)

@@ -21,6 +21,7 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
     return [(kind, file.strip(), body) for kind, file, body in _BLOCK.findall(text)]
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("page", ["capture.md", "flight-recorder.md", "remote.md"])
 def test_every_example_prints_what_stands_below_it(

@@ -118,7 +118,7 @@ def test_a_wheel_from_an_archive_lacks_no_file_of_the_package(wheel: Path) -> No
     declared = {name for name in sources_of_package() if name.endswith(".toml")}
     assert sources_of_package() - declared - names == set()
     # The texts of rules are in it as they were compiled.
-    assert "stepscope/advice/texts.json" in names
+    assert "stepscope/advice/compiled_texts.json" in names
     page = ROOT / "src/stepscope/serve/static/index.html"
     assert ("stepscope/serve/static/index.html" in names) == page.is_file()
     assert "stepscope/advice/pages/input_bound.md" in names

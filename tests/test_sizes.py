@@ -38,7 +38,7 @@ def modules(folder: str = "src/stepscope") -> list[Path]:
 
 def declared() -> list[Path]:
     """Texts, columns, reasons, remedies and thresholds that are declared as data."""
-    made = {"texts.json", "pages", "static", "demo_profiles"}
+    made = {"compiled_texts.json", "pages", "static", "demo_profiles"}
     return [
         path
         for kind in ("toml", "json", "md")

@@ -25,7 +25,7 @@ from stepscope.derive.facts.savings.predicted_savings import (
 from stepscope.derive.facts.savings.what_if_changes import Gone
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.device_sets import device_sets
-from stepscope.derive.step_time.host_time import IDLE_OWNERS
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

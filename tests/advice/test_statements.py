@@ -19,7 +19,7 @@ from tests.support.results.statements import (
 )
 
 from stepscope.advice.headline import findings_by_cost
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS, OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 

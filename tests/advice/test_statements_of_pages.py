@@ -21,7 +21,7 @@ from tests.support.results.statements import (
 )
 
 from stepscope.advice.catalogue import OWNERS_OF
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.report.outline import as_text
 from stepscope.report.outline.findings import doubt_parts
 from stepscope.report.outline.report import report_outline

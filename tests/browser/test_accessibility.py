@@ -36,7 +36,7 @@ def switch(view: View, theme: str) -> None:
     assert paper == PAPER[theme]
 
 
-@pytest.mark.sweep(every=2)
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("page", PAGES)
 def test_axe_finds_nothing(page: str, view: View, axe: str) -> None:
     view.go(page, run=RICH.get(page, "vector"))

@@ -110,6 +110,7 @@ def test_the_words_are_those_of_the_command_line(view: View, server: Server) -> 
         assert promise in text
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     ("title", "field"),
     [

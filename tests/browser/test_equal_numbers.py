@@ -130,6 +130,7 @@ def gathered(pages: dict[str, Iterable[Told]]) -> dict[str, dict[str, set[str]]]
     return found
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("run", RECORDINGS)
 def test_a_quantity_has_one_text_on_all_pages(view: View, run: str) -> None:
     pages: dict[str, Iterable[Told]] = {
@@ -149,6 +150,7 @@ def test_a_quantity_has_one_text_on_all_pages(view: View, run: str) -> None:
         assert any({page, "overview"} <= shown for shown in seen_twice), page
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("run", RECORDINGS)
 def test_numbers_of_the_headline_stand_in_the_overview(view: View, run: str) -> None:
     view.go("findings", run=run)

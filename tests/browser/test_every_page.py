@@ -29,7 +29,7 @@ def test_the_navigation_leads_to_every_page(view: View) -> None:
 
 
 # Every page and every run are in some of those that are always tried.
-@pytest.mark.sweep(every=3)
+@pytest.mark.sweep(every=6)
 @pytest.mark.parametrize("page", TOOL_PAGES)
 @pytest.mark.parametrize("run", RUNS)
 def test_all_numbers_are_those_of_the_tool(
@@ -54,7 +54,7 @@ def test_all_numbers_are_those_of_the_tool(
     assert tables or unseen or page == "model_views" or run == "allocator"
 
 
-@pytest.mark.sweep(every=2)
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("page", TOOL_PAGES)
 def test_a_chart_s_table_says_the_same_numbers(
     page: str, view: View, server: Server

@@ -28,7 +28,7 @@ def unfold(view: View) -> None:
     )
 
 
-@pytest.mark.sweep(every=2)
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("run", ["keras", "loop", "eager", "vector", "two_hosts"])
 def test_every_rule_is_listed_with_its_verdict(
     run: str, view: View, server: Server
@@ -163,6 +163,7 @@ def test_the_verdict_leads_to_its_check(view: View, server: Server) -> None:
     assert shown.get_attribute("data-id") == first
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("run", ["keras", "vector", "eager"])
 def test_the_checklist_is_a_line_for_each_stage(
     run: str, view: View, server: Server

@@ -28,7 +28,7 @@ def inert(view: View) -> None:
     assert view.page.evaluate(FOREIGN) == []
 
 
-@pytest.mark.sweep(every=2)
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("page", PAGES)
 def test_markup_is_inert(page: str, watched: View) -> None:
     watched.go(page, run=HOSTILE_RUN)
@@ -43,6 +43,7 @@ def test_markup_is_inert(page: str, watched: View) -> None:
     inert(watched)
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     ("page", "name"),
     [

@@ -25,7 +25,7 @@ STICKS_OUT = """() => [...document.querySelectorAll(
 
 
 # Every page is always tried, from one of the widths.
-@pytest.mark.sweep(every=2)
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("widths", [(1440, 1100), (390, 760)])
 def test_nothing_is_wider_than_the_window(
@@ -50,6 +50,7 @@ def test_nothing_is_wider_than_the_window(
             details.get_by_role("button", name="Close").click()
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_navigation_is_always_there(
     width: int, window: Callable[..., View]
@@ -66,6 +67,7 @@ def test_the_navigation_is_always_there(
         assert 0 <= box["x"] <= box["x"] + box["width"] <= width
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_details_open_where_the_reader_is(
     width: int, window: Callable[..., View]

@@ -36,6 +36,7 @@ def test_scopes_unfold_and_fold_by_keyboard(view: View) -> None:
     assert unfold.count() == 1
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("by", ["scope", "graph", "op", "code"])
 def test_every_view_has_the_tool_s_rows(by: str, view: View, server: Server) -> None:
     view.go("model_views", run="vector", view=by)

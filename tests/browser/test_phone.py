@@ -103,7 +103,7 @@ def test_a_dialog_of_the_menu_stays_and_the_menu_behind_it(phone: View) -> None:
 
 
 # The other half of the pages is always tried in a wide window.
-@pytest.mark.sweep(every=2)
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("page", [*PAGES[1:], PAGES[0]])
 def test_fingers_have_room_and_axe_finds_nothing(
     page: str, phone: View, axe: str

@@ -38,7 +38,7 @@ CUT_TOTALS = """() => {
 }"""
 
 
-@pytest.mark.sweep(every=2)
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_speaks_plainly(page: str, view: View) -> None:
     view.go(page, run=RICH.get(page, "vector"))
@@ -70,6 +70,7 @@ NAME_AND_NUMBER = """(row) => [row.querySelector('[data-name]'), row.querySelect
     })"""
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     ("page", "run", "name"),
     [

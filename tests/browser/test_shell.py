@@ -40,6 +40,7 @@ def test_another_run_is_a_step_that_back_undoes(view: View) -> None:
     assert view.values()["breakdown_ms.input"][1] == "0.070 ms"
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     "state",
     [
@@ -304,6 +305,7 @@ def test_runs_are_found_by_name_and_what_cannot_be_shown_is_listed(
         assert view.close() == []
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     ("page", "name", "value"),
     [

@@ -254,6 +254,7 @@ def test_keys_work_from_the_buttons_and_not_while_writing(timeline: Timeline) ->
     assert timeline.window == window
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     ("key", "name"), [("1", "Select"), ("2", "Pan"), ("3", "Zoom"), ("4", "Timing")]
 )

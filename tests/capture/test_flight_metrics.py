@@ -99,6 +99,7 @@ def test_many_annotations_are_some_shares_that_add_up() -> None:
     assert shares["part 39"] == pytest.approx(39 / sum(range(1, 40)))
 
 
+@pytest.mark.slow
 def test_prometheus_finds_them_in_the_training_process(tmp_path: Path) -> None:
     with ss.flight_recorder(tmp_path, slower_than=1000, metrics=0) as recorder:
         assert recorder.metrics_address is not None

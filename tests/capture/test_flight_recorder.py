@@ -29,6 +29,8 @@ from stepscope.capture.flight.recent_events import RecentEvents
 from stepscope.capture.flight.ring import Ring
 from stepscope.errors import BadUsage
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("flight_program.py")
 LIMIT_S = 180
 
@@ -97,6 +99,7 @@ def test_the_signal_is_heard_while_the_main_thread_waits(tmp_path: Path) -> None
     assert "signal: a signal asked for it" in said
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("how", ["exception", "exit", "fork"])
 def test_output_and_status_are_those_without_it(how: str, tmp_path: Path) -> None:
     with_it, without = ran(tmp_path, how), ran("-", how)

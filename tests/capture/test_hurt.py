@@ -149,6 +149,7 @@ def test_every_call_of_a_frameworks_collector_may_fail(part: int) -> None:
     assert tried_calls(interpreter("jax"), "jax", part) > 50 // PARTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["", "exit", "exception", "SIGTERM"])
 @pytest.mark.sweep(every=4)
 def test_however_the_program_ends(tmp_path: Path, how: str) -> None:
@@ -159,6 +160,7 @@ def test_however_the_program_ends(tmp_path: Path, how: str) -> None:
     assert list(tmp_path.rglob("*.part")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["fork", "workers"])
 @pytest.mark.sweep(every=2)
 def test_a_fork_in_the_middle(tmp_path: Path, what: str) -> None:

@@ -16,6 +16,8 @@ import stepscope as ss
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 #: Whoever happens to make them.
 COLLECTIONS = {"garbage collection", "garbage collection of the recorder"}
 PROGRAM = """

@@ -360,6 +360,7 @@ print(begun_s / (last_s - first_s))
 """
 
 
+@pytest.mark.slow
 def test_what_keeps_the_lock_has_its_time_and_not_who_is_called_next(
     tmp_path: Path,
 ) -> None:
@@ -380,6 +381,7 @@ def test_what_keeps_the_lock_has_its_time_and_not_who_is_called_next(
     assert share == pytest.approx(float(ran.stdout), abs=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such clocks")
 def test_the_switch_interval_is_short_while_the_main_thread_is_alone(
     tmp_path: Path,

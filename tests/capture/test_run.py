@@ -571,6 +571,7 @@ if sys.argv[1:] == ["exception"]:
 """
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("wait_s", ["0.5", "20"])
 @pytest.mark.parametrize("how", ["end", "exception"])
 def test_no_thread_of_ours_is_left_when_the_interpreter_ends(

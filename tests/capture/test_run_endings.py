@@ -107,6 +107,7 @@ def test_a_program_that_ends_without_pythons_end_is_not_said_to_be_killed(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.slow(seconds=1)
 @pytest.mark.parametrize(
     ("instead", "said"),

@@ -97,6 +97,7 @@ def run(program: str, *arguments: object, options: tuple[str, ...] = BY_TIME) ->
 SECONDS = {EARLY: 3, BY_TIME: 6}
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("how", "options"),

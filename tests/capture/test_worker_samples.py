@@ -30,7 +30,10 @@ from stepscope.xspace.vocabulary import UNSAMPLED
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+]
 
 #: What every program begins with: two functions whose shares are known by the clock.
 BEGIN = """
@@ -125,6 +128,7 @@ def check_work(found: WorkerFunctions, *, workers: int) -> None:
     assert found.works_ps + found.waits_ps + found.gives_ps == found.sampled_ps
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
 def test_functions_of_a_pool_that_began_before_are_found(
     tmp_path: Path, how: str
@@ -290,6 +294,7 @@ it._executable_path = str
 }
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("reason", HINDERED)
 def test_why_workers_were_not_looked_at_is_said_and_nothing_else_stops(
     tmp_path: Path, reason: str

@@ -108,6 +108,7 @@ def test_a_compiled_kernel_is_not_compiled_again(again: Path) -> None:
             assert held.read(f"stepscope/_core/{place.name}") == place.read_bytes()
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("changed", [KERNEL, PART])
 def test_a_kernel_that_changed_is_compiled_alone(again: Path, changed: str) -> None:
     before = compiled(again)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.derive.measured import name_forms
+from stepscope.derive.device.measured_kernels import name_forms
 
 
 @pytest.mark.parametrize(

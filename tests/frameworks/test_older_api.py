@@ -192,7 +192,13 @@ def python_of(framework: str) -> str:
     return sys.executable if framework == "plain" else interpreter(framework)
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.integration] * (name == "torch"))
+        for name in MODELS
+    ],
+)
 def told(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Told:

@@ -14,7 +14,7 @@ import pytest
 from tests.support.programs.frameworks import ROOT, interpreter, steps_of
 
 import stepscope as ss
-from stepscope.remote import client, registry
+from stepscope.remote import client, listening_programs
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def test_tracer_levels_of_a_client_open_no_port(tmp_path: Path) -> None:
     """TensorFlow takes them only through its own server, which lets everybody in."""
     options = ss.ProfilerOptions(host_tracer_level=3, python_tracer_level=1)
     with running("tensorflow", "own", "tensorflow") as own:
-        listener = registry.server_at_address(own)
+        listener = listening_programs.server_at_address(own)
         assert listener is not None
         before = listening(listener.process)
         ((host, port),) = before

@@ -359,8 +359,9 @@ def test_what_jax_calls_for_a_gradient_is_no_step(
     assert "no steps were found" in done.err
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize(
-    "name", [pytest.param("torch", marks=pytest.mark.thorough), "jax", "tensorflow"]
+    "name", ["jax", pytest.param("torch", marks=pytest.mark.thorough), "tensorflow"]
 )
 def test_the_loops_of_the_demonstration_show_what_their_input_costs(
     name: str, tmp_path: Path

@@ -13,7 +13,7 @@ import pytest
 from tests.support.programs.frameworks import ROOT, interpreter
 
 import stepscope as ss
-from stepscope.remote import client, registry
+from stepscope.remote import client, listening_programs
 from stepscope.remote.processes import process_ancestors
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ PROGRAMS: Final = {
 }
 
 
-def listeners(process: int, count: int) -> tuple[registry.Listening, ...]:
+def listeners(process: int, count: int) -> tuple[listening_programs.Listening, ...]:
     """Who listens of a process and those that it started, once so many do.
 
     They may begin to after their first steps.
@@ -67,7 +67,7 @@ def listeners(process: int, count: int) -> tuple[registry.Listening, ...]:
     while True:
         found = [
             one
-            for one in registry.listening_processes()
+            for one in listening_programs.listening_processes()
             if process in (one.process, *process_ancestors(one.process))
         ]
         if len(found) == count:
@@ -138,7 +138,7 @@ def test_ranks_of_torchrun_are_recorded_by_the_number_of_who_started_them(
         # begins to when that is done.
         assert [process.stdout.readline() for _ in range(2)] == ["trains\n"] * 2
         listeners(process.pid, 2)
-        ranks = registry.servers_of_process(process.pid)
+        ranks = listening_programs.servers_of_process(process.pid)
         hosts = [rank.address for rank in ranks]
         outcome = client.trace(hosts, tmp_path / "logs", 60_000, steps=5)
     finally:

@@ -17,7 +17,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.derive.device.kernels import kernels
-from stepscope.derive.measured import MeasuredKernels, measured_kernels
+from stepscope.derive.device.measured_kernels import MeasuredKernels, measured_kernels
 from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from click.testing import CliRunner
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.cli.main import main as command_line
+from stepscope.derive.device.measured_kernels import name_forms
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.measured import name_forms
 from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from stepscope.derive.account.time_by_cause import Account, account
 from stepscope.derive.device.launch_facts import launch_latency
 from stepscope.derive.phases import PHASES, phases
 from stepscope.derive.step_time.device_sets import DeviceSets, device_sets
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.unavailable import Unavailable
 

@@ -19,7 +19,7 @@ from stepscope.capture.launching.counting import FIT, StepCounter
 from stepscope.capture.launching.window import Phase
 from stepscope.cli.main import main
 from stepscope.errors import BadUsage
-from stepscope.remote import registry
+from stepscope.remote import listening_programs
 from stepscope.remote.autoserve import ServePlan
 from stepscope.remote.marked_steps import MarkedSteps
 from stepscope.remote.processes import VARIABLE
@@ -231,7 +231,7 @@ def test_a_program_is_recorded_by_its_number_as_often_as_one_likes(
     done = capture("--attach", number)
     assert done.exit_code == 2
     assert f"there is no process {number}" in done.stderr
-    assert registry.listening_processes() == ()
+    assert listening_programs.listening_processes() == ()
 
 
 UNTIL_IT_LISTENS = """

@@ -166,6 +166,7 @@ def test_what_is_no_profile_is_not_stored(
     assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_or_is_late_does_not_cost_the_others(
     answering: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +298,7 @@ print(host.bytes, (after - before) * 1024)
 """
 
 
+@pytest.mark.slow
 def test_a_large_recording_comes_in_pieces_and_goes_to_the_disk(
     ours: server.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

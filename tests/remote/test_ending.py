@@ -51,6 +51,7 @@ ends(how)
 ENDED = "the program ended while it was recorded"
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(
     ("how", "status", "text"),
     [

@@ -19,7 +19,7 @@ from tests.remote.conftest import calling
 
 from stepscope.cli.main import main
 from stepscope.errors import BadUsage
-from stepscope.remote import registry, server
+from stepscope.remote import listening_programs, server
 from stepscope.remote.messages import (
     ProfileRequest,
     ProfileResponse,
@@ -39,7 +39,7 @@ STRANGER = """
 import json, os, pwd, sys
 import grpc
 from stepscope.errors import StepscopeError
-from stepscope.remote import client, registry
+from stepscope.remote import client, listening_programs
 try:
     client.trace("127.0.0.1:9", ".", 10, num_tracing_attempts=1)
 except client.CaptureFailed:
@@ -76,7 +76,7 @@ with grpc.insecure_channel(address) as channel:
             ask(method, lambda: call(b"", timeout=30))
     stream = channel.unary_stream("/stepscope.Recordings/Profile")
     ask("pieces", lambda: list(stream(b"", timeout=30)))
-ask("attach", lambda: registry.servers_of_process(int(process)))
+ask("attach", lambda: listening_programs.servers_of_process(int(process)))
 ask("folder", lambda: os.listdir(folder))
 ask("file", lambda: open(f"{folder}/{process}.json").read())
 ask("capture", lambda: client.trace(address, ".", 10))
@@ -207,10 +207,10 @@ def test_folders_that_another_user_made_are_not_used_and_that_is_said(
     else:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(everybodys / where))
         reason = f"{everybodys / where} is not a folder but a link"
-    assert reason in registry.refused_folders()
+    assert reason in listening_programs.refused_folders()
     # The file that lies there is not believed.
     with pytest.raises(BadUsage, match="has no profiler server") as refused:
-        registry.servers_of_process(os.getpid())
+        listening_programs.servers_of_process(os.getpid())
     assert reason in str(refused.value)
     with caplog.at_level(logging.WARNING, "stepscope"):
         started = server.start(0)

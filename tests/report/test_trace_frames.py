@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stepscope.analysis.timeline.flows import FLOW_COLUMNS, TrackFlows
 from stepscope.analysis.timeline.tiles import SLICE_COLUMNS, Tiles
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.report.to_trace_json import TraceFrame, flow_frame, slice_frame
 from stepscope.serve import frames
 

@@ -48,6 +48,7 @@ def test_a_new_run_lands(logdir: Path, site: Site, a5_b: bytes) -> None:
     assert site.get("data/profile").json["profile"]["hosts"] == ["b"]
 
 
+@pytest.mark.slow
 def test_frameworks_are_named_once_a_run_was_read(
     logdir: Path, site: Site, a5_b: bytes
 ) -> None:

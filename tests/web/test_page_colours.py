@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from stepscope.derive.step_time.host_time import CATEGORIES as MEASURED
+from stepscope.derive.step_time.owners import CATEGORIES as MEASURED
 from stepscope.report.words.names import CATEGORY_NAMES
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "build_tools"))

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow(seconds=5)
+
 WEB = Path(__file__).resolve().parents[2] / "web"
 NEEDED = {
     "chosen.test.ts",

@@ -18,7 +18,7 @@ from stepscope.advice.item import Item, Texts
 
 _FOLDER: Final = Path(__file__).parent
 _SOURCES: Final = _FOLDER / "texts"
-_COMPILED: Final = _FOLDER / "texts.json"
+_COMPILED: Final = _FOLDER / "compiled_texts.json"
 #: Actions that both rules and tools show.
 _INPUT_ACTIONS: Final = _FOLDER.parent / "derive" / "verdicts" / "input_actions.json"
 

@@ -16,7 +16,7 @@ from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.slow_steps import HELD_BY_SLOW
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS

@@ -16,7 +16,7 @@ from stepscope.derive.facts.evidence import Limits, Saving
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.savings.what_if_changes import Gone
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 

@@ -9,10 +9,10 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, Self
 
-from stepscope.capture.base.affordable import StepCost, lower_options
 from stepscope.capture.base.annotate import StepTrace
 from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.base.process_end import process_end
+from stepscope.capture.base.slowdown import StepCost, lower_options
 from stepscope.capture.recording.session import Session, current_session
 from stepscope.errors import BadUsage, StepscopeError
 

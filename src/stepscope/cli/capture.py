@@ -17,8 +17,9 @@ from stepscope.cli.light_start import check_threads
 from stepscope.cli.output import recording_bar
 from stepscope.cli.requests import ReportRequest
 from stepscope.errors import printable_line
-from stepscope.remote import client, registry
+from stepscope.remote import client
 from stepscope.remote.addresses import parse_addresses as parsed
+from stepscope.remote.listening_programs import servers_of_process
 from stepscope.remote.transport import checked_token, grpc_module
 from stepscope.xspace.reading.input_file import open_input
 
@@ -47,9 +48,7 @@ def answer_request(request: CaptureRequest) -> int:
         0; 1 if a host was not recorded and `allow_partial` is false; 2 if no host was
         recorded.
     """
-    attached = [
-        server for pid in request.attach for server in registry.servers_of_process(pid)
-    ]
+    attached = [server for pid in request.attach for server in servers_of_process(pid)]
     wanted = parsed([*request.addresses, *(server.address for server in attached)])
     if request.token is not None:
         checked_token(request.token, "--token, STEPSCOPE_TOKEN")

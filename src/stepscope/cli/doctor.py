@@ -137,7 +137,7 @@ def _print_checks(checks: Sequence[Check], *, form: str, err: bool) -> None:
 
 
 def _listening_programs() -> list[str]:
-    from stepscope.remote.registry import listening_processes  # noqa: PLC0415 - needed only to list servers
+    from stepscope.remote.listening_programs import listening_processes  # noqa: PLC0415 - needed only to list servers
 
     return [
         printable_line(f"{server.process} ({server.program}) at {server.address}")

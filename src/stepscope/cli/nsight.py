@@ -132,7 +132,7 @@ def _kernel_patterns(request: NcuRequest) -> tuple[str, ...]:
             "--op needs a recording that shows the op's kernels: add --beside PATH, or "
             "name the kernels with --kernel REGEX"
         )
-    from stepscope.derive.measured import (  # noqa: PLC0415 - needed only on request
+    from stepscope.derive.device.measured_kernels import (  # noqa: PLC0415 - needed only on request
         name_forms,
     )
     from stepscope.session import open_profile  # noqa: PLC0415 - needed only on request

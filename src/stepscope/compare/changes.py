@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from stepscope.compare.measured import KernelTime
-from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS, category_owners
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS, category_owners
 from stepscope.derive.verdicts.effect_status import difference_interval
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS

@@ -24,7 +24,7 @@ from stepscope.compare.changes import (
 from stepscope.compare.parity import Parity, check_parity
 from stepscope.compare.promises import Outcome, judge_promises, promises_of_findings
 from stepscope.compare.synthetic import SyntheticInput, synthetic_input
-from stepscope.derive.step_time.host_time import CATEGORIES, category_owners
+from stepscope.derive.step_time.owners import CATEGORIES, category_owners
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 

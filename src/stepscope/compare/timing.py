@@ -10,7 +10,7 @@ import polars as pl
 
 from stepscope.analysis.steps.measured_hosts import measured_rows, measured_run
 from stepscope.analysis.steps.rows import OWNER_COLUMNS, mean_over_devices
-from stepscope.derive.step_time.host_time import OWNERS
+from stepscope.derive.step_time.owners import OWNERS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 

@@ -66,7 +66,7 @@ _DERIVATIONS: Final = {
     "device.precision": "precision",
     "device.tensor_cores": "tensor_cores",
     "device.kernels": "kernels",
-    "measured": "measured_kernels",
+    "device.measured_kernels": "measured_kernels",
     "device.executions": "device_executions",
     "ops.database": "device_ops host_ops op_placement",
     "host.function_calls": "function_calls",

@@ -29,7 +29,8 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.device_sets import owner_indices
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, OWNERS, STICKY, HostCode
+from stepscope.derive.step_time.host_time import STICKY, HostCode
+from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNERS
 from stepscope.derive.step_time.pool_tasks import pool_tasks
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import absent_mask, nullable_series

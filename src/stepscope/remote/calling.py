@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from stepscope.remote import registry
+from stepscope.remote import listening_programs
 from stepscope.remote.addresses import file_name_of
 from stepscope.remote.destinations import NotStored
 from stepscope.remote.messages import (
@@ -301,7 +301,7 @@ class Caller:
             if self._metadata:
                 text = f"the server refuses the given token: {text}"
             else:
-                text += registry.refused_folders()
+                text += listening_programs.refused_folders()
         elif code == codes.UNIMPLEMENTED:
             text = "the program at this address is not a profiler server."
         elif code == codes.RESOURCE_EXHAUSTED and _TOO_LARGE in details.lower():

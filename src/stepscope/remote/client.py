@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope import rundir
 from stepscope.errors import BadUsage, StepscopeError
-from stepscope.remote import registry
+from stepscope.remote import listening_programs
 from stepscope.remote.addresses import parse_addresses
 from stepscope.remote.calling import Caller
 from stepscope.remote.destinations import run_destination
@@ -150,7 +150,7 @@ def record(
     callers = []
     for host in hosts:
         # A server in this user's registry gets the token that it registered.
-        known = registry.server_at_address(host)
+        known = listening_programs.server_at_address(host)
         dialled = None
         if known is not None:
             # If encrypted, use the given host name, which the certificate contains.

@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.errors import BadUsage, StepscopeError
-from stepscope.remote import registry
-from stepscope.remote.access.peers import WorkerSessions
-from stepscope.remote.access.places import Place
+from stepscope.remote import listening_programs
+from stepscope.remote.access.listen_address import Place
 from stepscope.remote.access.tokens import (
     TokenCheck,
     choose_token,
     describe_callers,
     is_given,
 )
+from stepscope.remote.access.worker_sessions import WorkerSessions
 from stepscope.remote.addresses import from_this_machine, parse_addresses
 from stepscope.remote.captures import Captures, RefusedCapture
 from stepscope.remote.messages import (
@@ -95,7 +95,7 @@ class Server:
             return
         self.captures.end_everything()
         self._server.stop(None)
-        registry.forget_server(from_this_machine(self.address))
+        listening_programs.forget_server(from_this_machine(self.address))
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:
@@ -189,7 +189,7 @@ def _announce_server(
     place: Place, token: str | None, open_to: str | None, *, was_given: bool
 ) -> None:
     """Register the server for clients of this user, and log who else may call."""
-    problem = registry.note_server(from_this_machine(place.target), token)
+    problem = listening_programs.note_server(from_this_machine(place.target), token)
     if problem is not None:
         _log.warning("stepscope: %s", problem)
     if open_to is not None:

@@ -36,6 +36,9 @@ DERIVED_LINES: Final = TRACKS.categories("derived")
 #: waits for a transfer that began earlier.
 ACTIVITY_KINDS: Final = DEVICE_ACTIVITY.categories("kind")
 
+#: Prefix of the names of intervals in which a thread had no core, and of no others.
+OFF_CORE: Final = "off the core: "
+
 #: Values of the column `kind` of the tables `stats` and `type_stats`.
 DOUBLE: Final = 2
 UINT: Final = 3

@@ -12,7 +12,7 @@ from tests.support.traces import blueprint
 from stepscope.analysis.gaps.explanation import explain_gap
 from stepscope.analysis.gaps.time_range import owned_time
 from stepscope.derive.account.time_by_cause import account
-from stepscope.derive.step_time.host_time import IDLE_OWNERS, OWNERS
+from stepscope.derive.step_time.owners import IDLE_OWNERS, OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable, require_available

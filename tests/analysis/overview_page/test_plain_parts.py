@@ -29,7 +29,7 @@ from stepscope.derive.account.parts import AccountParts, account_parts
 from stepscope.derive.collectives.calls import collectives
 from stepscope.derive.device.precision import Precision, PrecisionEvidence, precision
 from stepscope.derive.host.function_calls import function_calls
-from stepscope.derive.step_time.host_time import OWNERS
+from stepscope.derive.step_time.owners import OWNERS
 from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import GIB
 

@@ -22,7 +22,7 @@ from stepscope.analysis.pod_viewer.comparison import (
 )
 from stepscope.analysis.steps.measured_hosts import MeasuredRun, measured_run
 from stepscope.derive.collectives.waits import HostClock
-from stepscope.derive.step_time.host_time import OWNERS
+from stepscope.derive.step_time.owners import OWNERS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

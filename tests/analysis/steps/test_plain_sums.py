@@ -24,7 +24,7 @@ from stepscope.analysis.steps.summary import (
     step_list,
     step_summary,
 )
-from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

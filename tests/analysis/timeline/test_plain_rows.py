@@ -34,7 +34,7 @@ from stepscope.analysis.timeline.tiles import (
 )
 from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.step_time.host_classes import event_categories
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from stepscope.analysis.timeline.tiles import (
     unfold_slice,
 )
 from stepscope.derive.account.time_by_cause import account
-from stepscope.derive.step_time.host_time import OWNERS
+from stepscope.derive.step_time.owners import OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.unavailable import Unavailable
 

@@ -18,7 +18,7 @@ from tests.support.traces import recorded
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.derive.account.time_by_cause import Account, account
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS, OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable

@@ -26,7 +26,7 @@ from stepscope.derive.device.launch_facts import LaunchLatency
 from stepscope.derive.device.precision import Precision, PrecisionEvidence
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.device_sets import DeviceSets, device_sets
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS, OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS
 from stepscope.derive.step_windows.windows import WINDOW_ROWS, Windows
 from stepscope.unavailable import Unavailable
 

@@ -10,7 +10,7 @@ from tests.support.traces import blueprint
 from stepscope.derive.account.parts import AccountParts, account_parts
 from stepscope.derive.account.time_by_cause import Account, account
 from stepscope.derive.account.topics import IdleTopics, idle_topics
-from stepscope.derive.step_time.host_time import OWNERS
+from stepscope.derive.step_time.owners import OWNERS
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData

@@ -10,7 +10,7 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.account.time_by_cause import Account, account
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, CATEGORIES, OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from stepscope.derive.account.parts import AccountParts, account_parts
 from stepscope.derive.account.time_by_cause import Account, account
 from stepscope.derive.account.topics import IdleTopics, idle_topics
 from stepscope.derive.profile_data import ProfileData
-from stepscope.derive.step_time.host_time import IDLE_OWNERS
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,8 +26,8 @@ from stepscope.derive.account.topics import (
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
-from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.derive.step_time.host_time import HostCode as Code
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS as MS
 

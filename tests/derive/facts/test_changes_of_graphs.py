@@ -43,7 +43,8 @@ from stepscope.derive.replay.nodes import (
     link_edges,
 )
 from stepscope.derive.replay.owners import without_owners
-from stepscope.derive.step_time.host_time import IDLE_OWNERS, HostCode
+from stepscope.derive.step_time.host_time import HostCode
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 
 #: A time in the graph, of two windows, as ms per step.
 MS = 1e-9 / 2

@@ -31,7 +31,8 @@ from stepscope.derive.replay.nodes import (
     Nodes,
     link_edges,
 )
-from stepscope.derive.step_time.host_time import IDLE_OWNERS, HostCode
+from stepscope.derive.step_time.host_time import HostCode
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.derive.verdicts.effect_status import mean_interval_ms
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from stepscope.derive.facts.step_shares import (
     account_signals,
     step_shares,
 )
-from stepscope.derive.step_time.host_time import IDLE_OWNERS, OWNERS
+from stepscope.derive.step_time.owners import IDLE_OWNERS, OWNERS
 from stepscope.unavailable import Unavailable
 
 OWNER_NAMES = [owner.name for owner in OWNERS]

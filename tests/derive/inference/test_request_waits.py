@@ -167,6 +167,6 @@ def test_a_lost_table_leaves_device_work_unknown(
 
 
 def test_every_bucket_has_a_category_of_the_results() -> None:
-    from stepscope.derive.step_time.host_time import CATEGORIES  # noqa: PLC0415
+    from stepscope.derive.step_time.owners import CATEGORIES  # noqa: PLC0415
 
     assert {bucket.category for bucket in REQUEST_BUCKETS} == set(CATEGORIES)

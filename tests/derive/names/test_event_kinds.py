@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from stepscope.derive.names import event_kinds as module
 from stepscope.derive.names.event_kinds import (
     EventFlag,
     EventKinds,
@@ -209,3 +210,18 @@ def test_a_record_about_a_collective_is_no_op_whatever_its_producer_says() -> No
     types = pl.DataFrame({"name": names, "op": [True] * 2, "annotation": [None] * 2})
     kinds = event_kinds(event_types=types)
     assert kinds.is_op().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("most", [10_000, 0])
+def test_kinds_are_those_of_the_types_whichever_were_met_before(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MANY_TYPES", most)
+    monkeypatch.setattr(module, "_KNOWN_KINDS", {})
+    kinds_of("aten::add", "cudaLaunchKernel")
+    found = kinds_of("Iterator::Root::Prefetch", "cudaLaunchKernel", "aten::mm")
+    assert found.category.tolist() == [OpCategory.DATASET, 0, OpCategory.TORCH]
+    assert found.op_type.to_list() == ["Dataset", None, "aten::mm"]
+    assert found.host_class[1] == HostClass.API
+    assert found.has(EventFlag.COLLECTIVE).tolist() == [False] * 3
+    assert len(module._KNOWN_KINDS) == (4 if most else 0)

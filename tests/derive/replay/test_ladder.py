@@ -9,7 +9,7 @@ import pytest
 from tests.support.traces.replayed import Program
 
 from stepscope.derive.replay.node_times import replayed_gain
-from stepscope.derive.step_time.host_time import IDLE_OWNERS
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.formats.opening import read
 
 if TYPE_CHECKING:

@@ -39,7 +39,8 @@ from stepscope.derive.replay.owners import (
     silent_share,
     without_owners,
 )
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS, HostCode
+from stepscope.derive.step_time.host_time import HostCode
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.unavailable import Unavailable
 
 WHY = Unavailable(code="NOT_RECORDED", reason="no", remedy="record it")

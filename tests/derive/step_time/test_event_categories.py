@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.support.traces import blueprint
 
 from stepscope.derive.step_time.host_classes import event_categories
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

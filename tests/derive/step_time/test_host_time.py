@@ -10,15 +10,14 @@ from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES
 from stepscope.derive.step_time.host_classes import event_categories
 from stepscope.derive.step_time.host_time import (
-    CATEGORIES,
     CATEGORY_OF_CODE,
     CODE_OF_CLASS,
     CODE_OF_SYSTEM_CLASS,
     HOST_TIMES,
-    IDLE_OWNERS,
     HostCode,
     codes_that_name,
 )
+from stepscope.derive.step_time.owners import CATEGORIES, IDLE_OWNERS
 from stepscope.unavailable import require_available
 
 #: Their time is that of what encloses them, or of other threads.

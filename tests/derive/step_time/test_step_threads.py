@@ -26,11 +26,11 @@ from stepscope.derive.step_time.device_sets import (
     owner_indices,
 )
 from stepscope.derive.step_time.host_codes import EventGroups
-from stepscope.derive.step_time.host_time import BUSY_OWNERS
 from stepscope.derive.step_time.input_between_steps import (
     InputBetweenSteps,
     input_between_steps,
 )
+from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.derive.step_time.threads import (
     EVIDENCE,
     StepThreads,

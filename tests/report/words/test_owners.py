@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepscope.advice.catalogue import OWNER_TEXTS, OWNERS_OF
-from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS, category_owners
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS, category_owners
 from stepscope.report.words.names import CATEGORY_NAMES
 
 

@@ -11,7 +11,7 @@ from stepscope.cli.output import Progress
 from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.host_time import IDLE_OWNERS, category_owners
+from stepscope.derive.step_time.owners import IDLE_OWNERS, category_owners
 from stepscope.derive.step_windows.windows import typical_rows, windows
 from stepscope.report.compose import compose_report
 from stepscope.session import open_profile

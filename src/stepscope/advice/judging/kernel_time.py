@@ -13,7 +13,7 @@ from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part, Saving
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Faster
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.step_time.host_time import IDLE_OWNERS
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS, PLACES
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, PLACES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

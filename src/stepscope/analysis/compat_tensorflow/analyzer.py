@@ -43,7 +43,7 @@ from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.input_pipeline.input_ops import INPUT_OP_ROWS
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops, host_ops, op_placement
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS

@@ -30,7 +30,7 @@ from stepscope.derive.account.parts import interval_parts, largest_times, owner_
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.precision import precision
 from stepscope.derive.step_time.device_sets import owner_indices
-from stepscope.derive.step_time.host_time import BUSY_OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 

@@ -16,7 +16,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.device_sets import device_sets
-from stepscope.derive.step_time.host_time import IDLE_OWNERS
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage

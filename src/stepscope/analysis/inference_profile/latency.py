@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.inference_requests import REQUEST_BUCKETS
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:

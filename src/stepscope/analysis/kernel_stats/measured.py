@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.analysis.results.tables import package_reasons, shared_value, tool_tables
 from stepscope.derive.device.kernels import kernels, launch_dimensions
-from stepscope.derive.measured import measured_kernels
+from stepscope.derive.device.measured_kernels import measured_kernels
 from stepscope.trace.tables import NOT_MEASURED
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US

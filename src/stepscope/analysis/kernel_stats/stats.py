@@ -30,7 +30,7 @@ from stepscope.analysis.results.tables import (
 )
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
-from stepscope.derive.measured import measured_kernels
+from stepscope.derive.device.measured_kernels import measured_kernels
 from stepscope.derive.model.call_trees import kernel_places
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps

@@ -10,7 +10,7 @@ import msgspec
 from stepscope.analysis.pod_viewer.comparison import ALIKE
 from stepscope.analysis.results.tables import null_paths, package_reasons
 from stepscope.analysis.steps.rows import present_categories, why_no_category
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:

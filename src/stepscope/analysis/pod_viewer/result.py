@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.analysis.pod_viewer.comparison import SlowestWorker, StepComparison
 from stepscope.analysis.steps.rows import category_columns, present_categories
-from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing
 from stepscope.units import PS_PER_MS

@@ -23,7 +23,7 @@ from stepscope.derive.collectives.waits import (
 )
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_time.device_sets import device_sets
-from stepscope.derive.step_time.host_time import BUSY_OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.derive.step_windows.device_spans import first_compute
 from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen

@@ -24,8 +24,8 @@ from stepscope.analysis.roofline_model.work import (
     unit_peaks,
 )
 from stepscope.derive.device.kernels import kernels
+from stepscope.derive.device.measured_kernels import measured_kernels
 from stepscope.derive.device.peaks import device_peaks
-from stepscope.derive.measured import measured_kernels
 from stepscope.derive.ops.costs import kernel_costs, op_costs
 from stepscope.derive.ops.database import device_ops
 from stepscope.hardware import device_type

@@ -14,8 +14,8 @@ from stepscope.analysis.ops.rows import (
     host_side,
 )
 from stepscope.derive.device.kernels import kernels
+from stepscope.derive.device.measured_kernels import measured_kernels
 from stepscope.derive.device.peaks import device_peaks
-from stepscope.derive.measured import measured_kernels
 from stepscope.derive.ops.costs import kernel_costs
 from stepscope.hardware import Unit, computing_unit, peak_flops, peak_rates
 from stepscope.unavailable import Unavailable, require_available

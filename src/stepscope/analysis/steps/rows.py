@@ -13,7 +13,7 @@ from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.input_pipeline.input_ops import input_ops
 from stepscope.derive.step_time.host_classes import host_classes
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, CATEGORIES, OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import typical_rows, windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.derive.verdicts.input_verdict import with_starved_time

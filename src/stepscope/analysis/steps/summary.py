@@ -23,7 +23,7 @@ from stepscope.analysis.steps.rows import (
     why_no_category,
     why_no_owner,
 )
-from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.derive.verdicts.input_verdict import (
     HIGHLY,

@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.analysis.timeline.counters import counter_curves_of
 from stepscope.analysis.timeline.spans import host_timeline
 from stepscope.analysis.timeline.tiles import TILE_BUCKETS
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Missing, Unavailable

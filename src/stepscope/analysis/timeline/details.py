@@ -32,7 +32,7 @@ from stepscope.analysis.trace_viewer.arguments import (
 )
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.correlation import correlation
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.steps.chosen import activity_steps, steps
 from stepscope.derive.trace_rows.step_lines import launch_values
 from stepscope.unavailable import Missing, Unavailable

@@ -14,7 +14,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.step_time.device_sets import device_sets
-from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
 from stepscope.trace.tables import ACTIVITY_KINDS

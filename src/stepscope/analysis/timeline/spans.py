@@ -14,7 +14,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.step_time.host_classes import OTHER, event_categories
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.derive.trace_rows.lanes import trace_lanes
 from stepscope.errors import BadUsage

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.timeline.spans import FARTHEST_PS, host_timeline
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.trace_rows.lanes import LaneSlices
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable

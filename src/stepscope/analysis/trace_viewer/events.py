@@ -20,7 +20,7 @@ from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.step_time.host_classes import event_categories
-from stepscope.derive.step_time.host_time import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.steps.chosen import activity_steps, steps
 from stepscope.derive.trace_rows.step_lines import launch_values, step_names
 from stepscope.trace.tables import ACTIVITY_KINDS

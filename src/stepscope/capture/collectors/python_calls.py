@@ -15,10 +15,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope._core import recorder
-from stepscope.capture.base.affordable import CallsCost, seconds_a_note
 from stepscope.capture.base.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
 from stepscope.capture.base.functions import FunctionNames
 from stepscope.capture.base.main_thread import in_main_thread
+from stepscope.capture.base.slowdown import CallsCost, seconds_a_note
 from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import Collected, Collector
 from stepscope.xspace.vocabulary import HOST_PLANE

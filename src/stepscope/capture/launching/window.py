@@ -14,13 +14,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.base.affordable import (
+from stepscope.capture.base.process_end import process_end
+from stepscope.capture.base.slowdown import (
     Control,
     StepCost,
     lower_options,
     without_calls,
 )
-from stepscope.capture.base.process_end import process_end
 from stepscope.capture.launching.arriving import is_half_imported, session_class
 from stepscope.capture.launching.extent import Extent
 from stepscope.capture.launching.harmless import say_line, silence_log

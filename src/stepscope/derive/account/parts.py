@@ -20,7 +20,7 @@ from stepscope.derive.account.naming import (
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.host_time import IDLE_OWNERS, PLACES
+from stepscope.derive.step_time.owners import IDLE_OWNERS, PLACES
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 

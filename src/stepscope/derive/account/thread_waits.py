@@ -20,7 +20,7 @@ from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_codes import SHORT_OP_PS
 from stepscope.derive.step_time.host_time import HostCode
-from stepscope.trace.reading.off_core import OFF_CORE
+from stepscope.trace.tables import OFF_CORE
 from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from stepscope.derive.columns.arrays import (
 )
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
-from stepscope.derive.step_time.host_time import (
+from stepscope.derive.step_time.owners import (
     BUSY_OWNERS,
     IDLE_OWNERS,
     LAST_WORKING,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Evidence, Fact, Part
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.derive.verdicts.effect_status import StepSeries
 
 if TYPE_CHECKING:

@@ -18,12 +18,7 @@ from stepscope.derive.facts.evidence import (
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
-from stepscope.derive.step_time.host_time import (
-    BUSY_OWNERS,
-    IDLE_OWNERS,
-    OWNERS,
-    PLACES,
-)
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
 from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import judged_device, working_time_ps
 from stepscope.frozen import Frozen

@@ -356,6 +356,20 @@ def _are_ops(category: UInt8s) -> Bools:
     return is_op
 
 
+_KIND_SCHEMA: Final = {
+    "category": pl.UInt8,
+    "op_name": pl.String,
+    "op_type": pl.String,
+    "host_class": pl.UInt8,
+    "flags": pl.UInt32,
+}
+#: Rows of types → rows of kinds. Most types of a run's hosts are the same, and every
+#: evaluation of all patterns compiles them again (5 ms).
+_KNOWN_KINDS: Final[dict[tuple[object, ...], tuple[object, ...]]] = {}
+#: Number of types above which the evaluation itself takes longer than that.
+_MANY_TYPES: Final = 10_000
+
+
 class OpNames(NamedTuple):
     """Ops parsed from names; the fields are those of `EventKinds`."""
 
@@ -369,7 +383,26 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
 
     Definition: docs/definitions/names-and-events.md#names-of-host-events.
     """
-    ops = _op_names(event_types[["name", "op"]])
+    types = event_types["name", "op", "annotation"]
+    if len(types) > _MANY_TYPES or len(_KNOWN_KINDS) > _MANY_TYPES:
+        kinds = _classify_types(types)
+    else:
+        rows = types.rows()
+        new = [row for row in dict.fromkeys(rows) if row not in _KNOWN_KINDS]
+        if new:
+            found = _classify_types(pl.DataFrame(new, types.schema, orient="row"))
+            _KNOWN_KINDS.update(zip(new, found.rows(), strict=True))
+        known = [_KNOWN_KINDS[row] for row in rows]
+        kinds = pl.DataFrame(known, _KIND_SCHEMA, orient="row")
+    category, op_name, op_type, *codes = kinds
+    return EventKinds(
+        category.to_numpy(), op_name, op_type, *map(pl.Series.to_numpy, codes)
+    )
+
+
+def _classify_types(event_types: pl.DataFrame) -> pl.DataFrame:
+    """Return the fields of `EventKinds` of each type."""
+    ops = _op_names(event_types)
     parsed = event_types.select(_flags_expression(), _host_class())
     host_class = parsed["host_class"].to_numpy().copy()
     flags: NDArray[np.uint32] = parsed["flags"].to_numpy()
@@ -403,7 +436,7 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
     flags = flags | np.where(is_range, np.uint32(EventFlag.ANNOTATION), np.uint32(0))
     named_input = (flags & int(EventFlag.USER_INPUT)) != 0
     host_class[named_input & (host_class == HostClass.NONE)] = HostClass.INPUT_WAIT
-    return EventKinds(*ops, host_class, flags)
+    return pl.DataFrame([*ops, host_class, flags], _KIND_SCHEMA)
 
 
 def op_names(names: pl.Series) -> OpNames:

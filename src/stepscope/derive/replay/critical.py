@@ -24,7 +24,7 @@ from stepscope.derive.replay.node_times import (
 )
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
-from stepscope.derive.step_time.host_time import BUSY_OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 

@@ -10,7 +10,8 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.graph_edits import Edit, unchanged_edit
 from stepscope.derive.replay.node_times import NODE, replay_graph, window_paths
 from stepscope.derive.replay.nodes import EdgeKind, NodeKind
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, OWNER_OF_CODE, HostCode
+from stepscope.derive.step_time.host_time import OWNER_OF_CODE, HostCode
+from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

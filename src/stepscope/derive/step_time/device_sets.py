@@ -11,7 +11,7 @@ from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.device.precision import PrecisionEvidence, why_precisions_unknown
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
-from stepscope.derive.step_time.host_time import BUSY_OWNERS, OWNER_OF_KIND
+from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNER_OF_KIND
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable

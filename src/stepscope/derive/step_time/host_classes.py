@@ -15,14 +15,8 @@ from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_codes import HostEvents, Launching
-from stepscope.derive.step_time.host_time import (
-    CATEGORIES,
-    CATEGORY_OF_CODE,
-    OWNER_OF_KIND,
-    OWNERS,
-    STICKY,
-    HostCode,
-)
+from stepscope.derive.step_time.host_time import CATEGORY_OF_CODE, STICKY, HostCode
+from stepscope.derive.step_time.owners import CATEGORIES, OWNER_OF_KIND, OWNERS
 from stepscope.derive.step_time.pool_tasks import (
     computing_spans,
     pool_tasks,

@@ -21,7 +21,7 @@ from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.facts.savings.what_if_changes import NotAwaited
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
-from stepscope.derive.step_time.host_time import IDLE_OWNERS
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.units import PS_PER_MS, PS_PER_S
 

@@ -24,7 +24,7 @@ from stepscope.derive.facts.hosts.worker_processes import worker_ops
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.derive.facts.savings.what_if_changes import Levelled
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.step_time.host_time import OWNERS
+from stepscope.derive.step_time.owners import OWNERS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 

@@ -11,9 +11,9 @@ from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.derive.device.measured_kernels import MeasuredKernels
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.step_shares import AccountSignals
-    from stepscope.derive.measured import MeasuredKernels
     from stepscope.derive.ops.database import DeviceOps
     from stepscope.derive.run_derivation import OfHosts
 

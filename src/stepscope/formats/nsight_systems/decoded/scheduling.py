@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import process_expr, thread_expr
-from stepscope.trace.reading.off_core import core_free, core_runs, name_of_wait
+from stepscope.trace.tables import OFF_CORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,12 +115,12 @@ def _names_of_waits(
     labels = []
     for call, holder in distinct.iter_rows():
         if call is not None:
-            labels.append(name_of_wait(texts[call]))
+            labels.append(f"waits in {texts[call]}")
         elif holder is None:
-            labels.append(core_free())
+            labels.append("no recorded thread took the core")
         else:
-            labels.append(core_runs(shown(holder)))
-    numbers = [names.number(text) for text in labels]
+            labels.append(f"the core runs {shown(holder) or 'another program'}")
+    numbers = [names.number(OFF_CORE + label) for label in labels]
     table = distinct.with_columns(name=pl.Series(numbers, dtype=pl.Int32))
     joined = causes.join(
         table, on=causes.columns, how="left", nulls_equal=True, maintain_order="left"

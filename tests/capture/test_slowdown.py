@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
-from stepscope.capture.base import affordable
-from stepscope.capture.base.affordable import Control, StepCost, lower_options
+from stepscope.capture.base import slowdown
+from stepscope.capture.base.slowdown import Control, StepCost, lower_options
 from stepscope.capture.launching.notes import Note, read_notes
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.launching.window import Window
@@ -357,15 +357,15 @@ def test_what_notes_cost_is_worked_out_from_how_many_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Half a million notes of 1 µs and 0.1 s of storing in 2 s: 0.6 of 2 s are ours."""
-    monkeypatch.setattr(affordable, "_ran_and_waited", lambda: (0, 0))
-    cost = affordable.CallsCost(1e-6, now_s=100.0)
+    monkeypatch.setattr(slowdown, "_ran_and_waited", lambda: (0, 0))
+    cost = slowdown.CallsCost(1e-6, now_s=100.0)
     cost.add_notes(400_000, storing_s=0.1)
     assert cost.estimated_slowdown(100.5, waiting=0) is None
     assert cost.estimated_slowdown(102.0, waiting=100_000) == pytest.approx(0.6 / 1.4)
     # Beside other programs, where each second of work takes two, it is twice as much.
     figures = iter([(0, 0), (10, 10)])
-    monkeypatch.setattr(affordable, "_ran_and_waited", lambda: next(figures))
-    beside = affordable.CallsCost(1e-6, now_s=100.0)
+    monkeypatch.setattr(slowdown, "_ran_and_waited", lambda: next(figures))
+    beside = slowdown.CallsCost(1e-6, now_s=100.0)
     beside.add_notes(500_000, storing_s=0.1)
     assert beside.estimated_slowdown(102.0, waiting=0) == pytest.approx(1.2 / 0.8)
 

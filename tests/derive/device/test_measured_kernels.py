@@ -10,7 +10,7 @@ from tests.support.traces import blueprint
 from tests.support.traces.measured import kernel_metrics
 
 from stepscope.derive.device.kernels import kernels
-from stepscope.derive.measured import MeasuredKernels, measured_kernels
+from stepscope.derive.device.measured_kernels import MeasuredKernels, measured_kernels
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from tests.support.traces import blueprint
 from tests.support.traces.measured import kernel_metrics
 
 from stepscope.derive.device.kernels import kernels
-from stepscope.derive.measured import (
+from stepscope.derive.device.measured_kernels import (
     MeasuredKernels,
     measured_kernels,
     summarise_groups,
