@@ -28,7 +28,7 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-#: Maximum decompressed size of a trace, in bytes
+#: Maximum decompressed size of a trace, in bytes; `xspace/reading/source.py` checks it
 #: (docs/formats/README.md#limits-of-every-reader).
 LIMIT_BYTES: Final = 16 * 2**30
 

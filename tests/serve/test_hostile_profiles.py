@@ -64,7 +64,10 @@ def test_a_bomb_is_an_error_within_the_limit(
     with running(logdir) as site:
         answer = site.get("data/tool/overview")
         assert (answer.status, answer.error) == (422, "unreadable")
-        assert "unpacks to more than 8,388,608 bytes" in answer.json["error"]["message"]
+        assert (
+            "decompresses to more than 8,388,608 bytes"
+            in answer.json["error"]["message"]
+        )
         assert site.lives
 
 

@@ -386,5 +386,5 @@ def test_a_cut_packed_file_gives_what_could_be_unpacked(repository: Path) -> Non
 
 def test_a_packed_file_beyond_the_limit_is_refused() -> None:
     packed = gzip.compress(bytes(10_000_000))
-    with pytest.raises(BadInput, match="unpacks to more than 1,000,000 bytes"):
+    with pytest.raises(BadInput, match="decompresses to more than 1,000,000 bytes"):
         decode_bytes(packed, limit_bytes=1_000_000)

@@ -23,7 +23,7 @@ from tests.support.xspace.wire import (
 
 from stepscope.errors import BadInput
 from stepscope.xspace.reading.decode import decode_bytes, decode_file
-from stepscope.xspace.reading.source import unpack_gzip
+from stepscope.xspace.reading.source import decompress_gzip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +136,7 @@ def test_a_stream_that_was_made_to_unpack_to_much_is_refused_early() -> None:
     assert len(bomb) < 2**20
     tracemalloc.start()
     with pytest.raises(BadInput, match="more than 200 times its size"):
-        unpack_gzip(bomb, "bomb.json.gz")
+        decompress_gzip(bomb, "bomb.json.gz")
     assert tracemalloc.get_traced_memory()[1] < 2**29
     tracemalloc.stop()
 
@@ -147,4 +147,4 @@ def test_what_packs_as_well_as_recordings_do_is_unpacked() -> None:
     content = b"".join(rng.bytes(2**12) * 30 for _ in range(768))
     packed = gzip.compress(content, compresslevel=1)
     assert len(content) / len(packed) > 20
-    assert len(unpack_gzip(packed, "real.json.gz")[0]) == len(content)
+    assert len(decompress_gzip(packed, "real.json.gz")[0]) == len(content)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from stepscope.compare.changes import StepTimeChange
     from stepscope.thresholds import Thresholds
 
-#: Outcome of a predicted saving. `untried`: the cause of the finding is still present.
+#: Outcome of a predicted saving. `inside`: as predicted (`below`: less, `above`: more).
+#: `untried`: the cause of the finding is still present.
 #: `joint`: several causes were removed at once, so only their total saving is known.
 Verdict = Literal["inside", "below", "above", "untried", "joint", "not_comparable"]
 

@@ -167,6 +167,7 @@ def add_headers(headers: Headers) -> None:
 
 
 def _check_host(policy: Policy, request: Request) -> None:
+    """Refuse other host names, which DNS rebinding would bring."""
     host = request.headers.get("Host", "").lower()
     name = host.partition(":")[0]
     if host.startswith("["):

@@ -93,7 +93,7 @@ def test_a_packed_database_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     packed = tmp_path / "b.sqlite.gz"
     packed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
     source = msgspec.structs.replace(run_of_file(packed).hosts[0], limit_bytes=5_000)
-    with pytest.raises(BadInput, match="unpacks to more than 5,000 bytes"):
+    with pytest.raises(BadInput, match="decompresses to more than 5,000 bytes"):
         nsight_systems.read(source)
 
 

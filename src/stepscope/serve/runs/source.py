@@ -118,7 +118,7 @@ class LocalSource:
     def local_run(self, run: Run) -> Run:
         """Return the run, marked to be copied into memory because its files may change.
 
-        A compressed file may unpack to at most half of this machine's memory.
+        A compressed file may decompress to at most half of this machine's memory.
         """
         reason = self._why_not(run)
         if reason is not None:

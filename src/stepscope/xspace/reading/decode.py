@@ -36,10 +36,10 @@ from stepscope.xspace.reading.messages import (
     summarise_damage,
 )
 from stepscope.xspace.reading.source import (
+    decompress_gzip,
     forget_pages,
     is_text_damaged,
     open_bytes,
-    unpack_gzip,
 )
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def decode_bytes(
     if not data:
         raise BadInput.at(name, "the profile is empty", "Capture again.")
     if data[:2] == b"\x1f\x8b":
-        unpacked, damage = unpack_gzip(data, name, limit_bytes=limit_bytes)
-        return _decode_message(unpacked, name, damage, threads=threads)
+        decompressed, damage = decompress_gzip(data, name, limit_bytes=limit_bytes)
+        return _decode_message(decompressed, name, damage, threads=threads)
     return _decode_message(np.frombuffer(data, np.uint8), name, (), threads=threads)
 
 

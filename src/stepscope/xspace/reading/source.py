@@ -1,4 +1,4 @@
-"""Bytes of a profile file: memory-mapped, or unpacked from gzip within a limit."""
+"""Bytes of a profile file: memory-mapped, or decompressed from gzip within a limit."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _GZIP: Final = b"\x1f\x8b"
 _CHUNK_BYTES: Final = 2**20
-#: Maximum ratio of unpacked to compressed size, for results above `_SMALL` bytes.
-#: Recordings unpack to 10 to 30 times their size; a thousand times means that a file
-#: was crafted to exhaust memory.
+#: Maximum ratio of decompressed to compressed size, for results above `_SMALL` bytes.
+#: Recordings decompress to 10 to 30 times their size; a thousand times means a
+#: compression bomb.
 _MAX_EXPANSION: Final = 200
 _SMALL: Final = 2**26
 #: UTF-8 replacement character, which a conversion to text writes for bytes above 7F.
@@ -36,7 +36,7 @@ _REPLACED_PER_BYTES: Final = 1000
 def open_bytes(
     path: Path, *, limit_bytes: int = LIMIT_BYTES, mapped: bool = True
 ) -> tuple[UInt8s, tuple[Damage, ...]]:
-    """Map a file, or unpack it if its first bytes are those of gzip.
+    """Map a file, or decompress it if its first bytes are those of gzip.
 
     The mapping exists as long as the array. The returned damage is that of the
     compressed file. If another process truncates a mapped file, reading the lost part
@@ -47,7 +47,7 @@ def open_bytes(
         mapped: Whether to map the file instead of copying it.
 
     Raises:
-        BadInput: The file is empty, cannot be read, or unpacks to more than the limit.
+        BadInput: The file is empty, unreadable, or decompresses beyond the limit.
     """
     try:
         with open_input(path) as file:
@@ -63,7 +63,7 @@ def open_bytes(
                 file.seek(0)
                 content = file.read()
                 if content[:2] == _GZIP:
-                    return unpack_gzip(content, path, limit_bytes=limit_bytes)
+                    return decompress_gzip(content, path, limit_bytes=limit_bytes)
                 return np.frombuffer(content, np.uint8), ()
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
@@ -76,7 +76,7 @@ def open_bytes(
         ) from error
     if head == _GZIP:
         with mapping:
-            return unpack_gzip(mapping, path, limit_bytes=limit_bytes)
+            return decompress_gzip(mapping, path, limit_bytes=limit_bytes)
     if hasattr(mmap, "MADV_WILLNEED"):
         mapping.madvise(mmap.MADV_WILLNEED)
     return np.frombuffer(mapping, np.uint8), ()
@@ -90,7 +90,7 @@ def forget_pages(data: UInt8s) -> None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def unpack_gzip(
+def decompress_gzip(
     packed: bytes | memoryview | mmap.mmap,
     name: object,
     *,
@@ -116,10 +116,10 @@ def unpack_gzip(
                     _check_size(len(out), offset, name, limit_bytes)
                     piece = stream.unconsumed_tail
         except zlib.error:
-            out += _unpack_before_error(before, piece)
-            damage = _unpacking_damage(out)
+            out += _decompress_before_error(before, piece)
+            damage = _decompression_damage(out)
         else:
-            damage = () if stream.eof else _unpacking_damage(out)
+            damage = () if stream.eof else _decompression_damage(out)
         offset -= len(stream.unused_data)
     if not out:
         raise BadInput.at(
@@ -127,12 +127,12 @@ def unpack_gzip(
             "the gzip stream is empty or cut before its first bytes",
             "Copy the file again.",
         )
-    unpacked = np.frombuffer(out, np.uint8)
-    unpacked.flags.writeable = False
-    return unpacked, damage
+    decompressed = np.frombuffer(out, np.uint8)
+    decompressed.flags.writeable = False
+    return decompressed, damage
 
 
-def _unpack_before_error(stream: zlib._Decompress, piece: bytes) -> bytes:
+def _decompress_before_error(stream: zlib._Decompress, piece: bytes) -> bytes:
     """Return the data before an error; zlib itself drops the failing call's data."""
     out = b""
     step = _CHUNK_BYTES
@@ -147,20 +147,20 @@ def _unpack_before_error(stream: zlib._Decompress, piece: bytes) -> bytes:
     return out
 
 
-def _unpacking_damage(out: bytearray) -> tuple[Damage, ...]:
+def _decompression_damage(out: bytearray) -> tuple[Damage, ...]:
     return (Damage(len(out), "the gzip stream is cut or damaged", 0),)
 
 
-def _check_size(unpacked: int, packed: int, name: object, limit_bytes: int) -> None:
-    if unpacked > limit_bytes:
+def _check_size(decompressed: int, packed: int, name: object, limit_bytes: int) -> None:
+    if decompressed > limit_bytes:
         limit = f"{limit_bytes:,} bytes"
-    elif unpacked > _SMALL + _MAX_EXPANSION * packed:
+    elif decompressed > _SMALL + _MAX_EXPANSION * packed:
         limit = f"{_MAX_EXPANSION} times its size, more than any recording"
     else:
         return
     raise BadInput.at(
         name,
-        f"unpacks to more than {limit}",
+        f"decompresses to more than {limit}",
         "Unpack it yourself if you trust it, and open the result.",
     )
 

@@ -73,7 +73,7 @@ def open_database(path: Path, limit_bytes: int) -> Iterator[Database]:
             remedy = "Wait until the export is finished, or export the report again."
             raise BadInput.at(path, problem, remedy)
         database = (
-            _unpacked_database(path, limit_bytes)
+            _decompressed_database(path, limit_bytes)
             if packed
             else Database(_connect_read_only(path), open_bytes(path)[0])
         )
@@ -137,7 +137,7 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
 
-def _unpacked_database(path: Path, limit_bytes: int) -> Database:
+def _decompressed_database(path: Path, limit_bytes: int) -> Database:
     """Load a compressed database into memory; a cut file fails later, while reading."""
     data = open_bytes(path, limit_bytes=limit_bytes)[0]
     content = data.tobytes()
