@@ -50,7 +50,7 @@ TESTS: Final = (
     *("formats", "benchmarks", "test_hardware.py", "test_thresholds.py"),
     *("test_reasons.py", "test_remedies.py", "test_use_cases.py"),
 )
-CORE: Final = "not framework and not slow and not browser and not profiles"
+CORE: Final = "not framework and not integration and not browser and not profiles"
 CACHE: Final = Path(
     os.environ.get("STEPSCOPE_CACHE", Path.home() / ".cache" / "stepscope")
 )

@@ -61,6 +61,7 @@ def test_the_readme_records_as_it_says(
     assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_the_readme_watches_a_program_as_it_says(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

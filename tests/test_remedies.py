@@ -155,6 +155,7 @@ def remedies_of_tools(path: Path) -> list[str]:
     return [why.remedy for why in reasons]
 
 
+@pytest.mark.slow(seconds=0.5)
 @pytest.mark.parametrize("recorder", ["kineto", "nsight"])
 def test_tools_give_the_same_remedies_in_other_words(
     repository: Path, tmp_path: Path, recorder: str, request: pytest.FixtureRequest

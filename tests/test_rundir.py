@@ -200,6 +200,7 @@ def test_a_run_with_results_but_no_trace_is_told_apart(tmp_path: Path) -> None:
     assert scan_directory(old).results_only == (old,)
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_many_runs_are_all_found(tmp_path: Path) -> None:
     profile = tmp_path / "plugins" / "profile"
     profile.mkdir(parents=True)

@@ -45,6 +45,7 @@ def fetched_outside(*, wait_us: float) -> list[Any]:
     return made.lines
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_marked_steps_pass_in_both_bases() -> None:
     for lines in (together(), ahead()):
         found = findings(lines)[RULE]

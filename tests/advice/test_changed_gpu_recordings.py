@@ -174,6 +174,7 @@ def test_a_late_clock_makes_pauses_no_switches_of_the_device() -> None:
     assert headline.percent == pytest.approx(74.0, abs=4.0)
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_one_of_two_devices_alone_says_what_it_did() -> None:
     first = starved()
     second = [

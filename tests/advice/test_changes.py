@@ -68,6 +68,7 @@ def test_faster_products_gain_nothing_where_launches_are_late() -> None:
         assert saving.high == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_a_wait_that_nothing_recorded_is_no_work_of_the_host() -> None:
     """The host is silent for 9 of 10 ms while the device works: nobody knows why."""
     products = [(SGEMM, 300.0, MATMUL)] * 20

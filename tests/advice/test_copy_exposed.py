@@ -70,6 +70,7 @@ def test_one_large_copy_under_compute_passes() -> None:
     assert findings(lines)[RULE].status == "pass"
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_what_input_bound_promises_is_not_promised_twice() -> None:
     found = findings(copying(count=4))
     assert found["input.bound"].status == "fail"

@@ -91,6 +91,7 @@ def test_slower_launches_beside_busy_input_threads_are_found() -> None:
     assert found["launch.delay"].explained_by in ((), ("gap.contention",))
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_the_same_pace_at_all_times_is_no_contention() -> None:
     fast = findings(contended(busy_us=6.5, quiet_us=6.5) + cores(16))
     assert fast["gap.contention"].status == "pass"

@@ -162,6 +162,7 @@ def test_sizes_off_the_grid_are_named() -> None:
     assert findings(lines)["tc.dims"].status == "cannot_tell"
 
 
+@pytest.mark.slow(seconds=0.6)
 def test_elementwise_kernels_in_a_row_could_be_one() -> None:
     # 120 runs of five, each closed by a product.
     run = [(ADD, 8.0, "a/AddV2:AddV2")] * 5 + [(BF16, 40.0, MATMUL)]
@@ -173,6 +174,7 @@ def test_elementwise_kernels_in_a_row_could_be_one() -> None:
     assert found_in(pairs * 100)["fuse.runs"].status == "pass"
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_reordering_next_to_convolutions_is_found() -> None:
     conv = (CONV, 150.0, "a/Conv2D:Conv2D")
     order = (TO_NHWC, 15.0, "a/Conv2D:Conv2D")
@@ -188,6 +190,7 @@ def test_reordering_next_to_convolutions_is_found() -> None:
     assert found_in(list(KERNELS))["layout.transpose"].status == "not_applicable"
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_conversions_are_found() -> None:
     cast = ("Eigen::internal::EigenMetaKernel<float, Eigen::half>", 3.5, "a/Cast:Cast")
     found = found_in(list(KERNELS) + [cast] * 200)["amp.cast"]

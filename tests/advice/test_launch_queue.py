@@ -59,6 +59,7 @@ def test_without_launches_or_work_there_is_no_queue(table: str) -> None:
     assert queues(steps_of_two_kernels(), without=table) == {}
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_a_finding_about_late_launches_tells_of_the_queue() -> None:
     """400 kernels in 10 ms, one every 20 µs, each in the queue for half of that.
 

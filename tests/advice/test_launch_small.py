@@ -36,6 +36,7 @@ def starved() -> list[Any]:
     return steps_of(count=500, kernel=MUL, every_us=18.0, early_us=8.0, step_us=10_000)
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_tiny_kernels_that_each_wait_for_their_launch_are_found() -> None:
     found = findings(starved())
     small = found[RULE]
@@ -59,6 +60,7 @@ def test_one_fused_kernel_in_their_place_passes() -> None:
     assert findings(lines)[RULE].status == "pass"
 
 
+@pytest.mark.slow(seconds=1.1)
 def test_tiny_kernels_back_to_back_are_a_note() -> None:
     lines = steps_of(
         count=2_000, kernel=MUL, every_us=4.5, early_us=900.0, step_us=9_020
@@ -250,6 +252,7 @@ def test_kernels_of_one_template_are_named_once(signals_of: Any, shares: Any) ->
     assert lead_sentence(found).startswith(said)
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_kernels_lose_their_arguments_and_types_in_a_short_name() -> None:
     """Two kernels of a template in the place of one: 1,000 of each."""
     lines = [

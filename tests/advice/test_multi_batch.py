@@ -138,6 +138,7 @@ def _exchanging(*, peak_gib: float) -> list[Any]:
     return lines + gpu.lines
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_room_beside_long_exchanges_is_found() -> None:
     devices = dict.fromkeys(range(4), blueprint.A100)
     finding = findings(_exchanging(peak_gib=16.0), devices=devices)["multi.batch"]

@@ -199,6 +199,7 @@ def test_long_fetches_under_a_busy_device_are_a_hint_only() -> None:
     assert (found.status, found.note) == ("pass", "hidden")
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_kernels_that_each_wait_for_their_launch_are_found() -> None:
     found = findings(paced(early_us=10.0))["launch.delay"]
     assert (found.status, found.severity) == ("fail", "critical")

@@ -183,6 +183,7 @@ UNEVEN_STEPS = st.lists(
 )
 
 
+@pytest.mark.slow(seconds=1.8)
 @settings(max_examples=25, deadline=None)
 @given(lengths=UNEVEN_STEPS, on_device=st.booleans())
 def test_no_finding_on_any_program_promises_more_than_its_time_nor_than_the_step(

@@ -251,6 +251,7 @@ def judged(how: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow(seconds=2.2)
 def test_another_wording_changes_no_number_and_no_choice() -> None:
     plain = judged("plain")
     assert len(plain.splitlines()) == len(RECORDINGS)

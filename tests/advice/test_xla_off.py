@@ -39,6 +39,7 @@ def test_late_launches_of_a_program_that_is_not_compiled_are_a_note() -> None:
     assert found["launch.delay"].status == "fail"
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_the_compiled_twin_is_not_asked() -> None:
     found = findings(compiled(paced(early_us=10.0)))[RULE]
     assert found.status == "not_applicable"
@@ -56,6 +57,7 @@ def test_launches_in_time_need_no_compiler() -> None:
     assert findings(together())[RULE].status == "pass"
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_shapes_that_change_come_first() -> None:
     lines = paced(early_us=10.0)
     begins = [line[2] for line in lines if line[1] == "train"]

@@ -83,6 +83,7 @@ def answers(profile: ProfileData) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow(seconds=1.3)
 @pytest.mark.sweep(every=3)
 def test_tools_that_run_side_by_side_answer_the_same(
     recorded: Path, monkeypatch: pytest.MonkeyPatch
@@ -98,6 +99,7 @@ def test_tools_that_run_side_by_side_answer_the_same(
         assert {it for it in names if plain(found[it]) != alone[it]} == set()
 
 
+@pytest.mark.slow(seconds=1.2)
 @pytest.mark.sweep(every=3)
 def test_threads_change_no_answer(
     recorded: Path, monkeypatch: pytest.MonkeyPatch
@@ -109,6 +111,7 @@ def test_threads_change_no_answer(
         assert {name for name in alone if alone[name] != beside[name]} == set()
 
 
+@pytest.mark.slow(seconds=0.8)
 @pytest.mark.sweep(every=3)
 def test_threads_change_no_finding(
     recorded: Path, monkeypatch: pytest.MonkeyPatch

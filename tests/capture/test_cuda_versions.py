@@ -57,6 +57,7 @@ def noted(folder: Path, *libraries: Path) -> tuple[int | None, int | None]:
     return row["cuda_runtime"], row["cuda_driver"]
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_both_versions_are_noted(tmp_path: Path) -> None:
     runtime = library(tmp_path, "libcudart.so.13", "cudaRuntimeGetVersion", 13_000)
     driver = library(tmp_path, "libcuda.so.580.1", "cuDriverGetVersion", 13_010)

@@ -129,6 +129,7 @@ def test_prometheus_finds_them_in_the_training_process(tmp_path: Path) -> None:
         urllib.request.urlopen(url, timeout=PATIENCE_S)
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_a_place_that_cannot_be_is_refused_and_nothing_begins(tmp_path: Path) -> None:
     for wrong in ("here", "host:", 70_000):
         with pytest.raises(BadUsage, match=re.escape(f"metrics={wrong!r}")):

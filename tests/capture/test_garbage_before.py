@@ -47,6 +47,7 @@ def run(folder: Path, program: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_no_collection_of_all_objects_is_left_for_the_steps(tmp_path: Path) -> None:
     """One of 254 ms, on a thread of ours, was 64 % of ten steps."""
     before, threads = run(
@@ -79,6 +80,7 @@ def test_who_collects_by_hand_is_left_alone(tmp_path: Path, program: str) -> Non
     assert found[0] == "0"
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_what_python_would_leave_is_left(tmp_path: Path) -> None:
     """Of few new objects among many it collects the younger ones alone."""
     found = run(

@@ -184,6 +184,7 @@ def test_a_log_directory_that_is_removed_meanwhile(tmp_path: Path) -> None:
     assert steps_of(tmp_path / "logs") == list(range(STEPS))
 
 
+@pytest.mark.slow(seconds=0.9)
 @pytest.mark.parametrize("where", ["/proc/logs", "below a file"])
 @pytest.mark.sweep(every=2)
 def test_a_log_directory_that_cannot_be_written(tmp_path: Path, where: str) -> None:

@@ -44,6 +44,7 @@ def test_the_main_thread_makes_the_call() -> None:
     assert made == [threading.main_thread().name]
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_a_call_that_it_does_not_come_to_is_not_made_later() -> None:
     made: list[str] = []
 
@@ -110,6 +111,7 @@ def test_what_interrupts_the_call_reaches_the_program() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow(seconds=1.1)
 def test_an_import_is_not_disturbed() -> None:
     """The module that asks is itself being imported, and waits for the answer."""
     program = """

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.slow(seconds=0.6)
 def test_the_plain_example_records_thirty_steps_with_their_parts(
     repository: Path, tmp_path: Path
 ) -> None:

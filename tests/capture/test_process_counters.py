@@ -8,15 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 import stepscope as ss
 from stepscope.capture.base.clock import ClockPair
 from stepscope.capture.collectors import process
 from stepscope.capture.collectors.process import ProcessCollector
-
-if TYPE_CHECKING:
-    import pytest
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -127,6 +125,7 @@ def test_where_there_is_no_proc_it_says_so(tmp_path: Path) -> None:
     assert collector.hand_over().xspace == b""
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_a_busy_program_is_seen_busy(tmp_path: Path) -> None:
     options = ss.ProfilerOptions(counters_hz=50, collectors=("host", "process"))
     with ss.Profile(tmp_path, options) as run:
@@ -181,6 +180,7 @@ print(busy_percent)
 """
 
 
+@pytest.mark.slow(seconds=0.8)
 def test_workers_are_counted_with_what_they_use(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITH_WORKERS, tmp_path],

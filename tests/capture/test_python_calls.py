@@ -146,6 +146,7 @@ def test_a_hook_of_the_main_thread_stays_and_is_told(tmp_path: Path) -> None:
     assert "uses Python's profiling hook" in told
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_threads_that_record_are_left_out(tmp_path: Path) -> None:
     # A collection is told wherever it happens, on a thread of ours too.
     gc.disable()

@@ -146,6 +146,7 @@ def seconds_of_lines(run: ss.Run, function: str) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow(seconds=1.0)
 def test_functions_have_the_time_that_they_took(
     tmp_path: Path, of_the_test: Callable[[str], bool], looks: Looks
 ) -> None:

@@ -100,6 +100,7 @@ def test_times_are_those_of_the_programs_own_clock(tmp_path: Path) -> None:
     assert max(at_least) <= min(at_most) + 2
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_the_flush_while_recording_changes_nothing(tmp_path: Path) -> None:
     """Lines, names and values of many fragments become one line each."""
 

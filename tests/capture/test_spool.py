@@ -86,6 +86,7 @@ def test_an_unfinished_recording_is_read_in_order_and_says_so(tmp_path: Path) ->
     spool.leave_file()
 
 
+@pytest.mark.slow(seconds=0.8)
 def test_torn_at_every_byte_of_the_last_fragment_the_others_are_whole(
     tmp_path: Path,
 ) -> None:

@@ -123,6 +123,7 @@ def test_a_recording_that_steps_replace_is_dropped_without_being_read(
     assert calls[-2:] == ["second hands over", "first hands over"]
 
 
+@pytest.mark.slow(seconds=0.9)
 @pytest.mark.parametrize("calls", ["none"], indirect=True)
 def test_how_long_the_program_waited_is_kept_and_said_where_it_is_long(
     tmp_path: Path,

@@ -125,6 +125,7 @@ def test_tables_of_lines_that_are_damaged_end(seed: int) -> None:
         assert begins == sorted(begins)
 
 
+@pytest.mark.slow(seconds=1.0)
 def test_memory_without_a_meaning_says_nothing_and_raises_nothing(
     here: Layout, tmp_path: Path
 ) -> None:

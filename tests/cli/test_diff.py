@@ -41,6 +41,7 @@ def found(data: Path) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow(seconds=0.6)
 @pytest.mark.parametrize("form", ["text", "json", "markdown"])
 @pytest.mark.sweep(every=3)
 def test_it_is_the_report_against_the_base(data: Path, form: str) -> None:
@@ -49,6 +50,7 @@ def test_it_is_the_report_against_the_base(data: Path, form: str) -> None:
     assert (short.exit_code, short.stdout) == (0, long.stdout)
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_the_categories_and_the_owners_add_up_to_the_change(found: Any) -> None:
     time = found["step_time"]
     for field in ("breakdown", "owners"):
@@ -116,6 +118,7 @@ def test_a_kernel_is_told_apart_by_its_op_where_both_runs_have_it(data: Path) ->
     assert len(places) == len(set(places))
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_runs_that_cannot_be_compared_have_no_shares(data: Path) -> None:
     done = run("diff", data / "tf_cpu/healthy", data / "tf_cpu/xla", "--format", "json")
     other: Any = json.loads(done.stdout)
@@ -149,6 +152,7 @@ def ids(site: Site, found: Any) -> dict[str, str]:
     return {side: by_name[found[side]["run"]] for side in ("base", "new")}
 
 
+@pytest.mark.slow(seconds=0.6)
 def test_the_server_gives_the_same_answer(site: Site, found: Any) -> None:
     run_ids = ids(site, found)
     address = f"data/compare?run={run_ids['new']}&base={run_ids['base']}"

@@ -125,6 +125,7 @@ def test_kernels_are_measured_and_their_table_is_kept(machine: Machine) -> None:
     assert "--kernels mine.csv" in done.stderr
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_the_kernels_of_an_op_are_those_that_it_launched(
     machine: Machine, repository: Path
 ) -> None:

@@ -48,6 +48,7 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_two_runs_begin_with_what_became_of_the_step(data: Path) -> None:
     result = report(data / GRAPH, "--against", data / HEALTHY)
     assert result.exit_code == 0, result.stderr
@@ -113,6 +114,7 @@ def logs_of(folder: Path, data: Path, *names: str) -> list[Path]:
     return runs
 
 
+@pytest.mark.slow(seconds=0.6)
 def test_a_stored_promise_is_answered_by_the_next_run(
     tmp_path: Path, data: Path
 ) -> None:

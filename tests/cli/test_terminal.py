@@ -81,6 +81,7 @@ def test_a_bar_appears_after_a_second_and_not_before() -> None:
     assert quick.strip() == "done"
 
 
+@pytest.mark.slow(seconds=1.2)
 def test_no_bar_is_drawn_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
     with show_progress(stages=1) as shown:
         shown.stage("Reading")

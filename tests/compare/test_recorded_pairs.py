@@ -30,6 +30,7 @@ def clock_ms(name: str) -> list[float]:
     return found
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_a_graph_of_the_same_kernels_is_faster_as_the_programs_clocks_say(
     against: Against,
 ) -> None:
@@ -88,6 +89,7 @@ def test_what_the_owners_gained_and_lost_adds_up_to_the_step(
     assert total == pytest.approx(found.step_time.change_ms, abs=1e-6)
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_two_recordings_of_one_program_differ_by_chance_only(against: Against) -> None:
     found = against("gpu/jax_healthy", "gpu/jax_healthy_without_graphs")
     assert found.parity.comparable

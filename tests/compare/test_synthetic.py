@@ -45,6 +45,7 @@ def said(found: Comparison) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_steps_that_wait_for_their_input_are_found_by_measurement() -> None:
     # Batches take 3 ms of a step of 12.96 ms.
     comparison = against_real(together(fetch_us=3_000.0), together(fetch_us=40.0))

@@ -324,6 +324,7 @@ def test_flattening_beyond_the_arrays_is_refused(kernels: ModuleType) -> None:
     assert refused(out=np.empty((2, 6), np.int64))
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_another_thread_runs_during_a_kernel(
     kernel_forms: Callable[[str], dict[str, ModuleType]],
     runs_beside: Callable[[Callable[[], object]], bool],

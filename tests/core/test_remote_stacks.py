@@ -187,6 +187,7 @@ def test_arrays_of_wrong_sizes_are_refused(forms: list[ModuleType]) -> None:
             assert form.sample_stack(*given) == form.BAD_RANGE, place
 
 
+@pytest.mark.slow(seconds=0.7)
 def test_bytes_without_a_meaning_do_no_harm(
     forms: list[ModuleType], memory: Memory
 ) -> None:

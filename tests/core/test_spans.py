@@ -244,6 +244,7 @@ def test_arrays_that_break_the_contract_are_refused(kernels: ModuleType) -> None
     assert before(three, three, three, three, two.copy()) == small
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_another_thread_runs_during_a_kernel(
     kernel_forms: Forms, runs_beside: Callable[[Callable[[], object]], bool]
 ) -> None:

@@ -330,6 +330,7 @@ def test_no_slice_is_written_beyond_the_output(kernels: ModuleType, room: int) -
     assert kernels.fold_window(*index, 0, 100, 25, out) == kernels.NO_ROOM
 
 
+@pytest.mark.slow(seconds=0.7)
 def test_another_thread_runs_meanwhile(
     kernel_forms: Forms, runs_beside: Callable[[Callable[[], object]], bool]
 ) -> None:

@@ -60,6 +60,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copied / "src"
 
 
+@pytest.mark.slow(seconds=1.2)
 @pytest.mark.parametrize("cython", ["installed", "blocked"])
 @pytest.mark.sweep(every=2)
 def test_uncompiled_kernels_read_a_recording_like_the_compiled_ones(

@@ -134,6 +134,7 @@ def test_every_fact_asks_for_what_there_is() -> None:
             assert (of_run, "profile" in inputs) == ([], False), name
 
 
+@pytest.mark.slow(seconds=0.6)
 def test_what_rules_read_is_ready_after_it_was_prepared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -394,6 +394,7 @@ def test_traces_of_a_directory_are_one_run_where_they_say_their_rank(
     }
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_several_paths_say_what_speaks_against_one_run(tmp_path: Path) -> None:
     paths = [
         session(tmp_path / "a.sqlite", start_s=0, duration_s=20),

@@ -156,6 +156,7 @@ def test_what_a_mac_leaves_beside_a_copy_is_no_worker(tmp_path: Path) -> None:
     assert [files for _, _, files in runs_in(tmp_path)] == [[path.name]]
 
 
+@pytest.mark.slow(seconds=0.7)
 def test_the_recorded_steps_are_there_from_any_level(tmp_path: Path) -> None:
     file = record(tmp_path / "exp" / "r1", "vm_1")
     for place in (tmp_path, tmp_path / "exp", tmp_path / "exp" / "r1", file):
@@ -196,6 +197,7 @@ def test_a_file_that_is_gone_or_a_pipe_does_not_stop_the_search(tmp_path: Path) 
         assert [one["name"] for one in told["refused"]] == ["pipe"]
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_the_server_lists_and_opens_each_and_sees_a_new_one(tmp_path: Path) -> None:
     record(tmp_path / "r1", "vm_1")
     with running(tmp_path) as site:

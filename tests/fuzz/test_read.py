@@ -95,6 +95,7 @@ def test_every_cut_is_read_or_refused(tmp_path: Path) -> None:
     assert outcomes[0] == "refused"
 
 
+@pytest.mark.slow(seconds=0.4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.sweep(every=4)
 def test_changed_bytes_are_read_or_refused(tmp_path: Path, seed: int) -> None:
@@ -109,6 +110,7 @@ def test_changed_bytes_are_read_or_refused(tmp_path: Path, seed: int) -> None:
     assert "read" in outcomes
 
 
+@pytest.mark.slow(seconds=0.4)
 @pytest.mark.parametrize("seed", range(2))
 def test_pieces_left_out_or_repeated_are_read_or_refused(
     tmp_path: Path, seed: int

@@ -100,6 +100,7 @@ def test_what_differs_is_named(modules: tuple[ModuleType, ModuleType]) -> None:
     assert check.compared(theirs, slower, times=False)[0]["ok"]
 
 
+@pytest.mark.slow(seconds=0.3)
 @pytest.mark.parametrize("framework", ["jax", "torch"])
 def test_what_was_recorded_on_an_h100_is_what_its_framework_handed_over(
     modules: tuple[ModuleType, ModuleType],

@@ -119,6 +119,7 @@ def test_our_reader_sees_what_sql_sees() -> None:
     )
 
 
+@pytest.mark.slow(seconds=0.4)
 @pytest.mark.parametrize("path", [RECORDED, TIMELINE], ids=lambda it: it.name)
 def test_counters_of_every_kernel_of_a_step_find_their_launches(path: Path) -> None:
     result = opened(path, STEP).tool("kernel_stats")
@@ -168,6 +169,7 @@ def test_the_kernel_that_the_op_launches_reads_rows_thread_by_thread() -> None:
     assert result.measured["found"].all()
 
 
+@pytest.mark.slow(seconds=0.9)
 def test_both_timelines_say_the_same_first() -> None:
     """The batches come late; what is freed in each step comes next."""
     found = [findings(path)["input.bound"] for path in (RECORDED, TIMELINE)]

@@ -123,6 +123,7 @@ def owner_at(at: int, placed: list[tuple[int, int, int, int]]) -> str:
     return "launch" if first <= at < last else "unexplained"
 
 
+@pytest.mark.slow(seconds=0.5)
 @settings(deadline=None)
 @given(drawn=calls)
 def test_an_instant_has_the_owner_that_the_rules_give_it(

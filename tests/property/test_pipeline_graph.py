@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
@@ -241,6 +242,7 @@ def pipelines(draw: st.DrawFn) -> list[blueprint.Line]:
     return lines
 
 
+@pytest.mark.slow(seconds=0.4)
 @given(lines=pipelines())
 @settings(max_examples=25)
 def test_recorded_pipelines_keep_every_execution_and_every_instant(

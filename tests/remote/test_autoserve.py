@@ -390,6 +390,7 @@ def test_the_command_says_who_has_no_server() -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_a_program_that_wants_a_token_is_attached_to_without_one(
     tmp_path: Path,
 ) -> None:

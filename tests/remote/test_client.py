@@ -45,6 +45,7 @@ def whole(_: bytes, __: Any) -> bytes:
     return encode_message(ProfileResponse(xspace=PROFILE))
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_our_own_server_is_recorded(ours: server.Server, tmp_path: Path) -> None:
     outcome = client.trace(ours.address, tmp_path, 100)
     (host,) = outcome.all
@@ -263,6 +264,7 @@ def exhausted(_: bytes, context: Any) -> bytes:
     raise AssertionError
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_a_worker_whose_recording_is_beyond_one_message_is_said_in_one_line(
     ours: server.Server,
     answering: Answering,
@@ -344,6 +346,7 @@ def test_pieces_that_are_no_profile_are_not_stored(
     assert [path for path in (tmp_path / "logs").rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_clocks_are_compared_where_the_server_tells_its_time(
     ours: server.Server, answering: Answering, tmp_path: Path
 ) -> None:
@@ -375,6 +378,7 @@ def test_a_token_is_sent_or_asked_for(
         started.stop()
 
 
+@pytest.mark.slow(seconds=0.6)
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])  # noqa: S104 - only this machine asks
 def test_a_server_of_ones_own_is_recorded_by_either_name(
     tmp_path: Path, host: str
@@ -399,6 +403,7 @@ def test_no_proxy_is_asked_for_a_server_of_ones_own(
     assert outcome.hosts == (ours.address,)
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_the_token_goes_to_the_server_that_noted_it(
     ours: server.Server, tmp_path: Path
 ) -> None:
@@ -426,6 +431,7 @@ def invoke(*arguments: object) -> Any:
     return CliRunner().invoke(main, [*map(str, arguments)])
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_the_command_records_and_reports(ours: server.Server, tmp_path: Path) -> None:
     done = invoke("capture", ours.address, "--ms", 100, "--logdir", tmp_path)
     assert done.exit_code == 0, done.output
@@ -456,6 +462,7 @@ def test_the_command_finds_a_process_by_its_number(
     assert Path(told["path"]).is_dir()
 
 
+@pytest.mark.slow(seconds=0.7)
 def test_the_command_says_what_is_missing(ours: server.Server, tmp_path: Path) -> None:
     wanted = ("capture", ours.address, NOBODY, "--ms", 50, "--attempts", 1)
     choices = ("--logdir", tmp_path, "--no-report")

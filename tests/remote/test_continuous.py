@@ -157,6 +157,7 @@ def test_the_lease_of_a_real_recording_ends() -> None:
     assert continuous.take_snapshot(OWNER) is None
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_a_recording_ends_when_the_process_has_grown() -> None:
     continuous = Continuous(begin, max_growth_bytes=32 * MB)
     continuous.start_recording(ProfilerOptions(), OWNER)
@@ -194,6 +195,7 @@ def refused(call: Callable[..., bytes], method: str, message: Any = None) -> Any
     return error.value
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_who_began_a_recording_by_a_session_id_has_to_name_it(
     calls: Callable[..., bytes],
 ) -> None:
@@ -211,6 +213,7 @@ def test_who_began_a_recording_by_a_session_id_has_to_name_it(
     assert current_session() is None
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_a_snapshot_beyond_one_message_is_refused_as_a_profile_is(
     ours: server.Server, calls: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

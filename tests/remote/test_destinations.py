@@ -82,6 +82,7 @@ def kept(tmp_path: Path) -> list[Path]:
     return [path for path in (tmp_path / "temporary").rglob("*") if path.is_file()]
 
 
+@pytest.mark.slow(seconds=0.4)
 @pytest.mark.parametrize("scheme", ["memory://logs/of/mine", "file://{}/logs/of/mine"])
 def test_a_recording_is_read_from_where_it_was_stored(
     ours: server.Server, tmp_path: Path, scheme: str
@@ -102,6 +103,7 @@ def test_a_recording_is_read_from_where_it_was_stored(
     assert ss.open(logdir).hosts == (name,)
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_the_command_records_into_a_store_and_reports_from_there(
     ours: server.Server,
 ) -> None:

@@ -75,6 +75,7 @@ def refused(address: str, tmp_path: Path, **credentials: Any) -> str:
     return text
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_the_command_records_over_an_encrypted_connection(
     encrypted: server.Server,
     certificates: dict[str, tuple[bytes, bytes]],
@@ -95,6 +96,7 @@ def test_the_command_records_over_an_encrypted_connection(
     assert hosts == (encrypted.address.replace(":", "_"),)
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_clients_that_may_not_are_refused_and_the_program_goes_on(
     encrypted: server.Server,
     certificates: dict[str, tuple[bytes, bytes]],

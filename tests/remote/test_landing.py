@@ -95,6 +95,7 @@ def test_the_name_of_a_file_is_none_of_another_folder(
     assert file.parent == root / "one"
 
 
+@pytest.mark.slow(seconds=1.0)
 def test_nothing_lands_elsewhere(
     writing: Callable[..., bytes], logdir: Path, out: Path
 ) -> None:

@@ -113,6 +113,7 @@ def hosts() -> Iterator[Hosts]:
         made.stop(None).wait()
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_a_greeting_of_nonsense_costs_no_host_its_recording(
     hosts: Hosts, ours: server.Server, tmp_path: Path
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_greeting_of_nonsense_costs_no_host_its_recording(
     assert own.clock_offset_ns is not None
 
 
+@pytest.mark.slow(seconds=0.6)
 def test_a_recording_of_nonsense_is_that_hosts_own_outcome(
     hosts: Hosts, ours: server.Server, tmp_path: Path
 ) -> None:
@@ -168,6 +170,7 @@ def test_a_defect_of_ours_at_one_host_is_that_hosts_own_outcome(
     assert outcome.all[0].text == said
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_a_host_that_answers_greetings_late_does_not_hold_up_the_others_for_long(
     hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

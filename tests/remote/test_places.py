@@ -27,6 +27,7 @@ def short() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_a_program_is_recorded_over_a_unix_socket(short: Path, tmp_path: Path) -> None:
     path = short / "new" / "socket"
     started = server.start(host=f"unix:{path}")

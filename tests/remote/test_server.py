@@ -98,6 +98,7 @@ def steps_until(ended: threading.Event, *, annotated: bool = True) -> threading.
     return thread
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_so_many_whole_steps_are_recorded(ours: server.Server, tmp_path: Path) -> None:
     ended = threading.Event()
     thread = steps_until(ended)
@@ -114,6 +115,7 @@ def test_so_many_whole_steps_are_recorded(ours: server.Server, tmp_path: Path) -
     assert outcome.all[0].seconds < 60
 
 
+@pytest.mark.slow(seconds=0.6)
 def test_a_thread_of_the_server_is_none_of_the_program(
     ours: server.Server, tmp_path: Path
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_thread_of_the_server_is_none_of_the_program(
     assert [name for name in functions if " _serve" in name] == []
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_without_steps_the_time_ends_it(ours: server.Server, tmp_path: Path) -> None:
     ended = threading.Event()
     thread = steps_until(ended, annotated=False)
@@ -233,6 +236,7 @@ def test_a_client_hears_that_a_signal_interrupted_the_start(
     until(lambda: folders_of_captures() <= before_it)
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_who_records_later_locks_nobody_out(
     ours: server.Server, calls: Callable[..., bytes]
 ) -> None:
@@ -360,6 +364,7 @@ def test_the_server_tells_its_clock_and_its_process(
     assert "not recording" in told
 
 
+@pytest.mark.slow(seconds=1.0)
 def test_the_server_tells_of_steps_where_a_flight_recorder_hears_them(
     calls: Callable[..., bytes], tmp_path: Path
 ) -> None:
@@ -395,6 +400,7 @@ def test_a_snapshot_is_what_the_flight_recorder_keeps(
     assert refused(calls, "GetSnapshot", asked).code() == grpc.StatusCode.NOT_FOUND
 
 
+@pytest.mark.slow(seconds=0.7)
 def test_snapshots_follow_each_other(calls: Callable[..., bytes]) -> None:
     asked = encode_message(GetSnapshotRequest())
     assert refused(calls, "GetSnapshot", asked).code() == grpc.StatusCode.NOT_FOUND

@@ -79,6 +79,7 @@ def leading(logdir: Path, peer: str) -> Iterator[server.Server]:
     started.stop()
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_one_server_records_all_hosts_for_a_client(
     leading: server.Server, peer: str, logdir: Path, heard: list[bytes]
 ) -> None:

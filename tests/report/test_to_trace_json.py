@@ -262,6 +262,7 @@ def test_the_file_is_also_the_answer_of_the_tool() -> None:
     assert found.head["data"]["events"] == recorded == 8 * 13
 
 
+@pytest.mark.slow(seconds=1.8)
 @pytest.mark.parametrize("piece_spans", [1, 7, 1 << 20])
 @pytest.mark.sweep(every=3)
 def test_pieces_leave_no_trace_in_the_file(piece_spans: int) -> None:

@@ -66,6 +66,7 @@ def test_small_runs_are_not_worked_on_ahead(site: Site, asked: list[str]) -> Non
     assert asked == ["overview_page"]
 
 
+@pytest.mark.slow(seconds=0.6)
 @pytest.mark.usefixtures("large")
 def test_it_ends_when_another_run_is_opened(
     logdir: Path, a5_b: bytes, asked: list[str]

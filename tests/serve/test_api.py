@@ -123,6 +123,7 @@ def test_csv_is_that_of_the_command_line(site: Site, logdir: Path) -> None:
     )
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_findings_are_those_of_the_report_and_have_words(
     site: Site, logdir: Path
 ) -> None:
@@ -155,6 +156,7 @@ def test_what_to_change_is_told_in_the_words_of_the_frameworks_seen(
     assert all(by_status.values())
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_the_report_is_that_of_the_command_line(site: Site, logdir: Path) -> None:
     # A pipe is as wide as the server's page.
     told = printed("report", str(logdir))

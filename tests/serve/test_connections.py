@@ -48,6 +48,7 @@ def swallowed(connection: socket.socket, *, most: int) -> int:
     return total
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_slow_requests_are_ended(logdir: Path) -> None:
     limits = Limits(request_s=0.5)
     with running(logdir, limits=limits) as site:
@@ -94,6 +95,7 @@ def test_more_slow_connections_than_threads_keep_nobody_out(logdir: Path) -> Non
             connection.close()
 
 
+@pytest.mark.slow(seconds=0.5)
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\n"])
 @pytest.mark.sweep(every=3)
 def test_silent_connections_are_ended(logdir: Path, sent: bytes) -> None:
@@ -316,6 +318,7 @@ def test_a_body_is_never_taken_for_the_next_request(site: Site, length: bytes) -
         assert b"Connection: close" in answer
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_a_connection_that_rests_is_ended(logdir: Path) -> None:
     with running(logdir, limits=Limits(rest_s=0.3)) as site:
         answer = site.raw(

@@ -108,6 +108,7 @@ def test_a_packed_name_of_three_hundred_megabytes_is_one_error(logdir: Path) -> 
         assert site.lives
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_a_name_of_thirty_megabytes_is_left_out_and_that_is_said(
     logdir: Path,
 ) -> None:

@@ -37,6 +37,7 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalSource, "interval_s", 0.05)
 
 
+@pytest.mark.slow(seconds=1.1)
 def test_a_new_run_lands(logdir: Path, site: Site, a5_b: bytes) -> None:
     before = site.get("data/runs")
     assert site.get("data/status").json["runs"] == before.headers["ETag"].strip('"')
@@ -129,6 +130,7 @@ def test_a_run_that_goes_before_it_was_noticed_is_an_error(
     assert site.lives
 
 
+@pytest.mark.slow(seconds=0.6)
 @pytest.mark.usefixtures("quick_looks")
 def test_a_run_that_is_being_written_is_not_read_half(
     tmp_path: Path, a1: bytes
@@ -149,6 +151,7 @@ def test_a_run_that_is_being_written_is_not_read_half(
         assert len(steps) == 8
 
 
+@pytest.mark.slow(seconds=0.7)
 @pytest.mark.usefixtures("quick_looks")
 def test_a_clock_that_runs_ahead_does_not_keep_a_run_away(
     tmp_path: Path, a1: bytes

@@ -83,6 +83,7 @@ def fetched(tmp_path: Path) -> set[str]:
     return {path.name for path in (tmp_path / "cache").rglob("*.xplane.pb")}
 
 
+@pytest.mark.slow(seconds=1.0)
 def test_the_newest_run_of_a_bucket_opens_and_only_it_is_fetched(
     bucket: Any, tmp_path: Path, a1: bytes, a5_b: bytes
 ) -> None:
@@ -122,6 +123,7 @@ def test_any_level_of_the_tree_is_a_path(bucket: Any, a1: bytes, url: str) -> No
     assert host.paths[0].read_bytes() == a1
 
 
+@pytest.mark.slow(seconds=0.7)
 def test_a_bucket_is_served_and_refreshed(
     bucket: Any, tmp_path: Path, a1: bytes, a5_b: bytes
 ) -> None:

@@ -55,6 +55,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_equal_questions_at_the_same_time_are_computed_once(
     site: Site, counted: list[str]
 ) -> None:
@@ -64,6 +65,7 @@ def test_equal_questions_at_the_same_time_are_computed_once(
     assert counted == ["overview_page"]
 
 
+@pytest.mark.slow(seconds=0.7)
 def test_a_known_answer_waits_for_no_computation(
     site: Site, counted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +255,7 @@ def test_threads_are_as_many_as_requests_at_a_time_and_end_with_the_server(
     assert answering() == 0
 
 
+@pytest.mark.slow(seconds=0.7)
 def test_two_light_runs_stay_open_side_by_side(
     logdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def started(
             assert process.wait(20) == 0
 
 
+@pytest.mark.slow(seconds=0.7)
 def test_the_printed_address_holds_the_key(started: Started) -> None:
     assert started.token is not None
     assert len(started.token) >= 32
@@ -141,6 +142,7 @@ def test_only_this_machine_needs_no_token(host: str, alone: bool) -> None:  # no
     assert (make_policy(host, 1).token is None) == alone
 
 
+@pytest.mark.slow(seconds=0.7)
 def test_a_server_for_this_machine_is_not_reached_from_elsewhere(
     tmp_path: Path,
 ) -> None:

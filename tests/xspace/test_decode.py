@@ -54,6 +54,7 @@ def whole_bytes(path: Path) -> bytes:
     return gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
 
 
+@pytest.mark.slow(seconds=0.8)
 @pytest.mark.sweep(every=2)
 def test_every_value_of_the_committed_recordings_equals_protobufs(
     repository: Path,

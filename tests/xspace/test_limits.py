@@ -141,6 +141,7 @@ def test_a_stream_that_was_made_to_unpack_to_much_is_refused_early() -> None:
     tracemalloc.stop()
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_what_packs_as_well_as_recordings_do_is_unpacked() -> None:
     rng = np.random.default_rng(0)
     # One part in thirty is new, in more than a file that is always let through.

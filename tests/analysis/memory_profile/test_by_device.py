@@ -46,6 +46,7 @@ def events_of(path: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+@pytest.mark.slow(seconds=0.6)
 @pytest.mark.parametrize("item", ITEMS)
 def test_counts_and_levels_are_those_of_the_events(
     item: str, shared_profile: Shared

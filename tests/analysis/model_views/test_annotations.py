@@ -140,6 +140,7 @@ def test_hosts_and_threads_add_up() -> None:
     assert twice["step_us"].to_list() == once["step_us"].to_list()
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_options_choose_among_ranges() -> None:
     def names(**options: Any) -> list[str]:
         return analysed(trained(), **options).annotation["name"].to_list()
@@ -215,6 +216,7 @@ ranges = st.lists(
 )
 
 
+@pytest.mark.slow(seconds=0.6)
 @given(ranges)
 def test_the_roots_hold_the_time_that_threads_spent_in_ranges(
     lines: list[tuple[str, str, int, int]],

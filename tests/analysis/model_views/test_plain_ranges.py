@@ -169,6 +169,7 @@ def time_of(lines: list[blueprint.Line]) -> int:
     return sum(line[3] for line in lines)
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_every_call_of_a_range_is_listed_with_its_work(case: Case) -> None:
     result, hosts = case
     rows = [
@@ -314,6 +315,7 @@ def both() -> tuple[ProfileData, list[HostRanges]]:
     return profile, [HostRanges(host, lines[host]) for host in HOSTS]
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_the_tree_of_ranges_has_the_sums_of_all_calls(
     both: tuple[ProfileData, list[HostRanges]],
 ) -> None:

@@ -123,6 +123,7 @@ def test_hosts_add_up() -> None:
     assert by_name(both.scope, "self_us")["model/dense_1/MatMul"] == 800 + 880
 
 
+@pytest.mark.slow(seconds=0.4)
 def test_one_step_alone() -> None:
     profile = blueprint.profile(blueprint.a1())
     one = analysed(profile, step=103)

@@ -44,6 +44,7 @@ def test_tables_hold_what_their_columns_declare(name: str, repository: Path) -> 
     assert problems - NOT_DECLARED == set()
 
 
+@pytest.mark.slow(seconds=1.0)
 def test_no_column_of_numbers_of_things_holds_minus_one(repository: Path) -> None:
     """Unknown is null: only differences and what is freed may be below zero."""
     below = set()

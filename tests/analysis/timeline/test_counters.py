@@ -48,6 +48,7 @@ def tile(profile: ProfileData, *, level: int, index: int) -> CounterTile:
     return found
 
 
+@pytest.mark.slow(seconds=0.4)
 @settings(max_examples=20)
 @given(
     samples=st.lists(

@@ -127,6 +127,7 @@ EVENT = st.tuples(
 )
 
 
+@pytest.mark.slow(seconds=0.6)
 @given(lines=st.lists(EVENT, min_size=1, max_size=15))
 def test_a_walk_meets_every_span_that_is_counted_once(
     lines: list[blueprint.Line],

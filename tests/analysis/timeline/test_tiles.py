@@ -254,6 +254,7 @@ EVENT = st.tuples(
 )
 
 
+@pytest.mark.slow(seconds=0.6)
 @given(lines=st.lists(EVENT, min_size=1, max_size=30))
 def test_every_level_counts_every_event_and_all_time(
     lines: list[blueprint.Line],

@@ -90,6 +90,7 @@ def tiles(profile: ProfileData, *, level: int) -> Iterator[TrackSlices]:
             yield found
 
 
+@pytest.mark.slow(seconds=0.5)
 @pytest.mark.parametrize("profile", PROFILES, indirect=True)
 @pytest.mark.sweep(every=3)
 def test_every_level_counts_every_span_and_all_time(profile: ProfileData) -> None:

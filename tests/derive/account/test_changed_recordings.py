@@ -157,6 +157,7 @@ def on_their_way(moments: Sequence[Moment]) -> list[int]:
     return found
 
 
+@pytest.mark.slow(seconds=0.3)
 @pytest.mark.parametrize("name", [*ON_DEVICE, *ON_HOST])
 @pytest.mark.sweep(every=3)
 def test_a_copy_that_nothing_changes_tells_the_same(

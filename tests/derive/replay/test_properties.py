@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces.replayed import Program, call, kernel, step
@@ -90,6 +91,7 @@ def claims(draw: st.DrawFn, found: Program) -> list[Edit]:
     return [every[at] for at in dict.fromkeys(picked)]
 
 
+@pytest.mark.slow(seconds=0.4)
 @given(plan=PLANS, data=st.data())
 def test_a_claim_gains_something_between_nothing_and_the_period(
     plan: tuple[Any, ...], data: st.DataObject
@@ -101,6 +103,7 @@ def test_a_claim_gains_something_between_nothing_and_the_period(
         assert gain.high_ps <= max(gain.period_ps - gain.floor_ps, 0)
 
 
+@pytest.mark.slow(seconds=0.3)
 @given(plan=PLANS, data=st.data())
 def test_claims_together_promise_at_most_their_sum_and_shorten_no_less(
     plan: tuple[Any, ...], data: st.DataObject

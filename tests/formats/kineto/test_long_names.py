@@ -44,6 +44,7 @@ def test_an_event_that_is_too_large_is_left_out_alone(
     assert len(note["message"]) < 400
 
 
+@pytest.mark.slow(seconds=0.6)
 @pytest.mark.parametrize("piece", ["}, {", '},{"a', ",{["])
 @pytest.mark.sweep(every=3)
 def test_a_text_in_which_events_seem_to_follow_each_other_is_no_way_round(

@@ -137,6 +137,7 @@ def test_kernel_time_has_an_op_or_a_reason(item: str, shared_profile: Shared) ->
     assert [note.count for note in notes] == ([count] if count else [])
 
 
+@pytest.mark.slow(seconds=0.3)
 @pytest.mark.parametrize("item", CALLED_OPS)
 def test_every_operator_of_a_file_is_an_op(item: str, shared_profile: Shared) -> None:
     path = next(shared_profile(item).glob("*.json*"))

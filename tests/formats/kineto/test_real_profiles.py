@@ -105,6 +105,7 @@ def named(trace: TraceData, pattern: str) -> pl.DataFrame:
     return events.filter(on_thread & matches)
 
 
+@pytest.mark.slow(seconds=0.5)
 @pytest.mark.parametrize("item", each(FILES))
 @pytest.mark.sweep(every=3)
 def test_every_event_of_every_class_is_there(item: str, shared_profile: Shared) -> None:

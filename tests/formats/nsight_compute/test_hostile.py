@@ -90,6 +90,7 @@ def test_a_file_without_launches_is_one_line(
     assert said in one_line(write(tmp_path / "k.csv", text))
 
 
+@pytest.mark.slow(seconds=0.5)
 def test_a_table_that_is_cut_anywhere_gives_the_launches_before_the_cut(
     tmp_path: Path,
 ) -> None:
@@ -195,6 +196,7 @@ def test_cells_of_wrong_types_are_unknown_and_rows_without_a_launch_are_counted(
     assert notes.filter(pl.col("kind") == "impossible_values")["count"].to_list() == [1]
 
 
+@pytest.mark.slow(seconds=0.4)
 @pytest.mark.parametrize(
     "count",
     # The same of more rows, which takes seconds.

@@ -77,6 +77,7 @@ def test_reading_leaves_the_file_alone_and_none_beside_it(
     assert files_of(tmp_path) == before
 
 
+@pytest.mark.slow(seconds=0.4)
 @pytest.mark.parametrize("mode", ["delete", "wal"])
 def test_a_packed_database_reads_like_the_plain_one(tmp_path: Path, mode: str) -> None:
     path = write(tmp_path / "a.sqlite", SMALL)

@@ -390,6 +390,7 @@ def test_an_instruction_that_ends_a_transfer_waits_and_computes_nothing(
     ]
 
 
+@pytest.mark.slow(seconds=0.3)
 def test_many_events_give_the_same_rows_as_few(trace: Any) -> None:
     # More than one block of stats.
     count = 40_000

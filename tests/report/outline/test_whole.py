@@ -153,6 +153,7 @@ def test_hosts_stand_side_by_side() -> None:
     assert "50.0 %" in rows[1]
 
 
+@pytest.mark.slow(seconds=0.4)
 @pytest.mark.parametrize("width", [60, 80, 100])
 @pytest.mark.sweep(every=3)
 def test_no_line_but_a_command_is_wider_than_the_page(width: int) -> None:
