@@ -140,3 +140,26 @@ def test_shapes_come_from_host_and_device() -> None:
         ('[[2, 3]] ["float"]', 1, 5.0, 10.0),
     ]
     assert result.calls["shape"].to_list() == ["(f32[4,5])", '[[2, 3]] ["float"]']
+
+
+def test_the_first_shape_of_a_call_counts_and_host_calls_have_host_time() -> None:
+    """Of three calls one is of the device alone; a fourth has no shape."""
+    shapes = ("(f32[1])", "(f32[2])", "(f32[2])", "(f32[1])")
+    done = [kernel(100 + 10 * at, 5, at) for at in range(4)]
+    for line, shape in zip(done, shapes, strict=True):
+        line[4]["shape"] = shape
+    result = of(
+        *call(0, 5, 0),
+        ("main", "cuLaunchKernel", 3, 1, {"correlation_id": 1}),
+        *call(10, 7, 2),
+        *call(20, 9, 9),
+        ("main", "cuLaunchKernel", 40, 1, {"correlation_id": 3}),
+        *done,
+    )
+    assert result.calls.sort("call")["shape"].to_list() == [
+        *("(f32[1])", "(f32[2])", None, "(f32[1])")
+    ]
+    assert result.shapes.drop("measured_flop_rate", "measured_memory_bw").rows() == [
+        (1, "a", "(f32[1])", 2, 5.0, 15.0),
+        (2, "a", "(f32[2])", 1, 7.0, 5.0),
+    ]

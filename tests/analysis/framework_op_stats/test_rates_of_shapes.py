@@ -100,3 +100,8 @@ def test_a_call_with_unknown_work_inside_has_no_rate(shapes_of: Shapes) -> None:
 def test_without_a_device_the_host_s_time_counts(shapes_of: Shapes) -> None:
     found = shapes_of(op("aten::mm", 0, 5, SMALL), op="aten::mm")
     assert found == [("[[2, 3], [3, ", 1, pytest.approx(48 / 5e-6 / 1e9), _bw(26, 5))]
+
+
+def test_calls_without_duration_have_no_rate(shapes_of: Shapes) -> None:
+    found = shapes_of(op("aten::mm", 0, 0, SMALL), op="aten::mm")
+    assert found == [("[[2, 3], [3, ", 1, None, None)]

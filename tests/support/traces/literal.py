@@ -14,7 +14,7 @@ from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from stepscope.trace.quality import QualityNote
 
@@ -43,6 +43,25 @@ class Tables:
 
     def quality_notes(self) -> tuple[QualityNote, ...]:
         return self.notes
+
+
+class Derived(Tables):
+    """What analyses ask of a run of hosts that all have these tables and values."""
+
+    def __init__(
+        self,
+        values: Mapping[Callable[..., Any], Any],
+        *,
+        hosts: Sequence[str] = ("vm",),
+        **tables: pl.DataFrame | Unavailable,
+    ) -> None:
+        super().__init__(hosts[0])
+        self.hosts, self.values, self.tables = hosts, values, tables
+
+    def derived(self, host: str, wanted: Callable[..., Any]) -> Any:
+        """A value, or by host if it is a dict."""
+        value = self.values.get(wanted, ABSENT)
+        return value[host] if isinstance(value, dict) else value
 
 
 def windows_at(

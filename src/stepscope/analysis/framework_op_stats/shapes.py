@@ -63,7 +63,7 @@ def _fill_host_calls(
     """Fill `flops` and `accessed` for the calls that host events show."""
     costs = profile.derived(work.host, execution_costs)
     events = profile.derived(work.host, host_op_events)
-    if not work.executions or isinstance(costs, Unavailable):
+    if isinstance(costs, Unavailable):
         return
     event = work.calls["event"].head(work.executions).to_numpy()
     place = np.searchsorted(require_available(events).event, event)
@@ -92,7 +92,9 @@ def _fill_host_calls(
     # The bytes that an op accesses follow from its own operands. The operands of ops
     # that an op calls include intermediate results.
     own = costs.accessed_bytes[place]
-    inner = _sum_by_call(costs.accessed_bytes, call, inside & worked, worked, own >= 0)
+    inner = _sum_by_call(
+        costs.accessed_bytes, call, inside & worked, worked, np.zeros_like(is_complete)
+    )
     parent = costs.parent[place]
     around = np.zeros(len(place), np.bool_)
     above = call[parent[parent >= 0]]
@@ -122,7 +124,7 @@ def _fill_device_calls(
     profile: ProfileData, work: OpWork, flops: Int64s, accessed: Int64s
 ) -> None:
     """Fill in calls known only from device work, by the costs of instructions."""
-    if "device_activity" in work.absent or len(work.calls) == work.executions:
+    if len(work.calls) == work.executions:
         return
     costs = profile.derived(work.host, run_costs)
     ops = require_available(profile.derived(work.host, activity_ops))
@@ -136,7 +138,7 @@ def _fill_device_calls(
     for name, target in (("flops", flops), ("accessed_bytes", accessed)):
         value = costs[name].fill_null(_UNKNOWN).to_numpy()[op]
         total = np.zeros(len(target), np.int64)
-        np.add.at(total, call, np.maximum(value, 0))
+        np.add.at(total, call, value)
         total[call[value < 0]] = _UNKNOWN
         target[work.executions :] = total[work.executions :]
 
@@ -146,15 +148,13 @@ def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
 
     The first device activity with a shape decides, else the call's host event.
     """
-    texts = pl.Series("shape", [None], pl.String).extend_constant(
-        None, max(len(work.calls) - 1, 0)
-    )[: len(work.calls)]
-    for source_shapes in (
+    texts = pl.Series("shape", [None] * len(work.calls), pl.String)
+    for shapes in (
         _shapes_of_activity(profile, work),
         _shapes_of_events(profile, work),
     ):
-        call, code, known = source_shapes
-        if len(call):
+        if shapes is not None:
+            call, code, known = shapes
             number = np.full(len(work.calls), -1, np.int64)
             # If a call has several shapes, the first one counts.
             number[call[::-1]] = code[::-1]
@@ -165,12 +165,11 @@ def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
 
 
 _CallShapes = tuple["Int64s", "Int64s", list[str]]
-_NO_SHAPES: Final[_CallShapes] = (np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
-def _shapes_of_activity(profile: ProfileData, work: OpWork) -> _CallShapes:
+def _shapes_of_activity(profile: ProfileData, work: OpWork) -> _CallShapes | None:
     if not len(work.activity):
-        return _NO_SHAPES
+        return None
     activity = require_available(profile.table(work.host, "device_activity"))
     handle = handles(activity, "shape")[work.activity]
     known = handle >= 0
@@ -180,17 +179,17 @@ def _shapes_of_activity(profile: ProfileData, work: OpWork) -> _CallShapes:
     return work.call[known], code.astype(np.int64), texts
 
 
-def _shapes_of_events(profile: ProfileData, work: OpWork) -> _CallShapes:
+def _shapes_of_events(profile: ProfileData, work: OpWork) -> _CallShapes | None:
     stats = profile.table(work.host, "stats")
     if not work.executions or isinstance(stats, Unavailable):
-        return _NO_SHAPES
+        return None
     trace = profile.trace(work.host)
     events = work.calls["event"].head(work.executions).to_numpy().astype(np.int32)
     values = rows_of_owners(stats, "event", events)
     sizes = _recorded_texts(trace, values, _SIZES)
     types = _recorded_texts(trace, values, _TYPES)
     if sizes is None:
-        return _NO_SHAPES
+        return None
     frame = sizes.rename({"text": "sizes"})
     if types is not None:
         frame = frame.join(
@@ -219,7 +218,7 @@ def _recorded_texts(
     for name in names:
         handle = find_handle(trace.strings, name)
         named_values = values.only(values.key == handle)
-        if handle < 0 or not len(named_values.owner):
+        if not len(named_values.owner):
             continue
         owner, code, texts = text_codes(trace, named_values)
         written = pl.Series("text", texts, pl.String)[code]

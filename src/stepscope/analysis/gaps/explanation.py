@@ -245,16 +245,10 @@ def _confidence_level(
     if unexplained > _MAX_UNEXPLAINED_MEDIUM:
         return "low"
     device = time_range.owned.device
-    range_spans = time_range.spans
-    known = sum(
-        (spans & range_spans).length_ps
+    walked_ps = {
+        track: (spans & time_range.spans).length_ps
         for track, spans in device.walked_by.items()
-        if track >= 0
-    )
-    unknown = sum(
-        (spans & range_spans).length_ps
-        for track, spans in device.walked_by.items()
-        if track < 0
-    )
-    asked_all = unknown > 0 and known < _MIN_KNOWN_LAUNCH_PART * (known + unknown)
+    }
+    known = sum(walked_ps[track] for track in walked_ps if track >= 0)
+    asked_all = known < _MIN_KNOWN_LAUNCH_PART * sum(walked_ps.values())
     return "medium" if unexplained > _MAX_UNEXPLAINED_HIGH or asked_all else "high"

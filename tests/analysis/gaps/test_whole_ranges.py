@@ -1,0 +1,198 @@
+"""Every field of the explanation of a range, worked out by hand, and its limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.traces import blueprint
+
+from stepscope.analysis.gaps.explanation import explain_gap
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
+from stepscope.unavailable import require_available
+
+if TYPE_CHECKING:
+    from stepscope.analysis.gaps.result import GapExplanation
+    from stepscope.derive.profile_data import ProfileData
+
+US = 1_000_000
+STEP = {"_r": 1, "step_num": 7}
+
+
+def profile_of(*lines: blueprint.Line) -> ProfileData:
+    return blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
+
+
+def explained(profile: ProfileData, begin_us: float, end_us: float) -> GapExplanation:
+    asked = (round(begin_us * US), round(end_us * US))
+    return require_available(explain_gap(profile, "vm", asked))
+
+
+def call(start: int, number: int) -> blueprint.Line:
+    return ("main", "cuLaunchKernel", start, 5, {"correlation_id": number})
+
+
+def kernel(
+    stream: int, name: str, start: int, dur: int, number: int = 0
+) -> blueprint.Line:
+    stats = {"correlation_id": number} if number else {}
+    return (f"gpu:0/{stream}(Compute)", name, start, dur, stats)
+
+
+@pytest.fixture(scope="module")
+def profile() -> ProfileData:
+    """Idle from 50 to 190 µs and from 260 to 280 µs; `gelu` begins beside `relu`."""
+    return profile_of(
+        ("main", "train", 0, 400, STEP),
+        call(10, 1),
+        ("main", "IteratorGetNext", 60, 100),
+        *(call(170, 2), call(176, 3), call(262, 4)),
+        *(kernel(7, "sgemm", 20, 30, 1), kernel(7, "relu", 190, 30, 2)),
+        *(kernel(8, "gelu", 200, 60, 3), kernel(8, "sgemm", 280, 20, 4)),
+    )
+
+
+def test_the_time_of_a_range_by_owner_and_name(profile: ProfileData) -> None:
+    found = explained(profile, 40, 290)
+    assert (found.host, found.device, found.kind) == ("vm", 0, "interval")
+    assert (found.begin_ps, found.end_ps) == (40 * US, 290 * US)
+    assert (found.dur_ps, found.outside_ps, found.step) == (250 * US, 0, 7)
+    assert (found.confidence, found.not_explained_percent) == ("high", 0)
+    # In 1 % of the range are 2.5 µs.
+    assert [(one.owner, one.ps // US, one.percent) for one in found.owners] == [
+        ("input", 100, pytest.approx(40)),
+        ("compute_32", 90, pytest.approx(36)),
+        ("launch", 60, pytest.approx(24)),
+    ]
+    assert [
+        [(part.name, part.ps // US, part.percent) for part in one.parts]
+        for one in found.owners
+    ] == [
+        [("IteratorGetNext", 100, pytest.approx(40))],
+        [
+            ("gelu", 40, pytest.approx(16)),
+            ("relu", 30, pytest.approx(12)),
+            ("sgemm", 10 + 10, pytest.approx(8)),
+        ],
+        [
+            ("launch latency", 20 + 18, pytest.approx(15.2)),
+            ("between launches", 10 + 10 + 2, pytest.approx(8.8)),
+        ],
+    ]
+
+
+def test_the_intervals_of_each_owner_in_order_of_time(profile: ProfileData) -> None:
+    batch, compute, launch = explained(profile, 40, 290).owners
+    shown = [
+        (each.name, each.begin_ps // US, each.end_ps // US, each.ps // US, each.percent)
+        for one in (batch, compute, launch)
+        for each in one.intervals
+    ]
+    assert shown == [
+        ("IteratorGetNext", 60, 160, 100, pytest.approx(40)),
+        ("sgemm", 40, 50, 10, pytest.approx(4)),
+        ("relu", 190, 220, 30, pytest.approx(12)),
+        # Until 220 µs the time is that of `relu`.
+        ("gelu", 200, 260, 40, pytest.approx(16)),
+        ("sgemm", 280, 290, 10, pytest.approx(4)),
+        ("between launches", 50, 60, 10, pytest.approx(4)),
+        ("between launches", 160, 170, 10, pytest.approx(4)),
+        ("launch latency", 170, 190, 20, pytest.approx(8)),
+        ("between launches", 260, 262, 2, pytest.approx(0.8)),
+        ("launch latency", 262, 280, 18, pytest.approx(7.2)),
+    ]
+    counts = [one.interval_count for one in (batch, compute, launch)]
+    assert counts == [1, 4, 5]
+    tracks = profile.derived("vm", trace_timeline).tracks["name"]
+    names = [tracks[each.track] for each in (*batch.intervals, *compute.intervals)]
+    streams = ["Stream #7"] * 2 + ["Stream #8"] * 2
+    assert [name[:9] for name in names] == ["main", *streams]
+    assert {(each.track, each.item) for each in launch.intervals} == {(None, None)}
+    events = require_available(profile.table("vm", "events"))
+    starts = [events["start_ps"][each.item] // US for each in compute.intervals]
+    assert starts == [20, 190, 200, 280]
+
+
+def test_what_the_thread_did_meanwhile(profile: ProfileData) -> None:
+    found = explained(profile, 40, 290)
+    assert [
+        (one.thread, one.launching, one.name, one.count, one.ps // US, one.percent)
+        for one in found.meanwhile
+    ] == [
+        ("main", True, "IteratorGetNext", 1, 100, pytest.approx(40)),
+        ("main", True, "cuLaunchKernel", 3, 15, pytest.approx(6)),
+    ]
+    # The first of equally long calls stands for them.
+    calls = found.meanwhile[1]
+    assert (calls.begin_ps, calls.end_ps) == (170 * US, 175 * US)
+
+
+@pytest.mark.parametrize(
+    ("idle_us", "confidence", "has_remedy"),
+    [
+        (4.9, "high", False),
+        (5, "high", True),
+        (20, "high", True),
+        (20.1, "medium", True),
+        (40, "medium", True),
+        (40.1, "low", True),
+    ],
+)
+def test_how_much_unexplained_time_lowers_the_confidence(
+    idle_us: float, confidence: str, *, has_remedy: bool
+) -> None:
+    """Nothing was recorded on the host; the device idles from 100 to 200 µs."""
+    profile = profile_of(kernel(7, "a", 0, 100), kernel(7, "b", 200, 100))
+    found = explained(profile, 200 - idle_us, 300 - idle_us)
+    assert found.not_explained_percent == pytest.approx(idle_us)
+    assert found.outside_ps == 0
+    assert (found.confidence, found.remedy is not None) == (confidence, has_remedy)
+
+
+@pytest.mark.parametrize(("outside_us", "has_remedy"), [(4.9, True), (5, False)])
+def test_time_outside_the_steps_is_no_reason_to_record_more(
+    outside_us: float, *, has_remedy: bool
+) -> None:
+    """The first step begins at 100 µs, and the device idles from 190 to 200 µs."""
+    profile = profile_of(
+        ("main", "train", 100, 300, STEP),
+        *(kernel(7, "a", 100, 90), kernel(7, "b", 200, 100)),
+    )
+    found = explained(profile, 100 - outside_us, 200 - outside_us)
+    assert found.outside_ps == round(outside_us * US)
+    assert found.not_explained_percent == pytest.approx(10)
+    assert (found.remedy is not None) == has_remedy
+
+
+@pytest.mark.parametrize(
+    ("end_us", "confidence"), [(230, "high"), (235, "high"), (236, "medium")]
+)
+def test_idle_time_before_work_that_nobody_launched_lowers_the_confidence(
+    end_us: int, confidence: str
+) -> None:
+    """From 50 µs on a known thread is on its way to its launch at 85 µs."""
+    profile = profile_of(
+        ("main", "train", 0, 400, STEP),
+        call(10, 1),
+        ("main", "IteratorGetNext", 52, 30),
+        call(85, 2),
+        ("main", "IteratorGetNext", 200, 99),
+        *(kernel(7, "a", 20, 30, 1), kernel(7, "b", 100, 100, 2)),
+        kernel(7, "c", 300, 50),
+    )
+    found = explained(profile, 30, end_us)
+    assert found.not_explained_percent <= 20
+    assert found.confidence == confidence
+
+
+def test_the_longest_hundred_of_more_intervals_are_listed() -> None:
+    """The device works 1, 2, … 103 µs, 200 µs apart."""
+    profile = profile_of(
+        *(kernel(7, "k", 200 * number, number) for number in range(1, 104))
+    )
+    compute, idle = explained(profile, 150, 200 * 103 + 103).owners[::-1]
+    assert (compute.owner, idle.owner) == ("compute_32", "unexplained")
+    assert compute.interval_count == 103
+    lengths = [each.ps // US for each in compute.intervals]
+    assert lengths == list(range(4, 104))
+    assert compute.ps == 103 * 104 // 2 * US
