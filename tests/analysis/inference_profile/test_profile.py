@@ -13,7 +13,11 @@ from tests.support.traces import blueprint
 import stepscope as ss
 from stepscope.analysis import inference_profile
 from stepscope.analysis.inference_profile import InferenceProfileResult
-from stepscope.analysis.inference_profile.latency import describe_latency, nearest_rank
+from stepscope.analysis.inference_profile.latency import (
+    Latency,
+    describe_latency,
+    nearest_rank,
+)
 from stepscope.report.plain import plain
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
@@ -220,6 +224,33 @@ def test_percentiles_ascend(values: list[int]) -> None:
         sorted((latency.min, *ranks, latency.max))
     )
     assert latency.min <= latency.p50 <= latency.max
+
+
+def test_the_statistics_of_a_thousand_latencies() -> None:
+    """500 and 2 to 1,000 µs, in ps, from the longest to the shortest."""
+    values = np.arange(1000, 1, -1, dtype=np.int64)
+    found = describe_latency(np.append(values, 500) * 10**6, scale=1e6)
+    mean = (500_500 - 1 + 500) / 1000
+    squares = 1000 * 1001 * 2001 // 6 - 1 + 500**2
+    assert found == Latency(
+        mean=pytest.approx(mean),
+        std=pytest.approx(((squares - 1000 * mean**2) / 999) ** 0.5),
+        min=2,
+        # The 500th and the 501st value: 500 stands twice.
+        p50=(500 + 501) / 2,
+        p75=750,
+        p90=900,
+        p95=950,
+        p99=990,
+        p999=999,
+        max=1000,
+    )
+    only = describe_latency(np.array([7]), scale=2)
+    assert only == Latency(
+        **dict.fromkeys(Latency.__struct_fields__, 3.5) | {"std": None}
+    )
+    equal = describe_latency(np.array([2**53 - 1] * 3), scale=1)
+    assert equal.std == 0
 
 
 # A real server.

@@ -383,3 +383,33 @@ def test_a_host_whose_table_is_lost_leaves_the_count_of_devices_unknown(
     found, missing = run_environment(without)
     assert (found.captures, found.tasks) == ((), 2)
     assert "environment.captures" in {one.field for one in missing}
+
+
+def test_functions_of_two_hosts_are_one_by_name_and_mode() -> None:
+    def called(host: str, *calls: tuple[str, str, int, int]) -> TraceData:
+        lines = [
+            (
+                *("main", name, 1000 * number, dur),
+                {"tf_function_call": mode, "tracing_count": count},
+            )
+            for number, (name, mode, dur, count) in enumerate(calls)
+        ]
+        return blueprint.trace(lines, host=host)
+
+    one = called("a", ("f", "eager", 100, 2), ("g", "concrete", 60, 1))
+    other = called("b", ("f", "eager", 40, 5), ("f", "traced-nonXla", 60, 0))
+    found = require_available(graph_functions(blueprint.profile(one, other)))
+    # Of 260 µs in all.
+    assert found.expensive_percent == pytest.approx(100 * 200 / 260)
+    shown = [
+        (each.name, each.mode, each.calls, each.self_time_us, each.tracing_count)
+        for each in found.calls
+    ]
+    assert shown == [
+        ("f", "eager", 2, 140, 5),
+        ("f", "traced-nonXla", 1, 60, 0),
+        ("g", "concrete", 1, 60, 1),
+    ]
+    assert [each.percent for each in found.calls] == [
+        pytest.approx(100 * time / 260) for time in (140, 60, 60)
+    ]

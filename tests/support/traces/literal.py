@@ -45,23 +45,28 @@ class Tables:
         return self.notes
 
 
-class Derived(Tables):
-    """What analyses ask of a run of hosts that all have these tables and values."""
+class Derived:
+    """What analyses ask of a run: values and tables of its hosts."""
 
     def __init__(
         self,
         values: Mapping[Callable[..., Any], Any],
         *,
         hosts: Sequence[str] = ("vm",),
-        **tables: pl.DataFrame | Unavailable,
+        **tables: Any,
     ) -> None:
-        super().__init__(hosts[0])
         self.hosts, self.values, self.tables = hosts, values, tables
 
     def derived(self, host: str, wanted: Callable[..., Any]) -> Any:
-        """A value, or by host if it is a dict."""
-        value = self.values.get(wanted, ABSENT)
-        return value[host] if isinstance(value, dict) else value
+        return _of_host(self.values.get(wanted, ABSENT), host)
+
+    def table(self, host: str, name: str) -> Any:
+        return _of_host(self.tables.get(name, ABSENT), host)
+
+
+def _of_host(value: Any, host: str) -> Any:
+    """A value of all hosts, or a host's where they are given by host."""
+    return value[host] if isinstance(value, dict) else value
 
 
 def windows_at(
