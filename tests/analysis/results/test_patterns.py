@@ -78,3 +78,37 @@ def test_no_pattern_takes_more_than_linear_time(pattern: str) -> None:
     begun = time.monotonic()
     assert not match_whole_names(long, [pattern]).any()
     assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize(
+    ("pattern", "refused"),
+    [
+        ("a" * 1000, False),
+        ("a" * 1001, True),
+        ("a{1000}", False),
+        ("a{1001}", True),
+        ("a{0,1000}", False),
+        ("a{2,1001}", True),
+        ("(a{40}){25}", False),
+        ("(a{40}){26}", True),
+        ("a{0}b{0,0}", False),
+        ("a{7,}b{143}", True),
+    ],
+)
+def test_long_patterns_and_many_repetitions_are_refused(
+    pattern: str, *, refused: bool
+) -> None:
+    if refused:
+        with pytest.raises(BadUsage, match=r"more than 1,000"):
+            check_pattern(pattern, "names")
+    else:
+        check_pattern(pattern, "names")
+
+
+def test_of_a_refused_pattern_the_first_eighty_characters_are_shown() -> None:
+    for length in (80, 81):
+        pattern = "(" + "a" * (length - 1)
+        with pytest.raises(BadUsage) as caught:
+            check_pattern(pattern, "names")
+        shown = pattern if length == 80 else pattern[:80] + "…"
+        assert repr(shown) in str(caught.value)

@@ -49,13 +49,11 @@ def check_pattern(pattern: str, what: str) -> None:
     for low, high in _COUNTED.findall(pattern):
         product *= max(int(low), int(high or 0), 1)
         if product > _MAX_REPETITIONS:
-            break
-    if product > _MAX_REPETITIONS:
-        message = (
-            f"{what}: the product of all counts {{…}} in {shown!r} is more than "
-            f"{_MAX_REPETITIONS:,}. Use smaller counts, or * and +"
-        )
-        raise BadUsage(message)
+            message = (
+                f"{what}: the product of all counts {{…}} in {shown!r} is more than "
+                f"{_MAX_REPETITIONS:,}. Use smaller counts, or * and +"
+            )
+            raise BadUsage(message)
     try:
         pl.Series([""]).str.contains(pattern)
     except pl.exceptions.ComputeError as error:
