@@ -176,6 +176,42 @@ def test_a_step_compares_its_workers_as_the_definitions_say(*, devices: bool) ->
     )
 
 
+@pytest.mark.parametrize(
+    ("windows", "work", "awaited", "evidence"),
+    [
+        # 0.5 % of the median step of 200,000 ps are 1,000 ps.
+        ((199_500, 200_500), (None, None), (None, None), "step_time"),
+        ((199_501, 200_500), (None, None), (None, None), None),
+        ((200_000, 200_000), (4_000, 5_000), (None, None), "device_work"),
+        ((200_000, 200_000), (4_001, 5_000), (None, None), None),
+        ((200_000, 200_000), (9_000, 10_000), (0, 1_000), "collectives"),
+        ((200_000, 200_000), (4_001, 5_000), (0, 999), None),
+        # However short a step is, a picosecond must lie between.
+        ((100, 100), (7, 8), (None, None), "device_work"),
+        ((100, 100), (8, 8), (0, 0), None),
+    ],
+)
+def test_workers_are_alike_below_the_threshold(
+    windows: tuple[int, int],
+    work: tuple[int | None, int | None],
+    awaited: tuple[int | None, int | None],
+    evidence: str | None,
+) -> None:
+    known = zip("ab", windows, work, awaited, strict=True)
+    rows = [
+        {"slot": 3, "host": host, "window": 3, "window_ps": window, "work_ps": worked}
+        | {"device_busy_ps": 1, "waited_for_ps": waited}
+        for host, window, worked, waited in known
+    ]
+    any_device = {"host": pl.String, "window": pl.Int32, "united_ps": pl.Int64}
+    found = compare_steps(
+        pl.DataFrame(rows, schema=SCHEMA), {}, pl.DataFrame(schema=any_device)
+    )
+    assert found[3].slowest_by == evidence
+    slowest = None if evidence is None else WorkerName(host="b", device=None)
+    assert found[3].slowest == slowest
+
+
 def concurrency_of(
     rows: list[Row], united: dict[tuple[str, int], int]
 ) -> dict[str, Any]:
