@@ -175,8 +175,6 @@ def _idle_times(
     timeline = require_available(profile.derived(work.host, device_timeline))
     for timeline_device in timeline.devices:
         on_device = device == timeline_device.device
-        if not on_device.any():
-            continue
         last = np.full(count, np.iinfo(np.int64).min)
         np.maximum.at(last, work.call[on_device], end_ps[on_device])
         calls = np.flatnonzero(last > start_ps)
@@ -194,21 +192,20 @@ def _step_numbers(profile: ProfileData, work: OpWork) -> pl.Series:
     step, the call's step is the step during which the call began on the host.
     """
     host_steps = profile.derived(work.host, steps)
-    row = np.full(len(work.calls), -1, np.int64)
-    if not isinstance(host_steps, Unavailable):
-        if not host_steps.on_device:
-            starts = ints(host_steps.rows, "start_ps")
-            started = (
-                np.searchsorted(starts, ints(work.calls, "start_ps"), side="right") - 1
-            )
-            row = np.where(work.calls["launched"].to_numpy(), started, -1)
-        of_activity = profile.derived(work.host, activity_steps)
-        if not isinstance(of_activity, Unavailable):
-            step = of_activity[work.activity]
-            known = np.flatnonzero(step >= 0)[::-1]
-            row[work.call[known]] = step[known]
     if isinstance(host_steps, Unavailable):
-        return pl.Series("step", [None] * len(row), pl.Int64)
+        return pl.Series("step", [None] * len(work.calls), pl.Int64)
+    row = np.full(len(work.calls), -1, np.int64)
+    if not host_steps.on_device:
+        starts = ints(host_steps.rows, "start_ps")
+        started = (
+            np.searchsorted(starts, ints(work.calls, "start_ps"), side="right") - 1
+        )
+        row = np.where(work.calls["launched"].to_numpy(), started, -1)
+    of_activity = profile.derived(work.host, activity_steps)
+    if not isinstance(of_activity, Unavailable):
+        step = of_activity[work.activity]
+        known = np.flatnonzero(step >= 0)[::-1]
+        row[work.call[known]] = step[known]
     numbers = pl.concat([host_steps.rows["step"], pl.Series("step", [None], pl.Int64)])
     of_call: pl.Series = numbers.gather(np.where(row < 0, len(host_steps.rows), row))
     return of_call

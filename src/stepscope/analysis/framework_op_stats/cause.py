@@ -199,8 +199,6 @@ def device_time_parts(
     waiting_ps = 0
     for timeline_device in timeline.devices:
         on_device = device == timeline_device.device
-        if not on_device.any():
-            continue
         taken = Spans.empty()
         for number, name in enumerate(_PARTS):
             rows = on_device & (of_row == number)
@@ -226,9 +224,7 @@ def device_time_parts(
     needed = LIMITS["known_starts_percent"].value
     return Parts(
         part_ps,
-        waiting_ps
-        if bool(len(with_starts) and 100.0 * with_starts.mean() >= needed)
-        else None,
+        waiting_ps if 100.0 * with_starts.mean() >= needed else None,
         untested_ps,
     )
 
