@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 from tests.support.traces import blueprint
 
 from stepscope.analysis import model_views
@@ -239,3 +240,21 @@ def test_a_preset_shows_its_columns() -> None:
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(BadUsage, match=message):
         analyse(blueprint.profile(TRACE), "model_views", options)
+
+
+def test_without_options_every_node_is_shown_longest_first() -> None:
+    settings = asdict(decide_settings(Options()))
+    named = ("account_type", "start_name", "show_name")
+    assert settings == {
+        "max_depth": 10_000,
+        **dict.fromkeys(("min_micros", "min_accelerator_micros"), 0),
+        **dict.fromkeys(("min_cpu_micros", "min_bytes", "min_params"), 0),
+        **dict.fromkeys(("min_float_ops", "min_occurrence"), 0),
+        "order_by": "micros",
+        **{f"{name}_regexes": (".*",) for name in named},
+        **{f"{name}_name_regexes": () for name in ("trim", "hide")},
+        "account_displayed_op_only": False,
+        "show_trainable_variables": False,
+        "select": tuple(SELECTABLE),
+        "trainable_only": False,
+    }
