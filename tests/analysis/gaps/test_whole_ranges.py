@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.literal import Derived
 
 from stepscope.analysis.gaps.explanation import explain_gap
+from stepscope.analysis.gaps.time_range import AccountedDevice, shown_events
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.unavailable import require_available
 
@@ -149,7 +154,7 @@ def test_how_much_unexplained_time_lowers_the_confidence(
     assert (found.confidence, found.remedy is not None) == (confidence, has_remedy)
 
 
-@pytest.mark.parametrize(("outside_us", "has_remedy"), [(4.9, True), (5, False)])
+@pytest.mark.parametrize(("outside_us", "has_remedy"), [(4.97, True), (5, False)])
 def test_time_outside_the_steps_is_no_reason_to_record_more(
     outside_us: float, *, has_remedy: bool
 ) -> None:
@@ -196,3 +201,66 @@ def test_the_longest_hundred_of_more_intervals_are_listed() -> None:
     lengths = [each.ps // US for each in compute.intervals]
     assert lengths == list(range(4, 104))
     assert compute.ps == 103 * 104 // 2 * US
+
+
+@pytest.mark.parametrize(
+    ("at_us", "begin_us", "end_us"), [(5, 0, 100), (99, 0, 100), (305, 300, 320)]
+)
+def test_before_and_after_the_steps_of_a_host_is_one_range_each(
+    at_us: int, begin_us: int, end_us: int
+) -> None:
+    profile = blueprint.profile(
+        blueprint.trace(
+            [
+                ("main", "load", 10, 50),
+                ("main", "train", 100, 200, STEP),
+                ("main", "save", 302, 18),
+            ]
+        )
+    )
+    found = require_available(explain_gap(profile, "vm", at_us * US))
+    assert (found.kind, found.device) == ("host", None)
+    assert (found.begin_ps, found.end_ps) == (begin_us * US, end_us * US)
+    assert (found.outside_ps, found.owners) == (found.dur_ps, ())
+
+
+def test_before_its_first_work_a_device_idles_from_the_begin_on() -> None:
+    profile = profile_of(kernel(7, "a", 20, 30), kernel(7, "b", 90, 10))
+    found = require_available(explain_gap(profile, "vm", 3 * US))
+    assert (found.kind, found.begin_ps, found.end_ps) == ("gap", 0, 20 * US)
+    assert found.before is None
+    assert found.after is not None
+    assert (found.after.name, found.after.start_ps) == ("a", 20 * US)
+
+
+def test_time_of_unknown_causes_is_unexplained() -> None:
+    account: Any = SimpleNamespace(
+        idle={
+            "profiler": Spans.of([(0, 5)]),
+            "input": Spans.of([(5, 9), (20, 30)]),
+            "unexplained": Spans.of([(9, 12)]),
+        }
+    )
+    busy: Any = SimpleNamespace(charged={"compute_32": Spans.of([(12, 20)])})
+    for of_device, unknown, expected in (
+        (busy, {"input"}, {"profiler": 5, "unexplained": 17, "compute_32": 8}),
+        (None, set(), {"profiler": 5, "input": 14, "unexplained": 3}),
+    ):
+        owned = AccountedDevice(
+            "vm", account, of_device, frozenset(unknown), (0, 30), 30
+        )
+        found = owned.spans_by_owner()
+        assert {name: spans.length_ps for name, spans in found.items()} == expected
+
+
+def test_events_of_a_track_that_is_not_shown_have_no_place() -> None:
+    def column(name: str, *values: int | None) -> pl.DataFrame:
+        return pl.DataFrame({name: pl.Series(values, dtype=pl.Int32)})
+
+    shown: Any = Derived(
+        {trace_timeline: SimpleNamespace(tracks=column("source", None, 2, 0))},
+        events=column("track", 0, 1, 2, 0),
+        tracks=column("device", None, None, None),
+    )
+    where = shown_events(shown, "vm")
+    assert [where.track_of_event(row) for row in range(-1, 4)] == [None, 2, None, 1, 2]

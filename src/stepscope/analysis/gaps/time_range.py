@@ -84,7 +84,7 @@ def on_host(
     launching = {
         track
         for track, spans in device.walked_by.items()
-        if track >= 0 and len(spans & time_range.spans)
+        if len(spans & time_range.spans)
     }
     works_of_host: list[HostWork] = []
     for track in naming.naming_threads(device):
@@ -154,9 +154,9 @@ def gap_neighbours(
     earlier, later = end <= time_range.begin_ps, start >= time_range.end_ps
     before = after = None
     if earlier.any():
-        before = rows[int(np.argmax(np.where(earlier, end, -1)))]
+        before = rows[earlier][np.argmax(end[earlier])]
     if later.any():
-        after = rows[int(np.argmin(np.where(later, start, np.iinfo(np.int64).max)))]
+        after = rows[later][np.argmin(start[later])]
     neighbours: list[Neighbour | None] = [None, None]
     columns = activity.select("event", "type", "start_ps", "dur_ps")
     for place, row in enumerate((before, after)):
