@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.traces import blueprint
 
+from stepscope.analysis import input_pipeline_analyzer
 from stepscope.analysis.input_pipeline_analyzer.next_steps import next_steps
 from stepscope.derive.verdicts.input_actions import action_for_category
 
@@ -77,3 +79,27 @@ def test_without_time_there_is_no_advice() -> None:
     assert (
         next_steps({"enqueue": None, "preprocessing": 0.0}, outside_markers=False) == ()
     )
+
+
+@pytest.mark.parametrize(("longest_us", "is_small"), [(179, True), (180, False)])
+def test_the_mean_copy_to_the_devices_of_all_hosts_decides(
+    longest_us: int, *, is_small: bool
+) -> None:
+    """Copies of 60 µs on each host and one more; those to the host do not count."""
+    recorded = []
+    for host, copies in (("a", (60, longest_us)), ("b", (60,))):
+        lines: list[blueprint.Line] = []
+        for step in range(2):
+            begin = 1000 * step
+            sent = ("main", "x:InfeedEnqueue", begin + 10, 20)
+            lines += [("main", "train", begin, 900, {"_r": 1, "step_num": step}), sent]
+        for number, dur in enumerate(copies):
+            lines.append(("gpu:0/8(MemcpyH2D)", "MemcpyH2D", 200 * number, dur))
+        lines.append(("gpu:0/9(MemcpyD2H)", "MemcpyD2H", 500, 400))
+        recorded.append(blueprint.trace(lines, host=host))
+    options = input_pipeline_analyzer.Options()
+    result = input_pipeline_analyzer.analyse(blueprint.profile(*recorded), options)
+    assert isinstance(result, input_pipeline_analyzer.InputPipelineResult)
+    facts = ("copies_are_small",) if is_small else ()
+    advice = {one.category: one.advice for one in result.next_steps}
+    assert advice["enqueue"] == action_for_category("enqueue", facts).text
