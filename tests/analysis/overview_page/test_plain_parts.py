@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
@@ -30,6 +31,7 @@ from stepscope.derive.collectives.calls import collectives
 from stepscope.derive.device.precision import Precision, PrecisionEvidence, precision
 from stepscope.derive.host.function_calls import function_calls
 from stepscope.derive.step_time.owners import OWNERS
+from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import GIB
 
@@ -413,3 +415,32 @@ def test_functions_of_two_hosts_are_one_by_name_and_mode() -> None:
     assert [each.percent for each in found.calls] == [
         pytest.approx(100 * time / 260) for time in (140, 60, 60)
     ]
+
+
+def test_dropped_events_and_lengths_that_hosts_record() -> None:
+    def recorded(host: str, begin: int | None, end: int | None, *counts: Any) -> Any:
+        trace = blueprint.trace([("main", "a", 0, 5)], host=host)
+        environment = require_available(trace.table("environment"))
+        notes = [
+            QualityNote(kind=kind, severity="warning", message="Lost.", count=count)
+            for kind, count in counts
+        ]
+        return blueprint.substitute(
+            trace,
+            quality=notes_frame(tuple(notes)),
+            environment=environment.with_columns(
+                begin_ps=pl.lit(begin, pl.Int64), end_ps=pl.lit(end, pl.Int64)
+            ),
+        )
+
+    dropped = ("dropped_events", 7)
+    one = recorded("a", 2 * US, 9 * US, dropped, ("dropped_events", None))
+    other = recorded("b", None, 9 * US, ("dropped_events", 4), ("clock_jump", 90))
+    third = recorded("c", 2 * US, None, ("dropped_events", None))
+    found, _ = run_environment(blueprint.profile(one, other, third))
+    assert found.dropped_events == 11
+    lengths = [each.duration_ms for each in found.captures]
+    assert lengths == [pytest.approx(0.007), None, None]
+    unknown, missing = run_environment(blueprint.profile(third))
+    assert unknown.dropped_events is None
+    assert "environment.dropped_events" in {each.field for each in missing}
