@@ -17,6 +17,7 @@ from stepscope.analysis.model_views.settings import (
     decide_settings,
 )
 from stepscope.analysis.tools import analyse
+from stepscope.cli.tool_options import chosen_options
 from stepscope.errors import BadUsage
 
 
@@ -257,4 +258,12 @@ def test_without_options_every_node_is_shown_longest_first() -> None:
         "show_trainable_variables": False,
         "select": tuple(SELECTABLE),
         "trainable_only": False,
+    }
+
+
+def test_a_comma_is_part_of_a_pattern_and_separates_selected_columns() -> None:
+    given = {"show_name_regexes": ("a{1,2}", "b"), "select": ("micros,bytes",)}
+    assert chosen_options(given) == {
+        "show_name_regexes": ("a{1,2}", "b"),
+        "select": ("micros", "bytes"),
     }

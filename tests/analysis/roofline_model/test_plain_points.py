@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -255,3 +256,14 @@ def test_an_op_has_the_counters_of_its_kernels_if_all_were_measured() -> None:
         ("none", *own),
     ]
     assert found.columns == ops.columns
+
+
+def test_a_peak_is_more_than_nothing() -> None:
+    for peak, accepted in ((-1.0, False), (0.0, False), (1e-9, True), (1e9, True)):
+        for name in ("peak_tflops", "peak_gb_per_s"):
+            try:
+                msgspec.convert({name: peak}, RooflineModelOptions)
+            except msgspec.ValidationError:
+                assert not accepted
+            else:
+                assert accepted
