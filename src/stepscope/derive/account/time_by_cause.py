@@ -482,12 +482,8 @@ def _account_device(
 def _apply_claims(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
     """Assign parts of `left` to the causes, in order; return the unassigned time."""
     for owner, spans in claims:
-        if not len(left):
-            break
-        part = left & spans
-        if len(part):
-            idle[owner].append(part)
-            left = left - part
+        idle[owner].append(left & spans)
+        left = left - spans
     return left
 
 

@@ -142,7 +142,7 @@ def scaling_gaps(
     # Index of the last check for finite values before each copy; -1 without a check.
     rows = np.flatnonzero(kernel & is_check[handles(device_activity, "type")[own_rows]])
     index = np.searchsorted(rows, copies) - 1
-    check = np.where(index >= 0, np.append(rows, -1)[index], -1)
+    check = np.append(rows, -1)[index]
     # Index of the first kernel after each copy; the number of activities for no kernel.
     kernels = np.append(np.flatnonzero(kernel), len(kernel))
     following: Int64s = kernels[np.searchsorted(kernels, copies, side="right")]

@@ -243,8 +243,6 @@ class _Walk:
         """Return which (call, execution) pairs are new, and mark them as seen."""
         fresh = np.ones(len(call), np.bool_)
         shared = np.flatnonzero(self.shared[execution])
-        if not len(shared):
-            return fresh
         key = call[shared] * np.int64(len(self.shared)) + execution[shared]
         distinct, first = np.unique(key, return_index=True)
         is_new = ~np.isin(distinct, self.seen, assume_unique=True)
@@ -264,8 +262,6 @@ def _begins_after_earlier(group: Int64s, starts: Int64s, ends: Int64s) -> Int64s
     Groups are ascending, and so are starts in a group. A start may then exceed its end.
     """
     follows = group[1:] == group[:-1]
-    if not (follows & (starts[1:] < ends[:-1])).any():
-        return starts
     # Find the latest end so far in each group. Ends are compared by rank, and the ranks
     # of each group are shifted above those of the previous group.
     order = np.argsort(ends, kind="stable")

@@ -199,7 +199,7 @@ def find_callers(
     stops[contexts.consumer_rows] = True
     origin, current = np.arange(len(rows)), rows.astype(np.int64)
     # If a call is itself work for another thread, follow the call's context first.
-    consuming = _is_among(current, contexts.consumer_rows)
+    consuming = np.isin(current, contexts.consumer_rows)
     pending = (origin[consuming], current[consuming])
     stop = _outer_stops(parent, current, stops, events=events, contexts=contexts)
     edges: list[tuple[Int64s, Int64s]] = []
@@ -209,12 +209,12 @@ def find_callers(
         origin, stop = origin[stop >= 0], stop[stop >= 0]
         reached = is_call[stop]
         edges.append((origin[reached], stop[reached]))
-        consuming = ~reached & _is_among(stop, contexts.consumer_rows)
+        consuming = ~reached & np.isin(stop, contexts.consumer_rows)
         origin = np.concatenate((pending[0], origin[consuming]))
         stop = np.concatenate((pending[1], stop[consuming]))
         pending = (origin[:0], stop[:0])
         key = np.unique(origin * np.int64(len(parent)) + stop)
-        key = key[~_is_among(key, visited)]
+        key = key[~np.isin(key, visited)]
         if not len(key):
             break
         visited = np.union1d(visited, key)
@@ -294,11 +294,3 @@ def _match_sides(wanted: _Side, among: _Side) -> tuple[Int64s, Int64s]:
         among.process[match] == wanted.process[index]
     )
     return index[same], match[same]
-
-
-def _is_among(values: Int64s, ascending: Int64s) -> Bools:
-    if not len(ascending):
-        return np.zeros(len(values), np.bool_)
-    index = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    hit: Bools = ascending[index] == values
-    return hit

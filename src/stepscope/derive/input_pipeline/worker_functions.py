@@ -45,7 +45,7 @@ _TAKES: Final = Pattern(r"(?:^|\.)get\Z")
 _PUTS: Final = Pattern(r"(?:^|\.)put\Z")
 _RECEIVES: Final = Pattern(r"(?:^|\.)(?:recv|recv_bytes|recv_bytes_into|poll)\Z")
 _SENDS: Final = Pattern(r"(?:^|\.)(?:send|send_bytes)\Z")
-_NOTHING: Final = np.empty(0, np.int64)
+_NOTHING: Final = np.array([], np.int64)
 #: Minimum share of the workers' working time that counts as most of that time.
 _MIN_MAIN_SHARE: Final = 0.5
 #: Minimum share of a named function in the workers' sampled time.

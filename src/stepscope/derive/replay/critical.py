@@ -74,7 +74,7 @@ class CriticalPath(Frozen, frozen=True):
         Returns:
             Columns `by`, `time_ps` and `percent`, over all windows.
         """
-        total_ps = max(int(self.rows["dur_ps"].sum()), 1)
+        total_ps = self.rows["dur_ps"].sum()
         return (
             self.rows.group_by(by)
             .agg(time_ps=pl.col("dur_ps").sum())
@@ -155,9 +155,9 @@ class _Owners:
         self._sets = None if isinstance(device_sets, Unavailable) else device_sets
         self._any: Claims | None = None
         self._claims: dict[int, list[tuple[str, Spans]]] = {}
-        self._device = max(
+        self._device = min(
             account.devices,
-            key=lambda one: -sum(spans.length_ps for spans in one.idle.values()),
+            key=lambda one: sum(spans.length_ps for spans in one.idle.values()),
         )
 
     def piece_owners(
@@ -228,16 +228,10 @@ class _Owners:
                 if self._any is None:
                     self._any = self._states.claims_of_any_thread(within)
                 claims = self._states.thread_claims(track, within, self._any)
-            left: Spans | None = None
-            parts = []
+            left, parts = within, []
             for owner, spans in claims:
-                part = spans.clip(*self._range)
-                if left is not None:
-                    part = part - left
-                    left = left | part
-                else:
-                    left = part
-                parts.append((owner, part))
+                parts.append((owner, left & spans))
+                left = left - spans
             self._claims[track] = parts
         return self._claims[track]
 
@@ -284,7 +278,7 @@ class _Names:
                 *(middle[pieces], self._start, self._dur, self._parent),
                 rows=(int(self._begins[track]), int(self._ends[track])),
             )
-            types[pieces] = np.where(rows >= 0, self._type[np.maximum(rows, 0)], -1)
+            types[pieces] = np.where(rows >= 0, self._type[rows], -1)
         known = pl.Series(np.where(types >= 0, types, 0))
         return pl.select(
             pl.when(pl.Series(types >= 0)).then(self._names.gather(known))
@@ -321,7 +315,7 @@ def path_owners(
             owners[index] = owned.working_owner(int(recorded[row]), int(ends[row]))
     for owner, time in zip(owners, lasted.tolist(), strict=True):
         times[owner] = times.get(owner, 0) + time
-    total_ps = max(sum(times.values()), 1)
+    total_ps = sum(times.values())
     return {
         owner: 100 * time / total_ps
         for owner, time in sorted(times.items(), key=lambda part: (-part[1], part[0]))

@@ -54,9 +54,7 @@ def launch_edges(
 def stream_edges(activities: Activities, *, first: int, pace: Pace) -> Edges:
     """Return an edge from each activity to the next one on its stream."""
     before = activities.previous
-    gap = activities.start_ps - np.where(
-        before >= 0, activities.end_ps[np.maximum(before, 0)], 0
-    )
+    gap = activities.start_ps - activities.end_ps[before]
     return Edges.make_edges(
         EdgeKind.STREAM,
         np.where(before >= 0, first + before, _NONE),
@@ -81,15 +79,15 @@ def across_edges(
         by_end = own_rows[np.argsort(activities.end_ps[own_rows], kind="stable")]
         of_device = activities.device[late] == device
         index = np.searchsorted(activities.end_ps[by_end], begun, side="right") - 1
-        for back in range(_MAX_ENDS_SEARCHED):
-            rows = by_end[np.maximum(index - back, 0)]
+        for back in range(min(_MAX_ENDS_SEARCHED, len(by_end))):
+            rows = by_end[index - back]
             fits = of_device & (source < 0) & (index >= back)
             fits &= begun - activities.end_ps[rows] <= pace.late_ps
             fits &= activities.track[rows] != activities.track[late]
             # A stream can wait only for work that was launched earlier.
             fits &= activities.called_ps[rows] <= activities.called_ps[late]
             source[fits] = rows[fits]
-    gap = begun - activities.end_ps[np.maximum(source, 0)]
+    gap = begun - activities.end_ps[source]
     return Edges.make_edges(
         EdgeKind.ACROSS,
         np.where(source >= 0, first + source, _NONE),

@@ -195,8 +195,7 @@ def _build_graph(
     edges = _host_edges(host, given, wait)
     first = len(host.kind)
     if activities is not None:
-        source, from_start = host.find_pieces(np.maximum(calling, 0), submitted)
-        source[calling < 0] = _NONE
+        source, from_start = host.find_pieces(calling, submitted)
         edges += [
             launch_edges(
                 activities,
@@ -255,10 +254,7 @@ def _bound_threads(
     if not executor:
         return bound
     for number, thread in reversed(list(enumerate(threads))):
-        index = np.searchsorted(thread.moments, chosen.bounds_ps)
-        index = np.minimum(index, max(len(thread.moments) - 1, 0))
-        if len(thread.moments):
-            bound[thread.moments[index] == chosen.bounds_ps] = number
+        bound[np.isin(chosen.bounds_ps, thread.moments)] = number
     return bound
 
 
@@ -335,14 +331,13 @@ def _host_edges(host: HostNodes, given: Handovers, wait: _Wait) -> list[Edges]:
     edges = [Edges.make_edges(EdgeKind.THREAD, after - 1, after)]
     starts = given.starts
     target = host.pieces_starting(starts.thread, starts.when_ps)
-    source, begins = host.find_pieces(np.maximum(starts.source, 0), starts.source_ps)
-    source[starts.source < 0] = _NONE
+    source, begins = host.find_pieces(starts.source, starts.source_ps)
     edges.append(_handover_edges(host, source, target, begins))
     waits, entry = wait.released
     source, begins = host.find_pieces(
-        np.maximum(given.waits.source[entry], 0), given.waits.source_ps[entry]
+        given.waits.source[entry], given.waits.source_ps[entry]
     )
-    target = np.where(waits >= 0, host.resumed[np.maximum(waits, 0)], _NONE)
+    target = np.where(waits >= 0, host.resumed[waits], _NONE)
     edges.append(_handover_edges(host, source, target, begins))
     return edges
 
@@ -368,7 +363,7 @@ def _synchronising_edges(
 ) -> Edges:
     waits, activity = wait.activity
     target = host.resumed[waits]
-    early = nodes.start_ps[np.maximum(target, 0)] - activities.end_ps[activity]
+    early = nodes.start_ps[target] - activities.end_ps[activity]
     return Edges.make_edges(
         EdgeKind.SYNCHRONISE, first + activity, target, lag_ps=np.minimum(early, 0)
     )

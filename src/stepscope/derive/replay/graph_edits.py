@@ -90,7 +90,7 @@ def threads_faster(
     saved_ps = np.where(chosen, inside * (1 - 1 / factor), 0).astype(np.int64)
     mostly = np.where(chosen & (2 * inside >= nodes.dur_ps), saved_ps > 0, False)  # noqa: FBT003
     arrival = graph.arrival_of
-    arrives_sooner = (arrival >= 0) & mostly[np.maximum(arrival, 0)]
+    arrives_sooner = (arrival >= 0) & mostly[arrival]
     return msgspec.structs.replace(
         edit, dur_ps=nodes.dur_ps - saved_ps, comes=edit.comes & ~arrives_sooner
     )

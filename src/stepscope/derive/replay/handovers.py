@@ -84,7 +84,7 @@ def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Hando
             continue
         when = starts.when_ps[own_rows]
         index = np.searchsorted(thread.alive.end_ps, when, side="right") - 1
-        ended = thread.alive.end_ps[np.maximum(index, 0)]
+        ended = thread.alive.end_ps[index]
         short = (index >= 0) & (when - ended <= _PAUSE_PS)
         is_own[own_rows[short]] = True
         pauses = Spans.from_events(ended[short], (when - ended)[short])
@@ -126,11 +126,9 @@ class _Work(Frozen, frozen=True, eq=True):
         source_ps = when_ps.copy()
         ends = self.end_ps[self.by_end]
         latest = np.searchsorted(ends, when_ps, side="right") - 1
-        for back in range(_MAX_INTERVALS_SEARCHED):
-            index = np.maximum(latest - back, 0)
-            row = self.by_end[index] if len(ends) else index
-            if not len(ends):
-                break
+        for back in range(min(_MAX_INTERVALS_SEARCHED, len(ends))):
+            index = latest - back
+            row = self.by_end[index]
             fits = (source < 0) & (latest >= back) & (self.thread[row] != thread)
             source[fits], source_ps[fits] = self.thread[row][fits], ends[index][fits]
         return source, source_ps
@@ -139,10 +137,8 @@ class _Work(Frozen, frozen=True, eq=True):
         """Return, for each time, which of the other working threads started last."""
         source = np.full(len(when_ps), _NONE, np.int64)
         latest = np.searchsorted(self.start_ps, when_ps, side="left") - 1
-        for back in range(_MAX_INTERVALS_SEARCHED):
-            if not len(self.start_ps):
-                break
-            index = np.maximum(latest - back, 0)
+        for back in range(min(_MAX_INTERVALS_SEARCHED, len(self.start_ps))):
+            index = latest - back
             fits = (source < 0) & (latest >= back) & (self.thread[index] != thread)
             fits &= self.end_ps[index] >= when_ps
             source[fits] = self.thread[index][fits]
@@ -181,8 +177,8 @@ def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releas
         busy = np.ones(len(when), np.bool_)
         moment = when.copy()
         if len(waiting):
-            inside = (index >= 0) & (waiting.end_ps[np.maximum(index, 0)] > when)
-            begun = waiting.start_ps[np.maximum(index, 0)]
+            inside = (index >= 0) & (waiting.end_ps[index] > when)
+            begun = waiting.start_ps[index]
             busy = ~inside | (when - begun <= _MAX_WAKE_PS)
             moment = np.where(inside, begun, when)
         alive_range = program.alive.time_range or (0, 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.nodes import NodeKind
+from stepscope.derive.replay.nodes import NEVER, NodeKind
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.activities import Activities, Pace, Sampled
     from stepscope.derive.replay.threads import Thread
 
-_NEVER: Final = -(2**61)
 #: Length of the last part of a staged copy, as 1/n of the copy.
 _LAST_PART_DIVISOR: Final = 20
 
@@ -116,8 +115,8 @@ class HostNodes(Frozen, frozen=True, eq=True):
         if not len(self.start_key):
             return np.full(len(key), _NONE, np.int64), np.zeros(len(key), np.bool_)
         piece = np.searchsorted(self.start_key, key, side="right") - 1
-        begins = (piece >= 0) & (self.start_key[np.maximum(piece, 0)] == key)
-        same = self.lines.key_threads(self.start_key[np.maximum(piece, 0)])
+        begins = self.start_key[piece] == key
+        same = self.lines.key_threads(self.start_key[piece])
         known = (piece >= 0) & (same == self.lines.key_threads(key))
         return np.where(known, piece, _NONE), begins
 
@@ -265,7 +264,7 @@ def device_waits(
     if not last.size:
         nothing = np.empty(0, np.int64)
         return DeviceWaits(Waits(thread, began, began.copy(), ended), nothing, nothing)
-    ended_ps = np.where(last >= 0, activities.end_ps[np.maximum(last, 0)], _NEVER)
+    ended_ps = np.where(last >= 0, activities.end_ps[last], NEVER)
     stream = np.argmax(ended_ps, axis=0)
     resumed = np.clip(ended_ps[stream, np.arange(len(began))], began, ended)
     edge = (last >= 0) & wide
