@@ -395,6 +395,14 @@ def test_owners_whose_time_is_unknown_are_missing_and_their_time_unexplained(
     assert shown == {name: time for name, time in times.items() if time} | rest
     assert all(found.rows[f"{name}_ps"][0] is None for name in lacking)
     assert found.between["unexplained_ps"].to_list() == [0]
+    (device,) = found.devices
+    assert Spans.union_of(device.idle.values()) == Spans.of([(15, 50), (55, 70)])
+    assert sum(spans.length_ps for spans in device.idle.values()) == 50
+    # Whose launch the gaps end with, and when it was on its way.
+    launched = not change or "host_classes" in change
+    walked = {-1: Spans.of([(55, 70)]), 3: Spans.of([(15, 45)])}
+    assert device.walked_by == (walked if launched else {})
+    assert device.latency == (Spans.of([(45, 50)]) if launched else Spans.empty())
 
 
 # Parts of the time of an owner.

@@ -92,6 +92,12 @@ def test_a_copy_is_of_a_check_at_most_eight_activities_before(
     assert copied(CHECKED, *rows, COPY, NEXT) == ([(15, 40)] if near else [])
 
 
+def test_a_kernel_that_runs_beside_the_check_is_not_delayed() -> None:
+    early = ("kernel", KERNEL, 13, 30)
+    assert copied(CHECKED, ("d2h", KERNEL, 12, 1), early, NEXT) == []
+    assert copied(CHECKED, ("d2h", KERNEL, 12, 1), NEXT) == [(15, 40)]
+
+
 def test_a_result_of_sixteen_bytes_is_that_of_a_check() -> None:
     assert copied(CHECKED, COPY, NEXT, sizes=[None, 16, None]) == [(15, 40)]
 
@@ -459,6 +465,8 @@ def test_recorded_work_between_steps_does_not_come_from_a_wait() -> None:
         ((130, 10, None), (100, 45), []),
         ((130, 9, 4), (100, 45), []),  # ended before the device was idle
         ((130, 10, 4), (125, 20), [(140, 155)]),
+        ((130, 10, 4), (100, 40), [(140, 170)]),
+        ((130, 10, 4), (100, 39), []),  # returned before
         ((130, 10, 4), (100, 51), []),  # returned too late
     ],
 )

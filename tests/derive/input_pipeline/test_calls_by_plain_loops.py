@@ -123,6 +123,14 @@ def own_time(graph: PipelineGraph, row: int) -> int:
     return high - low - sum(stop - begin for begin, stop in parts)
 
 
+def test_a_call_does_not_come_back_to_its_first_execution() -> None:
+    graph = graph_of([(0, 10, 0), (2, 5, 2)], {(0, 1), (1, 0)}, [0])
+    found = pipeline_calls(pipeline_graph=graph)
+    assert found.execution.tolist() == [0, 1]
+    assert found.stages["critical_ps"].to_list() == [5, 5]
+    assert found.notes == ()
+
+
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 20), st.integers(0, 15), st.integers(0, 2)),

@@ -120,6 +120,8 @@ def test_a_call_copies_to_the_device_if_nothing_else_came_of_it() -> None:
         ("main", "cudaMemcpyAsync", 20, 5, {"correlation_id": 2}),
         ("main", "cudaGraphLaunch", 30, 5, {"correlation_id": 3}),
         ("main", "cuMemcpyHtoDAsync_v2", 40, 5),
+        ("main", "MemcpyH2D", 46, 3),
+        ("main", "MemcpyD2H", 49, 1),
         ("gpu:0/8", "MemcpyH2D", 50, 5, {"correlation_id": 1}),
         ("gpu:0/8", "MemcpyD2H", 60, 5, {"correlation_id": 2}),
         ("gpu:0/8", "MemcpyH2D", 70, 5, {"correlation_id": 3}),
@@ -127,6 +129,7 @@ def test_a_call_copies_to_the_device_if_nothing_else_came_of_it() -> None:
     )
     copies = ops.rows.filter(source="copy").sort("name")
     assert copies.select("name", "count").rows() == [
+        ("MemcpyH2D", 1),
         ("cuMemcpyHtoDAsync_v2", 1),
         ("cudaMemcpyAsync", 1),
     ]

@@ -111,10 +111,10 @@ def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
         .join(named, on="stage", how="left", maintain_order="left")
         .filter(~pl.col("transparent"))
         .sort(
-            *("call", "self_ps", "critical_ps", "long_name", "stage"),
-            descending=[False, True, True, False, False],
+            *("self_ps", "critical_ps", "long_name", "stage"),
+            descending=[True, True, False, False],
         )
-        .group_by("call", maintain_order=True)
+        .group_by("call")
         .agg(pl.col("stage").first().alias("bottleneck"))
     )
     slowest_first = pl.struct(-pl.col("latency_ps"), "call").rank("ordinal")

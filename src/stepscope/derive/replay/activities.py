@@ -237,5 +237,6 @@ def sample_windows(
         bounds_ps=np.append(starts[rows], ends[rows[-1]]),
         lead_ps=lead,
         by_device=windows.anchor == "device",
-        open_end=bool(windows.rows["open_end"][int(rows[-1])]),
+        # Typical windows are either all complete or all open.
+        open_end=bool(windows.rows["open_end"][first]),
     )

@@ -150,15 +150,11 @@ class _Owners:
         self._graph = graph
         chosen = graph.sampled
         self._range = (chosen.lead_ps, chosen.last_ps)
-        self._account = account
         self._states = None if isinstance(states, Unavailable) else states
         self._sets = None if isinstance(device_sets, Unavailable) else device_sets
         self._any: Claims | None = None
         self._claims: dict[int, list[tuple[str, Spans]]] = {}
-        self._device = min(
-            account.devices,
-            key=lambda one: sum(spans.length_ps for spans in one.idle.values()),
-        )
+        self._without_device = account.devices[0].device is None
 
     def piece_owners(
         self, node: Int64s, edge: Int64s, start: Int64s, end: Int64s
@@ -222,7 +218,7 @@ class _Owners:
         if track not in self._claims:
             claims: Claims
             within = Spans.of([self._range])
-            if self._device.device is None:
+            if self._without_device:
                 claims = self._states.claims_without_device(within)
             else:
                 if self._any is None:

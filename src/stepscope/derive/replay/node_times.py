@@ -153,12 +153,13 @@ class BackWalk:
     def _path_nodes(self, last: int, first_ps: int) -> tuple[Int64s, Int64s, Bools]:
         when = int(self._run.bounds_ps[last])
         last_node = int(self._graph.boundary[last])
-        if last_node >= 0 and int(self._run.start_ps[last_node]) == when:
-            node, from_start = last_node, True
+        from_start = last_node >= 0 and int(self._run.start_ps[last_node]) == when
+        if from_start:
+            node = last_node
         else:
             ends = self._run.start_ps + self._run.dur_ps
             ended = np.flatnonzero((self._graph.completes <= last) & (ends == when))
-            node, from_start = (int(ended[-1]), False) if len(ended) else (-1, False)
+            node = int(ended[-1]) if len(ended) else -1
         start, before = self._start, self._before
         path = []
         while node >= 0:
