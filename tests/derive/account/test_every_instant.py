@@ -405,6 +405,39 @@ def test_owners_whose_time_is_unknown_are_missing_and_their_time_unexplained(
     assert device.latency == (Spans.of([(45, 50)]) if launched else Spans.empty())
 
 
+@pytest.mark.parametrize(
+    ("returned", "times"),
+    [
+        (13, {"queued": 35}),  # a latency before the gap
+        (14, {"launch": 4, "queued": 31}),
+        (40, {"host_compute": 24, "launch": 5, "queued": 6}),
+        (46, {"host_compute": 24, "launch": 11}),
+        (55, {"host_compute": 24, "launch": 11}),  # after the kernel's begin
+    ],
+)
+def test_a_launch_is_on_its_way_for_its_call_and_the_longest_usual_wait(
+    returned: int, times: dict[str, int]
+) -> None:
+    """A gap from 15 to 50; calls begin at 39 or, if they return by then, at 11."""
+    rows = [(0, "kernel", 10, 5, 0), (0, "kernel", 50, 5, 1)]
+    activity = activity_of([(0, 0, "kernel", 0, *row[2:4]) for row in rows])
+    begun = 39 if returned > 39 else 11
+    calls = [(3, 0, 5, 1), (3, 0, begun, returned - begun)]
+    found = account(
+        windows=windows_of(10, 50),
+        between_steps=WHY,
+        host_states=States({"host_compute": [(0, 90)]}),
+        host_classes=classes_of(),
+        device_timeline=device_timeline(device_activity=activity),
+        device_sets=sets_of(rows, activity),
+        correlation=correlation_of(activity, calls, [0, 1]),
+        launch_latency=FACTS,
+    )
+    assert isinstance(found, Account)
+    shown = {name: found.rows[f"{name}_ps"][0] for name in IDLE_OWNERS}
+    assert {name: time for name, time in shown.items() if time} == times
+
+
 # Parts of the time of an owner.
 
 

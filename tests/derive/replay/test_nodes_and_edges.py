@@ -122,25 +122,43 @@ def test_threads_are_cut_where_something_depends_on_them(
 
 
 def test_explained_waits_are_no_pieces_and_others_are_outside() -> None:
-    """Two threads from 0 to 50; each waits, and the second twice without a reason."""
+    """Two threads from 0 to 50; each waits, and the second twice without a reason.
+
+    The first thread does not continue after its last wait.
+    """
     threads = [thread_of(4, [(0, 50)]), thread_of(7, [(0, 50)])]
     lines = Lines.fit_threads(SAMPLED, threads)
     found = host_nodes(
         threads,
         lines,
-        waits=waits_of([(1, 30, 30, 35), (0, 10, 18, 20), (1, 5, 5, 15)]),
-        explained=np.array([False, True, False]),
-        moments=[(np.array([0, 0]), np.array([14, 40]))],
+        waits=waits_of(
+            [(1, 30, 30, 35), (0, 10, 18, 20), (1, 5, 5, 15), (0, 45, 50, 50)]
+        ),
+        explained=np.array([False, True, False, True]),
+        moments=[(np.array([0, 0, 1]), np.array([14, 40, 42]))],
     )
     times = [lines.time_ps(key).tolist() for key in (found.start_key, found.end_key)]
     host, resumed, outside = NodeKind.HOST, NodeKind.RESUMED, NodeKind.OUTSIDE
     assert list(zip(*times, found.kind.tolist(), strict=True)) == [
-        *((0, 10, host), (18, 20, resumed), (20, 40, host), (40, 50, host)),
+        *((0, 10, host), (18, 20, resumed), (20, 40, host), (40, 45, host)),
         *((0, 5, host), (5, 15, outside), (15, 30, resumed)),
-        *((30, 35, outside), (35, 50, resumed)),
+        *((30, 35, outside), (35, 42, resumed), (42, 50, host)),
     ]
-    assert found.resumed.tolist() == [8, 1, 6]
-    assert found.outside.tolist() == [7, -1, 5]
+    assert found.resumed.tolist() == [8, 1, 6, -1]
+    assert found.outside.tolist() == [7, -1, 5, -1]
+    # No piece is of a thread that is unknown, or that does not live yet.
+    later = host_nodes(
+        [thread_of(4, []), thread_of(7, [(20, 50)])],
+        Lines(0, 52),
+        waits=waits_of([]),
+        explained=np.empty(0, np.bool_),
+        moments=[],
+    )
+    piece, begins = later.find_pieces(
+        np.array([-1, 0, 1, 1]), np.array([20, 20, 20, 25])
+    )
+    assert piece.tolist() == [-1, -1, 0, 0]
+    assert begins.tolist() == [False, False, True, False]
 
 
 def test_without_threads_there_are_no_pieces() -> None:
