@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from msgspec.structs import replace
 from tests.support.traces.literal_tables import (
     kinds_of,
     steps_of,
@@ -38,6 +39,7 @@ from stepscope.derive.step_time.host_time import STICKY
 from stepscope.derive.step_time.host_time import HostCode as Code
 from stepscope.derive.step_time.threads import EVIDENCE, StepThreads
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.samples_line import SamplesLine
 
 WHY = Unavailable(code="NOT_RECORDED", reason="no", remedy="record it")
 MS = 10**9
@@ -485,6 +487,7 @@ def awaited(
         ([(1, Code.OUTPUT, 0, 60), (2, Code.COMPILE, 0, 70)], ("b", Code.COMPILE)),
         ([(1, Code.SYNC, 0, 90)], None),  # waits itself
         ([(1, MARKER, 0, 90)], None),
+        ([(0, PLAIN, 0, 90)], None),  # the thread that waits
         ([(1, PLAIN, 0, 90)], ("a", PLAIN)),
         # What is inside counts for itself.
         ([(1, PLAIN, 0, 90), (1, Code.OUTPUT, 10, 60)], ("a", Code.OUTPUT)),
@@ -504,21 +507,31 @@ def test_functions_show_what_threads_without_events_do() -> None:
     short = frames_of([(0, 0, 100, "main"), (1, 0, 49, "work")])
     assert awaited([], frames=short) is None
     assert awaited([(2, Code.OUTPUT, 0, 50)], frames=frames) == ("b", Code.OUTPUT)
+    # Time inside another function is that function's; what runs later does not count.
+    rows = [(1, 0, 100, "work"), (1, 10, 51, "wait"), (1, 100, 900, "rest")]
+    parent = np.array([-1, 0, -1], np.int32)
+    assert awaited([], frames=replace(frames_of(rows), parent=parent)) == ("a", 1)
+    rows[1] = (1, 10, 49, "wait")
+    assert awaited([], frames=replace(frames_of(rows), parent=parent)) == ("a", 0)
 
 
 def test_threads_of_a_host_are_named() -> None:
+    samples = SamplesLine(7, "loader", 100.0)
+    ran = SamplesLine(7, "loader", 100.0, "source_lines")
     tracks, _ = tables_of(
         [],
         [
             "main",
-            {"name": "samples of loader, 100 a second", "kind": "samples"},
+            {"name": samples.name, "kind": "samples", "id": samples.id},
+            {"name": ran.name, "kind": "samples", "id": ran.id},
+            {"name": samples.name, "kind": "samples", "id": 7},
+            {"name": samples.name, "kind": "asynchronous", "id": samples.id},
             {"name": "gpu", "kind": "stream", "device": 0},
             {"name": "core", "kind": "thread", "device": 0},
             {"name": "counters", "kind": "counters"},
         ],
     )
-    assert host_threads(tracks)[0] == "main"
-    assert set(host_threads(tracks)) <= {0, 1}
+    assert host_threads(tracks) == {0: "main", 1: "loader"}
 
 
 def test_common_and_long_spans() -> None:

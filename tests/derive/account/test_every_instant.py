@@ -19,9 +19,14 @@ from stepscope.derive.account.parts import (
     largest_times,
     owner_events,
 )
-from stepscope.derive.account.time_by_cause import Account, account
+from stepscope.derive.account.time_by_cause import (
+    Account,
+    Launched,
+    account,
+    divided_gaps,
+)
 from stepscope.derive.account.topics import TOPICS, DeviceTopics, IdleTopics
-from stepscope.derive.device.correlation import device_timeline
+from stepscope.derive.device.correlation import DeviceRows, device_timeline
 from stepscope.derive.device.launch_facts import LaunchLatency
 from stepscope.derive.device.precision import Precision, PrecisionEvidence
 from stepscope.derive.intervals.spans import Spans
@@ -436,6 +441,35 @@ def test_a_launch_is_on_its_way_for_its_call_and_the_longest_usual_wait(
     assert isinstance(found, Account)
     shown = {name: found.rows[f"{name}_ps"][0] for name in IDLE_OWNERS}
     assert {name: time for name, time in shown.items() if time} == times
+
+
+def test_every_column_of_divided_gaps() -> None:
+    """A switch; a copy call that blocks; no call; a call in time; no activity."""
+    starts = [60, 40, 3, 20]
+    activity = activity_of([(0, 0, "kernel", 0, start, 1) for start in starts])
+    calls = [(5, 0, 12, 10), (6, 0, 33, 2)]
+    rows = DeviceRows(
+        0, np.array([2, 3, 1, 0]), np.array([3, 20, 40, 60]), np.array([1, 2, 1, 1])
+    )
+    launched = Launched(
+        rows,
+        correlation_of(activity, calls, [1, -1, -1, 0]),
+        np.array([False, False, False, True]),
+    )
+    idle = Spans.of([(0, 3), (4, 20), (22, 40), (41, 60), (61, 70)])
+    found = divided_gaps(idle, launched, FACTS)
+    assert found.switch == Spans.of([(0, 3)])
+    # From the return of a later activity's call on, the queue is not empty.
+    assert found.queued == Spans.of([(35, 40), (41, 60)])
+    assert found.latency == Spans.empty()
+    assert found.copy_call == Spans.of([(12, 20)])
+    assert found.copy_call_rows.tolist() == [3]
+    prepared = zip(
+        *(found.prepare_start_ps.tolist(), found.prepare_end_ps.tolist()),
+        *(found.prepare_track.tolist(), found.activity.tolist()),
+        strict=True,
+    )
+    assert list(prepared) == [(4, 12, 5, 3), (22, 35, -1, 1), (61, 70, -1, -1)]
 
 
 # Parts of the time of an owner.

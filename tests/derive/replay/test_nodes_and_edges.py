@@ -240,6 +240,8 @@ COPY = {"start": 110, "end": 140, "called": 100, "returned": 145, "copy": 1}
         ({"end": 156, "returned": 145}, None),  # 11 after it
         ({"start": -290, "end": 159, "called": -300}, None),  # 14 after it, 22 of 449
         ({"start": -290, "end": 159, "called": -350}, 145),  # longer than the copy
+        ({"start": -290, "end": 167, "called": -350}, 145),  # 22 of 457 after it
+        ({"start": -290, "end": 168, "called": -350}, None),
         ({"copy": 0}, None),
         ({"launch": -1}, None),
         ({"caller": 9}, None),  # of another thread

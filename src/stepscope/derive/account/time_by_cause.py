@@ -131,16 +131,15 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     # No activity begins within an interval, so waiting activities begin at its end or
     # later. Once the first of their launch calls has returned, an activity is queued.
     endings = _gap_endings(end, launched, facts.latency_ps)
-    ended, called, returned = endings.row >= 0, endings.called_ps, endings.returned_ps
+    called, returned = endings.called_ps, endings.returned_ps
     queued_from = np.clip(endings.behind_ps, start, end)
     in_time = returned <= start - facts.latency_ps
     queued_from = np.where(in_time, start, queued_from)
-    transit_ps = np.where(in_time | ~ended | (called == _NEVER), end, called)
-    transit_ps = np.clip(transit_ps, start, end)
+    transit_ps = np.clip(np.where(in_time, end, called), start, end)
     arrives = np.minimum(np.maximum(returned, start), end - facts.max_wait_ps)
     arrives = np.clip(arrives + facts.max_wait_ps, transit_ps, end)
     preparing_end = np.minimum(queued_from, transit_ps)
-    blocks = ended & (transit_ps < end) & endings.blocking
+    blocks = (transit_ps < end) & endings.blocking
     queued = Spans.union_of(
         (_nonempty_spans(preparing_end, transit_ps), _nonempty_spans(arrives, end))
     )
