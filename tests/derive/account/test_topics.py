@@ -414,13 +414,15 @@ def drained(
     copies: list[tuple[int, int, int | None]] = (),
     doing: Pairs = (),
     number: int = 0,
+    threads: tuple[int, ...] = (0,),
 ) -> Pairs:
     """A latency is 5; copies to the host are (start, length, bytes)."""
     activity = activity_of(
         [(9, number, "d2h", 0, start, dur) for start, dur, _ in copies],
         bytes=[size for _, _, size in copies],
     )
-    found = Host(lines, doing=doing).topics(idle, activity=activity, latency_ps=5)
+    host = Host(lines, doing=doing, threads=threads)
+    found = host.topics(idle, activity=activity, latency_ps=5)
     return found.get("read_back", [])
 
 
@@ -432,6 +434,7 @@ def test_idle_time_up_to_the_length_of_the_wait_comes_from_the_wait() -> None:
         assert drained([wait], idle) == [(140, 170)]
     assert drained([(0, Code.SYNC, 100, 51)], idle) == []
     assert drained([(0, Code.SYNC, 100, 39)], idle) == []
+    assert drained([(0, Code.SYNC, 100, 39)], idle, copies=[(130, 10, 4)]) == []
     # It began 15 before the device was idle, or when it already was.
     assert drained([(0, Code.SYNC, 125, 20)], idle) == [(140, 155)]
     assert drained([(0, Code.SYNC, 140, 5)], idle) == []
@@ -477,3 +480,25 @@ def test_a_call_that_copies_a_small_result_waits_for_it(
     idle: dict[str, Pairs] = {"launch": [(140, 170)]}
     assert drained(lines, idle, copies=[copy]) == expected
     assert drained(lines, idle, copies=[copy], number=1) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ((100, 30), (130, 15), [(140, 170)]),  # one after the other
+        ((100, 35), (130, 15), [(140, 170)]),  # overlapping
+        ((100, 29), (130, 15), [(140, 150)]),
+        ((100, 45), (110, 15), [(140, 170)]),
+        ((130, 12), (142, 8), [(140, 150)]),
+        ((130, 12), (142, 9), []),  # together they return too late
+        ((130, 12), (143, 9), [(140, 150)]),
+    ],
+)
+def test_calls_of_several_threads_that_touch_are_one_call(
+    first: tuple[int, int], second: tuple[int, int], expected: Pairs
+) -> None:
+    lines = [(0, Code.LAUNCH, *first), (1, Code.LAUNCH, *second)]
+    idle: dict[str, Pairs] = {"launch": [(140, 170)]}
+    copies = [(130, 10, 4)]
+    found = drained(lines, idle, copies=copies, threads=(0, 1))
+    assert found == expected

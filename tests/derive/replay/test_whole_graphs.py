@@ -194,3 +194,20 @@ def test_every_node_and_edge_where_the_device_begins_the_windows() -> None:
         (EdgeKind.STREAM, node - 1, node, 10.0, False)
         for node in range(first + 1, graph.count)
     }
+
+
+def test_windows_begin_on_the_thread_that_runs_the_program_behind_its_calls() -> None:
+    """The calls are over after 60; six runs of 80 begin at 5, 105 and so on."""
+    lines = [step(at, 10 * at, 9) for at in range(6)]
+    for at in range(6):
+        begin = 5 + 100 * at
+        lines.append(("executor", "dot", begin, 50, {"hlo_op": "dot"}))
+        lines.append(("executor", "add", begin + 50, 30, {"hlo_op": "add"}))
+    found = Program(lines)
+    graph = found.graph
+    bounds = [(5 + 100 * at) * US for at in range(6)]
+    assert graph.sampled.bounds_ps.tolist() == bounds
+    assert graph.nodes.start_ps[graph.boundary].tolist() == bounds
+    # The run that begins at the last bound is no longer replayed.
+    executor, main = found.track("executor"), found.track("main")
+    assert graph.nodes.track[graph.boundary].tolist() == [*[executor] * 5, main]

@@ -46,6 +46,7 @@ from stepscope.derive.replay.nodes import (
 )
 from stepscope.derive.replay.threads import find_threads
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import is_true
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -105,10 +106,8 @@ def step_graph(
         else host_states.program_threads(),
         activities=activities,
     )
-    wide = (
-        event_types["name"].str.contains(_DEVICE_SYNCHRONISATION).fill_null(value=False)
-    )
-    types, of_event = wide.to_numpy(), handles(events, "type")
+    types = is_true(event_types["name"].str.contains(_DEVICE_SYNCHRONISATION))
+    of_event = handles(events, "type")
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     waits = []
     for thread in threads:
@@ -306,7 +305,7 @@ def _build_nodes(
     parts = [
         Nodes(
             host.kind,
-            tracks[thread] if len(tracks) else np.empty(0, np.int32),
+            tracks[thread],
             start,
             host.end_key - host.start_key,
             np.full(len(start), _NONE, np.int32),

@@ -88,11 +88,11 @@ def threads_faster(
         chosen &= np.isin(nodes.track, list(tracks))
     inside = spans.within(nodes.start_ps, graph.end_ps)
     saved_ps = np.where(chosen, inside * (1 - 1 / factor), 0).astype(np.int64)
-    mostly = np.where(chosen & (2 * inside >= nodes.dur_ps), saved_ps > 0, False)  # noqa: FBT003
-    arrival = graph.arrival_of
-    arrives_sooner = (arrival >= 0) & mostly[arrival]
+    mostly = (saved_ps > 0) & (2 * inside >= nodes.dur_ps)
     return msgspec.structs.replace(
-        edit, dur_ps=nodes.dur_ps - saved_ps, comes=edit.comes & ~arrives_sooner
+        edit,
+        dur_ps=nodes.dur_ps - saved_ps,
+        comes=edit.comes & ~mostly[graph.arrival_of],
     )
 
 
