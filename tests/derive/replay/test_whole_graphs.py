@@ -211,3 +211,23 @@ def test_windows_begin_on_the_thread_that_runs_the_program_behind_its_calls() ->
     # The run that begins at the last bound is no longer replayed.
     executor, main = found.track("executor"), found.track("main")
     assert graph.nodes.track[graph.boundary].tolist() == [*[executor] * 5, main]
+
+
+def test_the_end_of_an_open_window_is_when_all_of_its_work_is_done() -> None:
+    lines = [step(0, 0, 700), call(1, 100), kernel(1, 110, 500)]
+    lines.append(("worker", "a/MatMul:MatMul", 300, 500))
+    graph = Program(lines).graph
+    assert graph.sampled.open_end
+    assert graph.sampled.bounds_ps.tolist() == [0, 700 * US]
+    # The thread is cut at its call, and where the other thread begins.
+    assert nodes_of(graph) == [
+        *((HOST, 0, 100), (HOST, 100, 300), (HOST, 300, 700)),
+        *((HOST, 300, 700), (DEVICE, 110, 610)),
+    ]
+    assert edges_of(graph) == {
+        *chain(0, 3),
+        (EdgeKind.HANDOVER, 2, 3, 0.0, True),
+        (EdgeKind.LAUNCH, 1, 4, 10.0, True),
+    }
+    assert graph.completes.tolist() == [1] * 5
+    assert graph.boundary.tolist() == [0, -1]

@@ -289,5 +289,5 @@ def _silent_spans(threads: Sequence[Thread], number: int) -> Spans:
     # Before the other threads begin, the silent thread itself works.
     first = np.minimum(first[chosen], len(busy) - 1)
     later = (busy.within(begun, begun + 1) == 0) & (busy.start_ps[first] > begun)
-    begun = np.where(later, np.minimum(busy.start_ps[first], ended - 1), begun)
+    begun = np.where(later, busy.start_ps[first], begun)
     return Spans(begun, ended)
