@@ -157,30 +157,27 @@ OWNED = {
 ALL = Spans.of([(0, 100 * MS)])
 
 
-@pytest.mark.parametrize("code", OWNED)
-def test_every_code_of_a_step_thread_has_its_owner(code: Code) -> None:
-    states = Host([(0, code, 10, 10)]).states
-    assert states.threads == (0,)
-    with_device, without_device = OWNED[code]
-    times = [9, 10, 19, 20]
-    expected = [None, with_device, with_device, None]
-    of_any = states.claims_of_any_thread(ALL)
-    assert owners(of_any, times) == expected
-    assert owners(states.thread_claims(0, ALL, of_any), times) == expected
-    alone = [None, without_device, without_device, None]
-    assert owners(states.claims_without_device(ALL), times) == alone
+def test_every_code_of_a_step_thread_has_its_owner() -> None:
+    for code, (with_device, without_device) in OWNED.items():
+        states = Host([(0, code, 10, 10)]).states
+        assert states.threads == (0,)
+        times = [9, 10, 19, 20]
+        expected = [None, with_device, with_device, None]
+        of_any = states.claims_of_any_thread(ALL)
+        assert owners(of_any, times) == expected
+        assert owners(states.thread_claims(0, ALL, of_any), times) == expected
+        alone = [None, without_device, without_device, None]
+        assert owners(states.claims_without_device(ALL), times) == alone
 
 
-@pytest.mark.parametrize("code", OWNED)
-def test_a_thread_that_drives_no_step_has_no_claim_but_waits_for_input(
-    code: Code,
-) -> None:
-    states = Host([(1, code, 10, 10), (0, PLAIN, 50, 1)]).states
-    with_device = "input" if code == Code.INPUT_WAIT else None
-    assert owners(states.claims_of_any_thread(ALL), [15]) == [with_device]
-    # Its library talks to other processes on a thread of its own.
-    without = "peer" if code == Code.PEER else with_device
-    assert owners(states.claims_without_device(ALL), [15]) == [without]
+def test_a_thread_that_drives_no_step_has_no_claim_but_waits_for_input() -> None:
+    for code in OWNED:
+        states = Host([(1, code, 10, 10), (0, PLAIN, 50, 1)]).states
+        with_device = "input" if code == Code.INPUT_WAIT else None
+        assert owners(states.claims_of_any_thread(ALL), [15]) == [with_device]
+        # Its library talks to other processes on a thread of its own.
+        without = "peer" if code == Code.PEER else with_device
+        assert owners(states.claims_without_device(ALL), [15]) == [without]
 
 
 def test_claims_come_in_a_fixed_order() -> None:
@@ -373,20 +370,17 @@ PURPOSES = {
 }
 
 
-@pytest.mark.parametrize("name", PURPOSES)
-def test_a_function_s_purpose_owns_its_time_where_nothing_else_is_recorded(
-    name: str,
-) -> None:
+def test_a_function_s_purpose_owns_its_time_where_nothing_else_is_recorded() -> None:
     """Recorded ops and calls of a runtime come first; another thread slept before."""
-    purpose, owner, without = PURPOSES[name]
-    frames = frames_of([(0, 0, 40 * MS, name), (1, 90 * MS, MS, "other")])
-    lines = [(0, Code.HOST_COMPUTE, 10 * MS, MS), (0, Code.LAUNCH, 20 * MS, MS)]
-    states = Host(lines, frames=frames, purposes=[purpose, 0]).states
-    assert states.program_threads() == (0,)
-    at = [5 * MS, 10 * MS + 5]
-    compute = "output" if owner == "output" else "host_compute"
-    assert owners(states.claims_of_any_thread(ALL), at) == [owner, compute]
-    assert owners(states.claims_without_device(ALL), at) == [without, compute]
+    for name, (purpose, owner, without) in PURPOSES.items():
+        frames = frames_of([(0, 0, 40 * MS, name), (1, 90 * MS, MS, "other")])
+        lines = [(0, Code.HOST_COMPUTE, 10 * MS, MS), (0, Code.LAUNCH, 20 * MS, MS)]
+        states = Host(lines, frames=frames, purposes=[purpose, 0]).states
+        assert states.program_threads() == (0,)
+        at = [5 * MS, 10 * MS + 5]
+        compute = "output" if owner == "output" else "host_compute"
+        assert owners(states.claims_of_any_thread(ALL), at) == [owner, compute]
+        assert owners(states.claims_without_device(ALL), at) == [without, compute]
 
 
 def test_a_thread_without_a_core_waits() -> None:
@@ -477,9 +471,8 @@ def awaited(
     )
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
+def test_a_thread_that_does_one_thing_during_half_of_a_wait_is_awaited() -> None:
+    cases: list[Any] = [
         ([(1, Code.OUTPUT, 0, 50)], ("a", Code.OUTPUT)),
         ([(1, Code.OUTPUT, 0, 49)], None),  # less than half
         ([(1, Code.OUTPUT, 60, 90)], None),  # 40 of it during the wait
@@ -493,12 +486,9 @@ def awaited(
         ([(1, PLAIN, 0, 90), (1, Code.OUTPUT, 10, 60)], ("a", Code.OUTPUT)),
         ([(1, PLAIN, 0, 90), (1, Code.OUTPUT, 10, 30)], ("a", PLAIN)),
         ([(1, PLAIN, 0, 90), (1, Code.OUTPUT, 10, 45)], None),  # 45 and 45
-    ],
-)
-def test_a_thread_that_does_one_thing_during_half_of_a_wait_is_awaited(
-    lines: list[Line], expected: tuple[str, int] | None
-) -> None:
-    assert awaited(lines) == expected
+    ]
+    for lines, expected in cases:
+        assert awaited(lines) == expected
 
 
 def test_functions_show_what_threads_without_events_do() -> None:

@@ -341,9 +341,8 @@ def test_without_a_device_the_first_claim_owns_an_instant(
     assert [each.device for each in found.devices] == [None]
 
 
-@pytest.mark.parametrize(
-    ("change", "lacking"),
-    [
+def test_owners_whose_time_is_unknown_are_missing_and_their_time_unexplained() -> None:
+    cases: list[Any] = [
         ({}, set()),
         ({"correlation": WHY}, {"switch", "queued", "launch"}),
         ({"launch_latency": WHY}, {"switch", "queued", "launch"}),
@@ -359,55 +358,52 @@ def test_without_a_device_the_first_claim_owns_an_instant(
             },
         ),
         ({"host_states": WHY}, set()),
-    ],
-)
-def test_owners_whose_time_is_unknown_are_missing_and_their_time_unexplained(
-    change: dict[str, Any], lacking: set[str]
-) -> None:
-    rows = [(0, "kernel", 10, 5, 0), (0, "kernel", 50, 5, 1)]
-    activity = activity_of([(row[0], *row[:2], 0, *row[2:4]) for row in rows])
-    calls = [(3, 0, 5, 1), (3, 0, 45, 2)]
-    claims = {"profiler": [(60, 1)], "launch": [(17, 3)], "host_compute": [(20, 9)]}
-    given_values = {
-        "between_steps": WHY,
-        "host_states": States(claims),
-        "host_classes": classes_of(),
-        "device_timeline": device_timeline(device_activity=activity),
-        "correlation": correlation_of(activity, calls, [0, 1]),
-        "launch_latency": FACTS,
-    }
-    found = account(
-        windows=windows_of(10, 70),
-        device_sets=sets_of(rows, activity),
-        **given_values | change,
-    )
-    assert isinstance(found, Account)
-    found.self_check()
-    assert set(found.missing) == lacking
-    # [15, 50) and [55, 70) are idle; a call from 45 to 47 explains 5 of them.
-    times = {"profiler": 1, "launch": 8, "host_compute": 9}
-    if "host_states" in change:
-        times = {}
-    elif lacking >= {"switch", "queued", "launch"}:
-        times["launch"] = 0
-    times = {name: time for name, time in times.items() if name not in lacking}
-    shown = {
-        name: found.rows[f"{name}_ps"][0]
-        for name in IDLE_OWNERS
-        if found.rows[f"{name}_ps"][0]
-    }
-    rest = {"unexplained": 50 - sum(times.values())}
-    assert shown == {name: time for name, time in times.items() if time} | rest
-    assert all(found.rows[f"{name}_ps"][0] is None for name in lacking)
-    assert found.between["unexplained_ps"].to_list() == [0]
-    (device,) = found.devices
-    assert Spans.union_of(device.idle.values()) == Spans.of([(15, 50), (55, 70)])
-    assert sum(spans.length_ps for spans in device.idle.values()) == 50
-    # Whose launch the gaps end with, and when it was on its way.
-    launched = not change or "host_classes" in change
-    walked = {-1: Spans.of([(55, 70)]), 3: Spans.of([(15, 45)])}
-    assert device.walked_by == (walked if launched else {})
-    assert device.latency == (Spans.of([(45, 50)]) if launched else Spans.empty())
+    ]
+    for change, lacking in cases:
+        rows = [(0, "kernel", 10, 5, 0), (0, "kernel", 50, 5, 1)]
+        activity = activity_of([(row[0], *row[:2], 0, *row[2:4]) for row in rows])
+        calls = [(3, 0, 5, 1), (3, 0, 45, 2)]
+        claims = {"profiler": [(60, 1)], "launch": [(17, 3)], "host_compute": [(20, 9)]}
+        given_values = {
+            "between_steps": WHY,
+            "host_states": States(claims),
+            "host_classes": classes_of(),
+            "device_timeline": device_timeline(device_activity=activity),
+            "correlation": correlation_of(activity, calls, [0, 1]),
+            "launch_latency": FACTS,
+        }
+        found = account(
+            windows=windows_of(10, 70),
+            device_sets=sets_of(rows, activity),
+            **given_values | change,
+        )
+        assert isinstance(found, Account)
+        found.self_check()
+        assert set(found.missing) == lacking
+        # [15, 50) and [55, 70) are idle; a call from 45 to 47 explains 5 of them.
+        times = {"profiler": 1, "launch": 8, "host_compute": 9}
+        if "host_states" in change:
+            times = {}
+        elif lacking >= {"switch", "queued", "launch"}:
+            times["launch"] = 0
+        times = {name: time for name, time in times.items() if name not in lacking}
+        shown = {
+            name: found.rows[f"{name}_ps"][0]
+            for name in IDLE_OWNERS
+            if found.rows[f"{name}_ps"][0]
+        }
+        rest = {"unexplained": 50 - sum(times.values())}
+        assert shown == {name: time for name, time in times.items() if time} | rest
+        assert all(found.rows[f"{name}_ps"][0] is None for name in lacking)
+        assert found.between["unexplained_ps"].to_list() == [0]
+        (device,) = found.devices
+        assert Spans.union_of(device.idle.values()) == Spans.of([(15, 50), (55, 70)])
+        assert sum(spans.length_ps for spans in device.idle.values()) == 50
+        # Whose launch the gaps end with, and when it was on its way.
+        launched = not change or "host_classes" in change
+        walked = {-1: Spans.of([(55, 70)]), 3: Spans.of([(15, 45)])}
+        assert device.walked_by == (walked if launched else {})
+        assert device.latency == (Spans.of([(45, 50)]) if launched else Spans.empty())
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,9 @@ def parts(
     ]
 
 
-@pytest.mark.parametrize(
-    ("inner", "expected"),
-    [
+def test_time_is_divided_along_the_calls_of_the_program() -> None:
+    """The whole is 100, of one function `f`."""
+    cases: list[Any] = [
         # A callee of the program with half of its caller's time is a part of its own.
         ([("g", 0, 50)], [("f", None, 50), ("g", None, 50)]),
         ([("g", 0, 49)], [("f", None, 100)]),
@@ -115,16 +115,12 @@ def parts(
         # What a library calls back.
         ([("_g", 0, 90), ("h", 0, 60)], [("h", None, 60), ("f", "g", 40)]),
         ([("_g", 0, 90), ("h", 0, 45)], [("f", "g", 100)]),
-    ],
-)
-def test_time_is_divided_along_the_calls_of_the_program(
-    inner: list[tuple[str, int, int]], expected: list[Any]
-) -> None:
-    """The whole is 100, of one function `f`."""
-    rows = [(0, "f", 0, 100), *((0, *each) for each in inner)]
-    found = parts(rows, [(0, 100)])
-    assert [(name, detail, time) for name, detail, _, time in found] == expected
-    assert not any(loop for _, _, loop, _ in found)
+    ]
+    for inner, expected in cases:
+        rows = [(0, "f", 0, 100), *((0, *each) for each in inner)]
+        found = parts(rows, [(0, 100)])
+        assert [(name, detail, time) for name, detail, _, time in found] == expected
+        assert not any(loop for _, _, loop, _ in found)
 
 
 def test_a_loop_s_time_is_that_of_what_it_calls() -> None:
@@ -359,9 +355,9 @@ def named(
     return [(name.name, name.detail, time) for name, time in found]
 
 
-@pytest.mark.parametrize(
-    ("owner", "code"),
-    [
+def test_an_owner_s_time_is_named_by_its_events_thread_by_thread() -> None:
+    """The first thread covers [10, 30), the second what is left of [20, 50)."""
+    cases: list[Any] = [
         ("input", Code.INPUT_WAIT),
         ("input", Code.FILE_READ),
         ("output", Code.READ_BACK),
@@ -369,20 +365,16 @@ def named(
         ("between", Code.GARBAGE),
         ("compile", Code.TRACING),
         ("peer", Code.PEER),
-    ],
-)
-def test_an_owner_s_time_is_named_by_its_events_thread_by_thread(
-    owner: str, code: Code
-) -> None:
-    """The first thread covers [10, 30), the second what is left of [20, 50)."""
-    naming = naming_of(
-        [(0, code, 10, 20), (1, code, 20, 30), (0, Code.PROFILER, 60, 9)]
-    )
-    found = named(naming, owner, [(10, 50)])
-    assert found == [(f"code {code}", None, 20)] * 2
-    # The thread that launched the next work comes first.
-    first = naming.naming_threads(device_of(walked_by={1: 0, -1: 0}))
-    assert first == (1, 0)
+    ]
+    for owner, code in cases:
+        naming = naming_of(
+            [(0, code, 10, 20), (1, code, 20, 30), (0, Code.PROFILER, 60, 9)]
+        )
+        found = named(naming, owner, [(10, 50)])
+        assert found == [(f"code {code}", None, 20)] * 2
+        # The thread that launched the next work comes first.
+        first = naming.naming_threads(device_of(walked_by={1: 0, -1: 0}))
+        assert first == (1, 0)
 
 
 def test_inner_events_of_an_owner_have_their_own_time() -> None:
@@ -521,3 +513,38 @@ def test_only_long_unexplained_time_is_named_by_its_neighbours() -> None:
     assert naming.named_parts(device_of(), "unexplained", Spans.empty()) == [
         (UNNAMED, 0)
     ]
+
+
+def test_the_largest_events_of_an_owner_and_the_number_of_all() -> None:
+    """A thread covers [10, 100), another one [100, 120); functions [130, 140)."""
+    compute, dispatch = Code.HOST_COMPUTE, Code.DISPATCH
+    naming = naming_of(
+        [(0, compute, 0, 100), (0, dispatch, 20, 30), (1, compute, 90, 30)],
+        frames=frames_of([(0, "f", 130, 20), (0, "g", 135, 5)]),
+    )
+    spans = Spans.of([(10, 140)])
+    found = owner_events(naming, device_of(), "host_compute", spans, most=9)
+    assert [tuple(event) for event in found.ran] == [
+        (0, 100, 0, Name(f"code {compute}"), 60),
+        (20, 50, 1, Name(f"code {dispatch}"), 30),
+        (90, 120, 2, Name(f"code {compute}"), 20),
+        (120, 130, -1, UNNAMED, 10),
+        (130, 150, 50, Name("f", None, "f", "/f.py", 1), 5),
+        (135, 140, 51, Name("g", None, "g", "/g.py", 2), 5),
+    ]
+    assert found.number == 6
+    few = owner_events(naming, device_of(), "host_compute", spans, most=3)
+    assert (few.ran, few.number) == (found.ran[:3], 6)
+
+
+def test_the_largest_events_of_launching() -> None:
+    naming = naming_of([(0, Code.LAUNCH, 10, 10)])
+    device = device_of(latency=Spans.of([(0, 5)]))
+    found = owner_events(naming, device, "launch", Spans.of([(0, 30)]), most=9)
+    assert [tuple(event) for event in found.ran] == [
+        (10, 20, 0, Name(f"code {Code.LAUNCH}"), 10),
+        (20, 30, -1, Name("Python between ops"), 10),
+        (0, 5, -1, Name("launch latency"), 5),
+        (5, 10, -1, Name("Python between ops"), 5),
+    ]
+    assert found.number == 4

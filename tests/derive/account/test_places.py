@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pytest
 from tests.support.traces.literal_tables import (
     activity_of,
     correlation_of,
@@ -103,9 +102,8 @@ def test_a_step_without_launches_does_not_run() -> None:
     assert found == Spans.of([(0, 10), (35, 300)])
 
 
-@pytest.mark.parametrize(
-    ("work", "served", "expected"),
-    [
+def test_without_a_device_steps_run_during_what_holds_the_work() -> None:
+    cases: list[Any] = [
         ([(0, 80), (120, 140)], None, [(80, 120), (140, 300)]),
         ([(0, 100), (120, 145)], None, [(80, 120), (140, 300)]),  # 100 of 125 in calls
         ([(0, 101), (120, 145)], None, []),
@@ -113,22 +111,17 @@ def test_a_step_without_launches_does_not_run() -> None:
         ([(310, 400)], None, []),  # outside of the windows
         ([(0, 80), (120, 140)], [(0, 150)], [(150, 300)]),  # requests come first
         ([(0, 80), (120, 140)], [(0, 60)], [(80, 120), (140, 300)]),
-    ],
-)
-def test_without_a_device_steps_run_during_what_holds_the_work(
-    work: list[tuple[int, int]],
-    served: list[tuple[int, int]] | None,
-    expected: list[tuple[int, int]],
-) -> None:
-    requests: Any = WHY
-    if served is not None:
-        rows = [(start, end - start) for start, end in served]
-        table = pl.DataFrame(rows, schema=["start_ps", "dur_ps"], orient="row")
-        requests = SimpleNamespace(rows=table)
-    lines = [(0, CALL, 0, 80), (0, CALL, 120, 20)]
-    found = gaps(lines, host=Spans.of(work), requests=requests)
-    assert found == Spans.of(expected)
-    assert gaps(lines, host=WHY, requests=requests) == Spans.empty()
+    ]
+    for work, served, expected in cases:
+        requests: Any = WHY
+        if served is not None:
+            rows = [(start, end - start) for start, end in served]
+            table = pl.DataFrame(rows, schema=["start_ps", "dur_ps"], orient="row")
+            requests = SimpleNamespace(rows=table)
+        lines = [(0, CALL, 0, 80), (0, CALL, 120, 20)]
+        found = gaps(lines, host=Spans.of(work), requests=requests)
+        assert found == Spans.of(expected)
+        assert gaps(lines, host=WHY, requests=requests) == Spans.empty()
 
 
 def test_names_of_markers_are_those_of_steps_and_their_marks() -> None:

@@ -68,9 +68,8 @@ def test_a_check_whose_result_is_copied_delays_the_next_kernel() -> None:
     assert copied(CHECKED, COPY, NEXT, *again) == [(15, 40), (115, 140)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "sizes"),
-    [
+def test_other_copies_show_no_check() -> None:
+    cases: list[Any] = [
         ([("kernel", KERNEL, 10, 5), COPY, NEXT], None),  # no check
         ([CHECKED, ("h2d", KERNEL, 20, 2), NEXT], None),  # a copy to the device
         ([CHECKED, COPY, NEXT], [None, 17, None]),  # too large
@@ -78,10 +77,9 @@ def test_a_check_whose_result_is_copied_delays_the_next_kernel() -> None:
         ([CHECKED, COPY], None),  # no kernel follows
         ([COPY, ("kernel", CHECK, 25, 5), NEXT], None),  # the check follows
         ([("h2d", CHECK, 10, 5), COPY, NEXT], None),
-    ],
-)
-def test_other_copies_show_no_check(rows: list[Any], sizes: Any) -> None:
-    assert copied(*rows, sizes=sizes) == []
+    ]
+    for rows, sizes in cases:
+        assert copied(*rows, sizes=sizes) == []
 
 
 @pytest.mark.parametrize(("between", "near"), [(7, True), (8, False)])
@@ -299,37 +297,37 @@ class Host:
 EVERY = list(IDLE_OWNERS)
 
 
-@pytest.mark.parametrize("owner", EVERY)
-def test_only_time_of_some_owners_has_a_topic(owner: str) -> None:
+def test_only_time_of_some_owners_has_a_topic() -> None:
     """Garbage, printing, writing, and what the program does, in this order."""
-    host = Host(
-        [
-            *((0, COLLECT, 0, 100), (0, PRINT, 50, 100), (0, Code.OUTPUT, 120, 80)),
-            (0, Code.SYNC, 300, 50),
-        ],
-        doing=[(0, 500)],
-    )
-    found = host.topics(
-        {owner: [(0, 1000)]}, between=Spans.of([(400, 600)]), marked=False
-    )
-    expected: dict[str, dict[str, Pairs]] = {
-        "between": {
-            "garbage": [(0, 100)],
-            "debugging": [(100, 150)],
-            "callback": [(400, 500)],
-            "unnamed": [(500, 600)],
-        },
-        "host_compute": {"garbage": [(0, 100)], "debugging": [(100, 150)]},
-        "launch": {"debugging": [(50, 150)]},
-        "output": {
-            "writing": [(120, 200)],
-            "debugging": [(50, 120)],
-            "read_back": [(0, 50), (200, 1000)],
-        },
-        "sync": {"debugging": [(50, 150)], "read_back": [(300, 350)]},
-    }
-    assert found == expected.get(owner, {})
-    assert host.missing == {}
+    for owner in EVERY:
+        host = Host(
+            [
+                *((0, COLLECT, 0, 100), (0, PRINT, 50, 100), (0, Code.OUTPUT, 120, 80)),
+                (0, Code.SYNC, 300, 50),
+            ],
+            doing=[(0, 500)],
+        )
+        found = host.topics(
+            {owner: [(0, 1000)]}, between=Spans.of([(400, 600)]), marked=False
+        )
+        expected: dict[str, dict[str, Pairs]] = {
+            "between": {
+                "garbage": [(0, 100)],
+                "debugging": [(100, 150)],
+                "callback": [(400, 500)],
+                "unnamed": [(500, 600)],
+            },
+            "host_compute": {"garbage": [(0, 100)], "debugging": [(100, 150)]},
+            "launch": {"debugging": [(50, 150)]},
+            "output": {
+                "writing": [(120, 200)],
+                "debugging": [(50, 120)],
+                "read_back": [(0, 50), (200, 1000)],
+            },
+            "sync": {"debugging": [(50, 150)], "read_back": [(300, 350)]},
+        }
+        assert found == expected.get(owner, {})
+        assert host.missing == {}
 
 
 def test_between_marked_steps_computing_and_launching_are_callbacks() -> None:
@@ -460,9 +458,8 @@ def test_recorded_work_between_steps_does_not_come_from_a_wait() -> None:
     assert found == [(140, 145), (150, 170)]
 
 
-@pytest.mark.parametrize(
-    ("copy", "call", "expected"),
-    [
+def test_a_call_that_copies_a_small_result_waits_for_it() -> None:
+    cases: list[Any] = [
         ((130, 10, 4096), (100, 45), [(140, 170)]),
         ((130, 10, 4097), (100, 45), []),
         ((130, 10, None), (100, 45), []),
@@ -471,20 +468,16 @@ def test_recorded_work_between_steps_does_not_come_from_a_wait() -> None:
         ((130, 10, 4), (100, 40), [(140, 170)]),
         ((130, 10, 4), (100, 39), []),  # returned before
         ((130, 10, 4), (100, 51), []),  # returned too late
-    ],
-)
-def test_a_call_that_copies_a_small_result_waits_for_it(
-    copy: Any, call: tuple[int, int], expected: Pairs
-) -> None:
-    lines = [(0, Code.LAUNCH, *call)]
-    idle: dict[str, Pairs] = {"launch": [(140, 170)]}
-    assert drained(lines, idle, copies=[copy]) == expected
-    assert drained(lines, idle, copies=[copy], number=1) == []
+    ]
+    for copy, call, expected in cases:
+        lines = [(0, Code.LAUNCH, *call)]
+        idle: dict[str, Pairs] = {"launch": [(140, 170)]}
+        assert drained(lines, idle, copies=[copy]) == expected
+        assert drained(lines, idle, copies=[copy], number=1) == []
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
+def test_calls_of_several_threads_that_touch_are_one_call() -> None:
+    cases: list[Any] = [
         ((100, 30), (130, 15), [(140, 170)]),  # one after the other
         ((100, 35), (130, 15), [(140, 170)]),  # overlapping
         ((100, 29), (130, 15), [(140, 150)]),
@@ -492,13 +485,10 @@ def test_a_call_that_copies_a_small_result_waits_for_it(
         ((130, 12), (142, 8), [(140, 150)]),
         ((130, 12), (142, 9), []),  # together they return too late
         ((130, 12), (143, 9), [(140, 150)]),
-    ],
-)
-def test_calls_of_several_threads_that_touch_are_one_call(
-    first: tuple[int, int], second: tuple[int, int], expected: Pairs
-) -> None:
-    lines = [(0, Code.LAUNCH, *first), (1, Code.LAUNCH, *second)]
-    idle: dict[str, Pairs] = {"launch": [(140, 170)]}
-    copies = [(130, 10, 4)]
-    found = drained(lines, idle, copies=copies, threads=(0, 1))
-    assert found == expected
+    ]
+    for first, second, expected in cases:
+        lines = [(0, Code.LAUNCH, *first), (1, Code.LAUNCH, *second)]
+        idle: dict[str, Pairs] = {"launch": [(140, 170)]}
+        copies = [(130, 10, 4)]
+        found = drained(lines, idle, copies=copies, threads=(0, 1))
+        assert found == expected

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.traces import blueprint
 
@@ -56,9 +58,8 @@ def stage(track: str, name: str, start: float, dur: float, *ids: int) -> bluepri
     return (track, f"Iterator::{name}", start, dur, stats)
 
 
-@pytest.mark.parametrize(
-    ("name", "what", "consumer"),
-    [
+def test_a_long_name_is_taken_apart() -> None:
+    cases: list[Any] = [
         ("Batch", ("Batch", "outermost"), None),
         ("Batch::Map", ("Map",), "Batch"),
         ("Root", ("Root", "transparent", "outermost"), None),
@@ -78,15 +79,12 @@ def stage(track: str, name: str, start: float, dur: float, *ids: int) -> bluepri
         ("MapAndBatchV2[3]", ("MapAndBatch", "asynchronous", "outermost"), None),
         ("Root::Prefetch::Generator", ("Generator", "feeds_device"), "Root::Prefetch"),
         ("V2", ("V2", "outermost"), None),
-    ],
-)
-def test_a_long_name_is_taken_apart(
-    name: str, what: tuple[str, ...], consumer: str | None
-) -> None:
-    read = read_name(f"Iterator::{name}")
-    flags = ("transparent", "asynchronous", "outermost", "feeds_device")
-    assert (read.type, *(flag for flag in flags if getattr(read, flag))) == what
-    assert read.consumer == (consumer and f"Iterator::{consumer}")
+    ]
+    for name, what, consumer in cases:
+        read = read_name(f"Iterator::{name}")
+        flags = ("transparent", "asynchronous", "outermost", "feeds_device")
+        assert (read.type, *(flag for flag in flags if getattr(read, flag))) == what
+        assert read.consumer == (consumer and f"Iterator::{consumer}")
 
 
 def test_stages_nest_on_their_thread_through_whatever_lies_between() -> None:

@@ -29,9 +29,8 @@ def categories(ops: InputOps) -> dict[str, str]:
     return dict(ops.rows.select("name", "category").iter_rows())
 
 
-@pytest.mark.parametrize(
-    ("stages", "category"),
-    [
+def test_a_reader_works_ahead_where_something_downstream_does() -> None:
+    cases: list[Any] = [
         ("Batch::TFRecord", "demanded_file_read"),
         ("Root::BatchV2::Map::Shuffle::FlatMap[0]::TFRecord", "demanded_file_read"),
         ("Prefetch::TFRecord", "advanced_file_read"),
@@ -43,12 +42,9 @@ def categories(ops: InputOps) -> dict[str, str]:
         ("TFRecord::Prefetch", "preprocessing"),
         ("Prefetch::Map::TensorSlice", "preprocessing"),
         ("TFRecordDatasetOfMine", "preprocessing"),
-    ],
-)
-def test_a_reader_works_ahead_where_something_downstream_does(
-    stages: str, category: str
-) -> None:
-    assert pipeline_category(f"Iterator::{stages}") == category
+    ]
+    for stages, category in cases:
+        assert pipeline_category(f"Iterator::{stages}") == category
 
 
 def test_self_time_excludes_input_ops_inside_and_keeps_the_work_of_functions() -> None:
@@ -244,9 +240,8 @@ def test_everything_about_input_ops_of_two_threads() -> None:
     assert ops.doubts == {}
 
 
-@pytest.mark.parametrize(
-    ("names", "key", "doubtful"),
-    [
+def test_each_doubt_has_its_reason() -> None:
+    cases: list[Any] = [
         ([WAITS, "Iterator::TFRecord"], "input_in_workers", 3),
         ([WAITS], "input_in_workers", 3),
         ([LOADS], "input_in_one_call", 3),
@@ -254,17 +249,14 @@ def test_everything_about_input_ops_of_two_threads() -> None:
         (["Iterator::Batch", LOADS], "no_file_reader", 2),
         (["Iterator::TFRecord"], None, 0),
         (["Iterator::Prefetch::TFRecord"], None, 0),
-    ],
-)
-def test_each_doubt_has_its_reason(
-    names: list[str], key: str | None, doubtful: int
-) -> None:
-    ops = found(*(("main", name, 10 * k, 5) for k, name in enumerate(names)))
-    in_order = ("demanded_file_read", "advanced_file_read", "preprocessing")
-    doubts = {name: why for name, why in ops.doubts.items() if name != "enqueue"}
-    assert doubts == {name: REASONS[key] for name in in_order[:doubtful] if key}
-    waits = categories(ops).get(WAITS)
-    assert waits == ("waiting_for_workers" if WAITS in names else None)
+    ]
+    for names, key, doubtful in cases:
+        ops = found(*(("main", name, 10 * k, 5) for k, name in enumerate(names)))
+        in_order = ("demanded_file_read", "advanced_file_read", "preprocessing")
+        doubts = {name: why for name, why in ops.doubts.items() if name != "enqueue"}
+        assert doubts == {name: REASONS[key] for name in in_order[:doubtful] if key}
+        waits = categories(ops).get(WAITS)
+        assert waits == ("waiting_for_workers" if WAITS in names else None)
 
 
 def test_lost_tables_explain_what_the_recorded_ops_leave_open() -> None:

@@ -232,9 +232,8 @@ def answer_with(
     )
 
 
-@pytest.mark.parametrize(
-    ("answer", "named"),
-    [
+def test_a_function_is_named_for_most_of_the_work_and_a_fifth_of_the_time() -> None:
+    cases: list[Any] = [
         (answer_with(most=20), "most"),
         (answer_with(most=19), None),
         (answer_with(most=90, looks=MIN_INTERVAL_SAMPLES - 1), None),
@@ -244,13 +243,10 @@ def answer_with(
         (answer_with(first=30, waits=40), "first"),
         (answer_with(first=29, waits=40), None),
         (answer_with(), None),
-    ],
-)
-def test_a_function_is_named_for_most_of_the_work_and_a_fifth_of_the_time(
-    answer: WorkerFunctions, named: str | None
-) -> None:
-    worth = answer.worth_naming
-    assert (worth.function if worth else None) == named
+    ]
+    for answer, named in cases:
+        worth = answer.worth_naming
+        assert (worth.function if worth else None) == named
 
 
 def test_workers_count_that_were_sampled_in_a_step() -> None:

@@ -232,9 +232,8 @@ def test_work_that_begins_late_on_a_free_stream_was_submitted_late(
 COPY = {"start": 110, "end": 140, "called": 100, "returned": 145, "copy": 1}
 
 
-@pytest.mark.parametrize(
-    ("change", "resumed"),
-    [
+def test_a_copy_call_that_ends_with_its_copy_waits_for_it() -> None:
+    cases: list[Any] = [
         ({}, 140),
         ({"end": 155, "returned": 146}, 146),  # within 10 after the return
         ({"end": 156, "returned": 145}, None),  # 11 after it
@@ -250,23 +249,22 @@ COPY = {"start": 110, "end": 140, "called": 100, "returned": 145, "copy": 1}
         ({"start": 100, "end": 145}, None),  # a call as long as its copy
         ({"start": 101, "end": 145}, 145),
         ({"start": 80, "end": 90}, 100),  # ended before the call began
-    ],
-)
-def test_a_copy_call_that_ends_with_its_copy_waits_for_it(
-    change: dict[str, int], resumed: int | None
-) -> None:
-    rows = activities_of([{"start": 0, "end": 1}, COPY | change])
-    threads = [thread_of(3, [(0, 500)]), thread_of(4, [(0, 500)])]
-    submitted = np.array([0, (COPY | change)["called"]])
-    found = copy_waits(threads, rows, submitted, PACE)
-    if resumed is None:
-        assert len(found.waits.thread) == len(found.wait) == len(found.activity) == 0
-        return
-    returned = (COPY | change)["returned"]
-    assert [column.tolist() for column in found.waits] == [
-        *([1], [submitted[1]], [resumed], [returned]),
     ]
-    assert (found.wait.tolist(), found.activity.tolist()) == ([0], [1])
+    for change, resumed in cases:
+        rows = activities_of([{"start": 0, "end": 1}, COPY | change])
+        threads = [thread_of(3, [(0, 500)]), thread_of(4, [(0, 500)])]
+        submitted = np.array([0, (COPY | change)["called"]])
+        found = copy_waits(threads, rows, submitted, PACE)
+        if resumed is None:
+            assert (
+                len(found.waits.thread) == len(found.wait) == len(found.activity) == 0
+            )
+            continue
+        returned = (COPY | change)["returned"]
+        assert [column.tolist() for column in found.waits] == [
+            *([1], [submitted[1]], [resumed], [returned]),
+        ]
+        assert (found.wait.tolist(), found.activity.tolist()) == ([0], [1])
 
 
 def awaited(
@@ -364,9 +362,9 @@ def test_activities_of_a_stream_follow_each_other_within_the_usual_gap() -> None
     assert set(found.kind.tolist()) == {EdgeKind.STREAM}
 
 
-@pytest.mark.parametrize(
-    ("others", "slack", "edge"),
-    [
+def test_a_late_start_is_explained_by_another_stream_that_ended_just_before() -> None:
+    """The late activity is launched at 60 and begins at 100 on stream 5."""
+    cases: list[Any] = [
         ([{"start": 50, "end": 90}], 4, (0, 10)),
         ([{"start": 50, "end": 90}], 3, None),  # no more than the usual gap
         ([{"start": 50, "end": 80}], 4, (0, 20)),
@@ -385,23 +383,19 @@ def test_activities_of_a_stream_follow_each_other_within_the_usual_gap() -> None
             ],
             *(4, (0, 10)),
         ),
-    ],
-)
-def test_a_late_start_is_explained_by_another_stream_that_ended_just_before(
-    others: list[dict[str, int]], slack: int, edge: tuple[int, int] | None
-) -> None:
-    """The late activity is launched at 60 and begins at 100 on stream 5."""
-    late = {"track": 5, "start": 100, "end": 110, "called": 60}
-    before = [{"called": 40, **other} for other in others]
-    rows = activities_of([*before, late])
-    slacks = np.array([0] * len(others) + [slack])
-    found = [
-        each
-        for each in listed(across_edges(rows, slacks, first=7, pace=PACE))
-        if each[0] >= 0
     ]
-    target = 7 + len(others)
-    assert found == ([] if edge is None else [(7 + edge[0], target, edge[1], 0)])
+    for others, slack, edge in cases:
+        late = {"track": 5, "start": 100, "end": 110, "called": 60}
+        before = [{"called": 40, **other} for other in others]
+        rows = activities_of([*before, late])
+        slacks = np.array([0] * len(others) + [slack])
+        found = [
+            each
+            for each in listed(across_edges(rows, slacks, first=7, pace=PACE))
+            if each[0] >= 0
+        ]
+        target = 7 + len(others)
+        assert found == ([] if edge is None else [(7 + edge[0], target, edge[1], 0)])
 
 
 def test_late_starts_of_two_devices_are_explained_each_on_its_own() -> None:

@@ -228,9 +228,8 @@ def test_edges_explain_a_start_for_ten_microseconds_or_a_latency(
     assert (found.latency_ps, found.late_ps) == (round(latency * US), late * US)
 
 
-@pytest.mark.parametrize(
-    ("waits", "gap_us"),
-    [
+def test_the_usual_gap_of_a_stream_is_measured_where_work_was_queued() -> None:
+    cases: list[Any] = [
         ([4.0] * 9, 4),
         ([2.0] * 9, 3),  # at least 3 µs
         ([*[4.0] * 9, *[5.0] * 2], 5),  # the 90th percentile of eleven
@@ -239,13 +238,10 @@ def test_edges_explain_a_start_for_ten_microseconds_or_a_latency(
         ([10.0], 10),
         ([0.0, 0.0, 0.0, 4.0], 4),
         ([0.0], 3),
-    ],
-)
-def test_the_usual_gap_of_a_stream_is_measured_where_work_was_queued(
-    waits: list[float], gap_us: int
-) -> None:
-    found = Pace.measure_pace(facts(2.0), stream_of(waits))
-    assert found.stream_gap_ps == gap_us * US
+    ]
+    for waits, gap_us in cases:
+        found = Pace.measure_pace(facts(2.0), stream_of(waits))
+        assert found.stream_gap_ps == gap_us * US
 
 
 @pytest.mark.parametrize(("returned", "gap_us"), [(-9.0, 5), (-8.9, 3)])

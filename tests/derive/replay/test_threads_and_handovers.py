@@ -111,9 +111,8 @@ def test_work_that_was_handed_over_may_go_on_after_the_wait() -> None:
     assert listed(found.waits) == [(0, 800, 100, -1, 800)]
 
 
-@pytest.mark.parametrize(
-    ("waits", "expected"),
-    [
+def test_another_thread_goes_on_as_the_program_begins_to_wait() -> None:
+    cases: list[Any] = [
         ([(700, 900)], (1, 500, 100, 0, 500)),  # begins 200 later
         ([(701, 900)], (1, 500, 100, -1, 500)),
         ([(650, 900)], (1, 500, 100, 0, 500)),
@@ -121,15 +120,12 @@ def test_work_that_was_handed_over_may_go_on_after_the_wait() -> None:
         ([(299, 900)], (1, 500, 100, -1, 500)),
         ([(90, 95), (450, 900)], (1, 500, 100, 0, 450)),
         ([(90, 900)], (1, 500, 100, -1, 500)),  # before the other began to wait
-    ],
-)
-def test_another_thread_goes_on_as_the_program_begins_to_wait(
-    waits: Pairs, expected: tuple[int, float, float, int, float]
-) -> None:
-    program = thread_of(0, [(0, 2000)], for_thread=waits)
-    worker = thread_of(1, [(0, 2000)], for_thread=[(100, 500)])
-    _, found = find_handovers([program, worker])
-    assert expected in listed(found.waits)
+    ]
+    for waits, expected in cases:
+        program = thread_of(0, [(0, 2000)], for_thread=waits)
+        worker = thread_of(1, [(0, 2000)], for_thread=[(100, 500)])
+        _, found = find_handovers([program, worker])
+        assert expected in listed(found.waits)
 
 
 def test_a_silent_program_waits_for_the_threads_that_work_meanwhile() -> None:
@@ -298,21 +294,19 @@ WAITS = (
 )
 
 
-@pytest.mark.parametrize("code", WAITS)
-@pytest.mark.parametrize("on_device", [True, False])
-def test_calls_that_wait_for_the_device_wait_for_threads_without_one(
-    code: Code, *, on_device: bool
-) -> None:
-    lines = [(0, code, 200, 100.0), (0, Code.DISPATCH, 400, 30.0)]
-    calls = activities_on([1], [210]) if on_device else None
-    (found,) = found_threads(lines, driving=(0,), marked=(0,), activities=calls)
-    for_device = on_device and code in (Code.SYNC, Code.READ_BACK)
-    wait, nothing = us([(200, 300)]), Spans.empty()
-    assert found.for_device == (wait if for_device else nothing)
-    assert found.for_thread == (nothing if for_device else wait)
-    assert found.handed == (wait if code == Code.BLOCKED else nothing)
-    assert found.dispatching == us([(400, 430)])
-    assert found.silent_for is on_device
+def test_calls_that_wait_for_the_device_wait_for_threads_without_one() -> None:
+    for code in WAITS:
+        for on_device in [True, False]:
+            lines = [(0, code, 200, 100.0), (0, Code.DISPATCH, 400, 30.0)]
+            calls = activities_on([1], [210]) if on_device else None
+            (found,) = found_threads(lines, driving=(0,), marked=(0,), activities=calls)
+            for_device = on_device and code in (Code.SYNC, Code.READ_BACK)
+            wait, nothing = us([(200, 300)]), Spans.empty()
+            assert found.for_device == (wait if for_device else nothing)
+            assert found.for_thread == (nothing if for_device else wait)
+            assert found.handed == (wait if code == Code.BLOCKED else nothing)
+            assert found.dispatching == us([(400, 430)])
+            assert found.silent_for is on_device
 
 
 @pytest.mark.parametrize(
@@ -403,9 +397,8 @@ def waited(
     return list(zip(found.source.tolist(), found.target.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("on", "values", "pairs"),
-    [
+def test_a_stream_waits_for_what_was_launched_before_the_event() -> None:
+    cases: list[Any] = [
         # Stream 8 waits, by call 4, for what stream 7 was given before call 3.
         (1, (8, 4, 7, 3), [(0, 4)]),
         (1, (8, 4, 7, 1), []),  # nothing was launched before call 1
@@ -418,13 +411,10 @@ def waited(
         (0, (8, 4, 7, 3), [(0, 4)]),  # on the host: any device
         (1, (8, None, 7, 3), []),
         (1, (8, 4, 7, None), []),
-    ],
-)
-def test_a_stream_waits_for_what_was_launched_before_the_event(
-    on: int, values: tuple[int | None, ...], pairs: list[tuple[int, int]]
-) -> None:
-    event: Any = {"on": on, "values": values}
-    assert waited([event]) == pairs
+    ]
+    for on, values, pairs in cases:
+        event: Any = {"on": on, "values": values}
+        assert waited([event]) == pairs
 
 
 def test_waits_of_several_streams_are_found_together() -> None:

@@ -9,6 +9,7 @@ Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -201,7 +202,7 @@ class _Walk:
         low, high = graph.start_ps[execution], self.end_ps[execution]
         self._mark_new(call, execution)
         levels = []
-        for level in range(_MAX_DEPTH + 1):
+        for level in count():
             above, child = self._new_children(edges, call, execution, level)
             starts = np.clip(graph.start_ps[child], low[above], high[above])
             ends = np.clip(self.end_ps[child], starts, high[above])
@@ -219,7 +220,7 @@ class _Walk:
         edges = _Edges.choose_edges(self.graph, ~self.overlaps)
         every = _Edges.choose_edges(self.graph, np.ones(len(self.overlaps), np.bool_))
         levels = []
-        for level in range(_MAX_DEPTH + 1):
+        for level in count():
             above, execution = self._new_children(edges, call, execution, level)
             call = call[above]
             levels.append(_Reached(call, execution, np.zeros(len(execution), np.int64)))
