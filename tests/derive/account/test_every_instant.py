@@ -423,11 +423,12 @@ def test_a_launch_is_on_its_way_for_its_call_and_the_longest_usual_wait(
     rows = [(0, "kernel", 10, 5, 0), (0, "kernel", 50, 5, 1)]
     activity = activity_of([(0, 0, "kernel", 0, *row[2:4]) for row in rows])
     begun = 39 if returned > 39 else 11
+    states: Any = States({"host_compute": [(0, 90)]})
     calls = [(3, 0, 5, 1), (3, 0, begun, returned - begun)]
     found = account(
         windows=windows_of(10, 50),
         between_steps=WHY,
-        host_states=States({"host_compute": [(0, 90)]}),
+        host_states=states,
         host_classes=classes_of(),
         device_timeline=device_timeline(device_activity=activity),
         device_sets=sets_of(rows, activity),

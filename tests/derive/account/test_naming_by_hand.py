@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.support.traces.literal_tables import tables_of
 
 from stepscope.derive.account.function_parts import (
@@ -20,6 +21,7 @@ from stepscope.derive.account.function_parts import (
 from stepscope.derive.account.naming import UNNAMED, Name, Naming
 from stepscope.derive.account.parts import owner_events
 from stepscope.derive.host.function_frames import FunctionFrames
+from stepscope.derive.host.function_lines import FunctionLines
 from stepscope.derive.host.function_names import FunctionName
 from stepscope.derive.intervals.nesting import flatten_rows, flatten_tracks, nest_subset
 from stepscope.derive.intervals.spans import Spans, TrackRows
@@ -115,6 +117,16 @@ def test_time_is_divided_along_the_calls_of_the_program() -> None:
         # What a library calls back.
         ([("_g", 0, 90), ("h", 0, 60)], [("h", None, 60), ("f", "g", 40)]),
         ([("_g", 0, 90), ("h", 0, 45)], [("f", "g", 100)]),
+        # Without it, the library has less than half of the rest.
+        ([("_g", 0, 70), ("h", 0, 60)], [("h", None, 60), ("f", None, 40)]),
+        (
+            [("_g", 0, 70), ("_k", 0, 65), ("h", 0, 60)],
+            [("h", None, 60), ("f", None, 40)],
+        ),
+        (
+            [("_g", 0, 80), ("_k", 0, 65), ("h", 0, 60)],
+            [("h", None, 60), ("f", "g", 40)],
+        ),
     ]
     for inner, expected in cases:
         rows = [(0, "f", 0, 100), *((0, *each) for each in inner)]
@@ -257,6 +269,10 @@ def test_the_deepest_function_of_the_program_with_half_of_the_time_is_the_caller
     assert caller(loop, [(0, 90)], steps) == ("f", True, 90)
     assert caller(loop, [(0, 89)], steps) is None
     assert caller(loop, [(200, 300)], steps) is None
+    # Its time outside of steps does not count: 72 are nine tenths of 80.
+    inner = windows((10, 30), (30, 60), (60, 90))
+    assert caller(loop, [(10, 82)], inner) == ("f", True, 72)
+    assert caller(loop, [(10, 81)], inner) is None
     assert caller([(0, "_f", 0, 100)], [(0, 90)], NO_STEPS) is None
     assert caller(rows, [(10, 70)], NO_STEPS, tracks=[1]) is None
     assert caller(rows, [], NO_STEPS) is None
@@ -548,3 +564,34 @@ def test_the_largest_events_of_launching() -> None:
         (5, 10, -1, Name("Python between ops"), 5),
     ]
     assert found.number == 4
+
+
+def test_other_threads_call_only_for_input_and_a_loop_is_the_last_choice() -> None:
+    frames = frames_of([(0, "f", 0, 100), (1, "make", 0, 90)])
+    naming = replace(naming_of([], frames=frames), function_tracks=(0, 1))
+    around = replace(naming, windows=windows((0, 30), (30, 60), (60, 100)))
+    spans = Spans.of([(0, 100)])
+    loop = (Name("f", None, "f", "/f.py", 1), 100)
+    make = (Name("make", None, "make", "/make.py", 2), 90)
+    assert around.calling_functions("input", spans) == [make]
+    assert around.calling_functions("sync", spans) == [loop]
+    assert naming.calling_functions("input", spans) == [loop]
+    assert around.calling_functions("sync", Spans.of([(0, 50)])) == []
+    assert naming_of([]).calling_functions("input", spans) == []
+
+
+@pytest.mark.parametrize(("end", "detail"), [(150, "line 7"), (149, None)])
+def test_a_loop_is_named_with_the_line_of_half_of_its_time(
+    end: int, detail: str | None
+) -> None:
+    frames = frames_of([(0, "f", 0, 300)])
+    zero = np.zeros(3, np.int32)
+    bounds = np.array([0, end, 225, 300])
+    ran = FunctionLines(
+        *(zero, bounds[:-1], bounds[1:], zero),
+        *(np.array([7, 8, 9], np.int32), frames.names),
+    )
+    steps = windows((0, 100), (100, 200), (200, 300))
+    naming = replace(naming_of([], frames=frames), ran=ran, windows=steps)
+    found = naming.named_parts(device_of(), "host_compute", Spans.of([(0, 300)]))
+    assert found == [(Name("f", detail, "f", "/f.py", 1, loop=True), 300)]

@@ -44,7 +44,7 @@ FLAGS = {
 }
 TYPES = types_of(NAMES).with_columns(annotation=pl.lit(value=True))
 #: Threads 0 to 3, and a stream of a device that the program drives.
-TRACKS = ["a", "b", "c", "d", {"name": "gpu", "kind": "stream", "device": 0}]
+TRACKS: list[Any] = ["a", "b", "c", "d", {"name": "gpu", "kind": "stream", "device": 0}]
 Line = tuple[int, int, int, int]
 
 

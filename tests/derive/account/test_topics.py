@@ -489,6 +489,6 @@ def test_calls_of_several_threads_that_touch_are_one_call() -> None:
     for first, second, expected in cases:
         lines = [(0, Code.LAUNCH, *first), (1, Code.LAUNCH, *second)]
         idle: dict[str, Pairs] = {"launch": [(140, 170)]}
-        copies = [(130, 10, 4)]
+        copies: Any = [(130, 10, 4)]
         found = drained(lines, idle, copies=copies, threads=(0, 1))
         assert found == expected
