@@ -528,6 +528,13 @@ def test_the_largest_times_come_first_and_all_are_counted(
     assert all(each.start_ps == each.event == each.end_ps - 1 for each in found.ran)
 
 
+def test_times_of_a_picosecond_count() -> None:
+    times = np.array([1, 0, -1, 2])
+    found = largest_times(times, lambda row: (row, row, row, Name("x")), most=9)
+    assert [(each.event, each.time_ps) for each in found.ran] == [(3, 2), (0, 1)]
+    assert found.number == 2
+
+
 def test_the_longest_intervals_are_parts_without_an_event() -> None:
     found = interval_parts(Spans.of([(0, 5), (10, 30), (40, 49)]), most=2)
     assert found.number == 3

@@ -100,6 +100,9 @@ def test_steps_run_during_the_one_call_that_holds_their_launches() -> None:
 def test_a_step_without_launches_does_not_run() -> None:
     found = gaps([], calls=LAUNCHES[:2], launch_of=[0, 1, -1], of_step=[1, 1, 2])
     assert found == Spans.of([(0, 10), (35, 300)])
+    # Neither does one of work without a launch; launches of no step run none.
+    found = gaps([], calls=LAUNCHES[:2], launch_of=[0, -1, 1], of_step=[1, 0, -1])
+    assert found == Spans.of([(0, 10), (15, 300)])
 
 
 def test_without_a_device_steps_run_during_what_holds_the_work() -> None:
@@ -107,6 +110,7 @@ def test_without_a_device_steps_run_during_what_holds_the_work() -> None:
         ([(0, 80), (120, 140)], None, [(80, 120), (140, 300)]),
         ([(0, 100), (120, 145)], None, [(80, 120), (140, 300)]),  # 100 of 125 in calls
         ([(0, 101), (120, 145)], None, []),
+        ([(10, 11)], None, [(80, 120), (140, 300)]),  # however little
         ([], None, []),
         ([(310, 400)], None, []),  # outside of the windows
         ([(0, 80), (120, 140)], [(0, 150)], [(150, 300)]),  # requests come first

@@ -9,7 +9,6 @@ import numpy as np
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS
 from stepscope.derive.reasons import WHY
-from stepscope.derive.replay.nodes import NEVER
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.unavailable import Unavailable
@@ -142,9 +141,9 @@ class Activities(Frozen, frozen=True):
         return before
 
     def stream_edge_ps(self) -> Int64s:
-        """Return the end of the previous activity on each stream; `NEVER` for none."""
+        """Return the end of the previous activity on each stream; `-2**61` for none."""
         before = self.previous
-        free = np.full(len(self.row), NEVER, np.int64)
+        free = np.full(len(self.row), -(2**61), np.int64)
         has_before = before >= 0
         free[has_before] = self.end_ps[before[has_before]]
         return free
