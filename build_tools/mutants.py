@@ -57,7 +57,7 @@ CACHE: Final = Path(
 MUST_DIE: Final = 0.85
 #: Of the tests that run a block, so many are tried, at most so many of one function.
 MAX_TESTS: Final = 400
-MAX_CASES_OF_TEST: Final = 6
+MAX_CASES_OF_TEST: Final = 40
 #: Tests are run in rounds that take about so long: most changes die in the first.
 ROUNDS_S: Final = (1.0, 8.0, 60.0)
 #: What a process may take beyond four times the expected: then it never ends.
