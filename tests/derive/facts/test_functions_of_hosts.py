@@ -61,6 +61,46 @@ def test_the_innermost_function_with_most_of_the_work_is_named(
     assert found == part
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner", "part"),
+    [
+        # Samples may miss the caller: then the function with more work is better.
+        ((0, 50), (0, 60), ("inner", 5.0)),
+        ((0, 50), (5, 65), ("outer", 5.0)),
+        # Of equal times that of the inner one.
+        ((0, 60), (5, 65), ("inner", 4.5)),
+        ((0, 60), (5, 64), ("inner", 4.5)),
+    ],
+)
+@pytest.mark.parametrize("inner_first", [False, True])
+def test_of_a_caller_and_its_callee_the_one_that_explains_the_work_is_named(
+    outer: tuple[int, int],
+    inner: tuple[int, int],
+    part: tuple[str, float],
+    *,
+    inner_first: bool,
+) -> None:
+    names = [named("outer"), named("inner")]
+    kinds = (1, 0) if inner_first else (0, 1)
+    frames = frames_of(
+        names[::-1] if inner_first else names,
+        *((kinds[0], 1, *outer, -1), (kinds[1], 1, *inner, 0)),
+    )
+    found = function_around_work(frames, Spans.of([(0, 50)]), [1], total_ps=1000)
+    assert found == part_of(named(part[0]), part[1])
+
+
+@pytest.mark.parametrize(("second_end", "name"), [(60, "first"), (59, "second")])
+def test_of_two_unrelated_functions_the_shorter_one_is_named(
+    second_end: int, name: str
+) -> None:
+    frames = frames_of(
+        [named("first"), named("second")], (0, 1, 0, 60, -1), (1, 1, 0, second_end, -1)
+    )
+    found = function_around_work(frames, Spans.of([(0, 50)]), [1], total_ps=1000)
+    assert found == part_of(named(name), 5.0)
+
+
 def test_each_device_has_the_function_that_holds_its_work() -> None:
     def device(number: int | None, between: Spans, *walked: int) -> Any:
         work = spans_of((50, 200), (310, 390))

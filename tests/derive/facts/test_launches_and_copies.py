@@ -344,6 +344,9 @@ def test_every_field_of_contention() -> None:
     assert (nowhere.busy_launches, nowhere.quiet_launches) == (0, 0)
     assert (nowhere.busy_pace_ps, nowhere.quiet_pace_ps) == (None, None)
     assert (nowhere.chance, nowhere.pace) == (None, None)
+    # Only the pause of 4 ends in a step that begins later.
+    later = contended(launches, 17, windows=windows_at((4, 5)))[0]
+    assert (later.busy_launches, later.busy_pace_ps, later.contended_ps) == (1, 4, (1,))
     only_busy = contended(launches, 17, windows=windows_at((0, 11)))[0]
     assert (only_busy.busy_launches, only_busy.quiet_launches) == (2, 0)
     assert (only_busy.chance, only_busy.pace) == (None, None)

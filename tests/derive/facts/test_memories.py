@@ -20,11 +20,15 @@ from tests.support.traces.literal import (
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.memory_use import (
     Failure,
+    KeptGrowth,
     MemorySignals,
     MemoryUse,
+    host_growth,
+    kept_growth,
     memory_signals,
 )
 from stepscope.trace.tables import ACTIVITY_KINDS, INT
+from stepscope.xspace.vocabulary import KEPT_KINDS, KeptCounter
 
 MS = 1_000_000_000
 KINDS = ACTIVITY_KINDS.categories.to_list()
@@ -81,7 +85,8 @@ def used(
 ) -> MemorySignals:
     """Rows up to an index are alive then."""
     replay = SimpleNamespace(
-        memories=(memory,), alive_rows=lambda memory, index: memory.rows[: index + 1]
+        memories=(memory,),
+        alive_rows=lambda memory, index: memory.rows[np.arange(index + 1)],
     )
     found: MemorySignals = memory_signals.function(
         trace={"a": Tables("a", allocations=table), "b": Tables("b")},
@@ -140,6 +145,21 @@ def test_a_memory_without_known_use_has_no_peak() -> None:
     assert (memory.least_bytes, memory.at_step, memory.used) == ((), (), None)
 
 
+def test_the_last_event_may_allocate_a_block_that_stays() -> None:
+    sizes = pl.Series([30, 20, 10, 40, 20, 70], dtype=pl.Int64)
+    (memory,) = used(
+        replayed(USE), ALLOCATED.with_columns(allocated_bytes=sizes)
+    ).memories
+    assert memory.grown[0] == Part(name="d", share_percent=70.0)
+    assert memory.alive[0] == Part(name="a", share_percent=40.0)
+
+
+def test_the_use_of_steps_is_known_only_if_that_of_every_event_is() -> None:
+    known = np.array([True] * 5 + [False])
+    (memory,) = used(replayed(USE, known=known)).memories
+    assert (memory.peak_bytes, memory.least_bytes, memory.at_step) == (100, (), ())
+
+
 def test_blocks_from_before_the_recording_may_be_missing() -> None:
     for table, memory in (
         (ALLOCATED, replayed(USE, replayed=True)),
@@ -183,7 +203,7 @@ def test_failed_allocations_are_told_in_the_order_of_time() -> None:
         "a",
         strings=keys,
         event_types=types_named("[OutOfMemory]", "[memory]"),
-        events=events_at((0, 0, 30, 0), (1, 0, 20, 0), (0, 0, 10, 0)),
+        events=events_at((0, 0, 30, 0), (1, 0, 20, 0), (0, 0, 10, 0), (1, 0, 5, 0)),
         stats=stats,
     )
     found = memory_signals.function(
@@ -197,3 +217,103 @@ def test_failed_allocations_are_told_in_the_order_of_time() -> None:
     assert (last.label, last.kept_bytes, last.fits_in_pieces) == ("a:1", 100, True)
     short = Failure("a", 1, 30, 101, 500, 600, recovered=False)
     assert not short.fits_in_pieces
+
+
+def counted(counters: dict[str, list[tuple[int, int]]], host: str = "a") -> Tables:
+    """A host with samples of counters: time and value."""
+    samples = [
+        (type_, time, value)
+        for type_, readings in enumerate(counters.values())
+        for time, value in readings
+    ]
+    stats = pl.DataFrame(
+        {
+            "event": pl.Series(range(len(samples)), dtype=pl.Int32),
+            "value": pl.Series([value for *_, value in samples], dtype=pl.Int64),
+            "kind": pl.Series([INT] * len(samples), dtype=pl.UInt8),
+        }
+    )
+    return Tables(
+        host,
+        event_types=types_named(*counters),
+        events=events_at(*((type_, 0, time, 0) for type_, time, _ in samples)),
+        stats=stats,
+    )
+
+
+RSS, AVAILABLE = "process RSS (bytes)", "memory available (bytes)"
+SIZES = [(5, 30), (35, 80), (20, 40), (50, 70)]
+
+
+def of_process(
+    counters: dict[str, list[tuple[int, int]]], windows: Any
+) -> tuple[MemoryUse, ...]:
+    found: MemorySignals = memory_signals.function(
+        trace={"a": counted(counters)}, memory_replay={}, windows={"a": windows}
+    )
+    return found.memories
+
+
+def test_every_field_of_the_memory_of_a_process() -> None:
+    """Steps begin at 10, 20, 30 and 50, every 10 at the median; the last is open."""
+    steps = windows_at(
+        *((10, 20), (20, 30), (30, 50), (50, 55)), open_end=[False] * 3 + [True]
+    )
+    (found,) = of_process({RSS: SIZES, AVAILABLE: [(5, 90), (35, 20), (50, 25)]}, steps)
+    expected = MemoryUse(
+        host="a",
+        name="process",
+        capacity_bytes=80 + 20,
+        peak_bytes=80,
+        peak_ps=35,
+        counted=True,
+        free_bytes=20,
+        least_bytes=(30, 40, 80, 70),
+        at_step=(-0.5, 1.0, 2.5, 4.0),
+    )
+    assert fields_of(found) == fields_of(expected)
+    assert not found.of_device
+
+
+def test_of_a_process_less_may_be_known() -> None:
+    """The period of steps is known from two complete ones on."""
+    two, one = windows_at((10, 20), (20, 30)), windows_at((10, 20))
+    (found,) = of_process({RSS: SIZES}, two)
+    assert (found.capacity_bytes, found.free_bytes, found.peak_bytes) == (
+        None,
+        None,
+        80,
+    )
+    assert found.at_step == (-0.5, 1.0, 2.5, 4.0)
+    (found,) = of_process({RSS: SIZES}, one)
+    assert (found.least_bytes, found.at_step, found.peak_ps) == ((), (), 35)
+    assert of_process({AVAILABLE: [(5, 90)]}, two) == ()
+
+
+def test_steps_that_began_while_a_container_grew_are_counted() -> None:
+    """It grows from 10 to 30: of the steps at 9, 10, 20 and 30 two began meanwhile."""
+    losses, other = (KeptCounter("items", name, "train.py", 3, "main") for name in "xy")
+    items, array_bytes, graphs = (losses.of_kind(kind) for kind in KEPT_KINDS)
+    counters = {
+        other.of_kind(KEPT_KINDS[0]): [(0, 1)],
+        items: [(30, 7), (10, 2)],
+        array_bytes: [(10, 100), (30, 400)],
+        graphs: [(30, 5)],
+    }
+    windows = windows_at((9, 10), (10, 20), (20, 30), (30, 40))
+
+    def grown(trace: Tables, placed: Any = windows) -> tuple[KeptGrowth, ...]:
+        types = trace.tables["event_types"]
+        assert isinstance(types, pl.DataFrame)
+        return host_growth(trace=trace, event_types=types, windows=placed)  # type: ignore[arg-type]
+
+    expected = KeptGrowth("a", losses, 2, 7.0, 400.0, 5.0)
+    assert grown(counted(counters)) == (expected,)
+    no_steps = windows_at((0, 40), has_steps=False)
+    assert grown(counted(counters), no_steps) == ()
+    for name in (items, array_bytes, graphs):
+        fewer = {key: value for key, value in counters.items() if key != name}
+        assert grown(counted(fewer)) == ()
+    second = grown(counted(counters, "b"))
+    hosts = {"a": (expected,), "c": ABSENT, "b": second}
+    assert kept_growth.function(host_growth=hosts) == (expected, *second)

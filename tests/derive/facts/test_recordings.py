@@ -23,6 +23,7 @@ from stepscope.derive.facts.program_traits import (
     annotation_names,
     anomaly_checks,
     blocking_calls,
+    collected_by_hand,
     host_annotations,
     program_traits,
 )
@@ -39,7 +40,7 @@ from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostCl
 from stepscope.trace.quality import (
     QualityNote,
 )
-from stepscope.trace.tables import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS, INT
 
 MS = 1_000_000_000
 KINDS = ACTIVITY_KINDS.categories.to_list()
@@ -131,7 +132,9 @@ def test_devices_that_compute_and_only_copy_are_counted() -> None:
         assert (found.devices, found.computing, found.copying) == (0, 0, 0)
     unknown = captured(activity_classes={"a": ABSENT, "b": ABSENT})
     assert unknown.devices == 0
-    assert captured(trace={}).hosts == 0
+    nothing = captured(trace={})
+    assert (nothing.hosts, nothing.devices) == (0, 0)
+    assert (nothing.computing, nothing.copying) == (0, 0)
 
 
 def test_notes_tell_of_damage_and_lost_records() -> None:
@@ -334,6 +337,42 @@ def test_annotations_of_all_hosts_are_named_once() -> None:
     assert names == {"c"}
     hosts = {"x": names, "y": frozenset({"d", "a"}), "z": ABSENT}
     assert annotation_names.function(host_annotations=hosts) == {"c", "d", "a"}
+
+
+@pytest.mark.parametrize(
+    ("generations", "by_hand"),
+    [
+        # Python itself examines all objects at most once in a hundred collections.
+        ([2] * 3 + [0] * 149, True),
+        ([2] * 3 + [0] * 100 + [1] * 50, False),
+        ([2] * 2, False),
+        ([2] * 4 + [1] * 199, True),
+        ([0] * 5, False),
+        ([], None),
+    ],
+)
+def test_a_program_collects_garbage_itself_if_few_collections_are_of_the_young(
+    generations: list[int], *, by_hand: bool | None
+) -> None:
+    """Other events, other values and values of other names count nowhere."""
+    events = [(1, 0, 0, 1), *((at % 2 * 2, 0, at, 1) for at in range(len(generations)))]
+    rows = [*range(1, len(events)), 0, 0, 0]
+    stats = pl.DataFrame(
+        {
+            "event": pl.Series(rows, dtype=pl.Int32),
+            "key": pl.Series([1] * (len(rows) - 1) + [0], dtype=pl.Int32),
+            "kind": pl.Series([INT] * len(rows), dtype=pl.UInt8),
+            "value": pl.Series([*generations, 2, 2, 2], dtype=pl.Int64),
+            "length": pl.Series([0] * len(rows), dtype=pl.Int32),
+        }
+    )
+    found = collected_by_hand.function(
+        trace=Tables(strings=["other", "generation"]),
+        event_types=types_named("garbage collection", None, "Python GC"),
+        events=events_at(*events),
+        stats=stats,
+    )
+    assert found is by_hand
 
 
 def blocked(

@@ -79,7 +79,9 @@ ACCOUNT = SimpleNamespace(
         SimpleNamespace(
             device=1,
             idle={
-                "launch": spans_of((100, 200), (1200, 1900), (2100, 2400)),
+                "launch": spans_of(
+                    (100, 200), (1200, 1900), (2100, 2400), (3100, 3500)
+                ),
                 "input": spans_of((900, 1050), (2940, 3000)),
                 "peer": spans_of((500, 600)),
                 "unexplained": spans_of((300, 310)),

@@ -26,9 +26,9 @@ from stepscope.trace.tables import INT
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 # Kinds of events.
-OP, RECORD, START, STOP, EXCHANGE, EXECUTOR, CALL, STICK = range(8)
+OP, RECORD, START, STOP, EXCHANGE, EXECUTOR, CALL, STICK, OTHER = range(9)
 KINDS = kinds_of(
-    8,
+    9,
     ops=[OP, CALL],
     classes={EXECUTOR: HostClass.EXECUTOR},
     flags={
@@ -157,6 +157,20 @@ def test_a_task_of_a_task_has_the_code_of_the_first() -> None:
         *((20, 30, 5, COMPUTE), (40, 50, 30, COMPUTE), (60, 70, 50, COMPUTE)),
         *((80, 90, 70, COMPUTE), (210, 215, 200, 0)),
     ]
+
+
+def test_a_task_has_the_code_of_the_innermost_event_around_its_handover() -> None:
+    """What has no code is passed over; an outer sticky code counts more."""
+    pool = Pool(
+        [
+            *((0, EXCHANGE, 0, 50), (0, OP, 5, 20), (0, OTHER, 6, 10)),
+            (0, RECORD, 10, 0, 1),
+            *((0, STICK, 60, 40), (0, EXCHANGE, 65, 30), (0, RECORD, 70, 0, 2)),
+            *((1, START, 11, 0, 1), (1, STOP, 12, 0)),
+            *((1, START, 71, 0, 2), (1, STOP, 72, 0)),
+        ]
+    )
+    assert [task[-1] for task in pool.listed()] == [COMPUTE, COMPILE]
 
 
 def test_a_call_works_itself_until_it_hands_over_its_first_task() -> None:

@@ -93,6 +93,21 @@ def test_every_kind_of_evidence_names_its_threads_and_windows() -> None:
     assert found.driven_spans(4) == Spans.empty()
 
 
+def test_a_step_without_a_group_has_no_events_of_the_group_zero() -> None:
+    """No event is of the group 7, and no step of the group 3."""
+    found = step_threads(
+        windows_of([0, 1, 2]),
+        tracks=4,
+        event_tracks=np.array([0, 1, 2, 3], np.int32),
+        steps=steps_of([0, 10, 20], track=[None] * 3, group=[None, 2, 7]),
+        correlation=WHY,
+        activity_steps=WHY,
+        groups=EventGroups(np.arange(4, dtype=np.int32), np.array([0, 2, 3, 1])),
+        with_ops=(),
+    )
+    assert evidence_of(found) == {"group": [(1, 1)]}
+
+
 def test_without_steps_every_thread_that_launched_work_drives_the_window() -> None:
     activity = activity_of([(9, 0, "kernel", 0, 0, 5)] * 2)
     found = step_threads(

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.literal import fields_of
 from tests.support.traces.literal_tables import (
     activity_of,
     correlation_of,
@@ -16,6 +17,7 @@ from tests.support.traces.literal_tables import (
 )
 
 from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.intervals.nesting import nest_events
 from stepscope.derive.trace_rows.drawn_rows import (
     TraceTimeline,
     _launch_flows,
@@ -29,7 +31,12 @@ from stepscope.derive.trace_rows.op_spans import (
     paths_of_ops,
 )
 from stepscope.derive.trace_rows.step_lines import DerivedLine, Names, no_spans
-from stepscope.derive.trace_rows.tracks import SECTIONS, sections_and_tracks
+from stepscope.derive.trace_rows.tracks import (
+    SECTIONS,
+    Lane,
+    recorded_rows,
+    sections_and_tracks,
+)
 from stepscope.unavailable import Unavailable
 
 GONE = Unavailable(code="LOST_EVENTS", reason="Taken away.", remedy="Put it back.")
@@ -204,6 +211,42 @@ def test_arrows_ascend_by_the_event_of_the_device() -> None:
     assert flows.correlation.tolist() == [1, 3]
     none = _launch_flows(GONE)
     assert not len(none.device_event) + len(none.launch_event) + len(none.correlation)
+
+
+def test_events_that_fold_or_overhang_have_rows_of_their_own() -> None:
+    """The third event outlives the first; events of type 1 are not drawn.
+
+    On the last thread two spans that overlap ran elsewhere. Depths stay as they are.
+    """
+    tracks, events = tables_of(
+        [
+            *((0, 0, 0, 10), (0, 0, 2, 3)),
+            *((1, 0, 0, 100), (1, 0, 10, 20), (1, 0, 90, 20)),
+            *((2, 0, 0, 10), (2, 1, 2, 2), (2, 1, 3, 1), (2, 0, 5, 3), (2, 0, 6, 4)),
+        ],
+        ["plain", "overhanging", "folded", "empty"],
+    )
+    nesting = nest_events(tracks, events)
+    found = recorded_rows(
+        tracks,
+        events,
+        nesting,
+        flat_rows=np.array([8, 9]),
+        undrawn=np.array([False, True]),
+    )
+    assert found.row.tolist() == [0, 1, 0, 1, 2, 0, 3, 4, 1, 2]
+    assert fields_of(found.lanes) == fields_of(
+        (
+            (Lane(0, 2, "main"),),
+            (Lane(0, 2, "main"), Lane(2, 1, "overlap")),
+            (
+                *(Lane(0, 1, "main"), Lane(1, 1, "overlap"), Lane(2, 1, "overlap")),
+                Lane(3, 2, "undrawn"),
+            ),
+            (),
+        )
+    )
+    assert nesting.depth.tolist() == [0, 1, 0, 1, 1, 0, 1, 2, 1, 2]
 
 
 def test_asynchronous_events_have_no_rows_inside_of_each_other() -> None:

@@ -268,19 +268,13 @@ class Spans(Frozen, frozen=True, dict=True):
         return int(self.start_ps[0]), int(self.end_ps[-1])
 
     def clip(self, start_ps: int, end_ps: int) -> Spans:
-        """Return the part of the set in a window; it may share the set's arrays."""
+        """Return the part of the set in a window."""
         if end_ps <= start_ps:
             return Spans.empty()
         first = int(self.end_ps.searchsorted(start_ps, side="right"))
         last = int(self.start_ps.searchsorted(end_ps, side="left"))
-        starts, ends = self.start_ps[first:last], self.end_ps[first:last]
-        if len(starts) and int(starts[0]) < start_ps:
-            starts = starts.copy()
-            starts[0] = start_ps
-        if len(ends) and int(ends[-1]) > end_ps:
-            ends = ends.copy()
-            ends[-1] = end_ps
-        return Spans(starts, ends)
+        starts = np.maximum(self.start_ps[first:last], start_ps)
+        return Spans(starts, np.minimum(self.end_ps[first:last], end_ps))
 
     def gaps(self, start_ps: int, end_ps: int) -> Spans:
         """Return the times of one window that the set does not cover."""
@@ -304,8 +298,8 @@ class Spans(Frozen, frozen=True, dict=True):
     def holding(self, times_ps: Int64s) -> NDArray[np.intp]:
         """Return for each time the interval that contains it, -1 for none."""
         index = self.start_ps.searchsorted(times_ps, side="right") - 1
-        inside = times_ps < np.append(self.end_ps, 0)[index]
-        return np.where((index >= 0) & inside, index, -1)
+        ended = self.end_ps.searchsorted(times_ps, side="right")
+        return np.where(ended == index, index, -1)
 
     def covered_before(self, times_ps: ArrayLike) -> Int64s:
         """Return the covered length before each time; ascending times are fastest."""

@@ -344,7 +344,7 @@ def warm_up(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Bool
     start = ints(steps.rows, "start_ps")
     n = len(start)
     is_warm_up = np.zeros(n, np.bool_)
-    if steps.on_device or n - 1 <= _MIN_OTHER_STEPS:
+    if steps.on_device or n <= _MIN_OTHER_STEPS:
         return is_warm_up
     wait = _input_waits(steps, events, event_kinds).within(start[:-1], start[1:])
     typical = float(np.median(wait[(n - 1) // 2 :]))

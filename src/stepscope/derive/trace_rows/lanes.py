@@ -204,8 +204,6 @@ def trace_lanes(
         )
 
     threads = worth_threads(len(events) + trace_timeline.slice_count)
-    if threads == 1:
-        return tuple(map(indexed, range(len(tracks))))
     with ThreadPoolExecutor(threads) as pool:
         return tuple(pool.map(indexed, range(len(tracks))))
 
