@@ -435,9 +435,7 @@ class _Served(Frozen, frozen=True):
         known &= caused_ps < self.end_ps[request]
         starts = np.maximum(start_ps, self.start_ps[request])[known]
         ends = np.minimum(end_ps, self.end_ps[request])[known]
-        nonempty = starts < ends
-        starts, ends = starts[nonempty], ends[nonempty]
-        return Spans.from_events(starts, ends - starts)
+        return Spans.from_bounds(starts, ends)
 
 
 def _served_tasks(

@@ -85,7 +85,7 @@ def account_parts(
     """Name the time of each cause as precisely as the recording allows."""
     measured = windows.measured
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    judged = Spans.from_events(starts, ends - starts)
+    judged = windows.judged
     namer = None if isinstance(naming, Unavailable) else naming
     owner_rows, callers = [], []
     for device in account.devices:

@@ -60,7 +60,7 @@ def between_steps(
     bounds = Spans.of([(int(begin), int(end))])
     if steps.source == "marker" and not steps.rows["end_ps"].null_count():
         starts = ints(steps.rows, "start_ps")
-        return bounds - Spans.from_events(starts, ints(steps.rows, "end_ps") - starts)
+        return bounds - Spans.from_bounds(starts, ints(steps.rows, "end_ps"))
     is_call = event_kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT)
     track = handles(events, "track")
     rows = wanted_rows(handles(events, "type"), is_call)
@@ -88,7 +88,7 @@ def between_steps(
     np.minimum.at(first, activity_steps[known], begins)
     np.maximum.at(last, activity_steps[known], ends)
     has_launches = first < last
-    return bounds - Spans.from_events(first[has_launches], (last - first)[has_launches])
+    return bounds - Spans.from_bounds(first[has_launches], last[has_launches])
 
 
 def _between_work(

@@ -401,7 +401,7 @@ def _shares_of_device(
     (instants,) = (found for found in account.devices if found.device == device)
     of_windows = windows.rows[rows["window"].to_list()]
     starts, ends = ints(of_windows, "start_ps"), ints(of_windows, "end_ps")
-    judged = Spans.from_events(starts, ends - starts)
+    judged = Spans.from_bounds(starts, ends)
     idle = {owner: spans & judged for owner, spans in instants.idle.items()}
     # If a cause's own time is unknown, its time counts as unexplained.
     idle["unexplained"] = Spans.union_of(

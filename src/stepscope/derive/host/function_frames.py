@@ -109,8 +109,7 @@ class FunctionFrames(Frozen, frozen=True):
 
     def spans(self, chosen: Bools) -> Spans:
         """Return when at least one of the chosen frames (by row) runs."""
-        starts = self.start_ps[chosen]
-        return Spans.from_events(starts, self.end_ps[chosen] - starts)
+        return Spans.from_bounds(self.start_ps[chosen], self.end_ps[chosen])
 
     def looks(self) -> int | None:
         """Return the sample count of the most sampled thread; None without samples."""

@@ -70,8 +70,7 @@ class FunctionLines(Frozen, frozen=True):
 
     def spans_of_rows(self, chosen: Bools) -> Spans:
         """Return when the line of at least one of the chosen rows ran."""
-        starts = self.start_ps[chosen]
-        return Spans.from_events(starts, self.end_ps[chosen] - starts)
+        return Spans.from_bounds(self.start_ps[chosen], self.end_ps[chosen])
 
     def chosen_rows(self, rows: Bools | Int64s) -> FunctionLines:
         """Return some of the rows, chosen by index or by flag."""

@@ -138,7 +138,12 @@ class Spans(Frozen, frozen=True, dict=True):
                 )
         bounds = np.array(listed, np.int64).reshape(-1, 2)
         start_ps = np.ascontiguousarray(bounds[:, 0])
-        return cls.from_events(start_ps, bounds[:, 1] - start_ps)
+        return cls.from_bounds(start_ps, bounds[:, 1])
+
+    @classmethod
+    def from_bounds(cls, start_ps: Int64s, end_ps: Int64s) -> Spans:
+        """Return the union of intervals in any order, without empty ones."""
+        return cls.from_events(start_ps, end_ps - start_ps)
 
     @classmethod
     def from_events(cls, start_ps: ArrayLike, dur_ps: ArrayLike) -> Spans:

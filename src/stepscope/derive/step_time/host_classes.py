@@ -181,8 +181,7 @@ def host_classes(
         # Executing an op includes the wait for a pool thread, just as launching a
         # kernel includes the launch latency.
         of_steps = np.isin(tasks.code, _HANDING_OVER)
-        handed_ps = tasks.handed_ps[of_steps]
-        handed = Spans.from_events(handed_ps, tasks.end_ps[of_steps] - handed_ps)
+        handed = Spans.from_bounds(tasks.handed_ps[of_steps], tasks.end_ps[of_steps])
         blocked = np.flatnonzero(code == HostCode.BLOCKED)
         handed |= until_first_task(events, event_kinds, blocked)
         computing = computing_spans(

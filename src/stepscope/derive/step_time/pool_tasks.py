@@ -95,8 +95,7 @@ def computing_spans(
         ran = by_code.get(HostCode.HOST_COMPUTE, Spans.empty())
         computing.append(ran & rows.covered_spans(part, ops))
         on_track = tasks.track == track
-        start = tasks.start_ps[on_track]
-        task = Spans.from_events(start, tasks.end_ps[on_track] - start)
+        task = Spans.from_bounds(tasks.start_ps[on_track], tasks.end_ps[on_track])
         waits = Spans.union_of(by_code.get(wait, Spans.empty()) for wait in _WAITS)
         computing.append(task - waits)
     return Spans.union_of(computing)
@@ -162,8 +161,7 @@ def until_first_task(events: pl.DataFrame, kinds: EventKinds, rows: Int64s) -> S
     rows, first = rows[exists], records[index[exists]]
     ends = time_ps[rows] + ints(events, "dur_ps")[rows]
     inside = (tracks[first] == tracks[rows]) & (time_ps[first] < ends)
-    begins = time_ps[rows[inside]]
-    return Spans.from_events(begins, time_ps[first[inside]] - begins)
+    return Spans.from_bounds(time_ps[rows[inside]], time_ps[first[inside]])
 
 
 def _rows_by_id(*, ids: Int64s, rows: Int32s, wanted: Int64s) -> Int64s:

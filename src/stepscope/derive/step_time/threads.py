@@ -54,7 +54,7 @@ class StepThreads(Frozen, frozen=True):
         kinds = [EVIDENCE.index(name) for name in evidence]
         chosen = self.by_evidence[kinds, track].any(axis=0)
         starts, ends = self.start_ps[chosen], self.end_ps[chosen]
-        return Spans.from_events(starts, ends - starts)
+        return Spans.from_bounds(starts, ends)
 
 
 def step_threads(

@@ -289,7 +289,7 @@ class Windows(Frozen, frozen=True, dict=True):
     def judged(self) -> Spans:
         """The times covered by the windows that statistics use."""
         starts, ends = (ints(self.measured, name) for name in ("start_ps", "end_ps"))
-        return Spans.from_events(starts, ends - starts)
+        return Spans.from_bounds(starts, ends)
 
     def rows_of_measured(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of `frame` whose window (row of `rows`) is typical."""

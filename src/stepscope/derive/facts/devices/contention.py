@@ -126,9 +126,8 @@ def contention_signals(
     crowded = busy.spans_with_at_least(THRESHOLDS.contended_cores.value / 100 * cores)
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
-    judged = Spans.from_events(starts, ends - starts)
     busy_pauses, quiet_pauses = _pauses_by_load(
-        ints(launches, "start_ps"), handles(launches, "track"), judged, crowded
+        ints(launches, "start_ps"), handles(launches, "track"), windows.judged, crowded
     )
     enough = bool(len(busy_pauses) and len(quiet_pauses))
     return {

@@ -113,8 +113,7 @@ def set_up_signals(
         _sampled_calls(*samples, min_call_ps),
         _recorded_calls(trace, event_kinds, min_call_ps, ops=True),
     )
-    begin, end = ints(measured, "start_ps"), ints(measured, "end_ps")
-    judged = Spans.from_events(begin, end - begin)
+    judged = windows.judged
     judged_ps = judged.length_ps
     captured = _capture_spans(trace)
     set_up_by_device: dict[int | None, SetUp] = {}
@@ -189,7 +188,7 @@ def _capture_spans(trace: TraceData) -> Spans:
     )
     end = np.searchsorted(ends, begins)
     known = end < len(ends)
-    return Spans.from_events(begins[known], ends[end[known]] - begins[known])
+    return Spans.from_bounds(begins[known], ends[end[known]])
 
 
 def _recorded_calls(

@@ -215,7 +215,7 @@ def function_around_work(
     best: tuple[int, int, int] | None = None
     for number in np.flatnonzero(longest_ps >= min_work_ps).tolist():
         rows = index == number
-        calls = Spans.from_events(start[rows], end[rows] - start[rows])
+        calls = Spans.from_bounds(start[rows], end[rows])
         held = (work & calls).length_ps
         if held < min_work_ps or held < _MIN_FUNCTION_SHARE * calls.length_ps:
             continue

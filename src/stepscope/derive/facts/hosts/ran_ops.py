@@ -71,7 +71,7 @@ class RanOps(Frozen, frozen=True, dict=True):
     @cached_property
     def spans(self) -> Spans:
         """Return when any of the ops ran."""
-        return Spans.from_events(self.start_ps, self.end_ps - self.start_ps)
+        return Spans.from_bounds(self.start_ps, self.end_ps)
 
     def kinds_within(self, time: SampledTime) -> Bools:
         """Return, by kind of op, whether half of its time is within a function.
@@ -171,7 +171,7 @@ def ran_ops(
     count = int((bare if bare.any() else backward)[kind].sum())
     # Ops that run forward and backward get a separate kind for the backward pass.
     node = backward[kind]
-    ran = Spans.from_events(start[node], (end - start)[node])
+    ran = Spans.from_bounds(start[node], end[node])
     kind = kind + len(types) * (forward[kind] & (ran.within(start, start + 1) > 0))
     kinds, kind = np.unique(kind, return_inverse=True)
     first = kinds < len(types)
