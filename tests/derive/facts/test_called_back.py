@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 from tests.support.traces.literal import Tables, events_at
 from tests.support.traces.literal_functions import frames_of, named
 
@@ -88,9 +87,8 @@ def part_of(name: Any, percent: float) -> Part:
     return Part.from_function(name, percent)
 
 
-@pytest.mark.parametrize(
-    ("events", "works"),
-    [
+def test_an_op_calls_the_function_whose_samples_it_holds() -> None:
+    cases: list[tuple[Any, tuple[Part, ...]]] = [
         # 50 of the 100 ps of samples of `make` are in the op; the other call is not.
         ([(0, 1, 0, 100)], (part_of(MAKE, 30.0),)),
         ([(0, 1, 25, 50)], (part_of(MAKE, 30.0),)),
@@ -107,13 +105,10 @@ def part_of(name: Any, percent: float) -> Part:
         ([(2, 1, 0, 100)], ()),
         ([(3, 1, 0, 100)], ()),
         ([(0, 3, 0, 100)], ()),
-    ],
-)
-def test_an_op_calls_the_function_whose_samples_it_holds(
-    events: Any, works: tuple[Part, ...]
-) -> None:
-    found = called(*events, inside=(time_of("PyFunc", 300),))
-    assert found == CalledBack(works, ())
+    ]
+    for events, works in cases:
+        found = called(*events, inside=(time_of("PyFunc", 300),))
+        assert found == CalledBack(works, ())
 
 
 def test_exact_calls_have_no_margin() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pytest
 from tests.support.traces.literal import (
     ABSENT,
     Tables,
@@ -153,9 +152,8 @@ def test_a_later_event_in_the_longest_before_it_is_part_of_it() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("calls", "name"),
-    [
+def test_a_compilation_without_a_name_has_that_of_the_call_around_it() -> None:
+    cases: list[tuple[Any, str]] = [
         ([(CALL, 1, 200, 60)], "train"),
         ([(CALL, 1, 240, 20)], "train"),
         ([(CALL, 1, 241, 60)], "backend_compile"),
@@ -167,13 +165,10 @@ def test_a_later_event_in_the_longest_before_it_is_part_of_it() -> None:
         ([(CALL, 1, 210, 90), (NAMELESS, 1, 200, 90)], "train"),
         ([(CALL, 1, 200, 90), *[(NAMELESS, 1, 210, 1)] * 63], "train"),
         ([(CALL, 1, 200, 90), *[(NAMELESS, 1, 210, 1)] * 64], "backend_compile"),
-    ],
-)
-def test_a_compilation_without_a_name_has_that_of_the_call_around_it(
-    calls: Any, name: str
-) -> None:
-    found = compiled(*calls, (UNNAMED, 1, 240, 20))
-    assert found == (function(name, 1, 20),)
+    ]
+    for calls, name in cases:
+        found = compiled(*calls, (UNNAMED, 1, 240, 20))
+        assert found == (function(name, 1, 20),)
 
 
 def test_without_compilations_there_is_nothing_to_tell() -> None:

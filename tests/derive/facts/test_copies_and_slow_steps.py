@@ -305,9 +305,8 @@ def test_a_period_has_three_of_the_steps(steps: int, period: int) -> None:
     assert longest_period(steps) == period
 
 
-@pytest.mark.parametrize(
-    ("count", "slow_at", "numbers", "period"),
-    [
+def test_a_period_is_the_shortest_that_explains_slow_steps() -> None:
+    cases: list[tuple[int, dict[int, float], tuple[int, ...], int | None]] = [
         (9, {2: 20, 5: 20, 8: 20}, (), 3),
         # The steps before the recording shift the phase, not the period.
         (9, {0: 20, 3: 20, 6: 20}, (), 3),
@@ -327,28 +326,22 @@ def test_a_period_has_three_of_the_steps(steps: int, period: int) -> None:
             (4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18),
             4,
         ),
-    ],
-)
-def test_a_period_is_the_shortest_that_explains_slow_steps(
-    count: int,
-    slow_at: dict[int, float],
-    numbers: tuple[int, ...],
-    period: int | None,
-) -> None:
-    lengths = [slow_at.get(at, 10.0) for at in range(count)]
-    shares = account(lengths, numbers=numbers)
-    slow = np.array([at in slow_at for at in range(count)])
-    found = period_of_slow_steps(shares, slow)
-    assert (found and found.every) == period
-    if found is not None:
-        of_steps = numbers or tuple(range(count))
-        first = next(
-            number
-            for number, own in zip(of_steps, found.slow.tolist(), strict=True)
-            if own
-        )
-        expected = [(number - first) % found.every == 0 for number in of_steps]
-        assert found.slow.tolist() == expected
+    ]
+    for count, slow_at, numbers, period in cases:
+        lengths = [slow_at.get(at, 10.0) for at in range(count)]
+        shares = account(lengths, numbers=numbers)
+        slow = np.array([at in slow_at for at in range(count)])
+        found = period_of_slow_steps(shares, slow)
+        assert (found and found.every) == period
+        if found is not None:
+            of_steps = numbers or tuple(range(count))
+            first = next(
+                number
+                for number, own in zip(of_steps, found.slow.tolist(), strict=True)
+                if own
+            )
+            expected = [(number - first) % found.every == 0 for number in of_steps]
+            assert found.slow.tolist() == expected
 
 
 def test_the_extra_time_of_slow_steps_is_divided_by_cause() -> None:

@@ -323,9 +323,8 @@ def test_workers_are_counted_in_the_steps() -> None:
     assert loader_workers.function(trace=no_cores, windows=steps) is None
 
 
-@pytest.mark.parametrize(
-    ("workers", "cores", "used", "full", "could_be"),
-    [
+def test_how_many_workers_there_could_be() -> None:
+    cases: list[tuple[int, int, float | None, bool | None, int | None]] = [
         (4, 8, 2.0, False, 8),
         (4, 4, 2.0, False, None),
         (4, 8, 2.0, True, None),
@@ -334,20 +333,12 @@ def test_workers_are_counted_in_the_steps() -> None:
         # Workers that wait: twice as many, or one for each core.
         (4, 6, 1.9, False, 8),
         (2, 6, 0.9, False, 6),
-    ],
-)
-def test_how_many_workers_there_could_be(
-    *,
-    workers: int,
-    cores: int,
-    used: float | None,
-    full: bool | None,
-    could_be: int | None,
-) -> None:
-    found = LoaderWorkers(workers, cores, used, full)
-    assert found.could_be == could_be
-    compute = None if used is None else used >= workers / 2
-    assert found.compute is compute
+    ]
+    for workers, cores, used, full, could_be in cases:
+        found = LoaderWorkers(workers, cores, used, full)
+        assert found.could_be == could_be
+        compute = None if used is None else used >= workers / 2
+        assert found.compute is compute
 
 
 def function(name: str, time: int) -> Any:

@@ -35,9 +35,8 @@ def part_of(name: FunctionName, percent: float) -> Part:
     return Part.from_function(name, percent)
 
 
-@pytest.mark.parametrize(
-    ("work", "tracks", "part"),
-    [
+def test_the_innermost_function_with_most_of_the_work_is_named() -> None:
+    cases: list[tuple[list[tuple[int, int]], list[int], Part | None]] = [
         # All of it is in both functions of 160 and 200 ps: the inner one.
         ([(110, 190), (310, 390)], [1], part_of(SAVE, 16.0)),
         # Of 200 ps 160 are in the inner one, which is 80 %.
@@ -52,13 +51,10 @@ def part_of(name: FunctionName, percent: float) -> Part:
         ([(100, 200)], [2], part_of(OTHER, 10.0)),
         ([(100, 200)], [3], None),
         ([], [1], None),
-    ],
-)
-def test_the_innermost_function_with_most_of_the_work_is_named(
-    work: list[tuple[int, int]], tracks: list[int], part: Part | None
-) -> None:
-    found = function_around_work(FRAMES, Spans.of(work), tracks, total_ps=1000)
-    assert found == part
+    ]
+    for work, tracks, part in cases:
+        found = function_around_work(FRAMES, Spans.of(work), tracks, total_ps=1000)
+        assert found == part
 
 
 @pytest.mark.parametrize(
@@ -72,22 +68,19 @@ def test_the_innermost_function_with_most_of_the_work_is_named(
         ((0, 60), (5, 64), ("inner", 4.5)),
     ],
 )
-@pytest.mark.parametrize("inner_first", [False, True])
 def test_of_a_caller_and_its_callee_the_one_that_explains_the_work_is_named(
     outer: tuple[int, int],
     inner: tuple[int, int],
     part: tuple[str, float],
-    *,
-    inner_first: bool,
 ) -> None:
-    names = [named("outer"), named("inner")]
-    kinds = (1, 0) if inner_first else (0, 1)
-    frames = frames_of(
-        names[::-1] if inner_first else names,
-        *((kinds[0], 1, *outer, -1), (kinds[1], 1, *inner, 0)),
-    )
-    found = function_around_work(frames, Spans.of([(0, 50)]), [1], total_ps=1000)
-    assert found == part_of(named(part[0]), part[1])
+    for first, second in (("outer", "inner"), ("inner", "outer")):
+        kind = (first, second).index
+        frames = frames_of(
+            [named(first), named(second)],
+            *((kind("outer"), 1, *outer, -1), (kind("inner"), 1, *inner, 0)),
+        )
+        found = function_around_work(frames, Spans.of([(0, 50)]), [1], total_ps=1000)
+        assert found == part_of(named(part[0]), part[1])
 
 
 @pytest.mark.parametrize(("second_end", "name"), [(60, "first"), (59, "second")])

@@ -301,9 +301,8 @@ def test_the_share_of_kernels_that_a_compiler_made() -> None:
 # --- traits ---
 
 
-@pytest.mark.parametrize(
-    ("op_type", "name", "operands", "converts", "reorders"),
-    [
+def test_conversions_and_reorderings() -> None:
+    cases: list[tuple[str | None, str, str | None, bool | None, bool]] = [
         ("Cast", "k", None, True, False),
         (None, "float16_copy_kernel", None, True, False),
         ("aten::copy_", "k", None, None, False),
@@ -313,20 +312,12 @@ def test_the_share_of_kernels_that_a_compiler_made() -> None:
         ("aten::add", "k", "(f32[8], f16[8])", False, False),
         (None, "NCHWtoNHWC", None, False, True),
         (None, "transpose_gemm", None, False, False),
-    ],
-)
-def test_conversions_and_reorderings(
-    op_type: str | None,
-    name: str,
-    operands: str | None,
-    *,
-    converts: bool | None,
-    reorders: bool,
-) -> None:
-    row = traits(op_type, name, operands, eligible=False)
-    assert (row["converts"], row["reorders"]) == (converts, reorders)
-    assert row["sized"] is (operands is not None)
-    assert (row["odd_size"], row["shape"]) == (None, None)
+    ]
+    for op_type, name, operands, converts, reorders in cases:
+        row = traits(op_type, name, operands, eligible=False)
+        assert (row["converts"], row["reorders"]) == (converts, reorders)
+        assert row["sized"] is (operands is not None)
+        assert (row["odd_size"], row["shape"]) == (None, None)
 
 
 def traits(
@@ -345,9 +336,8 @@ def traits(
     return kernel_traits(rows, shapes, strings).row(0, named=True)
 
 
-@pytest.mark.parametrize(
-    ("op_type", "operands", "odd"),
-    [
+def test_sizes_that_no_matrix_unit_likes() -> None:
+    cases: list[tuple[str | None, str, int | None]] = [
         # The last two sizes of up to three tensors of a product.
         ("MatMul", "(f16[7,8,16], f16[16,24])", None),
         ("MatMul", "(f16[8,16], f16[16,25])", 25),
@@ -358,21 +348,18 @@ def traits(
         ("Conv2D", "(f16[7,9,16,16], f16[8,16,3,3])", None),
         ("Conv2D", "(f16[8,8,16,16], f16[8,3,3,3])", 3),
         (None, "(f16[8,9], f16[9,8])", 9),
-    ],
-)
-def test_sizes_that_no_matrix_unit_likes(
-    op_type: str | None, operands: str, odd: int | None
-) -> None:
-    row = traits(op_type, "k", operands, eligible=True)
-    assert row["odd_size"] == odd
-    sizes = [
-        text.partition("]")[0].replace(",", "x") for text in operands.split("[")[1:]
     ]
-    shape = None if op_type is None else " ".join([op_type, *sizes])
-    assert row["shape"] == shape
-    for eligible in (False, None):
-        other = traits(op_type, "k", operands, eligible=eligible)
-        assert (other["odd_size"], other["shape"]) == (None, None)
+    for op_type, operands, odd in cases:
+        row = traits(op_type, "k", operands, eligible=True)
+        assert row["odd_size"] == odd
+        sizes = [
+            text.partition("]")[0].replace(",", "x") for text in operands.split("[")[1:]
+        ]
+        shape = None if op_type is None else " ".join([op_type, *sizes])
+        assert row["shape"] == shape
+        for eligible in (False, None):
+            other = traits(op_type, "k", operands, eligible=eligible)
+            assert (other["odd_size"], other["shape"]) == (None, None)
 
 
 # --- runs that could be fused ---

@@ -135,9 +135,8 @@ def tied(
     )
 
 
-@pytest.mark.parametrize(
-    ("calls", "launch_of", "one"),
-    [
+def test_steps_that_launch_all_in_one_call_are_one_program() -> None:
+    cases: list[tuple[list[tuple[int, int]], list[int], bool | None]] = [
         # Of five launches of kernels four are in one of two program calls: 80 %.
         ([(0, 50), (100, 50)], [0, 1, 2, 3, 4], True),
         ([(0, 25), (100, 50)], [0, 1, 2, 3, 4], False),
@@ -151,37 +150,34 @@ def tied(
         ([], [0, 0, 0, 2, 2], True),
         ([], [0, 1, 2, 2, 2], False),
         ([], [-1, -1, -1, -1, -1], False),
-    ],
-)
-def test_steps_that_launch_all_in_one_call_are_one_program(
-    calls: list[tuple[int, int]], launch_of: list[int], *, one: bool | None
-) -> None:
-    activity = activities(
-        ("kernel", 0, 10, 1),
-        ("kernel", 0, 20, 1),
-        ("collective", 0, 30, 1),
-        ("kernel", 0, 110, 1),
-        ("kernel", 0, 170, 1),
-        ("d2h", 0, 171, 1),
-    )
-    launches = events_at(*((0, 0, at, 2) for at in (10, 20, 30, 110, 170, 180)))
-    kinds = SimpleNamespace(
-        has=lambda flag: np.array(
-            [0, flag & EventFlag.PJIT, flag & EventFlag.EXECUTABLE], np.bool_
+    ]
+    for calls, launch_of, one in cases:
+        activity = activities(
+            ("kernel", 0, 10, 1),
+            ("kernel", 0, 20, 1),
+            ("collective", 0, 30, 1),
+            ("kernel", 0, 110, 1),
+            ("kernel", 0, 170, 1),
+            ("d2h", 0, 171, 1),
         )
-    )
-    given = {
-        "correlation": tied(activity, launches, [*launch_of, 5]),
-        "event_kinds": kinds,
-        "events": events_at(
-            (0, 0, 0, 500),
-            *((1 + index % 2, 0, *call) for index, call in enumerate(calls)),
-        ),
-    }
-    steps = windows_at((0, 100), (100, 200))
-    assert launches_one_program(windows=steps, **given) is one
-    no_steps = windows_at((0, 200), has_steps=False)
-    assert launches_one_program(windows=no_steps, **given) is None
+        launches = events_at(*((0, 0, at, 2) for at in (10, 20, 30, 110, 170, 180)))
+        kinds = SimpleNamespace(
+            has=lambda flag: np.array(
+                [0, flag & EventFlag.PJIT, flag & EventFlag.EXECUTABLE], np.bool_
+            )
+        )
+        given = {
+            "correlation": tied(activity, launches, [*launch_of, 5]),
+            "event_kinds": kinds,
+            "events": events_at(
+                (0, 0, 0, 500),
+                *((1 + index % 2, 0, *call) for index, call in enumerate(calls)),
+            ),
+        }
+        steps = windows_at((0, 100), (100, 200))
+        assert launches_one_program(windows=steps, **given) is one
+        no_steps = windows_at((0, 200), has_steps=False)
+        assert launches_one_program(windows=no_steps, **given) is None
 
 
 def test_a_queue_is_averaged_over_tenths_of_steps() -> None:

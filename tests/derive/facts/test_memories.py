@@ -305,7 +305,7 @@ def test_steps_that_began_while_a_container_grew_are_counted() -> None:
     def grown(trace: Tables, placed: Any = windows) -> tuple[KeptGrowth, ...]:
         types = trace.tables["event_types"]
         assert isinstance(types, pl.DataFrame)
-        return host_growth(trace=trace, event_types=types, windows=placed)  # type: ignore[arg-type]
+        return host_growth(trace=trace, event_types=types, windows=placed)
 
     expected = KeptGrowth("a", losses, 2, 7.0, 400.0, 5.0)
     assert grown(counted(counters)) == (expected,)

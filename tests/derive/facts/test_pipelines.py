@@ -179,78 +179,65 @@ def stage(kind: str, percent: float, depth: int = 1, **fields: Any) -> Stage:
 PREFETCH = stage("Prefetch", 0.0, 0)
 
 
-@pytest.mark.parametrize(
-    ("stages", "practices"),
-    [
-        # Less than 5 % are after the prefetch, and more without one.
-        ([PREFETCH, stage("Batch", 90.0)], ("cheaper",)),
-        ([stage("Prefetch", 0.0, 1), stage("Batch", 5.0, 0)], ("prefetch",)),
-        ([stage("Prefetch", 0.0, 1), stage("Batch", 4.9, 0)], ("cheaper",)),
-        ([stage("Prefetch", 0.0, 2), stage("Prefetch", 9.0, 0)], ("cheaper",)),
-        ([stage("Batch", 5.0, 7)], ("prefetch",)),
-        ([PREFETCH, stage("TFRecord", 30.0)], ("parallel_read", "cache")),
-        (
-            [PREFETCH, stage("TFRecord", 20.0), stage("CSV", 10.0)],
-            ("parallel_read", "cache"),
-        ),
-        ([PREFETCH, stage("TFRecord", 29.9)], ("cheaper",)),
-        (
-            [PREFETCH, stage("TFRecord", 30.0), stage("ParallelInterleave", 0.0)],
-            ("cheaper", "cache"),
-        ),
-        ([PREFETCH, stage("Map", 30.0)], ("parallel_map", "cache")),
-        ([PREFETCH, stage("Map", 15.0), stage("Map", 14.9)], ("cheaper",)),
-        ([PREFETCH, stage("Map", 30.0), stage("Cache", 0.0)], ("parallel_map",)),
-        ([PREFETCH, stage("ParallelMap", 30.0)], ("cheaper", "cache")),
-        (
-            [PREFETCH, stage("Map", 10.0), stage("ParallelMap", 20.0)],
-            ("cheaper", "cache"),
-        ),
-        # Eight brief calls a batch.
-        (
-            [
-                PREFETCH,
-                stage("ParallelMap", 30.0, runs_per_call=8, mean_self_ps=49_999_999),
-            ],
-            ("vectorise", "cache"),
-        ),
-        (
-            [
-                PREFETCH,
-                stage("ParallelMap", 30.0, runs_per_call=7.9, mean_self_ps=1.0),
-            ],
-            ("cheaper", "cache"),
-        ),
-        (
-            [
-                PREFETCH,
-                stage("ParallelMap", 30.0, runs_per_call=8, mean_self_ps=50_000_000),
-            ],
-            ("cheaper", "cache"),
-        ),
-        (
-            [PREFETCH, stage("ParallelMap", 29.9, runs_per_call=8, mean_self_ps=1.0)],
-            ("cheaper",),
-        ),
-        (
-            [PREFETCH, stage("Batch", 90.0, runs_per_call=8, mean_self_ps=1.0)],
-            ("cheaper",),
-        ),
-        ([PREFETCH, stage("Generator", 20.0)], ("native_code",)),
-        ([PREFETCH, stage("Generator", 19.9)], ("cheaper",)),
-        # Half of the waits for the prefetch are for elements that were ready.
-        ([stage("Prefetch", 30.0, 0, ready_percent=50.0)], ("ready",)),
-        ([stage("Prefetch", 30.0, 0, ready_percent=49.9)], ("upstream",)),
-        ([stage("Prefetch", 29.9, 0, ready_percent=90.0)], ("cheaper",)),
-        (
-            [stage("Prefetch", 30.0, 0, ready_percent=90.0), stage("Map", 30.0)],
-            ("parallel_map", "cache"),
-        ),
-    ],
-)
-def test_what_a_pipeline_lacks(stages: list[Stage], practices: tuple[str, ...]) -> None:
-    signals = PipelineSignals("a", tuple(stages), own_process=True, absent=None)
-    assert missing_practices(signals, None) == practices
+def lacks(*stages: Stage) -> tuple[str, ...]:
+    signals = PipelineSignals("a", stages, own_process=True, absent=None)
+    return missing_practices(signals, None)
+
+
+def test_five_percent_after_the_last_prefetch_could_be_prefetched() -> None:
+    assert lacks(PREFETCH, stage("Batch", 90.0)) == ("cheaper",)
+    behind = stage("Prefetch", 0.0, 1)
+    assert lacks(behind, stage("Batch", 5.0, 0)) == ("prefetch",)
+    assert lacks(behind, stage("Batch", 4.9, 0)) == ("cheaper",)
+    assert lacks(stage("Prefetch", 0.0, 2), stage("Prefetch", 9.0, 0)) == ("cheaper",)
+    # Without a prefetch, everything is after it.
+    assert lacks(stage("Batch", 5.0, 7)) == ("prefetch",)
+
+
+def test_thirty_percent_of_reading_could_be_parallel_and_cached() -> None:
+    records = stage("TFRecord", 30.0)
+    assert lacks(PREFETCH, records) == ("parallel_read", "cache")
+    assert lacks(PREFETCH, stage("TFRecord", 29.9)) == ("cheaper",)
+    two = stage("TFRecord", 20.0), stage("CSV", 10.0)
+    assert lacks(PREFETCH, *two) == ("parallel_read", "cache")
+    parallel = stage("ParallelInterleave", 0.0)
+    assert lacks(PREFETCH, records, parallel) == ("cheaper", "cache")
+
+
+def test_thirty_percent_of_mapping_could_be_parallel_and_cached() -> None:
+    assert lacks(PREFETCH, stage("Map", 30.0)) == ("parallel_map", "cache")
+    assert lacks(PREFETCH, stage("Map", 15.0), stage("Map", 14.9)) == ("cheaper",)
+    cached = stage("Map", 30.0), stage("Cache", 0.0)
+    assert lacks(PREFETCH, *cached) == ("parallel_map",)
+    assert lacks(PREFETCH, stage("ParallelMap", 30.0)) == ("cheaper", "cache")
+    both = stage("Map", 10.0), stage("ParallelMap", 20.0)
+    assert lacks(PREFETCH, *both) == ("cheaper", "cache")
+
+
+def test_eight_brief_calls_of_a_map_for_each_batch_could_be_one() -> None:
+    def called(times: float, self_ps: float, percent: float = 30.0) -> Stage:
+        fields = {"runs_per_call": times, "mean_self_ps": self_ps}
+        return stage("ParallelMap", percent, **fields)
+
+    assert lacks(PREFETCH, called(8, 49_999_999)) == ("vectorise", "cache")
+    assert lacks(PREFETCH, called(7.9, 1.0)) == ("cheaper", "cache")
+    assert lacks(PREFETCH, called(8, 50_000_000)) == ("cheaper", "cache")
+    assert lacks(PREFETCH, called(8, 1.0, 29.9)) == ("cheaper",)
+    batch = stage("Batch", 90.0, runs_per_call=8, mean_self_ps=1.0)
+    assert lacks(PREFETCH, batch) == ("cheaper",)
+
+
+def test_twenty_percent_of_generators_could_be_native() -> None:
+    assert lacks(PREFETCH, stage("Generator", 20.0)) == ("native_code",)
+    assert lacks(PREFETCH, stage("Generator", 19.9)) == ("cheaper",)
+
+
+def test_half_of_the_waits_for_a_prefetch_may_be_for_ready_elements() -> None:
+    assert lacks(stage("Prefetch", 30.0, 0, ready_percent=50.0)) == ("ready",)
+    assert lacks(stage("Prefetch", 30.0, 0, ready_percent=49.9)) == ("upstream",)
+    assert lacks(stage("Prefetch", 29.9, 0, ready_percent=90.0)) == ("cheaper",)
+    ready = stage("Prefetch", 30.0, 0, ready_percent=90.0)
+    assert lacks(ready, stage("Map", 30.0)) == ("parallel_map", "cache")
 
 
 @pytest.mark.parametrize(

@@ -163,9 +163,8 @@ def test_a_replays_gain_is_scaled_to_the_time_in_the_mean_step() -> None:
     assert saved(quiet(0, 0, 0, 0)) is None
 
 
-@pytest.mark.parametrize(
-    ("limits", "most"),
-    [
+def test_a_saving_leaves_the_work_of_the_busiest_thread() -> None:
+    cases: list[tuple[Limits | None, float]] = [
         # The step of 10 ms keeps 8.
         (None, 2.0),
         (Limits(None, None), 2.0),
@@ -177,12 +176,9 @@ def test_a_replays_gain_is_scaled_to_the_time_in_the_mean_step() -> None:
         (Limits(None, 5.0, 4.5), 0.5),
         (Limits(None, 5.0, 3.5), 1.0),
         (Limits(None, 0.0), 0.0),
-    ],
-)
-def test_a_saving_leaves_the_work_of_the_busiest_thread(
-    limits: Limits | None, most: float
-) -> None:
-    assert saved(TWO, limits=limits) == (most, most)
+    ]
+    for limits, most in cases:
+        assert saved(TWO, limits=limits) == (most, most)
 
 
 def test_a_saving_is_at_most_its_bound_and_at_least_what_is_sure() -> None:

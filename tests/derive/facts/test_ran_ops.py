@@ -30,9 +30,8 @@ def within(*ran: tuple[int, int], seen: Any = None, of_ps: int = 0) -> SampledTi
     return SampledTime(spans_of(*ran), spans_of(*(seen or ran)), of_ps)
 
 
-@pytest.mark.parametrize(
-    ("time", "held"),
-    [
+def test_an_op_is_a_functions_if_half_of_it_is_there() -> None:
+    cases: list[tuple[SampledTime, bool]] = [
         # Half of the 100 ps of an op that ends at 99.
         (within((0, 50)), True),
         (within((0, 49)), False),
@@ -45,14 +44,11 @@ def within(*ran: tuple[int, int], seen: Any = None, of_ps: int = 0) -> SampledTi
         (within((0, 25), of_ps=199), False),
         # Nothing of the op is in this.
         (within((200, 225), of_ps=10_000), False),
-    ],
-)
-def test_an_op_is_a_functions_if_half_of_it_is_there(
-    time: SampledTime, *, held: bool
-) -> None:
-    assert ops_at((0, 99, 0)).kinds_within(time).tolist() == [held]
-    # 50 of 101 ps are less than half.
-    assert not ops_at((0, 100, 0)).kinds_within(within((0, 50))).any()
+    ]
+    for time, held in cases:
+        assert ops_at((0, 99, 0)).kinds_within(time).tolist() == [held]
+        # 50 of 101 ps are less than half.
+        assert not ops_at((0, 100, 0)).kinds_within(within((0, 50))).any()
 
 
 def test_ops_of_one_kind_are_judged_together() -> None:
@@ -89,9 +85,8 @@ PASSES: Any = {
 MODEL = ((0, 9, 0), (10, 19, 1), (20, 29, 2), (30, 39, 3), (40, 49, 4))
 
 
-@pytest.mark.parametrize(
-    ("time", "both", "one"),
-    [
+def test_a_step_runs_both_passes() -> None:
+    cases: list[tuple[SampledTime, bool, bool]] = [
         (within((10, 50)), True, True),
         (within((10, 30)), False, True),
         (within((30, 50)), False, True),
@@ -100,12 +95,11 @@ MODEL = ((0, 9, 0), (10, 19, 1), (20, 29, 2), (30, 39, 3), (40, 49, 4))
         (within((20, 40)), False, False),
         (within((10, 40)), False, True),
         (within((20, 50)), False, True),
-    ],
-)
-def test_a_step_runs_both_passes(time: SampledTime, *, both: bool, one: bool) -> None:
-    ops = ops_at(*MODEL, **PASSES)
-    assert ops.run_within(time) is both
-    assert ops.pass_runs_within(time) is one
+    ]
+    for time, both, one in cases:
+        ops = ops_at(*MODEL, **PASSES)
+        assert ops.run_within(time) is both
+        assert ops.pass_runs_within(time) is one
 
 
 def test_more_than_two_forward_ops_a_node_are_a_validation() -> None:

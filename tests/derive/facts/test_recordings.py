@@ -285,9 +285,8 @@ def traits(names: list[str], found_kinds: Any, *ran: int) -> ProgramTraits:
 NONE = EventFlag(0)
 
 
-@pytest.mark.parametrize(
-    ("name", "flags", "ops", "expected"),
-    [
+def test_traits_are_in_names_and_kinds_of_events() -> None:
+    cases: list[tuple[str, EventFlag, bool, ProgramTraits]] = [
         ("aten::mm", NONE, True, ProgramTraits(updates=False, trains=False)),
         ("aten::mm", NONE, False, ProgramTraits()),
         ("aten::mm", EventFlag.OPTIMIZER, True, ProgramTraits()),
@@ -310,12 +309,9 @@ NONE = EventFlag(0)
             True,
             ProgramTraits(graphed=True, updates=False, trains=False),
         ),
-    ],
-)
-def test_traits_are_in_names_and_kinds_of_events(
-    name: str, flags: EventFlag, expected: ProgramTraits, *, ops: bool
-) -> None:
-    assert traits(["x", name], kinds(0, flags, 0, ops=ops), 0, 1) == expected
+    ]
+    for name, flags, ops, expected in cases:
+        assert traits(["x", name], kinds(0, flags, 0, ops=ops), 0, 1) == expected
 
 
 def test_a_name_of_no_event_is_no_trait() -> None:

@@ -134,9 +134,8 @@ def codes_of(
 NONE, GPU = launching_of(None), launching_of([])
 
 
-@pytest.mark.parametrize(
-    ("kind", "without_device", "with_device"),
-    [
+def test_an_event_has_the_code_of_its_kind() -> None:
+    cases: list[tuple[int, Code, Code]] = [
         (OP, Code.HOST_COMPUTE, Code.HOST_COMPUTE),
         (CALL, Code.NOTHING, Code.NOTHING),
         (EXECUTOR, Code.HOST_COMPUTE, Code.LAUNCH),
@@ -154,15 +153,12 @@ NONE, GPU = launching_of(None), launching_of([])
         (PAUSE, Code.SYSTEM_WAIT, Code.SYSTEM_WAIT),
         (SYSTEM, Code.SYSTEM_CALL, Code.SYSTEM_CALL),
         (OTHER, Code.NOTHING, Code.NOTHING),
-    ],
-)
-def test_an_event_has_the_code_of_its_kind(
-    kind: int, without_device: Code, with_device: Code
-) -> None:
-    # The root of the pipeline is recorded too, so that its child is none.
-    lines = [(0, kind, 0, 100), (1, ROOT, 0, 5)]
-    assert codes_of(lines, NONE)[0] == without_device
-    assert codes_of(lines, GPU)[0] == with_device
+    ]
+    for kind, without_device, with_device in cases:
+        # The root of the pipeline is recorded too, so that its child is none.
+        lines = [(0, kind, 0, 100), (1, ROOT, 0, 5)]
+        assert codes_of(lines, NONE)[0] == without_device
+        assert codes_of(lines, GPU)[0] == with_device
 
 
 def test_ops_launch_or_compute_where_launches_are_unknown() -> None:

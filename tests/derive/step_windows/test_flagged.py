@@ -191,9 +191,8 @@ def warm(
     return np.flatnonzero(warm_up(steps, events, WAITS)).tolist()
 
 
-@pytest.mark.parametrize(
-    ("waits", "expected"),
-    [
+def test_steps_that_found_their_batches_ready_are_warm_up() -> None:
+    cases: list[tuple[list[int], list[int]]] = [
         ([1, 1, *[40] * 8], [0, 1]),
         ([1, 1, *[40] * 7], []),  # eight others are needed
         # A wait of half the usual one is not a batch that was ready.
@@ -207,12 +206,9 @@ def warm(
         ([40] * 10, []),
         # The later half waits 22 at the median; its first step counts.
         ([*[1] * 8, *[40] * 3, *[4] * 5, *[40] * 4], list(range(8))),
-    ],
-)
-def test_steps_that_found_their_batches_ready_are_warm_up(
-    waits: list[int], expected: list[int]
-) -> None:
-    assert warm(waits) == expected
+    ]
+    for waits, expected in cases:
+        assert warm(waits) == expected
 
 
 def test_only_waits_of_the_threads_of_the_steps_count_on_the_host() -> None:
@@ -254,9 +250,8 @@ def test_a_cold_first_window_is_far_longer_than_the_others(
     assert cold(first, others) is is_cold
 
 
-@pytest.mark.parametrize(
-    ("events", "is_cold"),
-    [
+def test_what_runs_in_no_other_window_explains_a_long_first_one() -> None:
+    cases: list[tuple[list[tuple[int, int, int]], bool]] = [
         ([(1, 0, 149)], True),  # less than half of the 300 that it takes too long
         ([(1, 0, 150)], False),
         ([(1, 250, 150)], False),
@@ -265,12 +260,9 @@ def test_a_cold_first_window_is_far_longer_than_the_others(
         ([(1, 0, 150), (1, 399, 1)], False),  # again, but in the same window
         ([(1, 0, 150), (2, 200, 150), (1, 500, 9)], False),  # another does not
         ([(1, 0, 150), (2, 200, 150), (1, 500, 9), (2, 900, 1)], True),
-    ],
-)
-def test_what_runs_in_no_other_window_explains_a_long_first_one(
-    events: list[tuple[int, int, int]], *, is_cold: bool
-) -> None:
-    assert cold(400, [100] * 8, events) is is_cold
+    ]
+    for events, is_cold in cases:
+        assert cold(400, [100] * 8, events) is is_cold
 
 
 # All flags together.
@@ -423,9 +415,8 @@ def recorded(steps: list[tuple[int, int]], **columns: Any) -> list[list[str]]:
     )
 
 
-@pytest.mark.parametrize(
-    ("steps", "unrecorded"),
-    [
+def test_steps_at_the_edges_with_fewer_records_than_calls_are_not_recorded() -> None:
+    cases: list[tuple[list[tuple[int, int]], list[int]]] = [
         ([(10, 8), (10, 10), (10, 10), (10, 10)], [0]),
         ([(10, 9), (10, 10), (10, 10), (10, 10)], []),  # nine tenths
         ([(10, 10), (10, 8), (10, 10), (10, 10)], []),  # between complete ones
@@ -433,13 +424,10 @@ def recorded(steps: list[tuple[int, int]], **columns: Any) -> list[list[str]]:
         ([(10, 10), (10, 10), (10, 3), (10, 3)], [2]),  # the last is `cut`
         ([(0, 0), (10, 8), (10, 10), (10, 10)], []),  # the first has no calls
         ([(20, 10), (10, 8), (20, 20), (10, 10)], [0, 1]),
-    ],
-)
-def test_steps_at_the_edges_with_fewer_records_than_calls_are_not_recorded(
-    steps: list[tuple[int, int]], unrecorded: list[int]
-) -> None:
-    found = recorded(steps)
-    assert [k for k, each in enumerate(found) if "unrecorded" in each] == unrecorded
+    ]
+    for steps, unrecorded in cases:
+        found = recorded(steps)
+        assert [k for k, each in enumerate(found) if "unrecorded" in each] == unrecorded
 
 
 @pytest.mark.parametrize(

@@ -98,17 +98,25 @@ def starts(count: int) -> Any:
 # Edges on the host.
 
 
-@pytest.mark.parametrize(
-    "name", ["wait", "consumer", "sync", "read", "adam", "request", "module", "pjit"]
-)
-def test_steps_have_an_edge_of_one_kind_in_nearly_all_of_them(name: str) -> None:
+def test_steps_have_an_edge_of_one_kind_in_nearly_all_of_them() -> None:
     """Ten segments and a last one, which is not judged: nine are enough."""
-    for missing, lacks in ((1, False), (2, True)):
-        lines = every(name, *range(missing, 10))
-        # More of its kind elsewhere: their number is not that of the segments.
-        lines += [(1, name, at, 1) for at in range(-30, 0)]
-        found = evidence_of([*lines, ("op", 0, 1)])
-        assert found.lacks_an_edge(starts(11), on_device=False) is lacks
+    cases: list[str] = [
+        "wait",
+        "consumer",
+        "sync",
+        "read",
+        "adam",
+        "request",
+        "module",
+        "pjit",
+    ]
+    for name in cases:
+        for missing, lacks in ((1, False), (2, True)):
+            lines = every(name, *range(missing, 10))
+            # More of its kind elsewhere: their number is not that of the segments.
+            lines += [(1, name, at, 1) for at in range(-30, 0)]
+            found = evidence_of([*lines, ("op", 0, 1)])
+            assert found.lacks_an_edge(starts(11), on_device=False) is lacks
 
 
 def test_edges_before_and_after_the_segments_do_not_count() -> None:
@@ -196,7 +204,6 @@ def device_edges(kinds: list[tuple[str, int | None]], *, on_device: bool) -> boo
     return found.lacks_an_edge(begin, on_device=on_device)
 
 
-@pytest.mark.parametrize("on_device", [False, True])
 @pytest.mark.parametrize(
     ("kind", "size", "lacks"),
     [
@@ -209,9 +216,10 @@ def device_edges(kinds: list[tuple[str, int | None]], *, on_device: bool) -> boo
     ],
 )
 def test_copies_to_and_from_the_host_are_edges(
-    kind: str, size: int | None, *, on_device: bool, lacks: bool
+    kind: str, size: int | None, *, lacks: bool
 ) -> None:
-    assert device_edges([(kind, size)] * 10, on_device=on_device) is lacks
+    assert device_edges([(kind, size)] * 10, on_device=False) is lacks
+    assert device_edges([(kind, size)] * 10, on_device=True) is lacks
 
 
 def test_updates_of_weights_on_the_device_are_edges() -> None:
@@ -271,9 +279,9 @@ def test_a_wait_inside_an_op_that_copies_a_scalar_is_no_edge(
 # Op by op.
 
 
-@pytest.mark.parametrize(
-    ("calls", "executed", "few"),
-    [
+def test_a_few_programs_of_an_op_each_are_ops() -> None:
+    """Programs in ten segments, each called so many times in all."""
+    cases: list[tuple[list[int], float, bool]] = [
         ([10, 10], 4, True),  # 20 calls of 0.9 × 4 × 10 / 2
         ([10, 8], 4, True),
         ([10, 7], 4, False),
@@ -282,48 +290,44 @@ def test_a_wait_inside_an_op_that_copies_a_scalar_is_no_edge(
         ([10, 4], 2, False),
         ([10] * 4, 8, True),
         ([10] * 5, 8, False),  # five are more than a layer has
-    ],
-)
-def test_a_few_programs_of_an_op_each_are_ops(
-    calls: list[int], executed: float, *, few: bool
-) -> None:
-    """Programs in ten segments, each called so many times in all."""
-    kinds = kinds_of(6, flags=dict.fromkeys(range(5), EventFlag.PJIT))
-    lines = [
-        (0, kind, 10 * at + kind, 1)
-        for kind, count in enumerate(calls)
-        for at in range(count)
     ]
-    found = StepEvidence(
-        *tables_of([*lines, (0, 5, 0, 0)], TRACKS),
-        types_of(["x"] * 6),
-        kinds,
-        None,
-        None,
-    )
-    assert found.runs_op_by_op(10, executed=executed) is few
+    for calls, executed, few in cases:
+        kinds = kinds_of(6, flags=dict.fromkeys(range(5), EventFlag.PJIT))
+        lines = [
+            (0, kind, 10 * at + kind, 1)
+            for kind, count in enumerate(calls)
+            for at in range(count)
+        ]
+        found = StepEvidence(
+            *tables_of([*lines, (0, 5, 0, 0)], TRACKS),
+            types_of(["x"] * 6),
+            kinds,
+            None,
+            None,
+        )
+        assert found.runs_op_by_op(10, executed=executed) is few
 
 
 # Calls around segments, and series of modules.
 
 
-@pytest.mark.parametrize("name", ["module", "op", "request"])
 @pytest.mark.parametrize(
     ("calls", "inside"), [([60], True), ([20, 20, 20], True), ([10] * 6, False)]
 )
 def test_several_segments_inside_one_call_are_layers(
-    name: str, calls: list[int], *, inside: bool
+    calls: list[int], *, inside: bool
 ) -> None:
     """Six segments of 10: 1.5 of them in a call are enough."""
-    at, lines = 0, []
-    for length in calls:
-        lines.append((name, at, length))
-        at += length
-    found = evidence_of(lines)
     track = np.zeros(6, np.int32)
-    assert found.inside_one_call(track, starts(6)) is inside
-    # On another thread, no call is around them.
-    assert not found.inside_one_call(np.ones(6, np.int32), starts(6))
+    for name in ("module", "op", "request"):
+        at, lines = 0, []
+        for length in calls:
+            lines.append((name, at, length))
+            at += length
+        found = evidence_of(lines)
+        assert found.inside_one_call(track, starts(6)) is inside
+        # On another thread, no call is around them.
+        assert not found.inside_one_call(np.ones(6, np.int32), starts(6))
     assert not evidence_of([("dataset", 0, 60)]).inside_one_call(track, starts(6))
 
 

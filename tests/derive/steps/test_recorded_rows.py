@@ -170,9 +170,8 @@ def test_every_column_of_marked_steps() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("numbers", "length", "batches"),
-    [
+def test_numbers_that_grow_evenly_are_numbers_of_batches() -> None:
+    cases: list[tuple[list[int], int, list[int] | None]] = [
         ([1, 2, 3], 8, [1] * 3),
         ([1, 2, 3], 1, [1] * 3),  # one batch, however little is marked
         ([1, 3, 5], 5, [2] * 3),  # half of the time is marked
@@ -181,13 +180,10 @@ def test_every_column_of_marked_steps() -> None:
         ([5, 4, 3], 8, None),
         ([1, 1, 1], 8, None),
         ([7], 8, None),
-    ],
-)
-def test_numbers_that_grow_evenly_are_numbers_of_batches(
-    numbers: list[int], length: int, batches: list[int] | None
-) -> None:
-    lines = [mark(10 * at, length, number) for at, number in enumerate(numbers)]
-    assert columns(Recording(lines).markers()[0]).get("batches") == batches
+    ]
+    for numbers, length, batches in cases:
+        lines = [mark(10 * at, length, number) for at, number in enumerate(numbers)]
+        assert columns(Recording(lines).markers()[0]).get("batches") == batches
 
 
 def test_a_recorded_number_of_batches_counts_first() -> None:

@@ -128,9 +128,8 @@ def test_of_periods_that_cover_as_much_a_short_one_after_a_long_pause_is_best() 
     assert best_period([best, longer]) is longer
 
 
-@pytest.mark.parametrize(
-    ("fields", "on_device", "fits"),
-    [
+def test_a_period_needs_repetitions_coverage_and_even_work() -> None:
+    cases: list[tuple[dict[str, Any], bool, bool]] = [
         ({"n": 3}, True, True),
         ({"n": 2}, True, False),
         ({"period_ps": 0}, True, False),
@@ -141,13 +140,10 @@ def test_of_periods_that_cover_as_much_a_short_one_after_a_long_pause_is_best() 
         ({"cv": 0.25}, True, False),
         ({"cv": 0.299}, False, True),
         ({"cv": 0.3}, False, False),
-    ],
-)
-def test_a_period_needs_repetitions_coverage_and_even_work(
-    fields: dict[str, Any], *, on_device: bool, fits: bool
-) -> None:
-    sequence = sequence_of([0], on_device=on_device)
-    assert (period_objection(sequence, period_of(**fields)) == "") is fits
+    ]
+    for fields, on_device, fits in cases:
+        sequence = sequence_of([0], on_device=on_device)
+        assert (period_objection(sequence, period_of(**fields)) == "") is fits
 
 
 # What is measured.
@@ -348,9 +344,8 @@ def measured(**fields: Any) -> Measured:
     return Measured(**plain | fields)
 
 
-@pytest.mark.parametrize(
-    ("fields", "accepted", "confidence"),
-    [
+def test_a_candidate_is_accepted_without_an_objection_and_if_it_is_sure() -> None:
+    cases: list[tuple[dict[str, Any], bool, float]] = [
         ({}, True, 0.9),
         ({"source": "period", "period": period_of(repeats=1)}, False, 0.9),
         ({"source": "period", "period": period_of(repeats=2)}, True, 0.9),
@@ -363,24 +358,21 @@ def measured(**fields: Any) -> Measured:
         ({"period": period_of(3, coverage=0.7)}, False, 0.525),
         ({"period": period_of(3, coverage=0.8)}, True, 0.6),
         ({"period": period_of(3, coverage=0.8), "begin_is_clear": False}, True, 0.6),
-    ],
-)
-def test_a_candidate_is_accepted_without_an_objection_and_if_it_is_sure(
-    fields: dict[str, Any], *, accepted: bool, confidence: float
-) -> None:
-    given_candidate = measured(**fields)
-    found = candidate_steps(given_candidate, rejected=False).candidate
-    assert found.accepted is accepted
-    assert (found.why_not == "") is accepted
-    assert found.confidence == pytest.approx(confidence)
-    assert ranking_key(given_candidate) == (
-        candidate_objection(given_candidate) == "",
-        given_candidate.confidence,
-    )
-    # Another candidate was chosen.
-    other = candidate_steps(given_candidate, rejected=True).candidate
-    assert not other.accepted
-    assert other.why_not
+    ]
+    for fields, accepted, confidence in cases:
+        given_candidate = measured(**fields)
+        found = candidate_steps(given_candidate, rejected=False).candidate
+        assert found.accepted is accepted
+        assert (found.why_not == "") is accepted
+        assert found.confidence == pytest.approx(confidence)
+        assert ranking_key(given_candidate) == (
+            candidate_objection(given_candidate) == "",
+            given_candidate.confidence,
+        )
+        # Another candidate was chosen.
+        other = candidate_steps(given_candidate, rejected=True).candidate
+        assert not other.accepted
+        assert other.why_not
 
 
 @pytest.mark.parametrize("alike", [True, False])

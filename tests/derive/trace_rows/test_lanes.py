@@ -157,9 +157,8 @@ def test_spans_beyond_all_times_have_no_coarse_slices() -> None:
     assert empty.coarse is None
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "bucket", "fits"),
-    [
+def test_coarse_slices_fit_windows_of_whole_buckets() -> None:
+    cases: list[tuple[int, int, int, bool]] = [
         (8, 24, 8, True),
         (-8, 24, 16, True),
         (8, 8, 8, True),
@@ -173,17 +172,13 @@ def test_spans_beyond_all_times_have_no_coarse_slices() -> None:
         (8 - MAX_DRAWN_PS, MAX_DRAWN_PS - 8, MAX_DRAWN_PS - 8, True),
         (8, MAX_DRAWN_PS, 8, False),
         (8, 24, MAX_DRAWN_PS, False),
-    ],
-)
-def test_coarse_slices_fit_windows_of_whole_buckets(
-    begin: int,
-    end: int,
-    bucket: int,
-    fits: bool,  # noqa: FBT001 - a parameter
-) -> None:
-    wide, narrow = np.empty(0, np.int64), np.empty(0, np.int32)
-    slices = CoarseSlices(level=3, parts=wide, filled=wide, places=narrow, times=wide)
-    assert slices.fits(begin, end, bucket) is fits
+    ]
+    for begin, end, bucket, fits in cases:
+        wide, narrow = np.empty(0, np.int64), np.empty(0, np.int32)
+        slices = CoarseSlices(
+            level=3, parts=wide, filled=wide, places=narrow, times=wide
+        )
+        assert slices.fits(begin, end, bucket) is fits
 
 
 def test_the_work_of_a_span_is_known_by_its_number() -> None:

@@ -268,9 +268,8 @@ def test_asynchronous_events_have_no_rows_inside_of_each_other() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("spans", "lanes", "gap", "level"),
-    [
+def test_coarse_slices_hold_sixteen_spans_on_average() -> None:
+    cases: list[tuple[int, int, int, int]] = [
         # 64 spans of one lane have two buckets of at least 16 spans and two slices:
         # half of 63 gaps of 10 ps is 315 ps, which 2**9 exceeds.
         (64, 1, 10, 9),
@@ -281,29 +280,26 @@ def test_asynchronous_events_have_no_rows_inside_of_each_other() -> None:
         (33, 1, 8, 9),
         (32, 1, 8, 8),
         (2, 1, 0, 0),
-    ],
-)
-def test_coarse_slices_hold_sixteen_spans_on_average(
-    spans: int, lanes: int, gap: int, level: int
-) -> None:
-    start = np.arange(spans) * gap
-    found = index_lanes(
-        start,
-        np.zeros(spans, np.int64),
-        np.arange(spans).astype(np.int32) % lanes,
-        lanes=lanes,
-        many_spans=spans,
-    )
-    assert found.coarse is not None
-    assert found.coarse.level == level
-    fewer = index_lanes(
-        start,
-        np.zeros(spans, np.int64),
-        np.arange(spans).astype(np.int32) % lanes,
-        lanes=lanes,
-        many_spans=spans + 1,
-    )
-    assert fewer.coarse is None
+    ]
+    for spans, lanes, gap, level in cases:
+        start = np.arange(spans) * gap
+        found = index_lanes(
+            start,
+            np.zeros(spans, np.int64),
+            np.arange(spans).astype(np.int32) % lanes,
+            lanes=lanes,
+            many_spans=spans,
+        )
+        assert found.coarse is not None
+        assert found.coarse.level == level
+        fewer = index_lanes(
+            start,
+            np.zeros(spans, np.int64),
+            np.arange(spans).astype(np.int32) % lanes,
+            lanes=lanes,
+            many_spans=spans + 1,
+        )
+        assert fewer.coarse is None
 
 
 @pytest.mark.parametrize(("last", "level"), [(2**61 - 1, 61), (2**61, None)])
