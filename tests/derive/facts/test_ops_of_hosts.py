@@ -273,6 +273,19 @@ def test_every_field_of_short_ops() -> None:
     assert fields_of(none) == fields_of(expected)
 
 
+def test_short_ops_with_the_longest_pauses_before_them_are_first() -> None:
+    """Each of three threads runs one type; `a` and `b` after pauses of 2 µs."""
+    runs = [
+        (type_, type_, at * (1 + pause) * US, US)
+        for type_, pause in ((0, 2), (1, 2), (2, 3))
+        for at in range(60)
+    ]
+    ops, events = ops_ran([("b", None, TF), ("a", None, TF), ("c", None, TF)], *runs)
+    found = short(ops, events, windows_at((0, 900 * US)))
+    assert found.names == (("c", 60.0), ("a", 60.0), ("b", 60.0))
+    assert found.dispatch_ps == (59 * (2 + 2 + 3) * US,)
+
+
 def test_part_of_longer_short_ops_is_their_call() -> None:
     """Of ops that take 2 µs in the mean the call of 1.5 µs is three quarters."""
     runs = [(0, 1, at * 5 * US, (3, 1)[at % 2] * US) for at in range(50)]
