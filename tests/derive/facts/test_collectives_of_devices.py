@@ -200,7 +200,7 @@ def test_every_field_of_the_all_reduces() -> None:
         "least_ps": pytest.approx((200 + 900 + 50) * US / 3),
         "expected_ps": pytest.approx((2 * BIG + LARGE) * 10 / 3 + 20 * US),
         "workers": 3,
-        "gb_per_s": pytest.approx(100.0),
+        "gb_per_s": pytest.approx(100.0, rel=1e-12),
         "rate_source": "recording",
     }
     assert found.calls.columns == [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +18,8 @@ from stepscope.derive.facts.hosts.own_lines import (
     enclosing_functions,
     function_around_work,
 )
+from stepscope.derive.host.function_names import FunctionName
 from stepscope.derive.intervals.spans import Spans
-
-if TYPE_CHECKING:
-    from stepscope.derive.host.function_names import FunctionName
 
 LOOP, STEP, SAVE, OTHER = (named(name) for name in ("loop", "step", "save", "other"))
 FRAMES = frames_of(
@@ -168,6 +166,21 @@ def test_lines_that_no_op_interrupts_are_work_of_their_own() -> None:
     assert found == (both, line(10, ten, 6))
     outside = lines_of({5: five, 7: seven}, inside=spans_of((100, 1000)))
     assert outside.working_lines([0]) == (line(7, seven, 4),)
+
+
+def test_samples_in_functions_of_a_framework_prepare_ops() -> None:
+    """Of ten samples of a line `torch` has two, or three without what it calls at 35."""
+    path = "/usr/lib/site-packages/torch/nn/modules.py"
+    torch = FunctionName("call", path, 3, library=True)
+    by_torch = (1, 1, 10, 50, 0)
+    for rows, found in (
+        (((0, 1, 0, 100, -1), by_torch, (0, 1, 30, 50, 1)), True),
+        (((0, 1, 0, 100, -1), by_torch, (0, 1, 40, 50, 1)), False),
+        # What runs on a thread that runs no steps prepares nothing.
+        (((0, 1, 0, 100, -1), (1, 2, 0, 100, -1)), True),
+    ):
+        runs = lines_of({5: spans_of((0, 100))}, frames=frames_of([LOOP, torch], *rows))
+        assert bool(runs.working_lines([0])) is found
 
 
 @pytest.mark.parametrize(("busy", "found"), [(24, True), (26, False)])

@@ -94,6 +94,12 @@ def test_the_host_with_most_kernels_says_what_launches_cost() -> None:
             one_program=True,
         )
     )
+    short = launch_signals.function(
+        launch_facts={"b": facts(median_kernel_ps=0)},
+        windows={},
+        launches_one_program={},
+    )
+    assert (short.median_kernel_ps, short.one_program) == (0, None)
     without = launch_signals.function(
         launch_facts={"b": facts(graph_percent=None, median_call_ps=None)},
         windows={"b": ABSENT},
@@ -220,6 +226,21 @@ def test_a_queue_is_averaged_over_tenths_of_steps() -> None:
     assert found[1].lengths == pytest.approx((0, 0, 0, 0.5, 0.5, 0.5, 0.5, 0, 0, 0))
     assert (found[1].longest, found[1].slow_calls) == (1, 0.0)
     assert found[1].late_starts == 0.5
+
+
+def test_a_step_may_be_shorter_than_ten_picoseconds() -> None:
+    """Of the tenths of 4 ps the third, fifth, eighth and last last 1 ps."""
+    found = queue_signals.function(
+        correlation=tied(
+            activities(("kernel", 0, 4, 5)),
+            pl.DataFrame({"start_ps": [0], "dur_ps": [1]}),
+            [0],
+            latency_ps=np.array([4]),
+        ),
+        windows=windows_at((0, 4)),
+    )
+    assert found[0].lengths == (0, 0, 1, 0, 1, 0, 0, 1, 0, 1)
+    assert found[0].longest == 0
 
 
 # --- contention ---
@@ -458,6 +479,15 @@ def test_a_device_waits_until_its_first_input() -> None:
     )
     found = moves(activity, [0] * 4)
     assert (found.in_turn_ps, found.devices) == ((10, 0), ("h:1", "h:0", "h:2"))
+
+
+def test_a_step_in_which_one_device_is_fed_says_nothing_of_turns() -> None:
+    activity = activities(
+        *(("h2d", 0, 10, 10), ("h2d", 0, 110, 10), ("h2d", 1, 125, 10)),
+        bytes=[LARGE] * 3,
+    )
+    found = moves(activity, [0] * 3)
+    assert (found.in_turn_ps, found.devices) == ((0, 10), ("h:1", "h:0", "h:2"))
 
 
 def test_results_of_two_devices_are_not_gathered() -> None:
