@@ -169,7 +169,7 @@ def test_lines_that_no_op_interrupts_are_work_of_their_own() -> None:
 
 
 def test_samples_in_functions_of_a_framework_prepare_ops() -> None:
-    """Of ten samples of a line `torch` has two, or three without what it calls at 35."""
+    """Of ten samples of a line `torch` has two, or three if it calls nothing at 35."""
     path = "/usr/lib/site-packages/torch/nn/modules.py"
     torch = FunctionName("call", path, 3, library=True)
     by_torch = (1, 1, 10, 50, 0)

@@ -369,7 +369,7 @@ class Spans(Frozen, frozen=True, dict=True):
         first = self.end_ps.searchsorted(other.start_ps, side="right")
         last = self.start_ps.searchsorted(other.end_ps, side="left")
         first[1:] = np.maximum(first[1:], last[:-1])
-        return first, np.maximum(last - first, 0)
+        return first, last - first
 
     def _ranges_as_spans(self, first: Int64s, count: Int64s) -> Spans:
         before = np.repeat(first - (np.cumsum(count) - count), count)

@@ -202,7 +202,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         edges.append(np.concatenate([np.empty(0, np.int64), *begins]))
         if self.correlation is not None:
             called = ints(self.correlation.launches, "start_ps")
-            for row in self._edges_on_device():
+            for row in self._edges_on_device(self.correlation.activity):
                 launch = self.correlation.launch_of_activity[row]
                 edges.append(called[launch[launch >= 0]])
         return tuple(edges)
@@ -211,8 +211,9 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def _device_edges(self) -> tuple[Int64s, ...]:
         if self.device_activity is None:
             return ()
-        start = ints(self.device_activity, "start_ps")
-        edges = tuple(start[row] for row in self._edges_on_device())
+        activity = self.device_activity
+        start = ints(activity, "start_ps")
+        edges = tuple(start[row] for row in self._edges_on_device(activity))
         if self.correlation is None:
             return edges
         launch = self.correlation.launch_of_activity
@@ -247,24 +248,15 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         passes: Int64s = begins[order[of_node & np.append([True], ~of_node[:-1])]]
         return passes
 
-    def _edges_on_device(self) -> Iterator[Int64s]:
+    def _edges_on_device(self, activity: pl.DataFrame) -> Iterator[Int64s]:
         """Yield the device activities that mark steps: copies and weight updates."""
-        if self.device_activity is None:
-            return
-        kind = codes(self.device_activity, "kind")
-        yield np.flatnonzero((kind == ACTIVITY_CODES["h2d"]) & ~self._scalars)
+        kind = codes(activity, "kind")
+        yield np.flatnonzero(
+            (kind == ACTIVITY_CODES["h2d"]) & ~_scalar_copies(activity)
+        )
         yield np.flatnonzero(kind == ACTIVITY_CODES["d2h"])
         updates = self.event_kinds.has(EventFlag.OPTIMIZER)
-        yield np.flatnonzero(updates[handles(self.device_activity, "type")])
-
-    @cached_property
-    def _scalars(self) -> Bools:
-        """Mask of device activities that copy only scalars to the device."""
-        if self.device_activity is None:
-            return np.empty(0, np.bool_)
-        scalars = (pl.col("kind") == "h2d") & (pl.col("bytes") <= _MAX_SCALAR_BYTES)
-        chosen = self.device_activity.select(scalars.fill_null(value=False)).to_series()
-        return chosen.to_numpy()
+        yield np.flatnonzero(updates[handles(activity, "type")])
 
     def _copies_scalars(self, rows: Int64s) -> Bools:
         """Return which events are inside an op that copies a scalar to the device.
@@ -276,7 +268,8 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         if self.correlation is None:
             return inside
         launches = self.correlation.launches
-        launch = self.correlation.launch_of_activity[self._scalars]
+        scalars = _scalar_copies(self.correlation.activity)
+        launch = self.correlation.launch_of_activity[scalars]
         launch = np.unique(launch[launch >= 0])
         called = ints(launches, "start_ps")[launch]
         thread = handles(launches, "track")[launch]
@@ -359,3 +352,9 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             .sort("base")
         )
         return [begins.to_numpy() for begins in series["at"]]
+
+
+def _scalar_copies(activity: pl.DataFrame) -> Bools:
+    """Return which device activities copy only scalars to the device."""
+    scalars = (pl.col("kind") == "h2d") & (pl.col("bytes") <= _MAX_SCALAR_BYTES)
+    return activity.select(scalars.fill_null(value=False)).to_series().to_numpy()
