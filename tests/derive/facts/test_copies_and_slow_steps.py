@@ -431,6 +431,17 @@ def test_parts_that_only_slow_steps_have_are_named(
     assert found[1:] == named_parts(shares, slow, "sync", None)
 
 
+def test_a_function_behind_an_op_explains_no_cause_however_short() -> None:
+    """Of 100 ms sync takes 1."""
+    names = (
+        NamedTime("sync", "inside", "op", time_ps=6 * MS // 10),
+        NamedTime("sync", "inside", "save", function="save", time_ps=4 * MS // 10),
+    )
+    shares = account([10, 10, 80], inside_ps={"sync": ms_of(0, 0, 1)}, names=names)
+    found = named_parts(shares, np.array([False, False, True]), "sync", None)
+    assert [part.name for part in found] == ["op"]
+
+
 @pytest.mark.parametrize(("ms", "named"), [(3.5, True), (3.4, False)])
 def test_a_function_is_named_if_it_takes_half_of_the_cause(
     ms: float, *, named: bool

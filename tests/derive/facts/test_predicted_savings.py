@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +162,15 @@ def test_a_replays_gain_is_scaled_to_the_time_in_the_mean_step() -> None:
     assert saved() is None
     # What the sample has nothing of cannot be scaled.
     assert saved(quiet(0, 0, 0, 0)) is None
+
+
+def test_a_saving_is_at_most_the_lost_time_and_what_the_step_can_lose() -> None:
+    assert Limits(None, None).max_saving_ms == math.inf
+    assert Limits(3.0, None).max_saving_ms == 3.0
+    assert Limits(None, 5.0).max_saving_ms == 5.0
+    assert Limits(3.0, 5.0, 1.0).max_saving_ms == 3.0
+    assert Limits(4.5, 5.0, 1.0).max_saving_ms == 4.0
+    assert Limits(4.5, 1.0, 2.0).max_saving_ms == 0.0
 
 
 def test_a_saving_leaves_the_work_of_the_busiest_thread() -> None:

@@ -82,11 +82,11 @@ def program_traits(
 
     def time_of_flag(flag: EventFlag) -> int:
         """Return the total duration of all events whose type has the flag."""
-        times = 0
-        for host, host_kinds in kinds.items():
-            rows = wanted_rows(handles(ran_on[host], "type"), host_kinds.has(flag))
-            times += int(ints(ran_on[host], "dur_ps")[rows].sum())
-        return times
+        return sum(
+            int(ints(ran, "dur_ps")[host_kinds.has(flag)[handles(ran, "type")]].sum())
+            for host, host_kinds in kinds.items()
+            for ran in (ran_on[host],)
+        )
 
     unknown = not any(host_kinds.is_op().any() for host_kinds in kinds.values())
     updates = has_flag(EventFlag.OPTIMIZER)

@@ -99,7 +99,7 @@ def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
             by_owner[owner] = np.maximum(times - np.median(times[usual]), 0.0)
     total = np.sum(list(by_owner.values()), axis=0)
     parts = {
-        owner: np.where(total > 0, excess * times / np.maximum(total, 1), 0)
+        owner: excess * times / np.maximum(total, 1)
         for owner, times in by_owner.items()
     }
     return StepSeries(
