@@ -23,6 +23,7 @@ from tests.support.traces.literal import (
 from stepscope.derive.facts.hosts import batch_fetches
 from stepscope.derive.facts.hosts.batch_fetches import (
     InputSignals,
+    _mean_fetches,
     host_fetches,
     input_signals,
 )
@@ -229,3 +230,11 @@ def test_fetches_of_all_hosts_are_collected(field: str) -> None:
         )
     )
     assert input_signals.function(host_fetches={"a": OTHER, "b": ABSENT}) == OTHER
+
+
+def test_a_step_may_have_a_single_fetch() -> None:
+    steps = windows_at((0, 100), (100, 200), (200, 300)).measured
+    waits = spans_of((10, 30), (110, 115), (120, 130))
+    assert _mean_fetches(steps, waits) == (20.0, 7.5)
+    busy = spans_of((15, 25), (125, 160)) & waits
+    assert _mean_fetches(steps, waits, within=busy) == (10.0, 2.5)

@@ -179,7 +179,7 @@ def test_the_three_largest_names_are_parts() -> None:
     assert [each.name for each in found.parts("launch")] == ["g", "f", "h"]
     assert [each.name for each in found.parts("input", place="inside")] == ["f"]
     assert found.parts("input", place="between") == ()
-    less = (part("launch", 9, "f", detail="a"), part("input", 10, "f"))
+    less = (part("input", 10, "f"), part("launch", 9, "f", detail="a"))
     assert shares(names=less).parts("launch", "input")[0].detail is None
     assert shares(names=less, window_ps=()).parts("launch") == ()
 
