@@ -78,6 +78,34 @@ def test_generation_and_driver_decide(
 
 
 @pytest.mark.parametrize(
+    ("newest", "wanted"),
+    [
+        ((10, 0), 12080),
+        ((9, 1), 12000),
+        ((9, 0), 12000),
+        ((8, 9), 11080),
+        ((8, 8), 11010),
+        ((8, 6), 11010),
+        ((8, 5), 11000),
+        ((8, 0), 11000),
+        ((7, 9), 10000),
+        ((7, 5), 10000),
+        ((7, 4), 9000),
+        ((7, 0), 9000),
+    ],
+)
+def test_each_generation_wants_the_first_version_that_has_kernels_for_it(
+    signals_of: Any, newest: tuple[int, int], wanted: int
+) -> None:
+    for runtime, because in ((wanted, ()), (wanted - 1, ("runtime",))):
+        old = versions(newest=newest, runtime=runtime, driver=runtime)
+        # Another host, whose libraries are newer, is not said.
+        known = {"newer": versions(runtime=wanted + 10), "vm": old, "vm2": old}
+        finding = evaluate(signals_of({version_signals: known}), THRESHOLDS)
+        assert (finding.because, finding.devices) == (because, ("vm",))
+
+
+@pytest.mark.parametrize(
     ("absent", "named"), [("newest", "compute capability"), ("runtime", "CUDA version")]
 )
 def test_the_reason_names_what_was_not_recorded(

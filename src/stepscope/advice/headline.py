@@ -204,8 +204,10 @@ def _gain_ms(finding: Finding) -> float:
 
 def are_slow_steps(finding: Finding) -> bool:
     """Return whether a finding is about slow steps with most of the recorded time."""
-    held = (fact.value or 0.0 for fact in finding.facts if fact.name == HELD_BY_SLOW)
-    return max(held, default=0.0) >= _MIN_SLOW_STEPS_PERCENT and finding.note != "once"
+    return finding.note != "once" and any(
+        fact.name == HELD_BY_SLOW and (fact.value or 0.0) >= _MIN_SLOW_STEPS_PERCENT
+        for fact in finding.facts
+    )
 
 
 def _is_work(finding: Finding) -> bool:

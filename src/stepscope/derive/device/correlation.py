@@ -9,7 +9,7 @@ import numpy as np
 from stepscope._core import launches as kernels
 from stepscope._core.sweeps import busy_before
 from stepscope.derive.columns.arrays import accepted_answer, handles, ints
-from stepscope.derive.columns.dense_codes import number_values
+from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.nullable import fill_nulls
@@ -187,20 +187,12 @@ def _unite_process_ids(
     sides = (activity["process"], launches["process"])
     if any(side.null_count() == len(side) for side in sides):
         return ids, called
-    processes = number_values(
-        np.concatenate([side.fill_null(-1).to_numpy() for side in sides])
-    )
-    if processes.count == 1:
+    processes = np.concatenate([side.fill_null(-1).to_numpy() for side in sides])
+    if processes.min() == processes.max():
         return ids, called
-    of_activity, of_launch = np.split(processes.code.astype(np.int64), [len(ids)])
-    lowest = min(int(ids.min()), int(called.min()))
-    spread = max(int(ids.max()), int(called.max())) - lowest + 1
-    if processes.count * spread >= 2**62:
-        numbered = number_values(np.concatenate((ids, called)))
-        ids = numbered.code[: len(ids)].astype(np.int64)
-        called = numbered.code[len(ids) :].astype(np.int64)
-        lowest, spread = 0, numbered.count
-    return of_activity * spread + (ids - lowest), of_launch * spread + (called - lowest)
+    united = number_rows((processes, np.concatenate((ids, called)))).code
+    of_activity, of_launch = np.split(united.astype(np.int64), [len(ids)])
+    return of_activity, of_launch
 
 
 def _launch_notes(

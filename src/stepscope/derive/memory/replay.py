@@ -167,9 +167,8 @@ def _link_neighbours(
     rows: Int64s, address: pl.Series, *, before: Int32s, after: Int32s
 ) -> None:
     own = address.gather(rows)
-    if own.null_count():
-        rows = rows[own.is_not_null().to_numpy()]
-        own = own.drop_nulls()
+    rows = rows[own.is_not_null().to_numpy()]
+    own = own.drop_nulls()
     # Rows with equal addresses stay in time order.
     order = (
         own.to_frame("address")

@@ -326,19 +326,14 @@ def _number_runs(
     line = inherit_labels(nested.parent, own_line.astype(np.int32))
     named = own_line >= 0
     outermost = named.copy()
-    with_line = np.flatnonzero(line >= 0)
-    if len(with_line):
-        # If nested rows have the same line, the first to begin is the outermost one.
-        placed = pl.DataFrame(
-            {
-                "track": track[with_line],
-                "line": line[with_line],
-                "end": end_ps[with_line],
-            }
-        )
-        before = pl.col("end").cum_max().shift(1).over("track", "line")
-        ended = placed.select(before.fill_null(np.iinfo(np.int64).min)).to_series()
-        outermost[with_line] &= start_ps[with_line] >= ended.to_numpy()
+    with_line = np.flatnonzero(named)
+    # If nested rows have the same line, the first to begin is the outermost one.
+    placed = pl.DataFrame(
+        {"track": track[with_line], "line": line[with_line], "end": end_ps[with_line]}
+    )
+    before = pl.col("end").cum_max().shift(1).over("track", "line")
+    ended = placed.select(before.fill_null(np.iinfo(np.int64).min)).to_series()
+    outermost[with_line] = start_ps[with_line] >= ended.to_numpy()
     return Runs(
         *(track, start_ps, end_ps, nested.parent, nested.depth, nested.self_ps),
         *(line, named, outermost),

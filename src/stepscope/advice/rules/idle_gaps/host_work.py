@@ -88,11 +88,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         note = "ops" if on_device or functions.has_model else "functions"
         judged = judged.with_verdict(status="pass", severity="info", note=note)
     named = _named_parts(signals, shares, functions)
-    share = named[0].share_percent if named else None
+    first = named[0] if named else None
+    share = None if first is None else first.share_percent
     # Without a device the finding is always about the first function. With a device, a
     # training loop is not named, because it contains the steps.
-    leads = not on_device or (share or 0.0) >= _MIN_LEADING_PART * (work_percent or 0.0)
-    leads &= not (on_device and named and named[0].loop)
+    leads = not on_device or (
+        first is not None
+        and not first.loop
+        and first.share_percent >= _MIN_LEADING_PART * (work_percent or 0.0)
+    )
     is_alone = blocking is not None and blocking.alone is not None
     finding = judged.finding(
         parts=named,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
@@ -61,7 +62,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         and memory.used is not None
         and memory.least_bytes
     )
-    memory = max(known, key=lambda memory: memory.used or 0.0, default=None)
+    memory = max(known, key=attrgetter("used"), default=None)
     if memory is None:
         return _ITEM.cannot_tell(memories.absent or _ITEM.reason("unknown"))
     peak, capacity = memory.peak_bytes or 0, memory.capacity_bytes or 0

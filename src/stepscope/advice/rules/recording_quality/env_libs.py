@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
@@ -34,24 +35,23 @@ def evaluate(signals: Signals, _: Thresholds) -> Finding:
     if signals.of(device_signals).recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
     recorded = signals.needed(version_signals)
-    known = {
-        host: host_versions
-        for host, host_versions in recorded.items()
-        if host_versions.runtime is not None and host_versions.newest is not None
-    }
+    known = [
+        (one.runtime, one.newest, host)
+        for host, one in recorded.items()
+        if one.runtime is not None and one.newest is not None
+    ]
     if not known:
         has_runtime = any(versions.runtime for versions in recorded.values())
         return _ITEM.cannot_tell("no_generation" if has_runtime else "no_versions")
-    host, oldest = min(known.items(), key=lambda item: item[1].runtime or 0)
-    capability = oldest.newest or (0, 0)
+    runtime, capability, host = min(known, key=itemgetter(0))
+    oldest = recorded[host]
     wanted = next((version for first, version in _WANTED if capability >= first), None)
-    runtime = oldest.runtime or 0
     note = None
     if wanted is not None and runtime < wanted:
         note = "runtime"
     elif oldest.driver is not None and oldest.driver < runtime:
         note = "driver"
-    versions = {"runtime": oldest.runtime, "driver": oldest.driver, "wanted": wanted}
+    versions = {"runtime": runtime, "driver": oldest.driver, "wanted": wanted}
     return _ITEM.finding(
         "pass" if note is None else "fail",
         note="driver" if note == "driver" else None,
