@@ -188,7 +188,7 @@ def _wasted_share(what: str) -> pl.Expr:
     sectors = pl.col(f"{what}_sectors_per_request")
     return (
         pl.when(used.is_not_null())
-        .then((1 - used / _SECTOR_BYTES).clip(0, 1))
+        .then((1 - used / _SECTOR_BYTES).clip(lower_bound=0))
         .when(sectors >= _SCATTERED)
         .then(1 - _SECTORS_OF_16_BYTES / sectors)
         .when(sectors <= _SECTORS_OF_4_BYTES)
@@ -275,7 +275,7 @@ def judge_spills(signals: Signals, thresholds: Thresholds) -> Finding:
         pl.when(local == 0)
         .then(pl.lit(0.0))
         .when(total > 0)
-        .then((local / total).clip(0, 1))
+        .then((local / total).clip(upper_bound=1))
     )
     fault = Fault(
         found=100 * share >= thresholds.spilled_traffic.value,
