@@ -292,7 +292,7 @@ def _shape_texts(trace: TraceData, code: Int32s) -> pl.Series:
 
 def _result_shapes(ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable) -> pl.Series:
     if isinstance(hlo_ops, Unavailable):
-        return pl.Series([None], dtype=pl.String).new_from_index(0, len(ops))
+        return pl.repeat(None, len(ops), dtype=pl.String, eager=True)
     return _gather_known(hlo_ops["shape"], ops["hlo"].fill_null(-1).to_numpy())
 
 
