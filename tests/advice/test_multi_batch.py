@@ -127,6 +127,84 @@ def test_what_is_not_known_cannot_tell(signals_of: Any, shares: Any) -> None:
     assert evaluate(blind, THRESHOLDS).status == "cannot_tell"
 
 
+@pytest.mark.parametrize(
+    ("more", "because"),
+    [
+        # All of them at their limits, the largest first.
+        (
+            {"launch": 0.3, "between": {"sync": 0.2, "between": 0.3}, "peer": 1.0},
+            {"exchanging": 10.0, "between": 5.0, "launching": 3.0},
+        ),
+        # Waits inside of a step do not count as those between steps.
+        ({"sync": 2.0, "collective": 0.6, "peer": 0.4}, {"exchanging": 10.0}),
+        ({"launch": 0.3, "between": {"between": 0.49}}, {"launching": 3.0}),
+        ({"launch": 0.29, "between": {"sync": 0.5}}, {"between": 5.0}),
+    ],
+)
+def test_every_number_of_a_larger_batch(
+    signals_of: Any, shares: Any, more: Any, because: dict[str, float]
+) -> None:
+    """Twice and half a batch more: 12 GiB of 36.8 are held, and a batch takes 10."""
+    use = told(memory(peak_gib=22.0, least_bytes=(14 * GIB, 12 * GIB, 13 * GIB)))
+    account = shares(**more, fields={"step_confidence": 0.7})
+    finding = evaluate(signals_of(account, use | filled()), THRESHOLDS)
+    assert (finding.status, finding.note) == ("fail", None)
+    assert (finding.value, finding.unit) == (pytest.approx(2.48), "ratio")
+    assert (finding.confidence, finding.devices) == (0.7, ("vm:0",))
+    assert set(finding.because) == set(because)
+    known = {cause.cause: cause.share_percent for cause in finding.causes}
+    shown = {name: pytest.approx(share) for name, share in because.items()}
+    assert shown.items() <= known.items()
+    assert list(known.values()) == sorted(known.values(), reverse=True)
+    assert all(known.values())
+    fixed = sum(known.values())
+    assert {fact.name: fact.value for fact in finding.facts} == {
+        "room": 2.5,
+        "fixed": pytest.approx(fixed),
+        "tried": 2,
+        "per_sample": pytest.approx(fixed / 2),
+        "peak_gib": 22.0,
+        "least_gib": 12.0,
+        "capacity_gib": 40.0,
+    }
+
+
+def test_a_batch_and_a_half_shares_a_third(signals_of: Any, shares: Any) -> None:
+    """20.8 of 40 GiB are held, a batch takes 10, and 16 more may be in use: 1.6."""
+    held = 208 * GIB // 10
+    use = told(memory(peak_gib=30.8, least_bytes=(held,)))
+    account = shares(collective=2.0, launch=0.1, fields={"step_confidence": 0.6})
+    finding = evaluate(signals_of(account, use | filled()), THRESHOLDS)
+    assert finding.confidence == 0.6
+    facts = {fact.name: fact.value for fact in finding.facts}
+    assert (facts["room"], facts["tried"]) == (1.6, 1.6)
+    assert facts["per_sample"] == pytest.approx(21.0 * (1 - 1 / 1.6))
+    assert [cause.cause for cause in finding.causes] == ["exchanging", "launching"]
+    assert (facts["peak_gib"], facts["least_gib"]) == (30.8, 20.8)
+
+
+@pytest.mark.parametrize(("ratio", "note"), [(9.9, None), (10.1, "much")])
+def test_ten_times_the_batch_is_much(
+    signals_of: Any, shares: Any, ratio: float, note: str | None
+) -> None:
+    finding = found_of(signals_of, shares, 10 + 26.8 / ratio, collective=2.0)
+    assert (finding.status, finding.note) == ("fail", note)
+    # Nothing costs as much whatever the batch: there is no need of a larger one.
+    finding = found_of(signals_of, shares, 10 + 26.8 / ratio)
+    assert (finding.status, finding.note, finding.because) == ("pass", None, ())
+
+
+@pytest.mark.parametrize(("unfilled", "because"), [(200, ("filling",)), (199, ())])
+def test_kernels_that_leave_a_tenth_of_a_step_are_a_reason(
+    signals_of: Any, shares: Any, unfilled: int, because: tuple[str, ...]
+) -> None:
+    """The device works for half of each step."""
+    use = told(memory(peak_gib=16.0, least_bytes=(10 * GIB,)))
+    account = shares(step_ms=10.0, sync=5.0)
+    finding = evaluate(signals_of(account, use | filled(unfilled)), THRESHOLDS)
+    assert finding.because == because
+
+
 def _exchanging(*, peak_gib: float) -> list[Any]:
     """B8 with much of the step in exchanges, and so much memory at the peak."""
     lines = parallel(exchanges=((64 * 2**20, 2_000.0),), steps=12)

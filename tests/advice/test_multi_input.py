@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.advice.conftest import MS
 from tests.support.traces import blueprint
 from tests.support.traces.training import findings, on_host, parallel, together
+
+from stepscope.advice.judging.worker_comparison import worker_signals
+from stepscope.advice.rules.multi_device.multi_input import evaluate
+from stepscope.derive.facts.hosts.pipeline_stages import Service, service_signals
+from stepscope.derive.facts.recording import record_grade
+from stepscope.thresholds import THRESHOLDS
 
 NESTED = {"id": 2, "parent_id": 1}
 DEVICES = dict.fromkeys(range(4), blueprint.A100)
@@ -86,6 +94,87 @@ def test_one_device_that_waits_has_no_matter_of_several() -> None:
     ]
     finding = findings(lines)["multi.input"]
     assert (finding.status, finding.note) == ("pass", "alone")
+
+
+# --- over literal stages ---
+
+
+def judged(
+    signals_of: Any,
+    account: Any,
+    *services: Service,
+    workers: int = 2,
+    grade: float = 1,
+) -> Any:
+    compared = SimpleNamespace(workers=range(workers))
+    known = {service_signals: services, worker_signals: compared, record_grade: grade}
+    return evaluate(signals_of(account, known), THRESHOLDS)
+
+
+def stage(busy_percent: float, *, at_once: int = 2, host: str = "vm") -> Service:
+    """A stage that is busy for so much of 10 ms between two batches."""
+    return Service(
+        host=host,
+        stage="Map",
+        batch_ps=busy_percent / 100 * at_once * 10 * MS,
+        at_once=at_once,
+        period_ps=10 * MS,
+        batches=9,
+    )
+
+
+@pytest.mark.parametrize(
+    ("busy", "waits_ms", "workers", "said"),
+    [
+        (90.0, 0.5, 2, ("fail", "warn", "full")),
+        (99.9, 0.5, 2, ("fail", "warn", "full")),
+        (100.0, 0.5, 2, ("fail", "critical", "full")),
+        (89.9, 0.5, 2, ("pass", "info", None)),
+        (100.0, 0.49, 2, ("pass", "info", "full")),
+        (100.0, 0.49, 1, ("pass", "info", "full")),
+        (100.0, 0.5, 1, ("pass", "info", "alone")),
+        (30.0, 0.5, 1, ("pass", "info", "alone")),
+        (30.0, 0.49, 1, ("pass", "info", None)),
+    ],
+)
+def test_several_devices_must_wait_for_a_full_stage(
+    signals_of: Any,
+    shares: Any,
+    *,
+    busy: float,
+    waits_ms: float,
+    workers: int,
+    said: Any,
+) -> None:
+    account = shares(input=waits_ms)
+    found = judged(signals_of, account, stage(busy), workers=workers)
+    assert (found.status, found.severity, found.note) == said
+    assert found.explained_by == (("input.bound",) if said[0] == "fail" else ())
+
+
+def test_every_number_of_every_host(signals_of: Any, shares: Any) -> None:
+    account = shares(input=1.0, fields={"step_confidence": 0.7})
+    stages = (stage(40.0, host="b"), stage(20.0, at_once=1))
+    found = judged(signals_of, account, *stages, workers=3, grade=0.9)
+    assert (found.value, found.confidence, found.devices) == (40.0, 0.7, ("vm:0",))
+    assert [(fact.name, fact.value) for fact in found.facts] == [
+        ("busy", 40.0),
+        ("waits", 10.0),
+        ("workers", 3),
+        # At 40 % for these devices, it reaches 90 % with twice as many.
+        ("feeds", 2.0),
+        ("batch", 8_000.0),
+        ("at_once", 2),
+        ("period", 10_000.0),
+        ("batch", 2_000.0),
+        ("at_once", 1),
+        ("period", 10_000.0),
+    ]
+    idle = judged(signals_of, shares(fields={"step_confidence": 0.0}), stage(0.0))
+    assert idle.confidence == 0.5
+    facts = {fact.name: fact.value for fact in idle.facts}
+    assert facts.get("feeds") is None
+    assert judged(signals_of, account, stage(40.0), grade=0.6).confidence == 0.6
 
 
 def test_without_a_pipeline_it_cannot_tell() -> None:

@@ -86,7 +86,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return _ITEM.finding(
         "fail" if failed else "pass",
         note=note,
-        confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
+        confidence=min(signals.of(record_grade), shares.step_confidence),
         value=growth_factor,
         unit="ratio",
         threshold=thresholds.batch_room,
