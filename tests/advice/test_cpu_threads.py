@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from tests.support.traces.training import ahead, cores, findings, on_host
 
-from stepscope.derive.facts.processors import Readings, mean_by_window
+from stepscope.advice.rules.running.cpu_threads import evaluate
+from stepscope.derive.facts.processors import (
+    Processors,
+    Readings,
+    mean_by_window,
+    processor_signals,
+)
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
+from stepscope.thresholds import THRESHOLDS
 
 OWN = "process CPU (percent)"
 PRESSURE = "CPU pressure (percent)"
@@ -67,6 +75,43 @@ def test_waiting_beside_free_cores_is_a_note() -> None:
 def test_a_device_that_is_busy_does_not_wait_for_the_host() -> None:
     finding = found_in(ahead() + machine(pressure=60.0, threads=64))
     assert finding.status == "pass"
+
+
+@pytest.mark.parametrize(
+    ("fields", "note", "because"),
+    [
+        ({"threads": 21}, None, ("own",)),
+        ({"threads": 20}, "unsure", ()),
+        ({"threads": None}, "unsure", ()),
+        ({"threads": 21, "machine": 12.7}, "unsure", ()),
+        ({"threads": 21, "own": 7.9}, "others", ("others",)),
+        ({"threads": 21, "own": None}, None, ("own",)),
+    ],
+)
+def test_every_number_of_waiting_for_cores(
+    signals_of: Any, shares: Any, fields: Any, note: str | None, because: Any
+) -> None:
+    """Of 8 ms of work in 10 a quarter waits in nine steps of twelve."""
+    work = {"host_compute": 4.0, "launch": 1.0, "input": 1.0, "output": 1.0}
+    account = shares(device=None, rest="sync", compile=1.0, **work)
+    given = {"cores": 16, "machine": 16.0, "own": 12.0, "threads": 21} | fields
+    waiting = (25.0,) * 9 + (0.0,) * 3
+    known = {processor_signals: {"vm": Processors(waiting_percent=waiting, **given)}}
+    alone = {"device": DeviceSignals(recorded="host_only")}
+    finding = evaluate(signals_of(account, known, **alone), THRESHOLDS)
+    assert (finding.status, finding.severity) == ("fail", "info")
+    assert (finding.note, finding.because) == (note, because)
+    assert finding.value == finding.share_percent == 15.0
+    assert (finding.ms_per_step, finding.steps_hit, finding.steps_clean) == (1.5, 9, 12)
+    assert (finding.devices, finding.saving_ms) == (("vm",), None)
+    others = None if given["own"] is None else given["machine"] - given["own"]
+    facts = {fact.name: fact.value for fact in finding.facts}
+    expected = {"cores": 16, "threads": given["threads"], "others": others}
+    expected["busy_cores"] = given["machine"]
+    assert {name: facts[name] for name in expected} == expected
+    elsewhere = {processor_signals: {"vm2": known[processor_signals]["vm"]}}
+    finding = evaluate(signals_of(account, elsewhere, **alone), THRESHOLDS)
+    assert finding.status == "cannot_tell"
 
 
 @pytest.mark.parametrize("counter", [PRESSURE, "machine CPU (percent)"])
