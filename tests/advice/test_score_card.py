@@ -8,6 +8,8 @@ import pytest
 from tests.support.traces.training import SGEMM, findings, on_host, together
 
 from stepscope.advice.rules.recording_quality.score_card import evaluate
+from stepscope.derive.facts.devices.op_sides import OpsOnSides, ops_on_sides
+from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
@@ -49,6 +51,47 @@ def test_the_numbers_are_sums_of_the_account(
     assert facts["computing"] == pytest.approx(55.0)
     assert facts["narrow"] == pytest.approx(100 * 6_000 / 9_700)
     assert facts["narrow_kernels"] == pytest.approx(100 * 20 / 150)
+
+
+def test_every_number_of_a_step_and_its_reasons(
+    signals_of: Any, shares: Any, precision_of: Any
+) -> None:
+    """Of 10 ms 1 computes in 32 bit, 1.5 are copies and 2 of the waits are between."""
+    owners = {"copy_in": 0.25, "copy_out": 0.5, "copy_within": 0.25}
+    inside = {**owners, "transfer_wait": 0.5, "compute_32": 1.0, "sync": 1.0}
+    one = shares(
+        rest="input",
+        between={"sync": 1.5, "between": 0.5},
+        fields={"step_confidence": 0.7},
+        **inside,
+    )
+    precise = precision_of(
+        compute_ps=100, narrow_ps=30, eligible_ps=40, eligible_narrow_ps=10, kernels=0
+    )
+    ops = OpsOnSides(70.0, None)
+    given = {ops_on_sides: ops, record_grade: 0.9}
+    finding = evaluate(signals_of(one, given, precision=precise), THRESHOLDS)
+    assert (finding.confidence, finding.devices) == (0.7, ("vm:0",))
+    assert facts_of(finding) == {
+        "computing": 10.0,
+        "copies": 15.0,
+        "between": 20.0,
+        "narrow": 30.0,
+        "narrow_eligible": 25.0,
+        "narrow_kernels": None,
+        "ops": 70.0,
+        "ops_time": None,
+    }
+    # Steps of which nobody is sure, and a recording of which nobody is.
+    without = shares(fields={"step_confidence": 0.0})
+    assert evaluate(signals_of(without, given), THRESHOLDS).confidence == 0.5
+    unsure = {**given, record_grade: 0.6}
+    finding = evaluate(signals_of(one, unsure), THRESHOLDS)
+    assert finding.confidence == 0.6
+    finding = evaluate(signals_of(one, {record_grade: 0.6}), THRESHOLDS)
+    notes = {fact.name: fact.note for fact in finding.facts}
+    assert notes["ops"] == notes["narrow"] == "Not here."
+    assert notes["ops_time"] is None
 
 
 def test_what_was_not_recorded_is_null_with_its_reason(

@@ -53,7 +53,7 @@ _INVALIDATING: Final = frozenset({"silent", "in_doubt", "unread", "devices", "cl
 #: Causes of time that must be measured before unexplained time is a recording flaw.
 _NEEDED_HOST_OWNERS: Final = ("host_compute", "profiler")
 _NEEDED_DEVICE_OWNERS: Final = ("queued", "launch", "profiler")
-_RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
+_SEVERITIES: Final = ("critical", "warn", "info")
 
 
 @rule(
@@ -84,7 +84,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(why_missing)
     flaws.sort(
         key=lambda flaw: (
-            _RANKS[flaw.severity],
+            _SEVERITIES.index(flaw.severity),
             flaw.word not in _INVALIDATING,
             -flaw.percent,
         )

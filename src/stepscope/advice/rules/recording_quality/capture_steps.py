@@ -28,10 +28,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.not_applicable("requests")
     flaws = {label: _step_flaw(steps, thresholds) for label, steps in hosts.items()}
 
-    def rank_of_host(label: str) -> tuple[int, float]:
+    def rank_of_host(label: str) -> tuple[bool, int, float]:
         note, severity = flaws[label]
-        gravity = _GRAVITY[severity] if note is not None else -1
-        return -gravity, hosts[label].confidence
+        return note is None, _SEVERITIES.index(severity), hosts[label].confidence
 
     label = min(hosts, key=rank_of_host)
     steps, (note, severity) = hosts[label], flaws[label]
@@ -124,4 +123,4 @@ def _facts_of_steps(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...
     )
 
 
-_GRAVITY: Final[dict[Severity, int]] = {"critical": 2, "warn": 1, "info": 0}
+_SEVERITIES: Final = ("critical", "warn", "info")
