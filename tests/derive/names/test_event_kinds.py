@@ -225,3 +225,64 @@ def test_kinds_are_those_of_the_types_whichever_were_met_before(
     assert found.host_class[1] == HostClass.API
     assert found.has(EventFlag.COLLECTIVE).tolist() == [False] * 3
     assert len(module._KNOWN_KINDS) == (4 if most else 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("anything of the program", EventFlag(0)),
+        ("validate", EventFlag.CHORE),
+        ("ProfilerStep#3", EventFlag.LIBRARY_RANGE | EventFlag.PROFILER_STEP),
+        ("Torch-Compiled Region", EventFlag.LIBRARY_RANGE),
+        ("optimizer_step", EventFlag.OPTIMIZER),
+        ("gpu_model_runner: forward", EventFlag.ENGINE_ITERATION),
+        ("MPI_Allreduce", EventFlag.COLLECTIVE),
+        ("load_batch", EventFlag.USER_INPUT),
+        ("TraceContext", EventFlag.TRACE_CONTEXT),
+        ("ForOp", EventFlag.LOOP_OP),
+        ("ProcessBatch", EventFlag.SERVING),
+        ("PrefetchProduce", EventFlag.PRODUCER),
+    ],
+)
+def test_a_range_may_be_the_programs_unless_a_runtime_is_known_to_write_it(
+    name: str, flags: EventFlag
+) -> None:
+    may_be = (
+        EventFlag.USER_INPUT
+        | EventFlag.LIBRARY_RANGE
+        | EventFlag.CHORE
+        | EventFlag.OPTIMIZER
+        | EventFlag.ENGINE_ITERATION
+        | EventFlag.COLLECTIVE
+    )
+    kinds = kinds_of(name)
+    mark = EventFlag.ANNOTATION if not flags & ~may_be else EventFlag(0)
+    assert int(kinds.flags[0]) == int(flags | mark)
+    named_input = flags == EventFlag.USER_INPUT
+    expected = HostClass.INPUT_WAIT if named_input else HostClass.NONE
+    assert kinds.host_class[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "marked", "flagged"),
+    [
+        ("f", None, True),
+        ("", None, False),
+        ("xla::Run", None, False),
+        ("shard_args", None, False),
+        ("f", False, False),
+        ("aten::mm", True, True),
+        ("aten::mm", None, False),
+        ("save_checkpoint", None, True),
+        ("cudaLaunchKernel", None, False),
+    ],
+)
+def test_the_producer_says_which_ranges_the_program_named(
+    name: str, *, marked: bool | None, flagged: bool
+) -> None:
+    types = pl.DataFrame(
+        {"name": [name], "op": [None], "annotation": [marked]},
+        schema={"name": pl.String, "op": pl.Boolean, "annotation": pl.Boolean},
+    )
+    kinds = event_kinds(event_types=types)
+    assert kinds.has(EventFlag.ANNOTATION).tolist() == [flagged]
