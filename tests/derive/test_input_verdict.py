@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pytest
 from msgspec.structs import asdict
+from tests.support.traces.literal import spans_of
 
+from stepscope.derive.account.time_by_cause import account
+from stepscope.derive.account.topics import idle_topics
+from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.step_time.host_classes import host_classes
+from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.steps.chosen import steps
 from stepscope.derive.verdicts.effect_status import EffectStatus, StepSeries
 from stepscope.derive.verdicts.input_verdict import (
     HIGHLY,
@@ -18,9 +25,12 @@ from stepscope.derive.verdicts.input_verdict import (
     InputTime,
     InputVerdict,
     decide_input,
+    input_verdict,
     records_fetches,
+    verdict_of_run,
+    with_starved_time,
 )
-from stepscope.derive.verdicts.recorded_devices import DeviceSignals
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals, device_signals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -208,3 +218,172 @@ def test_waits_for_input_or_stages_of_a_pipeline_are_fetches(
     trace: Any = SimpleNamespace(table={"iterators": iterators}.__getitem__)
     classes: Any = ABSENT if waits is None else SimpleNamespace(input_wait=waits)
     assert records_fetches(trace, classes) is recorded
+
+
+# --- over the derivations of hosts ---
+
+
+def rows_of(device: int | None, *windows: int, **columns: Any) -> pl.DataFrame:
+    """The judged rows of an account: 10 ms per window, 1 of which fetches."""
+    count = len(windows)
+    zero = ("copy_in_ps", "starved_ps", "between_ps", "unexplained_ps", "collective_ps")
+    usual = {
+        "window": list(windows),
+        "device": [device] * count,
+        "window_ps": [10 * MS] * count,
+        "input_ps": [MS] * count,
+        **{name: [0] * count for name in zero},
+        "device_working_ps": [5 * MS] * count,
+    }
+    data = usual | {name: [value] * count for name, value in columns.items()}
+    return pl.DataFrame(data, schema=dict.fromkeys(data, pl.Int64))
+
+
+class Hosts:
+    """A profile of hosts whose derivations are given."""
+
+    def __init__(self, **hosts: dict[Any, Any]) -> None:
+        self.hosts = tuple(hosts)
+        self.of_hosts = hosts
+
+    def derived(self, host: str, derivation: Any) -> Any:
+        return self.of_hosts[host].get(derivation, ABSENT)
+
+    def trace(self, host: str) -> Any:
+        table = self.of_hosts[host].get("iterators", ABSENT)
+        return SimpleNamespace(table={"iterators": table}.__getitem__)
+
+    def of_run(self, derivation: Any) -> Any:
+        return {device_signals: RECORDED}[derivation]
+
+
+def host_of(**fields: Any) -> dict[Any, Any]:
+    """Six windows, the last with an open end."""
+    placed = pl.DataFrame(
+        {
+            "open_end": [False] * 5 + [True],
+            "start_ps": [10 * MS * at for at in range(6)],
+            "end_ps": [10 * MS * (at + 1) for at in range(6)],
+        }
+    )
+    found = SimpleNamespace(rows=placed, rows_of_measured=lambda rows: rows)
+    return {
+        steps: SimpleNamespace(source="marker", confidence=0.9),
+        windows: found,
+        launch_facts: SimpleNamespace(lost_ps=5),
+        host_classes: SimpleNamespace(input_wait=(1,)),
+        **fields.pop("more", {}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("device", "window", "closed", "lost_ps"),
+    [(0, 4, True, 5), (0, 5, False, 5), (None, 4, True, 0)],
+)
+def test_every_number_of_a_host(
+    device: int | None, window: int, lost_ps: int, *, closed: bool
+) -> None:
+    profile: Any = Hosts(a=host_of())
+    given = {"copy_in_ps": 2 * MS, "starved_ps": 3 * MS, "unexplained_ps": None}
+    rows = rows_of(device, window, between_ps=4 * MS, **given)
+    found = input_verdict(profile, {"a": rows})
+    assert (found.host, found.device, found.why) == ("a", device, None)
+    assert asdict(found.series) == {
+        "step_source": "marker",
+        "step_confidence": 0.9,
+        "closed": closed,
+        "window_ps": (10 * MS,),
+        "parts_ps": {"fetch": (MS,), "transfer": (2 * MS,), "starved": (3 * MS,)},
+        "unknown_ps": 0,
+        "doubt_ps": 0,
+        "excess_ps": lost_ps,
+    }
+    # A window that ends where the next one begins is enough.
+    both = pl.concat([rows, rows_of(device, 4)])
+    assert input_verdict(profile, {"a": both}).series.closed
+
+
+@pytest.mark.parametrize(
+    ("device", "column", "unknown_ms"),
+    [
+        (0, "copy_in_ps", 1),
+        (0, "input_ps", 1),
+        (None, "input_ps", 1),
+        (None, "copy_in_ps", 0),
+        (0, "starved_ps", 0),
+    ],
+)
+def test_a_host_without_fetches_or_copies_is_blind(
+    device: int | None, column: str, unknown_ms: int
+) -> None:
+    profile: Any = Hosts(a=host_of())
+    rows = rows_of(device, 0, **{"unexplained_ps": MS, column: None})
+    assert input_verdict(profile, {"a": rows}).unknown_ps == unknown_ms * MS
+
+
+def test_without_steps_and_launches_nothing_is_known_of_them() -> None:
+    absent = {steps: ABSENT, launch_facts: ABSENT}
+    profile: Any = Hosts(a=host_of(more=absent))
+    found = input_verdict(profile, {"a": rows_of(0, 0)})
+    series = found.series
+    assert (series.step_source, series.step_confidence) == (None, 0.0)
+    assert (series.excess_ps, found.word) == (0, UNKNOWN)
+
+
+def test_one_host_with_fetches_or_threads_is_enough() -> None:
+    """Without fetches the time between steps may be input."""
+    blind = host_of(more={host_classes: ABSENT})
+    without = host_of(more={host_classes: SimpleNamespace(input_wait=())})
+    rows = {
+        "a": rows_of(0, 0, between_ps=MS, device_working_ps=6 * MS),
+        "b": rows_of(1, 0, between_ps=MS),
+    }
+    for hosts, unknown_ms, why in (
+        ((host_of(), without), 0, None),
+        ((without, host_of()), 0, None),
+        ((without, without), 2, None),
+        ((blind, without), 2, None),
+        ((blind, host_of()), 0, None),
+        ((blind, blind), 2, ABSENT),
+    ):
+        profile: Any = Hosts(**dict(zip("ab", hosts, strict=True)))
+        found = input_verdict(profile, rows)
+        assert (found.host, found.unknown_ps) == ("a", unknown_ms * MS)
+        assert found.why == why
+
+
+def test_working_time_has_no_collectives() -> None:
+    profile: Any = Hosts(a=host_of(), b=host_of())
+    rows = {
+        "a": rows_of(0, 0, device_working_ps=8 * MS, collective_ps=4 * MS),
+        "b": rows_of(1, 0),
+    }
+    assert input_verdict(profile, rows).host == "b"
+
+
+def test_hosts_without_an_account_are_left_out() -> None:
+    with_account = host_of(more={account: SimpleNamespace(rows=rows_of(0, 0, 1))})
+    profile: Any = Hosts(a=host_of(), b=with_account, c=host_of())
+    found = verdict_of_run(profile)
+    assert isinstance(found, InputVerdict)
+    assert (found.host, found.share_percent) == ("b", pytest.approx(10.0))
+    assert verdict_of_run(cast("Any", Hosts(a=host_of()))) == ABSENT
+
+
+def test_a_device_starves_while_nothing_else_feeds_it() -> None:
+    """Device 1 is unfed from 5 to 12 ms and from 25 to 40; device 0 all the time."""
+    spans = {
+        0: spans_of((0, 60 * MS)),
+        1: spans_of((5 * MS, 12 * MS), (25 * MS, 40 * MS)),
+    }
+    topics = SimpleNamespace(
+        devices=[
+            SimpleNamespace(device=device, spans={"unfed": unfed})
+            for device, unfed in spans.items()
+        ]
+    )
+    rows = pl.concat([rows_of(1, 3, 0, 1), rows_of(None, 0)])
+    profile: Any = Hosts(a=host_of(more={idle_topics: topics}), b=host_of())
+    starved = with_starved_time(profile, "a", rows)["starved_ps"]
+    assert starved.to_list() == [10 * MS, 5 * MS, 2 * MS, 0]
+    assert with_starved_time(profile, "b", rows)["starved_ps"].to_list() == [0] * 4
