@@ -279,3 +279,22 @@ def test_of_gains_that_are_about_the_same_the_more_exact_finding_comes_first(
     said = costliest_finding(found)
     assert said is not None
     assert said.id == first
+
+
+def test_findings_without_a_share_keep_their_order_behind_those_with_one() -> None:
+    """A third of the time of work counts; what is below 1 % then counts as nothing."""
+    unknown = failing("launch.delay", 0.0, owners=("launch",))
+    unknown = replace(unknown, share_percent=None)
+    work, wait = (
+        failing("amp.share", 2.9),
+        failing("input.bound", 1.1, owners=("input",)),
+    )
+    more = failing("amp.scaling", 3.1)
+    assert findings_by_cost([work, unknown]) == [work, unknown]
+    assert findings_by_cost([unknown, work]) == [unknown, work]
+    assert findings_by_cost([unknown, work, more, wait]) == [wait, more, unknown, work]
+    # A grave flaw that hides less than others explain is no longer grave.
+    flaw = failing("capture.quality", 0.5, saving_ms=Saving(low=0.0, high=0.0))
+    flaw = replace(flaw, stage=0, severity="critical")
+    assert findings_by_cost([unknown, flaw]) == [flaw, unknown]
+    assert findings_by_cost([wait, flaw]) == [wait, flaw]

@@ -318,7 +318,10 @@ def test_a_host_without_fetches_or_copies_is_blind(
 ) -> None:
     profile: Any = Hosts(a=host_of())
     rows = rows_of(device, 0, **{"unexplained_ps": MS, column: None})
-    assert input_verdict(profile, {"a": rows}).unknown_ps == unknown_ms * MS
+    found = input_verdict(profile, {"a": rows})
+    assert found.unknown_ps == unknown_ms * MS
+    causes = {"input_ps": "fetch", "copy_in_ps": "transfer", "starved_ps": "starved"}
+    assert found.series.parts_ps[causes[column]] == (0,)
 
 
 def test_without_steps_and_launches_nothing_is_known_of_them() -> None:
