@@ -149,7 +149,8 @@ def test_every_number_of_a_larger_batch(
     account = shares(**more, fields={"step_confidence": 0.7})
     finding = evaluate(signals_of(account, use | filled()), THRESHOLDS)
     assert (finding.status, finding.note) == ("fail", None)
-    assert (finding.value, finding.unit) == (pytest.approx(2.48), "ratio")
+    assert finding.unit == "ratio"
+    assert finding.value == pytest.approx(2.48)
     assert (finding.confidence, finding.devices) == (0.7, ("vm:0",))
     assert set(finding.because) == set(because)
     known = {cause.cause: cause.share_percent for cause in finding.causes}

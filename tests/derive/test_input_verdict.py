@@ -369,7 +369,8 @@ def test_hosts_without_an_account_are_left_out() -> None:
     profile: Any = Hosts(a=host_of(), b=with_account, c=host_of())
     found = verdict_of_run(profile)
     assert isinstance(found, InputVerdict)
-    assert (found.host, found.share_percent) == ("b", pytest.approx(10.0))
+    assert found.host == "b"
+    assert found.share_percent == pytest.approx(10.0)
     assert verdict_of_run(cast("Any", Hosts(a=host_of()))) == ABSENT
 
 
