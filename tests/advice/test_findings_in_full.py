@@ -251,6 +251,19 @@ def test_the_numbers_of_a_small_model(
         assert found.status == status
 
 
+@pytest.mark.parametrize(
+    ("of_steps", "confidence"), [(0.0, 0.5), (0.7, 0.7), (1.0, 0.9)]
+)
+def test_a_verdict_is_as_sure_as_the_steps_and_the_recording(
+    signals_of: Any, shares: Any, of_steps: float, confidence: float
+) -> None:
+    """Without steps it is half as sure as one about steps that are marked."""
+    account = shares(fields={"step_confidence": of_steps})
+    signals = filled(signals_of, account, fill())
+    for name in ("gpu.worth", "kernel.fill"):
+        assert judged(name, signals).confidence == confidence
+
+
 # --- windows of a recording ---
 
 
