@@ -184,6 +184,13 @@ def test_a_batch_and_a_half_shares_a_third(signals_of: Any, shares: Any) -> None
     assert (facts["peak_gib"], facts["least_gib"]) == (30.8, 20.8)
 
 
+def test_a_device_of_unknown_filling_is_full(signals_of: Any, shares: Any) -> None:
+    use = told(memory(peak_gib=16.0, least_bytes=(10 * GIB,)))
+    signals = signals_of(shares(collective=2.0), {**use, fill_signals: {}})
+    finding = evaluate(signals, THRESHOLDS)
+    assert [cause.cause for cause in finding.causes] == ["exchanging"]
+
+
 @pytest.mark.parametrize(("ratio", "note"), [(9.9, None), (10.1, "much")])
 def test_ten_times_the_batch_is_much(
     signals_of: Any, shares: Any, ratio: float, note: str | None
