@@ -22,11 +22,11 @@ P95_FUNCTION_LINES = 50
 #: What `src` may hold at most. Lower a figure when the code has become smaller; raise
 #: one only together with a new capability, and name the capability beside the figure.
 MOST = {
-    "lines of Python": 134_480,
-    "lines of Python and declared data": 143_050,
+    "lines of Python": 134_410,
+    "lines of Python and declared data": 142_930,
     "modules of Python": 700,
-    "functions with names of one word, %": 8.5,
-    "private functions that are used once": 1_105,
+    "functions with names of one word, %": 8.4,
+    "private functions that are used once": 1_101,
 }
 #: Function → the reason why it may be longer.
 LONG_FUNCTIONS: dict[str, str] = {}
