@@ -71,7 +71,7 @@ from stepscope.cli.light_start import light_start
 with light_start():
     from stepscope.analysis.tools import tool_answers
     from stepscope.analysis.timeline.catalogue import track_catalogue
-    from stepscope.analysis.timeline.tiles import MOST_TRACKS, TILE_BUCKETS, track_tiles
+    from stepscope.analysis.timeline.tiles import MAX_TRACKS, TILE_BUCKETS, track_tiles
     from stepscope.report.envelope import describe_profile, recording_doubts
     from stepscope.derive.step_time.host_classes import event_categories
     from stepscope.derive.trace_rows.lanes import trace_lanes
@@ -83,13 +83,13 @@ def draw(host):
     shown = track_catalogue(profile, host)
     level = max((shown.end_ps - shown.begin_ps) // {TRACE_PIXELS}, 1).bit_length()
     width = TILE_BUCKETS << level
-    for first in range(0, len(shown.tracks), MOST_TRACKS):
+    for first in range(0, len(shown.tracks), MAX_TRACKS):
         for index in range(shown.begin_ps // width, shown.end_ps // width + 1):
-            tracks = range(len(shown.tracks))[first : first + MOST_TRACKS]
+            tracks = range(len(shown.tracks))[first : first + MAX_TRACKS]
             found = track_tiles(profile, host, tracks=tracks, level=level, index=index)
             sys.stdout.buffer.write(frames.encode_frame(*slice_frame(found)))
 drawn = (trace_lanes, event_categories) if "trace_viewer" in sys.argv else ()
-for tool, result in tool_answers(profile, sys.argv[2:], beside=drawn).items():
+for tool, result in tool_answers(profile, sys.argv[2:], also=drawn).items():
     answer = to_json.make_envelope(
         tool,
         result,
