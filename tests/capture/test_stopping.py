@@ -26,6 +26,7 @@ from stepscope.capture.launching.window import Window
 from stepscope.capture.recording import session
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from stepscope.capture.base.clock import ClockPair
@@ -67,7 +68,9 @@ class Framework:
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[str]:
+def calls(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[list[str]]:
     """What two frameworks did, of which `request.param` names who traces Python."""
     done: list[str] = []
     used: dict[str, Collector] = {
@@ -80,11 +83,12 @@ def calls(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> li
 
     others = dict(COLLECTORS)
     monkeypatch.setattr(session, "make_collector", make)
-    for name in others:
-        monkeypatch.delitem(COLLECTORS, name)
-    for name in (*used, *others):
-        monkeypatch.setitem(COLLECTORS, name, others.get(name, ("", "")))
-    return done
+    COLLECTORS.clear()
+    COLLECTORS.update(dict.fromkeys(used, ("", "")) | others)
+    yield done
+    # Their order counts, in which a monkeypatch would not restore them.
+    COLLECTORS.clear()
+    COLLECTORS.update(others)
 
 
 @pytest.mark.parametrize("calls", ["first", "second", "none"], indirect=True)
