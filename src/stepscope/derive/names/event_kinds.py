@@ -485,7 +485,7 @@ def _category_expression() -> pl.Expr:
         .otherwise(right)
     )
     rules = [
-        *((name.str.contains(text), code) for code, text in _COPY_CATEGORIES),
+        *((_name_matches(text), code) for code, text in _COPY_CATEGORIES),
         (~pl.col("op"), OpCategory.UNKNOWN),
         (name.is_in(sorted(BOOKKEEPING)), OpCategory.UNKNOWN),
         (name.str.contains(_EAGER_OP), OpCategory.TENSORFLOW),
