@@ -210,3 +210,11 @@ def test_a_turn_lasts_for_its_steps_and_its_time(
     monkeypatch.setattr(program.os, "waitid", lambda *_: "ended")
     program._await_steps(1, clock, 100)
     assert len(slept) == 9
+
+
+def test_a_fault_is_named_by_the_rule_that_leads_whatever_its_words(
+    scored: Any,
+) -> None:
+    led = said(scored, "Other words.", "xla.recompile", "host.work")
+    assert scored.outcome("xla.recompile", led) == "named"
+    assert scored.outcome("host.work", led) == "wrong"

@@ -27,6 +27,8 @@ Place = Literal["inside", "between", "any"]
 #: (a framework or stepscope), "any" is all recorders.
 Recorder = Literal["any", "nsight", "framework"]
 
+#: Severities, the gravest first.
+SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "warn", "info")
 #: Statuses in the order in which findings are shown.
 STATUSES: Final[tuple[Status, ...]] = ("fail", "cannot_tell", "pass", "not_applicable")
 

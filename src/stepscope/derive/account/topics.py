@@ -255,11 +255,11 @@ def idle_topics(
     topics = []
     for device in account.devices:
         drained = scaling = unfed = Spans.empty()
-        if not isinstance(device_activity, Unavailable):
+        if not isinstance(device_activity, Unavailable) and device.device is not None:
             scaling = scaling_gaps(device_activity, event_types, device.device)
         if reads is not None and device.device is not None:
             drained = reads.drained_spans(device, host)
-        if batches is not None:
+        if batches is not None and device.device is not None:
             blocked = device.idle["sync"] - host.for_device
             unfed = batches.waits_for_copy(device, host.doing, blocked)
         topics.append(

@@ -74,7 +74,7 @@ class CriticalPath(Frozen, frozen=True):
         Returns:
             Columns `by`, `time_ps` and `percent`, over all windows.
         """
-        total_ps = self.rows["dur_ps"].sum()
+        total_ps = max(int(self.rows["dur_ps"].sum()), 1)
         return (
             self.rows.group_by(by)
             .agg(time_ps=pl.col("dur_ps").sum())
@@ -311,7 +311,7 @@ def path_owners(
             owners[index] = owned.working_owner(int(recorded[row]), int(ends[row]))
     for owner, time in zip(owners, lasted.tolist(), strict=True):
         times[owner] = times.get(owner, 0) + time
-    total_ps = sum(times.values())
+    total_ps = max(sum(times.values()), 1)
     return {
         owner: 100 * time / total_ps
         for owner, time in sorted(times.items(), key=lambda part: (-part[1], part[0]))

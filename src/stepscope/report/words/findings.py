@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import STATUSES
+from stepscope.advice.finding import SEVERITIES, STATUSES
 from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
 from stepscope.report.words.names import (
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.evidence import Evidence, Part, Saving
     from stepscope.thresholds import Threshold
 
-_SEVERITIES: Final = {"critical": 0, "warn": 1, "info": 2}
 _SEVERITY_NAMES: Final = {"critical": "Critical", "warn": "Warning", "info": "Note"}
 #: Minimum number of steps that can show a pattern.
 _MIN_STEPS: Final = 3
@@ -100,7 +99,7 @@ def sort_by_urgency(findings: Sequence[Finding]) -> list[Finding]:
         findings,
         key=lambda finding: (
             STATUSES.index(finding.status),
-            _SEVERITIES[finding.severity],
+            SEVERITIES.index(finding.severity),
             finding.stage,
         ),
     )

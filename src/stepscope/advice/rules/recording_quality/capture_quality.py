@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import SEVERITIES
 from stepscope.advice.item import rule
 from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.evidence import CauseShare, Fact
@@ -53,7 +54,6 @@ _INVALIDATING: Final = frozenset({"silent", "in_doubt", "unread", "devices", "cl
 #: Causes of time that must be measured before unexplained time is a recording flaw.
 _NEEDED_HOST_OWNERS: Final = ("host_compute", "profiler")
 _NEEDED_DEVICE_OWNERS: Final = ("queued", "launch", "profiler")
-_SEVERITIES: Final = ("critical", "warn", "info")
 
 
 @rule(
@@ -84,7 +84,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(why_missing)
     flaws.sort(
         key=lambda flaw: (
-            _SEVERITIES.index(flaw.severity),
+            SEVERITIES.index(flaw.severity),
             flaw.word not in _INVALIDATING,
             -flaw.percent,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import SEVERITIES
 from stepscope.advice.item import rule
 from stepscope.derive.facts.judged_steps import step_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
@@ -30,7 +31,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
     def rank_of_host(label: str) -> tuple[bool, int, float]:
         note, severity = flaws[label]
-        return note is None, _SEVERITIES.index(severity), hosts[label].confidence
+        return note is None, SEVERITIES.index(severity), hosts[label].confidence
 
     label = min(hosts, key=rank_of_host)
     steps, (note, severity) = hosts[label], flaws[label]
@@ -121,6 +122,3 @@ def _facts_of_steps(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...
             recorded=None if early_end is None else steps.recorded_ps / PS_PER_MS
         ),
     )
-
-
-_SEVERITIES: Final = ("critical", "warn", "info")
