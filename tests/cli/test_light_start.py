@@ -68,6 +68,14 @@ held = resident()
 del array
 print(held - resident() < 8 << 20)
 """
+CORES = """
+import os, sys
+from stepscope.cli.light_start import light_start
+with light_start(sys.argv[1:]):
+    import polars
+polars.DataFrame({"a": [1]}).select("a")
+print(*{len(os.sched_getaffinity(int(task))) for task in os.listdir("/proc/self/task")})
+"""
 SEARCHES = """
 import gc
 from stepscope.cli.light_start import light_start
@@ -174,3 +182,16 @@ def test_large_files_have_all_threads_and_searches(tmp_path: Path) -> None:
     assert started(program=TABLES, paths=[str(small), str(large)]) == unread
     # An address, or nothing: how large it is shows later.
     assert started(program=TABLES, paths=["gs://bucket/run"]) == unread
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+@pytest.mark.slow(seconds=3)  # starts programs that import polars
+def test_small_files_keep_all_threads_on_one_core(tmp_path: Path) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(b"little")
+    large.write_bytes(bytes(2 << 20))
+    cores = str(len(os.sched_getaffinity(0)))
+    assert started(program=CORES, paths=[str(small)]) == ["1"]
+    assert started(program=CORES, paths=[str(large)]) == [cores]
+    # Three threads, as the user has set, would not run in parallel on one core.
+    assert started(CHOSEN, CORES, [str(small)]) == [cores]

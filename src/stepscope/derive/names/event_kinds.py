@@ -441,18 +441,14 @@ def _classify_types(event_types: pl.DataFrame) -> pl.DataFrame:
 
 def op_names(names: pl.Series) -> OpNames:
     """Parse texts as event names, as if their producer did not record their kind."""
-    op = pl.lit(None, pl.Boolean).alias("op")
-    return _op_names(names.alias("name").to_frame().with_columns(op))
+    unknown = pl.lit(None, pl.Boolean)
+    return _op_names(names.alias("name").to_frame().with_columns(op=unknown))
 
 
 def _op_names(names: pl.DataFrame) -> OpNames:
     # Split once, at the first colon; without a colon `right` is null.
-    split = names.with_columns(
-        pl.col("name")
-        .str.splitn(":", 2)
-        .struct.rename_fields(["left", "right"])
-        .alias("parts")
-    ).unnest("parts")
+    parts = pl.col("name").str.splitn(":", 2).struct.rename_fields(["left", "right"])
+    split = names.with_columns(parts=parts).unnest("parts")
     parsed = split.select(_category_expression(), *_op_texts())
     category = parsed["category"].to_numpy()
     is_op = pl.Series(_are_ops(category))
@@ -477,13 +473,6 @@ def _category_expression() -> pl.Expr:
     """
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     has_colon = right.is_not_null()
-    # `right` is a candidate for the op's type. If that is empty, the type is the last
-    # path segment of the left part, without a trailing `_<integer>`.
-    candidate = (
-        pl.when(right == "")
-        .then(left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", ""))
-        .otherwise(right)
-    )
     rules = [
         *((_name_matches(text), code) for code, text in _COPY_CATEGORIES),
         (~pl.col("op"), OpCategory.UNKNOWN),
@@ -502,11 +491,18 @@ def _category_expression() -> pl.Expr:
             & right.str.contains(r"^[A-Z_][a-zA-Z0-9_]*$"),
             OpCategory.TENSORFLOW,
         ),
-        (candidate.str.contains(r"^[a-z_][a-z0-9_]*(?:\[.*\])?$"), OpCategory.JAX),
+        (_type_of_op().str.contains(r"^[a-z_][a-z0-9_]*(?:\[.*\])?$"), OpCategory.JAX),
         (right == "", OpCategory.TENSORFLOW),
         (pl.col("op"), OpCategory.OTHER),
     ]
     return _first_match(rules).alias("category")
+
+
+def _type_of_op() -> pl.Expr:
+    """Return the right part, or else the left part's last segment without `_<int>`."""
+    left, right = pl.col("left"), pl.col("right")
+    derived = left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", "")
+    return pl.when(right == "").then(derived).otherwise(right)
 
 
 def _name_matches(pattern: str) -> pl.Expr:
@@ -521,12 +517,10 @@ def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
 
 @cache
 def _op_texts() -> tuple[pl.Expr, pl.Expr]:
-    name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
+    name, left = pl.col("name"), pl.col("left")
     eager = name.str.extract(_EAGER_OP)
     is_torch = _name_matches(_TORCH_OP)
     dataset = left == "Iterator"
-    derived = left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", "")
-    given = pl.when(right == "").then(derived).otherwise(right)
     op_type = (
         pl.when(eager.is_not_null())
         .then(eager)
@@ -534,7 +528,7 @@ def _op_texts() -> tuple[pl.Expr, pl.Expr]:
         .then(name)
         .when(dataset)
         .then(pl.lit("Dataset"))
-        .otherwise(given.str.replace(r"^([a-z_][a-z0-9_]*)\[.*\]$", "$1"))
+        .otherwise(_type_of_op().str.replace(r"^([a-z_][a-z0-9_]*)\[.*\]$", "$1"))
     )
     op_name = (
         pl.when(eager.is_not_null())
