@@ -43,7 +43,7 @@ def test_the_plain_example_records_thirty_steps_with_their_parts(
 def test_the_report_reads_it(repository: Path, tmp_path: Path) -> None:
     run_program(sys.executable, repository / "examples" / "plain_python.py", tmp_path)
     done = subprocess.run(
-        [sys.executable, "-m", "stepscope", "report", tmp_path],
+        [sys.executable, "-m", "stepscope", "report", "--full", tmp_path],
         capture_output=True,
         text=True,
         check=True,

@@ -116,7 +116,7 @@ def test_the_commands_that_come_next_work(told: list[str]) -> None:
         "Record your own program",
     ]
     words = {what: shlex.split(it) for what, it in commands.items()}
-    called = words["Full report of this loop"][:-2]
+    called = words["Full report of this loop"][:-3]
     assert called == [sys.executable, "-m", "stepscope"]
     for what in ("Full report of this loop", "Full report of the H100"):
         report = CliRunner().invoke(main, words[what][len(called) :])

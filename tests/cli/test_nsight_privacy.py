@@ -113,7 +113,7 @@ def test_the_secret_is_in_the_file(path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown"])
 def test_no_report_tells_it(path: Path, form: str) -> None:
-    said = printed("report", str(path), "--format", form)
+    said = printed("report", "--full", str(path), "--format", form)
     assert "gemm" in said
     assert PRIVATE not in said
 

@@ -72,7 +72,9 @@ def test_an_output_that_takes_nothing_is_named(
 
 @pytest.mark.slow(seconds=3)
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("words", ["report {} --format json", "report {}", "--help"])
+@pytest.mark.parametrize(
+    "words", ["report {} --format json", "report --full {}", "--help"]
+)
 def test_an_answer_that_is_cut_off_is_no_success(
     words: str, unbuffered: str, tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ def recorded(repository: Path) -> str:
 
 
 def test_the_page_leads_with_the_verdict_and_names_every_section(recorded: str) -> None:
-    result = report(recorded)
+    result = report(recorded, "--full")
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     headings = [one for one in lines if one and not one.startswith(" ")]
@@ -55,7 +55,7 @@ def test_the_bars_of_the_page_are_the_shares_of_the_json(recorded: str) -> None:
 def test_categories_nobody_looked_at_are_named_and_never_shown_as_zero(
     recorded: str,
 ) -> None:
-    page = report(recorded).stdout
+    page = report(recorded, "--full").stdout
     assert "Not recorded: all device work (launches, copies, compute). " in page
     overview = json.loads(report(recorded, "--format", "json").stdout)["tools"][
         "overview_page"
@@ -94,9 +94,8 @@ def test_many_hosts_get_a_line_each(recorded: str, tmp_path: Path) -> None:
     (source,) = Path(recorded).rglob("*.xplane.pb.gz")
     for host in ("alpha", "beta"):
         shutil.copy(source, tmp_path / f"{host}.xplane.pb.gz")
-    page = report(
-        str(tmp_path / "alpha.xplane.pb.gz"), str(tmp_path / "beta.xplane.pb.gz")
-    )
+    hosts = (str(tmp_path / f"{host}.xplane.pb.gz") for host in ("alpha", "beta"))
+    page = report(*hosts, "--full")
     assert page.exit_code == 0, page.stderr
     lines = page.stdout.splitlines()
     at = lines.index("Hosts")

@@ -269,7 +269,8 @@ def test_the_command_line_explains_a_rule_in_every_form(
 
 
 def test_a_report_in_markdown_leads_with_verdict_and_most_valuable(data: Path) -> None:
-    text = report(data / "gpu/torch_launch_bound", "--format", "markdown").stdout
+    run = data / "gpu/torch_launch_bound"
+    text = report(run, "--full", "--format", "markdown").stdout
     first = "Do first (launch.delay): Compile the step and replay it as one graph."
     assert text.index("**The host cannot feed the device") < text.index(first)
     assert text.index(first) < text.index("## Findings")
@@ -279,8 +280,8 @@ def test_a_report_in_markdown_leads_with_verdict_and_most_valuable(data: Path) -
 
 def test_a_report_in_markdown_has_the_sections_of_the_page(data: Path) -> None:
     run = data / "gpu/torch_launch_bound"
-    page = report(run).stdout.splitlines()
-    lines = report(run, "--format", "markdown").stdout.splitlines()
+    page = report(run, "--full").stdout.splitlines()
+    lines = report(run, "--full", "--format", "markdown").stdout.splitlines()
     headings = [one.removeprefix("## ") for one in lines if one.startswith("## ")]
     assert headings == [
         heading for heading, _ in SECTIONS if heading and heading in page
@@ -289,7 +290,7 @@ def test_a_report_in_markdown_has_the_sections_of_the_page(data: Path) -> None:
 
 
 def test_the_checklist_has_one_line_for_a_stage_without_a_fail(data: Path) -> None:
-    text = report(data / "gpu/torch_launch_bound").stdout
+    text = report(data / "gpu/torch_launch_bound", "--full").stdout
     lines = text[text.index("\nFindings\n") :].splitlines()
     (line,) = (one for one in lines if one.startswith("  ✓ Input: 1 pass"))
     assert "fail" not in line

@@ -92,6 +92,7 @@ SURFACE = {
         "--synthetic",
         "--store",
         "--explain",
+        "--full",
         "--format",
         "--kernels",
         "-o",

@@ -92,7 +92,7 @@ def recorded(folder: Path, how: str, fault: str) -> tuple[dict[str, Any], str]:
     assert warnings == []
 
     def report(form: str) -> str:
-        done = CliRunner().invoke(main, ["report", "--format", form, path])
+        done = CliRunner().invoke(main, ["report", "--full", "--format", form, path])
         assert done.exit_code == 0, done.output
         return done.stdout
 

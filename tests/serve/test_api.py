@@ -159,7 +159,7 @@ def test_what_to_change_is_told_in_the_words_of_the_frameworks_seen(
 @pytest.mark.slow(seconds=0.5)
 def test_the_report_is_that_of_the_command_line(site: Site, logdir: Path) -> None:
     # A pipe is as wide as the server's page.
-    told = printed("report", str(logdir))
+    told = printed("report", "--full", str(logdir))
     assert site.get("data/report").body.decode() == told
     as_json = site.get("data/report?format=json").json
     assert as_json == json.loads(printed("report", str(logdir), "--format", "json"))

@@ -16,7 +16,7 @@ from stepscope.cli import run as running
 from stepscope.cli.output import text_width
 from stepscope.errors import StepscopeError
 from stepscope.report.outline import as_text
-from stepscope.report.outline.report import FIRST_SECTIONS, report_outline
+from stepscope.report.outline.report import SHORT_SECTIONS, report_outline
 from stepscope.report.page import Piece, line, wrap_text
 from stepscope.rundir import run_directory
 
@@ -54,8 +54,8 @@ def answer_request(request: DemoRequest) -> int:
     stepscope = _stepscope_command()
     commands = {
         "Both recordings in a browser": f"{stepscope} serve {logdir}",
-        "Full report of this loop": f"{stepscope} report {local}",
-        "Full report of the H100": f"{stepscope} report {gpu}",
+        "Full report of this loop": f"{stepscope} report --full {local}",
+        "Full report of the H100": f"{stepscope} report --full {gpu}",
         "Record your own program": f"{stepscope} run -- python train.py",
     }
     reporting.show_lines(
@@ -98,7 +98,7 @@ def _record_loop(logdir: Path) -> None:
 
 def _short_report(logdir: Path) -> list[Line]:
     document = reporting.compose_with_progress([str(logdir)])
-    outline = report_outline(document, sections=FIRST_SECTIONS)
+    outline = report_outline(document, sections=SHORT_SECTIONS)
     return as_text.render(outline, width=text_width())
 
 

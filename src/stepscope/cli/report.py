@@ -22,7 +22,7 @@ from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
 from stepscope.report.compose import STAGES, compose_report, explain_rule, judge_profile
 from stepscope.report.outline import as_markdown, as_text
-from stepscope.report.outline.report import report_outline
+from stepscope.report.outline.report import SECTIONS, SHORT_SECTIONS, report_outline
 from stepscope.report.page import Piece, line, plain_text
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
@@ -98,7 +98,9 @@ def _report_run(request: ReportRequest, kept_in: Path | None) -> None:
         promises = _as_json(kept_in, answers)
         deliver_answer(to_json.render_document(document, promises), request.output)
         return
-    show_outline((*report_outline(document), *_kept_outline(kept_in, answers)), request)
+    sections = SECTIONS if request.full else SHORT_SECTIONS
+    outline = report_outline(document, sections=sections)
+    show_outline((*outline, *_kept_outline(kept_in, answers)), request)
 
 
 def _compare_runs(request: ReportRequest, kept_in: Path | None) -> None:

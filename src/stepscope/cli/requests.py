@@ -43,6 +43,7 @@ class ReportRequest(ReadsProfiles, frozen=True, eq=True, kw_only=True):
     synthetic: bool = False
     store: bool = False
     explain: str | None = None
+    full: bool = False
     form: str = "text"
     kernels: str | None = None
     output: str | None = None

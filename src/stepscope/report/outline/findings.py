@@ -13,8 +13,10 @@ from stepscope.report.outline.parts import (
     Item,
     Items,
     Labelled,
+    More,
     Paragraph,
 )
+from stepscope.report.outline.step_time import unrecorded_text
 from stepscope.report.outline.tools import memory_gaps
 from stepscope.report.words.checks import stage_line
 from stepscope.report.words.findings import (
@@ -187,6 +189,32 @@ def doubt_parts(document: Document) -> Iterator[Part]:
         yield Paragraph(left, role="dim")
 
 
+def unknown_in_short(document: Document) -> Iterator[Part]:
+    """Summarise in three lines what could not be seen, and name the full report."""
+    unrecorded = unrecorded_text(document)
+    if unrecorded:
+        yield Paragraph(unrecorded, role="dim")
+    names = [
+        finding.id
+        for finding in document.findings
+        if finding.status == "cannot_tell"
+        and finding.unavailable is not None
+        and _matters_here(finding, finding.unavailable, document)
+    ]
+    if names:
+        count = "1 check" if len(names) == 1 else f"{len(names)} checks"
+        text = f"{count} without a verdict: {_few_names(names)}."
+        yield Paragraph(text, role="dim")
+    warnings = [
+        doubt.message
+        for doubt in (*document.quality, *result_doubts(document.overview))
+        if doubt.severity == "warning"
+    ]
+    if warnings:
+        yield Labelled("doubt", as_sentence(warnings[0]), shortened=True)
+    yield More("stepscope report PATH --full")
+
+
 def _doubt_sentence(same: Sequence[Doubt], document: Document) -> str:
     several = len(document.profile.hosts) > 1
     doubt = same[0]
@@ -240,10 +268,14 @@ def _remedy_point(reasons: dict[str, list[str]], remedy: str) -> str:
         )
     ]
     text = " ".join([*distinct[:_MAX_REASONS], remedy])
+    return f"{text} ({_few_names(names)})"
+
+
+def _few_names(names: Sequence[str]) -> str:
     more = len(names) - _MAX_NAMES
     if more > 1:
-        return f"{text} ({', '.join(names[:_MAX_NAMES])} and {more} more)"
-    return f"{text} ({join_phrases(names)})"
+        return f"{', '.join(names[:_MAX_NAMES])} and {more} more"
+    return join_phrases(names)
 
 
 def _left_out_sentence(*, checks: int, reasons: int, remarks: int) -> str:

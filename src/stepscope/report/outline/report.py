@@ -6,10 +6,15 @@ A section is a function from the document to parts; `SECTIONS` lists them in ord
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, NSIGHT, Remedy
-from stepscope.report.outline.findings import checklist_parts, doubt_parts
+from stepscope.report.outline.findings import (
+    checklist_parts,
+    doubt_parts,
+    unknown_in_short,
+)
 from stepscope.report.outline.parts import (
     Break,
     Bullets,
@@ -18,7 +23,12 @@ from stepscope.report.outline.parts import (
     Paragraph,
     Title,
 )
-from stepscope.report.outline.step_time import host_table, step_parts, where_time_went
+from stepscope.report.outline.step_time import (
+    host_table,
+    largest_categories,
+    step_parts,
+    where_time_went,
+)
 from stepscope.report.outline.tools import (
     collective_parts,
     input_pipeline,
@@ -45,6 +55,8 @@ if TYPE_CHECKING:
 _MAX_HOSTS: Final = 4
 #: Remedy that applies only if the tracer of a framework recorded the run.
 _OF_FRAMEWORKS: Final = Remedy.FIND_CUPTI
+#: Heading of the section on missing data.
+UNSEEN: Final = "What could not be seen"
 #: Minimum percentage that is written as 100 %.
 _MIN_WHOLE_PERCENT: Final = 99.95
 #: The share of the peak is shown if known for this percentage of device time.
@@ -136,7 +148,7 @@ def _silent_device(document: Document) -> Iterator[Part]:
             yield from map(Code, remedy.commands)
 
 
-def _verdict_parts(document: Document) -> Iterator[Part]:
+def _verdict_parts(document: Document, *, is_short: bool = False) -> Iterator[Part]:
     yield Paragraph(document.headline.text, strong=True)
     context = hardware_text(document)
     if context is not None:
@@ -148,11 +160,13 @@ def _verdict_parts(document: Document) -> Iterator[Part]:
     )
     for advice in valuable:
         yield Paragraph(f"{advice.label} ({advice.finding}): {advice.text}", indent=0)
+        if is_short and advice.code:
+            yield Code(advice.code)
     joint = joint_gain_text(document.together)
     if valuable and joint is not None:
         yield Paragraph(joint, indent=0)
     unsure = sum(finding.status == "cannot_tell" for finding in document.findings)
-    if unsure and not valuable and not document.is_plain:
+    if unsure and not (valuable or document.is_plain or is_short):
         count = "One check" if unsure == 1 else f"{unsure} checks"
         yield Paragraph(f"{count} could not reach a verdict.", indent=0)
 
@@ -200,16 +214,26 @@ def hardware_text(document: Document) -> str | None:
     return f"On {', '.join(parts)}."
 
 
-#: Sections of a short report: the verdict and the breakdown.
-FIRST_SECTIONS: Final[tuple[Section, ...]] = (
+_FIRST: Final[tuple[Section, ...]] = (
     ("", _header_parts),
     ("", _damage_parts),
     ("", _silent_device),
+)
+#: Sections of a short report, which fits on a screen.
+SHORT_SECTIONS: Final[tuple[Section, ...]] = (
+    *_FIRST,
+    ("", partial(_verdict_parts, is_short=True)),
+    (STEP_TIME, largest_categories),
+    (UNSEEN, unknown_in_short),
+)
+#: Sections of a recording without any verdict, for one common reason.
+_WITHOUT_VERDICTS: Final[tuple[Section, ...]] = (
+    *_FIRST,
     ("", _verdict_parts),
     (STEP_TIME, where_time_went),
 )
 SECTIONS: Final[tuple[Section, ...]] = (
-    *FIRST_SECTIONS,
+    *_WITHOUT_VERDICTS,
     ("Steps", step_parts),
     ("Hosts", host_table),
     ("Findings", checklist_parts),
@@ -220,7 +244,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
     ("Top ops", top_ops),
     ("Top kernels", top_kernels),
     ("Time per annotation", top_annotations),
-    ("What could not be seen", doubt_parts),
+    (UNSEEN, doubt_parts),
 )
 #: Sections left out if a file has no times: all would give the same reason.
 _OF_TIMES: Final = (STEP_TIME, "Findings", "Top ops")
@@ -238,9 +262,9 @@ def report_outline(
         and isinstance(document.overview, Unavailable)
         and isinstance(document.memory, Unavailable)
     ):
-        sections = FIRST_SECTIONS
+        sections = _WITHOUT_VERDICTS
     elif _has_no_timeline(document):
-        sections = tuple(entry for entry in sections if entry[0] not in _OF_TIMES)
+        sections = tuple(entry for entry in SECTIONS if entry[0] not in _OF_TIMES)
     outline: list[Part] = []
     overview = document.overview
     for heading, section in sections:

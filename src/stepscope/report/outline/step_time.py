@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 _MIN_DIVIDED_PERCENT: Final = 1.0
 #: Minimum share of the step, in percent, of a named part of a category.
 _MIN_NAMED_PERCENT: Final = 5.0
+#: Minimum length, in percent, of a bar that a short report divides.
+_MIN_LONG_PERCENT: Final = 20.0
 #: Minimum share of the step, in percent, of a cause that is listed.
 _MIN_DISPLAYED_PERCENT: Final = 0.1
 #: Maximum number of named parts of a category.
@@ -101,6 +104,33 @@ def where_time_went(document: Document) -> Iterator[Part]:
     if left > 0:
         yield Paragraph(f"{left} more hosts are in the table of hosts", role="dim")
     yield from _categories_not_recorded(document, page)
+
+
+def largest_categories(document: Document) -> Iterator[Part]:
+    """Draw the bars, with the largest named part below each long bar.
+
+    Hosts that do not run in lock step get one row each.
+    """
+    page = document.overview
+    if isinstance(page, Unavailable) or not page.breakdown_ms:
+        yield from host_table(document)
+        return
+    basis, *others = where_time_went(document)
+    yield basis
+    for part in others:
+        if isinstance(part, Bars):
+            bars = (
+                Bar(bar.name, bar.time, bar.percent, _largest_part(bar))
+                for bar in part.bars
+            )
+            yield Bars(tuple(bars), part.time)
+
+
+def _largest_part(bar: Bar) -> tuple[Paragraph | Excerpt, ...]:
+    if bar.percent < _MIN_LONG_PERCENT:
+        return ()
+    named = (part for part in bar.below if isinstance(part, Excerpt))
+    return tuple(islice(chain(named, bar.below), 1))
 
 
 def _basis_paragraph(summary: Summary, detection: StepDetection) -> Paragraph:
@@ -217,18 +247,8 @@ def _part_words(part: AccountPart) -> str:
 def _categories_not_recorded(
     document: Document, page: OverviewPageResult
 ) -> Iterator[Paragraph]:
-    why: dict[Missing, list[str]] = {}
-    absent = {entry.field: entry for entry in page.missing}
-    for name in CATEGORY_NAMES:
-        missing: Missing | None = absent.get(f"breakdown_ms.{name}")
-        if name not in page.breakdown_ms and missing is not None:
-            why.setdefault(msgspec.structs.replace(missing, field=""), []).append(name)
-    for missing, names in why.items():
-        titles = [CATEGORY_NAMES[name] for name in names]
-        if set(names) >= _ONLY_OF_DEVICES:
-            titles = [CATEGORY_NAMES[name] for name in names if name not in _OF_DEVICES]
-            titles.append("all device work (launches, copies, compute)")
-        text = f"Not recorded: {'; '.join(titles)}. {missing.reason}"
+    for missing, names in _unrecorded_categories(page).items():
+        text = f"Not recorded: {'; '.join(_unrecorded_titles(names))}. {missing.reason}"
         pipeline = document.input_pipeline
         if names == ["input"] and not isinstance(pipeline, Unavailable):
             max_percent = pipeline.input_at_most_percent
@@ -241,6 +261,41 @@ def _categories_not_recorded(
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
         yield Paragraph(text, role="dim")
+
+
+def unrecorded_text(document: Document) -> str:
+    """Write which categories were not recorded; empty if there are none.
+
+    Without a device, the report's first lines already say that there is none.
+    """
+    page = document.overview
+    if isinstance(page, Unavailable):
+        return ""
+    titles = [
+        title
+        for missing, names in _unrecorded_categories(page).items()
+        if missing.code not in _NO_DEVICE
+        for title in _unrecorded_titles(names)
+    ]
+    return f"Not recorded: {'; '.join(titles)}." if titles else ""
+
+
+def _unrecorded_categories(page: OverviewPageResult) -> dict[Missing, list[str]]:
+    """Return the unmeasured categories for each reason."""
+    why: dict[Missing, list[str]] = {}
+    absent = {entry.field: entry for entry in page.missing}
+    for name in CATEGORY_NAMES:
+        missing: Missing | None = absent.get(f"breakdown_ms.{name}")
+        if name not in page.breakdown_ms and missing is not None:
+            why.setdefault(msgspec.structs.replace(missing, field=""), []).append(name)
+    return why
+
+
+def _unrecorded_titles(names: Sequence[str]) -> list[str]:
+    if not set(names) >= _ONLY_OF_DEVICES:
+        return [CATEGORY_NAMES[name] for name in names]
+    others = [CATEGORY_NAMES[name] for name in names if name not in _OF_DEVICES]
+    return [*others, "all device work (launches, copies, compute)"]
 
 
 def _naming_advice(document: Document, page: OverviewPageResult) -> Iterator[Paragraph]:
