@@ -1,0 +1,149 @@
+"""The clock of a generated program: it times its own steps and planted causes.
+
+`causes_drawn.py` writes programs that import this module. It imports nothing of
+stepscope. The truth goes into the file that PROGRAM_TRUTH names:
+
+    steps       number of timed steps
+    step_ms     mean time from the begin of a step to the begin of the next one
+    base_ms     time of one step's own work, measured before the first step
+    no_core     share of the steps in which the loop's thread could run and had no core
+    causes      by law: share of the steps, milliseconds a step, calls, thread, place
+"""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+now = time.perf_counter
+#: A trial call is long enough for the clock if it lasts so many seconds.
+_TRIAL_S = 0.02
+_MAX_ROUNDS = 10_000_000
+#: Seconds after which a program takes no further step.
+_MAX_LOOP_S = 9.0
+_SCHEDULED = Path("/proc/self/schedstat")
+
+
+class TruthClock:
+    """Times of a program's steps and of its planted causes.
+
+    Attributes:
+        step: Number of the current step, from 0.
+    """
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        """Begin without a step.
+
+        Args:
+            plan: `steps` to take, and how many of them, `skip`, are not timed.
+        """
+        self.step = -1
+        self._plan = plan
+        self._begun: list[float] = []
+        self._without_core: list[float] = []
+        self._calls: dict[str, list[tuple[int, float]]] = {}
+        self._places: dict[str, dict[str, Any]] = {}
+        self._base_s = 0.0
+
+    def begin_step(self) -> bool:
+        """Note the begin of a step; False if the program takes no further step."""
+        self._begun.append(now())
+        self._without_core.append(_seconds_without_core())
+        self.step += 1
+        late = self._begun[-1] - self._begun[0] > _MAX_LOOP_S
+        return self.step < self._plan["steps"] and not late
+
+    def note_call(self, law: str, begun: float) -> None:
+        """Note that a cause has held up the loop from a time until now."""
+        call = (self.step, now() - begun)
+        self._calls.setdefault(law, []).append(call)
+
+    def note_place(self, law: str, function: Callable[..., object]) -> None:
+        """Note which function a cause is, and, if it runs now, on which thread."""
+        code = function.__code__
+        self._places[law] = {
+            "function": function.__name__,
+            "file": code.co_filename,
+            "line": code.co_firstlineno,
+            "thread": threading.current_thread().name,
+        }
+
+    def rounds_for(self, function: Callable[[int], object], seconds: float) -> int:
+        """Return for which number of rounds a function takes so many seconds."""
+        function(1)
+        rounds = 1
+        while True:
+            # The shorter of two: on a busy machine one of them may have waited.
+            took = min(_seconds_of(function, rounds) for _ in range(2))
+            trial_s = min(seconds, _TRIAL_S)
+            if took >= trial_s / 2 or rounds >= _MAX_ROUNDS:
+                return max(1, round(rounds * seconds / took))
+            rounds = min(
+                4 * rounds, max(rounds + 1, int(0.8 * rounds * trial_s / took))
+            )
+
+    def time_base(self, compute: Callable[[], object]) -> None:
+        """Measure the step's own work, without any cause."""
+        times = []
+        for _ in range(3):
+            begun = now()
+            compute()
+            times.append(now() - begun)
+        self._base_s = min(times)
+
+    def write_truth(self, *, beside: str | None = None) -> None:
+        """Write the truth.
+
+        Args:
+            beside: The law that slows the steps down from another thread or process:
+                what neither the step's own work nor other causes explain is its time.
+        """
+        truth = self.truth(beside=beside)
+        Path(os.environ["PROGRAM_TRUTH"]).write_text(json.dumps(truth, indent=1))
+
+    def truth(self, *, beside: str | None = None) -> dict[str, Any]:
+        """Return what `write_truth` writes."""
+        first, last = self._plan["skip"], len(self._begun) - 1
+        steps = last - first
+        if steps < 1:
+            raise SystemExit("The program took no step that is timed.")
+        span_s = self._begun[last] - self._begun[first]
+        spent_s = {
+            law: sum(took for step, took in calls if first <= step < last)
+            for law, calls in self._calls.items()
+        }
+        if beside is not None:
+            known_s = sum(spent_s.values()) + steps * self._base_s
+            spent_s[beside] = max(0.0, span_s - known_s)
+        waited_s = self._without_core[last] - self._without_core[first]
+        return {
+            "steps": steps,
+            "step_ms": 1000 * span_s / steps,
+            "base_ms": 1000 * self._base_s,
+            "no_core": waited_s / span_s,
+            "causes": {
+                law: {
+                    "share": seconds / span_s,
+                    "ms_per_step": 1000 * seconds / steps,
+                    "calls": len(self._calls.get(law, ())),
+                    **self._places.get(law, {}),
+                }
+                for law, seconds in spent_s.items()
+            },
+        }
+
+
+def _seconds_of(function: Callable[[int], object], rounds: int) -> float:
+    begun = now()
+    function(rounds)
+    return now() - begun
+
+
+def _seconds_without_core() -> float:
+    """Return for how long the first thread could have run and had no core."""
+    if not _SCHEDULED.exists():
+        return 0.0
+    return int(_SCHEDULED.read_text().split()[1]) / 1e9
