@@ -42,7 +42,7 @@ from stepscope.errors import StepscopeError
 #: A program that lasts longer is killed: seconds, its preparation included.
 LIMIT_S = 45.0
 HEAD = (
-    *("program", "step, ms", "true", "headline", "owner", "functions", "verdict"),
+    *("program", "step, ms", "true", "headline", "owner", "%", "functions", "verdict"),
     *("advice", "verdict"),
 )
 SILENT = "–"
@@ -176,6 +176,7 @@ def _row(one: Scored) -> tuple[str, ...]:
         true or "nothing",
         failing or SILENT,
         said.owner or SILENT,
+        SILENT if said.percent is None else f"{said.percent:.0f}",
         ", ".join(said.functions[:3]) or SILENT,
         "weak" if one.is_weak else one.headline,
         advice.rule if advice else SILENT,

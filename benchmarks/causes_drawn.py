@@ -51,6 +51,7 @@ class Law:
     rules: frozenset[str]
     advice: frozenset[str]
     no_advice: frozenset[str]
+    enough: frozenset[str] = frozenset()
     partly: frozenset[str] = frozenset()
     code: str = ""
     code_of: Mapping[str, str]
@@ -120,7 +121,7 @@ def read_laws(file: Path) -> dict[str, Law]:
 
 
 def _law(name: str, table: Mapping[str, Any]) -> Law:
-    sets = ("functions", "owners", "partly", "rules", "advice", "no_advice")
+    sets = ("functions", "enough", "owners", "partly", "rules", "advice", "no_advice")
     lists = ("slots", "frameworks")
     values = {
         **table,
@@ -323,7 +324,7 @@ def _amount(planted: Planted, program: Program) -> str:
         # Made while the loop works, so it must last as long as the whole step.
         share = 1.0
     seconds = law.every * share * program.step_ms / 1000
-    place = f"clock.note_place({law.name!r}, {law.call})"
+    place = f"clock.note_place({law.name!r}, {law.call}, {planted.slot!r})"
     if law.amount == "seconds":
         return f"{place}\nAMOUNTS[{law.name!r}] = {seconds:.6f}"
     amount = f"clock.rounds_for({law.call}, {seconds:.6f})"

@@ -23,6 +23,8 @@ NEAR_TIE = 0.8
 _RECORDING = ("capture.", "env.", "recording.")
 #: Fewer steps are too few: a rule may say so.
 _FEW_STEPS, _FEW_STEPS_RULE = 5, "capture.window"
+#: A share that is told is right if it is so near to that of the program's clock.
+NEAR_SHARE = 0.1
 #: What a report may blame where other programs take the cores.
 CROWD = Law(
     name="crowded_machine",
@@ -37,6 +39,7 @@ CROWD = Law(
     rules=frozenset({"cpu.threads", "gap.contention"}),
     advice=frozenset({"cpu.threads", "gap.contention"}),
     no_advice=frozenset(),
+    enough=frozenset({"cpu.threads", "gap.contention", "sync"}),
     code_of={},
 )
 
@@ -75,6 +78,20 @@ class Scored:
     def is_healthy(self) -> bool:
         """Whether nothing was planted."""
         return not self.program.planted
+
+    @property
+    def has_right_share(self) -> bool | None:
+        """Whether the first sentence tells the share of a cause; None if it tells none.
+
+        It may tell the sum of both causes, or of one.
+        """
+        percent = self.said.percent
+        if percent is None or not self.causes:
+            return None
+        shares = [one.share for one in self.causes if one.law != CROWD]
+        return any(
+            abs(percent / 100 - share) <= NEAR_SHARE for share in (*shares, sum(shares))
+        )
 
     @property
     def is_false_alarm(self) -> bool:
@@ -139,14 +156,18 @@ def match_law(law: Law, said: Said) -> Literal["right", "partly"] | None:
     if said.finding in law.no_advice:
         return None
     topic = _match_topic(law, said)
-    is_named = not law.functions or not law.functions.isdisjoint(said.functions)
-    if topic == "right" and is_named:
+    is_named = names_function(law, said)
+    is_enough = not law.enough.isdisjoint({said.finding, said.owner})
+    if topic == "right" and (is_named or is_enough):
         return "right"
-    if is_named and law.functions:
-        return "partly"
     # Without a finding "host compute" alone is nearly always true, and says nothing.
-    is_told = said.finding is not None or not law.functions
-    return "partly" if topic and is_told and (topic == "right" or is_named) else None
+    is_told = topic == "right" and said.finding is not None
+    return "partly" if is_named or is_told or (topic and is_enough) else None
+
+
+def names_function(law: Law, said: Said) -> bool:
+    """Whether the first sentence is about the function of a cause."""
+    return not law.functions.isdisjoint(said.functions)
 
 
 def _match_topic(law: Law, said: Said) -> Literal["right", "partly"] | None:
@@ -185,10 +206,9 @@ def judge_advice(causes: Sequence[Cause], said: Said, framework: str) -> AdviceV
 
 def _is_about(law: Law, advice: Advice, said: Said) -> bool:
     """Whether advice is known to be about the function of a law."""
-    if not law.functions:
+    if advice.rule in law.enough:
         return True
-    is_led = advice.rule == said.finding
-    return is_led and not law.functions.isdisjoint(said.functions)
+    return advice.rule == said.finding and names_function(law, said)
 
 
 def false_alarms(causes: Iterable[Cause], said: Said, steps: int) -> tuple[str, ...]:
@@ -212,6 +232,8 @@ def count_scores(scored: Sequence[Scored]) -> list[tuple[str, str, str]]:
     headlines = Counter(one.headline for one in faulty)
     advice = Counter(one.advice for one in faulty)
     alarms = sum(one.is_false_alarm for one in healthy)
+    told = [one for one in faulty if one.headline == "right"]
+    shares = [one.has_right_share for one in told if one.has_right_share is not None]
     return [
         (
             "first sentence right",
@@ -222,6 +244,11 @@ def count_scores(scored: Sequence[Scored]) -> list[tuple[str, str, str]]:
             "first advice right",
             _percent(advice["right"], len(faulty)),
             ", ".join(f"{advice[verdict]} {verdict}" for verdict in ADVICE_VERDICTS),
+        ),
+        (
+            "share right to 10 points, of right sentences",
+            _percent(sum(shares), len(shares)),
+            f"{sum(shares)} of {len(shares)}",
         ),
         (
             "healthy programs with a false alarm",

@@ -52,6 +52,7 @@ class Said:
         saving_ms: The promised gain per step, from and to, of the finding that the
             sentence is about, else of the costliest; None where nothing was promised.
         open_above: Whether more may be gained than that.
+        percent: Share of the steps that the sentence tells; None for none.
         functions: Functions that the sentence is about, with the callers or workers
             beside them, as the finding's parts name them.
         advice: The first advice; None where nothing is advised.
@@ -64,6 +65,7 @@ class Said:
     fired: tuple[str, ...]
     saving_ms: tuple[float, float] | None
     open_above: bool = False
+    percent: float | None = None
     functions: tuple[str, ...] = ()
     advice: Advice | None = None
 
@@ -84,7 +86,8 @@ def said_of(path: Path) -> Said:
     about = [one for one in found.findings if one.id == head.finding] or costly
     saving = about[0].saving_ms if about else None
     led = [one for one in found.findings if one.id == head.finding]
-    parts = [*lead.parts, *([] if lead.caller is None else [lead.caller])]
+    parts = [] if led else [*lead.parts[:_NAMED_PARTS]]
+    parts += [] if lead.caller is None else [lead.caller]
     for one in led:
         parts += [*one.parts[:_NAMED_PARTS], *one.workers[:_NAMED_PARTS]]
     frameworks = profile.of_run(frameworks_used)
@@ -96,6 +99,7 @@ def said_of(path: Path) -> Said:
         fired=tuple(one.id for one in found.findings if one.status == "fail"),
         saving_ms=None if saving is None else (saving.low, saving.high),
         open_above=saving is not None and saving.open_above,
+        percent=head.percent,
         functions=tuple(dict.fromkeys(function_names(parts))),
         advice=first_advice(found.findings, head.finding, frameworks),
     )

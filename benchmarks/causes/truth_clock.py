@@ -7,12 +7,12 @@ stepscope. The truth goes into the file that PROGRAM_TRUTH names:
     step_ms     mean time from the begin of a step to the begin of the next one
     base_ms     time of one step's own work, measured before the first step
     no_core     share of the steps in which the loop's thread could run and had no core
-    causes      by law: share of the steps, milliseconds a step, calls, thread, place
+    causes      by law: share of the steps, milliseconds a step, calls, function, and
+                where it is called (slots of `frameworks.toml`)
 """
 
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -61,14 +61,14 @@ class TruthClock:
         call = (self.step, now() - begun)
         self._calls.setdefault(law, []).append(call)
 
-    def note_place(self, law: str, function: Callable[..., object]) -> None:
-        """Note which function a cause is, and, if it runs now, on which thread."""
+    def note_place(self, law: str, function: Callable[..., object], slot: str) -> None:
+        """Note which function a cause is, and where it is called."""
         code = function.__code__
         self._places[law] = {
             "function": function.__name__,
             "file": code.co_filename,
             "line": code.co_firstlineno,
-            "thread": threading.current_thread().name,
+            "slot": slot,
         }
 
     def rounds_for(self, function: Callable[[int], object], seconds: float) -> int:

@@ -45,6 +45,8 @@ def test_laws_name_what_exists(drawn: Any, file: str) -> None:
         assert law.amount in {"seconds", "rounds"}
         assert law.rules | law.advice | law.no_advice <= known, law.name
         assert law.owners | law.partly <= owned, law.name
+        assert law.enough <= law.rules | law.owners, law.name
+        assert law.functions, law.name
         assert not law.advice & law.no_advice, law.name
         assert not law.owners & law.partly, law.name
         for framework in law.frameworks:
@@ -159,7 +161,7 @@ def test_truth_is_of_the_timed_steps(
     seconds = 0.0
     monkeypatch.setattr(clocked, "now", lambda: seconds)
     clock = clocked.TruthClock({"steps": 4, "skip": 1})
-    clock.note_place("nap", test_truth_is_of_the_timed_steps)
+    clock.note_place("nap", test_truth_is_of_the_timed_steps, "step")
     while clock.begin_step():
         begun = seconds
         # The first step, of 1.2 s, is not timed; of the others 0.2 s of 0.5 s.
@@ -174,7 +176,7 @@ def test_truth_is_of_the_timed_steps(
     assert nap["share"] == pytest.approx(0.4)
     assert nap["ms_per_step"] == pytest.approx(200)
     assert nap["function"] == "test_truth_is_of_the_timed_steps"
-    assert nap["thread"] == "MainThread"
+    assert nap["slot"] == "step"
     # Of 0.5 s a step, 0.2 s are known, and no base was measured.
     assert clock.truth(beside="hog")["causes"]["hog"]["share"] == pytest.approx(0.6)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,7 @@ def causes(scored: Any, **shares: float) -> list[Any]:
         # Its time is not waiting; the function is right.
         ("host.work", "wait", ["count_pairs"], "partly"),
         ("step.outlier", "unexplained", ["count_pairs"], "partly"),
+        ("host.work", "wait", ["forward"], None),
         ("op.hot", "host_compute", ["forward"], None),
         # Host compute is nearly always true.
         (None, "host_compute", ["forward"], None),
@@ -94,12 +96,15 @@ def test_waiting_is_not_work(scored: Any, owner: str, expected: str) -> None:
     assert scored.match_law(one.law, said(None, owner, "push_metrics")) == expected
 
 
-def test_a_law_without_functions_needs_its_rule_or_owner(scored: Any) -> None:
+def test_some_rules_and_owners_need_no_function(scored: Any) -> None:
     (one,) = causes(scored, compiled_anew=0.5)
     assert scored.match_law(one.law, said("xla.recompile", "compile")) == "right"
     assert scored.match_law(one.law, said(None, "compile")) == "right"
-    assert scored.match_law(one.law, said(None, "host_compute")) == "partly"
-    assert scored.match_law(one.law, said(None, "unexplained")) is None
+    assert scored.match_law(one.law, said("step.outlier", "compile")) == "partly"
+    assert scored.match_law(one.law, said(None, "host_compute")) is None
+    assert scored.match_law(one.law, said(None, "host_compute", "curve")) == "partly"
+    told = said("xla.recompile", None, advised=("xla.recompile", "JAX"))
+    assert scored.judge_advice([one], told, "JAX") == "right"
 
 
 @pytest.mark.parametrize(
@@ -221,6 +226,7 @@ def test_scores_are_counted_without_weak_causes(scored: Any) -> None:
     assert scored.count_scores(found) == [
         ("first sentence right", "50 %", "1 right, 0 partly, 0 silent, 1 wrong"),
         ("first advice right", "50 %", "1 right, 0 partly, 0 none, 1 wrong"),
+        ("share right to 10 points, of right sentences", "–", "0 of 0"),
         ("healthy programs with a false alarm", "50 %", "1 of 2"),
     ]
     assert scored.count_scores([])[0] == (
@@ -228,3 +234,19 @@ def test_scores_are_counted_without_weak_causes(scored: Any) -> None:
         "–",
         "0 right, 0 partly, 0 silent, 0 wrong",
     )
+
+
+@pytest.mark.parametrize(
+    ("percent", "expected"),
+    # One cause, the other, or both.
+    [(51.0, True), (29, True), (70, True), (61, False), (None, None), (85, False)],
+)
+def test_a_share_is_that_of_a_cause_or_of_both(
+    scored: Any, percent: float | None, expected: Any
+) -> None:
+    told = truth(0.9, python_loop=0.5, slow_metric_push=0.22)
+    right = said("host.work", "host_compute", "count_pairs")
+    found = scored.score_program(
+        program(LOOPS, WAITS), told, dataclasses.replace(right, percent=percent)
+    )
+    assert found.has_right_share is expected
