@@ -27,8 +27,10 @@ HEALTHY_EVERY, PAIR_EVERY = 5, 3
 FEEDING = frozenset({"batch", "feeder", "worker"})
 #: Of those, the slots in which batches are made while the loop works.
 AHEAD = frozenset({"feeder", "worker"})
-#: Seconds that a program's steps may take, and steps that it takes at most.
-_LOOP_S, _MAX_STEPS = 7.5, 400
+#: Seconds that a program's steps may take.
+_LOOP_S = 7.5
+#: Seconds that its timed steps take at least, so that a recording ends before them.
+_TIMED_S = 2 * MIN_WINDOW_S
 _PLACEHOLDER = re.compile(r"^( *)<<(\w+)>>$", re.MULTILINE)
 
 
@@ -45,6 +47,7 @@ class Law:
     slots: tuple[str, ...]
     frameworks: tuple[str, ...]
     amount: str
+    waits: bool | None = None
     call: str
     functions: frozenset[str]
     owners: frozenset[str]
@@ -106,9 +109,8 @@ class Program:
 
     @property
     def steps(self) -> int:
-        """Number of steps that it takes: one more than recorded at the least."""
-        lasting = int(2 * 1000 * MIN_WINDOW_S / self.step_ms)
-        return self.skip + min(_MAX_STEPS, max(self.recorded, lasting)) + 1
+        """Number of steps that it takes at least: one more than are recorded."""
+        return self.skip + self.recorded + 1
 
 
 @cache
@@ -263,10 +265,16 @@ def _blocks(program: Program, framework: Mapping[str, Any]) -> dict[str, str]:
     beside, model = by_slot.get("beside"), by_slot.get("model")
     feeds = framework["feeds"]
     feed = feeds[fed.slot] if fed else feeds.get("healthy", feeds["batch"])
-    plan = {"steps": program.steps, "skip": program.skip, "seed": program.seed}
+    plan = {
+        "steps": program.steps,
+        "skip": program.skip,
+        "timed_s": _TIMED_S,
+        "starts": program.skip - 2,
+        "seed": program.seed,
+    }
     constants = [
         f"PLAN = {plan!r}",
-        f"BASE_S = {_base_s(program):.6f}",
+        f"PASS_S = {_base_s(program) / framework['cost']:.6f}",
         f"FED = {fed.law.name if fed else 'fetch'!r}",
     ]
     laws = [one.law for one in program.planted]
@@ -286,7 +294,9 @@ def _blocks(program: Program, framework: Mapping[str, Any]) -> dict[str, str]:
         "produce": _call(fed) if fed else "pass",
         "amounts": "\n".join(_amount(one, program) for one in program.planted)
         or "pass",
-        "start": "\n".join(law.start.strip() for law in laws if law.start),
+        "start": "" if beside else "\n".join(law.start.strip() for law in laws),
+        # Steps before the start show what a step takes without it.
+        "late_start": _late_start(beside) if beside else "",
         "step": called["step"],
         "after": called["after"] or "pass",
         "model": model_code,
@@ -301,6 +311,11 @@ def _base_s(program: Program) -> float:
     """Return how long the step's own work shall take."""
     shares = sum(one.share for one in program.planted)
     return program.step_ms * (1 - shares) / 1000
+
+
+def _late_start(planted: Planted) -> str:
+    start = textwrap.indent(planted.law.start.strip(), "    ")
+    return f'if clock.step == PLAN["starts"]:\n{start}'
 
 
 def _call(planted: Planted) -> str:
@@ -325,6 +340,8 @@ def _amount(planted: Planted, program: Program) -> str:
         share = 1.0
     seconds = law.every * share * program.step_ms / 1000
     place = f"clock.note_place({law.name!r}, {law.call}, {planted.slot!r})"
+    if planted.slot == "beside":
+        return place
     if law.amount == "seconds":
         return f"{place}\nAMOUNTS[{law.name!r}] = {seconds:.6f}"
     amount = f"clock.rounds_for({law.call}, {seconds:.6f})"

@@ -25,6 +25,8 @@ _RECORDING = ("capture.", "env.", "recording.")
 _FEW_STEPS, _FEW_STEPS_RULE = 5, "capture.window"
 #: A share that is told is right if it is so near to that of the program's clock.
 NEAR_SHARE = 0.1
+#: Causes of the finding on functions: they work, or they wait.
+WORKS, WAITS = "functions", "waits"
 #: What a report may blame where other programs take the cores.
 CROWD = Law(
     name="crowded_machine",
@@ -81,17 +83,21 @@ class Scored:
 
     @property
     def has_right_share(self) -> bool | None:
-        """Whether the first sentence tells the share of a cause; None if it tells none.
+        """Whether the share of a cause is told rightly; None if none is told.
 
-        It may tell the sum of both causes, or of one.
+        It is that of its function, or of the whole finding where that is enough.
         """
-        percent = self.said.percent
-        if percent is None or not self.causes:
-            return None
-        shares = [one.share for one in self.causes if one.law != CROWD]
-        return any(
-            abs(percent / 100 - share) <= NEAR_SHARE for share in (*shares, sum(shares))
-        )
+        told = [share for one in self.causes for share in self._shares_told(one)]
+        return any(near for near in told) if told else None
+
+    def _shares_told(self, cause: Cause) -> list[bool]:
+        said, law = self.said, cause.law
+        percents = [
+            percent for name, percent in said.shares.items() if name in law.functions
+        ]
+        if said.percent is not None and said.finding in law.enough:
+            percents.append(said.percent)
+        return [abs(it / 100 - cause.share) <= NEAR_SHARE for it in percents]
 
     @property
     def is_false_alarm(self) -> bool:
@@ -194,14 +200,30 @@ def judge_advice(causes: Sequence[Cause], said: Said, framework: str) -> AdviceV
         return "none"
     if advice.framework not in {framework, "Python", "any"}:
         return "wrong"
-    helped = [one for one in causes if advice.rule in one.law.advice]
-    if not helped:
-        return "wrong"
     least = NEAR_TIE * largest_share(causes)
-    is_right = any(
-        one.share >= least and _is_about(one.law, advice, said) for one in helped
-    )
-    return "right" if is_right else "partly"
+    verdicts = {
+        (_advice_on(one.law, advice, said), one.share >= least) for one in causes
+    }
+    if ("right", True) in verdicts:
+        return "right"
+    is_half = any(verdict in {"right", "partly"} for verdict, _ in verdicts)
+    return "partly" if is_half else "wrong"
+
+
+def _advice_on(law: Law, advice: Advice, said: Said) -> AdviceVerdict:
+    """Judge the advice of a rule as one about a single cause."""
+    if advice.rule in law.no_advice or _mistakes_work(law, advice, said):
+        return "wrong"
+    if advice.rule not in law.advice:
+        return "partly" if _is_about(law, advice, said) else "wrong"
+    return "right" if _is_about(law, advice, said) else "partly"
+
+
+def _mistakes_work(law: Law, advice: Advice, said: Said) -> bool:
+    """Whether advice is about work where the loop waits, or about a wait where not."""
+    mistaken = {True: WORKS, False: WAITS, None: None}[law.waits]
+    is_led = advice.rule == said.finding
+    return is_led and mistaken is not None and said.cause == mistaken
 
 
 def _is_about(law: Law, advice: Advice, said: Said) -> bool:

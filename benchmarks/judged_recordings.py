@@ -1,8 +1,8 @@
 """What a report says of a recording, as data."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stepscope.advice.engine import signals_of
@@ -17,8 +17,6 @@ from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 
 _FUNCTION = re.compile(r"`([^`]+)` \(")
-#: Parts of a finding that its sentence is about; it names no more.
-_NAMED_PARTS = 2
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,10 @@ class Said:
             sentence is about, else of the costliest; None where nothing was promised.
         open_above: Whether more may be gained than that.
         percent: Share of the steps that the sentence tells; None for none.
-        functions: Functions that the sentence is about, with the callers or workers
-            beside them, as the finding's parts name them.
+        cause: The largest cause that the finding tells; None for none.
+        functions: Functions that the sentence is about, with what takes most of their
+            time, their caller, or what workers run.
+        shares: Function of the finding, or of the sentence → its share in percent.
         advice: The first advice; None where nothing is advised.
     """
 
@@ -66,7 +66,9 @@ class Said:
     saving_ms: tuple[float, float] | None
     open_above: bool = False
     percent: float | None = None
+    cause: str | None = None
     functions: tuple[str, ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
     advice: Advice | None = None
 
     @property
@@ -86,10 +88,9 @@ def said_of(path: Path) -> Said:
     about = [one for one in found.findings if one.id == head.finding] or costly
     saving = about[0].saving_ms if about else None
     led = [one for one in found.findings if one.id == head.finding]
-    parts = [] if led else [*lead.parts[:_NAMED_PARTS]]
-    parts += [] if lead.caller is None else [lead.caller]
-    for one in led:
-        parts += [*one.parts[:_NAMED_PARTS], *one.workers[:_NAMED_PARTS]]
+    parts = led[0].parts if led else lead.parts
+    workers = led[0].workers if led else ()
+    caller = () if lead.caller is None else (lead.caller,)
     frameworks = profile.of_run(frameworks_used)
     return Said(
         text=head.text,
@@ -100,14 +101,26 @@ def said_of(path: Path) -> Said:
         saving_ms=None if saving is None else (saving.low, saving.high),
         open_above=saving is not None and saving.open_above,
         percent=head.percent,
-        functions=tuple(dict.fromkeys(function_names(parts))),
+        cause=led[0].causes[0].cause if led and led[0].causes else None,
+        functions=tuple(
+            dict.fromkeys(function_names((*named_parts(parts), *workers[:1], *caller)))
+        ),
+        shares={function_names([part])[0]: part.share_percent for part in parts},
         advice=first_advice(found.findings, head.finding, frameworks),
     )
 
 
+def named_parts(parts: Sequence[Part]) -> Sequence[Part]:
+    """Return the parts that a sentence names: the first, past the loop of the steps."""
+    return parts[:2] if parts and parts[0].loop else parts[:1]
+
+
 def function_names(parts: Iterable[Part]) -> list[str]:
-    """Return the names of functions and ops, without classes around them."""
-    return [(part.function or part.name).rpartition(".")[2] for part in parts]
+    """Return names of functions and ops, without classes around them, and details."""
+    names = []
+    for part in parts:
+        names += [part.function or part.name, *([part.detail] if part.detail else [])]
+    return [name.rpartition(".")[2] for name in names]
 
 
 def first_advice(

@@ -5,7 +5,7 @@ stepscope. The truth goes into the file that PROGRAM_TRUTH names:
 
     steps       number of timed steps
     step_ms     mean time from the begin of a step to the begin of the next one
-    base_ms     time of one step's own work, measured before the first step
+    base_ms     time of a step before a cause started that runs beside all later ones
     no_core     share of the steps in which the loop's thread could run and had no core
     causes      by law: share of the steps, milliseconds a step, calls, function, and
                 where it is called (slots of `frameworks.toml`)
@@ -38,23 +38,29 @@ class TruthClock:
         """Begin without a step.
 
         Args:
-            plan: `steps` to take, and how many of them, `skip`, are not timed.
+            plan: `steps` to take at least; how many of them, `skip`, are not timed;
+                `timed_s`, seconds that the others take at least; and before which step,
+                `starts`, a cause starts that runs beside all later ones.
         """
         self.step = -1
         self._plan = plan
         self._begun: list[float] = []
-        self._without_core: list[float] = []
+        self._without_core_s = 0.0
         self._calls: dict[str, list[tuple[int, float]]] = {}
         self._places: dict[str, dict[str, Any]] = {}
-        self._base_s = 0.0
 
     def begin_step(self) -> bool:
         """Note the begin of a step; False if the program takes no further step."""
         self._begun.append(now())
-        self._without_core.append(_seconds_without_core())
         self.step += 1
-        late = self._begun[-1] - self._begun[0] > _MAX_LOOP_S
-        return self.step < self._plan["steps"] and not late
+        skip, begun = self._plan["skip"], self._begun
+        if self.step == skip:
+            # Not in each step: reading a file gives the interpreter's lock away.
+            self._without_core_s = _seconds_without_core()
+        if begun[-1] - begun[0] > _MAX_LOOP_S:
+            return False
+        is_short = begun[-1] - begun[min(skip, self.step)] < self._plan["timed_s"]
+        return self.step < self._plan["steps"] or is_short
 
     def note_call(self, law: str, begun: float) -> None:
         """Note that a cause has held up the loop from a time until now."""
@@ -85,14 +91,21 @@ class TruthClock:
                 4 * rounds, max(rounds + 1, int(0.8 * rounds * trial_s / took))
             )
 
-    def time_base(self, compute: Callable[[], object]) -> None:
-        """Measure the step's own work, without any cause."""
-        times = []
-        for _ in range(3):
-            begun = now()
-            compute()
-            times.append(now() - begun)
-        self._base_s = min(times)
+    def rows_for(self, forward: Callable[[int], object], seconds: float) -> int:
+        """Return for how many rows a forward pass takes so many seconds."""
+        return 8 * self.rounds_for(lambda count: forward(8 * count), seconds)
+
+    def _mean_s(self, first: int, last: int) -> float:
+        """Return the mean of some steps without what is known to have held them up."""
+        if last <= first or last >= len(self._begun):
+            return 0.0
+        known_s = sum(
+            took
+            for calls in self._calls.values()
+            for step, took in calls
+            if first <= step < last
+        )
+        return (self._begun[last] - self._begun[first] - known_s) / (last - first)
 
     def write_truth(self, *, beside: str | None = None) -> None:
         """Write the truth.
@@ -115,14 +128,16 @@ class TruthClock:
             law: sum(took for step, took in calls if first <= step < last)
             for law, calls in self._calls.items()
         }
+        # The first step of all compiles, and the one that starts it is not without it.
+        base_s = self._mean_s(1, self._plan["starts"])
         if beside is not None:
-            known_s = sum(spent_s.values()) + steps * self._base_s
+            known_s = sum(spent_s.values()) + steps * base_s
             spent_s[beside] = max(0.0, span_s - known_s)
-        waited_s = self._without_core[last] - self._without_core[first]
+        waited_s = _seconds_without_core() - self._without_core_s
         return {
             "steps": steps,
             "step_ms": 1000 * span_s / steps,
-            "base_ms": 1000 * self._base_s,
+            "base_ms": 1000 * base_s,
             "no_core": waited_s / span_s,
             "causes": {
                 law: {
@@ -137,9 +152,11 @@ class TruthClock:
 
 
 def _seconds_of(function: Callable[[int], object], rounds: int) -> float:
-    begun = now()
+    """Return how long a call takes if it need not wait for a core."""
+    begun, waited_s = now(), _seconds_without_core()
     function(rounds)
-    return now() - begun
+    waited_s = _seconds_without_core() - waited_s
+    return max(now() - begun - waited_s, 1e-6)
 
 
 def _seconds_without_core() -> float:

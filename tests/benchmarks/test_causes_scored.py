@@ -237,16 +237,56 @@ def test_scores_are_counted_without_weak_causes(scored: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("percent", "expected"),
-    # One cause, the other, or both.
-    [(51.0, True), (29, True), (70, True), (61, False), (None, None), (85, False)],
+    ("shares", "expected"),
+    [
+        ({"count_pairs": 51.0, "forward": 20.0}, True),
+        ({"forward": 50.0}, None),
+        ({"push_metrics": 29.0}, True),
+        ({"count_pairs": 61.0, "push_metrics": 40.0}, False),
+    ],
 )
-def test_a_share_is_that_of_a_cause_or_of_both(
-    scored: Any, percent: float | None, expected: Any
+def test_a_share_is_that_of_a_function(
+    scored: Any, shares: dict[str, float], expected: Any
 ) -> None:
     told = truth(0.9, python_loop=0.5, slow_metric_push=0.22)
     right = said("host.work", "host_compute", "count_pairs")
     found = scored.score_program(
-        program(LOOPS, WAITS), told, dataclasses.replace(right, percent=percent)
+        program(LOOPS, WAITS), told, dataclasses.replace(right, shares=shares)
     )
     assert found.has_right_share is expected
+
+
+def test_a_rule_that_needs_no_function_tells_the_share_itself(scored: Any) -> None:
+    told = said("gap.gc", None)
+    for percent, expected in ((45, True), (70, False), (None, None)):
+        found = scored.score_program(
+            program("collections_by_hand"),
+            truth(collections_by_hand=0.5),
+            dataclasses.replace(told, percent=percent),
+        )
+        assert found.has_right_share is expected
+
+
+@pytest.mark.parametrize(
+    ("law", "cause", "expected"),
+    [
+        (WAITS, "waits", "right"),
+        (WAITS, "functions", "wrong"),
+        (WAITS, None, "right"),
+        (LOOPS, "functions", "right"),
+        (LOOPS, "waits", "wrong"),
+    ],
+)
+def test_advice_for_work_does_not_help_a_wait(
+    scored: Any, law: str, cause: str | None, expected: str
+) -> None:
+    told = said("host.work", "host_compute", "count_pairs", "push_metrics")
+    told = dataclasses.replace(told, cause=cause)
+    found = causes(scored, **{law: 0.5})
+    assert scored.judge_advice(found, told, "JAX") == expected
+
+
+def test_advice_of_another_rule_about_the_function_is_half_right(scored: Any) -> None:
+    told = said("step.periodic", "host_compute", "count_pairs")
+    found = causes(scored, python_loop=0.5)
+    assert scored.judge_advice(found, told, "JAX") == "partly"
