@@ -40,7 +40,7 @@ from stepscope.capture.base.options import MAX_EVENTS, MIN_WINDOW_S
 from stepscope.errors import StepscopeError
 
 #: A program that lasts longer is killed: seconds, its preparation included.
-LIMIT_S = 45.0
+LIMIT_S = 60.0
 HEAD = (
     *("program", "step, ms", "true", "headline", "owner", "%", "functions", "verdict"),
     *("advice", "verdict"),

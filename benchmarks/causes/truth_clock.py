@@ -3,18 +3,22 @@
 `causes_drawn.py` writes programs that import this module. It imports nothing of
 stepscope. The truth goes into the file that PROGRAM_TRUTH names:
 
-    steps       number of timed steps
-    step_ms     mean time from the begin of a step to the begin of the next one
-    base_ms     time of a step before a cause started that runs beside all later ones
-    no_core     share of the steps in which the loop's thread could run and had no core
+    steps       number of timed steps: all but the first one, which compiles
+    step_ms     mean time that causes held a step up, and the median of the rest
+    base_ms     the median of the rest; of a program that starts a cause which runs
+                beside all later steps, that of the steps before
+    no_core     share of the recorded steps in which the loop's thread could run, and
+                had no core
     causes      by law: share of the steps, milliseconds a step, calls, function, and
                 where it is called (slots of `frameworks.toml`)
 """
 
 import json
 import os
+import statistics
 import time
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +26,9 @@ now = time.perf_counter
 #: A trial call is long enough for the clock if it lasts so many seconds.
 _TRIAL_S = 0.02
 _MAX_ROUNDS = 10_000_000
-#: Seconds after which a program takes no further step.
-_MAX_LOOP_S = 9.0
+#: Seconds after which a program takes no further step, if it has taken one that is
+#: recorded, and seconds after which it takes none at all.
+_MAX_LOOP_S, _LATEST_S = 9.0, 30.0
 _SCHEDULED = Path("/proc/self/schedstat")
 
 
@@ -57,10 +62,11 @@ class TruthClock:
         if self.step == skip:
             # Not in each step: reading a file gives the interpreter's lock away.
             self._without_core_s = _seconds_without_core()
-        if begun[-1] - begun[0] > _MAX_LOOP_S:
+        lasted_s = begun[-1] - begun[0]
+        if lasted_s > (_MAX_LOOP_S if self.step > skip + 1 else _LATEST_S):
             return False
         is_short = begun[-1] - begun[min(skip, self.step)] < self._plan["timed_s"]
-        return self.step < self._plan["steps"] or is_short
+        return bool(self.step < self._plan["steps"] or is_short)
 
     def note_call(self, law: str, begun: float) -> None:
         """Note that a cause has held up the loop from a time until now."""
@@ -95,18 +101,6 @@ class TruthClock:
         """Return for how many rows a forward pass takes so many seconds."""
         return 8 * self.rounds_for(lambda count: forward(8 * count), seconds)
 
-    def _mean_s(self, first: int, last: int) -> float:
-        """Return the mean of some steps without what is known to have held them up."""
-        if last <= first or last >= len(self._begun):
-            return 0.0
-        known_s = sum(
-            took
-            for calls in self._calls.values()
-            for step, took in calls
-            if first <= step < last
-        )
-        return (self._begun[last] - self._begun[first] - known_s) / (last - first)
-
     def write_truth(self, *, beside: str | None = None) -> None:
         """Write the truth.
 
@@ -119,36 +113,47 @@ class TruthClock:
 
     def truth(self, *, beside: str | None = None) -> dict[str, Any]:
         """Return what `write_truth` writes."""
-        first, last = self._plan["skip"], len(self._begun) - 1
-        steps = last - first
-        if steps < 1:
+        last, starts = len(self._begun) - 1, self._plan["starts"]
+        first = 1 if beside is None else starts + 1
+        if last <= first:
             raise SystemExit("The program took no step that is timed.")
-        span_s = self._begun[last] - self._begun[first]
-        spent_s = {
+        held_s = {
             law: sum(took for step, took in calls if first <= step < last)
+            / (last - first)
             for law, calls in self._calls.items()
         }
-        # The first step of all compiles, and the one that starts it is not without it.
-        base_s = self._mean_s(1, self._plan["starts"])
+        # The median: a recorder takes long to start and to stop, in one step each.
+        base_s = rest_s = self._rest_s(first, last)
         if beside is not None:
-            known_s = sum(spent_s.values()) + steps * base_s
-            spent_s[beside] = max(0.0, span_s - known_s)
+            base_s = self._rest_s(1, starts)
+            held_s[beside] = max(0.0, rest_s - base_s)
+        step_s = sum(held_s.values()) + base_s
         waited_s = _seconds_without_core() - self._without_core_s
+        recorded_s = self._begun[last] - self._begun[min(self._plan["skip"], last - 1)]
         return {
-            "steps": steps,
-            "step_ms": 1000 * span_s / steps,
+            "steps": last - first,
+            "step_ms": 1000 * step_s,
             "base_ms": 1000 * base_s,
-            "no_core": waited_s / span_s,
+            "no_core": waited_s / recorded_s,
             "causes": {
                 law: {
-                    "share": seconds / span_s,
-                    "ms_per_step": 1000 * seconds / steps,
+                    "share": seconds / step_s,
+                    "ms_per_step": 1000 * seconds,
                     "calls": len(self._calls.get(law, ())),
                     **self._places.get(law, {}),
                 }
-                for law, seconds in spent_s.items()
+                for law, seconds in held_s.items()
             },
         }
+
+    def _rest_s(self, first: int, last: int) -> float:
+        """Return the median time of steps without what causes take of each."""
+        rest_s = [end - begin for begin, end in pairwise(self._begun[first : last + 1])]
+        for calls in self._calls.values():
+            for step, took in calls:
+                if first <= step < last:
+                    rest_s[step - first] -= took
+        return statistics.median(rest_s)
 
 
 def _seconds_of(function: Callable[[int], object], rounds: int) -> float:

@@ -160,27 +160,28 @@ def clock_of(clocked: Any, **plan: float) -> Any:
     return clocked.TruthClock(usual | plan)
 
 
-def test_truth_is_of_the_timed_steps(
+def test_truth_is_of_all_steps_but_the_first(
     clocked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = 0.0
     monkeypatch.setattr(clocked, "now", lambda: seconds)
-    clock = clock_of(clocked)
-    clock.note_place("nap", test_truth_is_of_the_timed_steps, "step")
+    clock = clock_of(clocked, steps=6, skip=3)
+    clock.note_place("nap", clock_of, "step")
     while clock.begin_step():
         begun = seconds
-        # The first step, of 1.2 s, is not timed; of the others 0.2 s of 0.5 s.
         seconds += 0.9 if clock.step == 0 else 0.2
         clock.note_call("nap", begun)
-        seconds += 0.3
+        # In the first step a function is compiled, in the fourth a recorder starts.
+        seconds += 0.8 if clock.step in {0, 3} else 0.3
     truth = clock.truth()
-    assert truth["steps"] == 3
+    assert truth["steps"] == 5
     assert truth["step_ms"] == pytest.approx(500)
+    assert truth["base_ms"] == pytest.approx(300)
     nap = truth["causes"]["nap"]
-    assert nap["calls"] == 4
+    assert nap["calls"] == 6
     assert nap["share"] == pytest.approx(0.4)
     assert nap["ms_per_step"] == pytest.approx(200)
-    assert nap["function"] == "test_truth_is_of_the_timed_steps"
+    assert nap["function"] == "clock_of"
     assert nap["slot"] == "step"
 
 
@@ -213,6 +214,11 @@ def test_a_program_takes_no_step_after_its_time(
     # The step that begins at 10 s is not taken: it ends the fifth.
     assert clock.step == 5
     assert clock.truth()["steps"] == 4
+    # Where none is recorded yet, it goes on.
+    clock, seconds = clock_of(clocked, steps=100, skip=10), 0.0
+    while clock.begin_step():
+        seconds += 2.0
+    assert clock.step == 12
 
 
 def test_short_steps_go_on_until_a_recording_has_ended(
