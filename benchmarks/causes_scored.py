@@ -159,15 +159,14 @@ def judge_headline(causes: Sequence[Cause], said: Said) -> Verdict:
 
 def match_law(law: Law, said: Said) -> Literal["right", "partly"] | None:
     """Return how well the first sentence fits a cause; None if it is about another."""
-    if said.finding in law.no_advice:
-        return None
     topic = _match_topic(law, said)
     is_named = names_function(law, said)
     is_enough = not law.enough.isdisjoint({said.finding, said.owner})
-    if topic == "right" and (is_named or is_enough):
+    misleads = said.finding in law.no_advice
+    if topic == "right" and not misleads and (is_named or is_enough):
         return "right"
     # Without a finding "host compute" alone is nearly always true, and says nothing.
-    is_told = topic == "right" and said.finding is not None
+    is_told = topic == "right" and said.finding is not None and not misleads
     return "partly" if is_named or is_told or (topic and is_enough) else None
 
 
@@ -221,9 +220,10 @@ def _advice_on(law: Law, advice: Advice, said: Said) -> AdviceVerdict:
 
 def _mistakes_work(law: Law, advice: Advice, said: Said) -> bool:
     """Whether advice is about work where the loop waits, or about a wait where not."""
-    mistaken = {True: WORKS, False: WAITS, None: None}[law.waits]
-    is_led = advice.rule == said.finding
-    return is_led and mistaken is not None and said.cause == mistaken
+    if advice.rule != said.finding or law.waits is None:
+        return False
+    right, mistaken = (WAITS, WORKS) if law.waits else (WORKS, WAITS)
+    return mistaken in said.causes and right not in said.causes
 
 
 def _is_about(law: Law, advice: Advice, said: Said) -> bool:

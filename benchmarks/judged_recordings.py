@@ -51,7 +51,7 @@ class Said:
             sentence is about, else of the costliest; None where nothing was promised.
         open_above: Whether more may be gained than that.
         percent: Share of the steps that the sentence tells; None for none.
-        cause: The largest cause that the finding tells; None for none.
+        causes: The causes that the finding tells, the largest first.
         functions: Functions that the sentence is about, with what takes most of their
             time, their caller, or what workers run.
         shares: Function of the finding, or of the sentence → its share in percent.
@@ -66,7 +66,7 @@ class Said:
     saving_ms: tuple[float, float] | None
     open_above: bool = False
     percent: float | None = None
-    cause: str | None = None
+    causes: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     shares: Mapping[str, float] = field(default_factory=dict)
     advice: Advice | None = None
@@ -101,7 +101,7 @@ def said_of(path: Path) -> Said:
         saving_ms=None if saving is None else (saving.low, saving.high),
         open_above=saving is not None and saving.open_above,
         percent=head.percent,
-        cause=led[0].causes[0].cause if led and led[0].causes else None,
+        causes=tuple(one.cause for finding in led for one in finding.causes),
         functions=tuple(
             dict.fromkeys(function_names((*named_parts(parts), *workers[:1], *caller)))
         ),
@@ -111,8 +111,14 @@ def said_of(path: Path) -> Said:
 
 
 def named_parts(parts: Sequence[Part]) -> Sequence[Part]:
-    """Return the parts that a sentence names: the first, past the loop of the steps."""
-    return parts[:2] if parts and parts[0].loop else parts[:1]
+    """Return the parts that a sentence names.
+
+    They are the first one, the next one if the first is the loop of the steps, and what
+    another thread does meanwhile.
+    """
+    first = parts[:2] if parts and parts[0].loop else parts[:1]
+    threads = [part for part in parts if part.thread is not None]
+    return [*first, *threads[:1]]
 
 
 def function_names(parts: Iterable[Part]) -> list[str]:
