@@ -86,6 +86,9 @@ bench: $(VENV)/.ready-test ## measure against XProf and against C; prints tables
 experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, and score what is said of them (ten minutes)
 	$(PY) benchmarks/experiments.py --write docs/findings.md
 
+causes: $(VENV)/.ready-test frameworks ## draw programs with causes from laws, and score what is said of them; CAUSES="--seed 2 --held-out" (ten minutes)
+	$(PY) benchmarks/causes.py --folder build/causes $(CAUSES)
+
 frameworks: $(VENV)/.made ## one cached virtual environment per framework
 	$(PY) build_tools/framework_venv.py \
 		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof trackers
@@ -133,5 +136,5 @@ $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready $(PAGE_AFTER)
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test test-integrations set-up test-core test-profiles test-thorough test-web check fix bench experiments frameworks gpu-check kill-loop fuzz mutants core clean
+.PHONY: web chromium help demo test test-integrations set-up test-core test-profiles test-thorough test-web check fix bench experiments causes frameworks gpu-check kill-loop fuzz mutants core clean
 .DEFAULT_GOAL := help

@@ -32,20 +32,17 @@ from experiments_recorded import (
 from experiments_scored import (
     Gain,
     Outcome,
-    Said,
     gained,
     inside,
     median_width,
     outcome,
     score,
 )
+from judged_recordings import Said, said_of
 from overhead import interpreter
 from pages import machine, replace_section
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.headline import findings_by_cost
 from stepscope.errors import StepscopeError
-from stepscope.report.compose import judge_profile
-from stepscope.session import open_profile
 
 #: Framework → the packages whose versions are told.
 PACKAGES = {
@@ -133,24 +130,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write is not None:
         replace_section(options.write, "experiments", table)
     return 0
-
-
-def said_of(path: Path) -> Said:
-    """Judge a recording as a report does."""
-    found = judge_profile(open_profile(path))
-    costly = findings_by_cost(found.findings)
-    head = found.headline
-    about = [one for one in found.findings if one.id == head.finding] or costly
-    saving = about[0].saving_ms if about else None
-    return Said(
-        text=head.text,
-        finding=head.finding,
-        owner=head.owner,
-        failing=tuple(one.id for one in costly),
-        fired=tuple(one.id for one in found.findings if one.status == "fail"),
-        saving_ms=None if saving is None else (saving.low, saving.high),
-        open_above=saving is not None and saving.open_above,
-    )
 
 
 def _judged(run: Run, folder: Path) -> Judged | None:

@@ -1,9 +1,6 @@
 """Record programs with planted faults and without, each run in a process of its own."""
 
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from overhead import interpreter
+from recorded_programs import record_programs, request
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
+ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tests" / "frameworks" / "programs"
 #: Size → rows of a batch by framework, as part of the program's own, and the seed.
 SIZES = {"whole": (1, 0), "half": (2, 1)}
@@ -45,15 +41,6 @@ OTHER_TWINS = {
 }
 #: Steps of a twin after those that stopped it which are not timed: caches are cold.
 COLD = 2
-#: One thread for each program: the machine has others to run.
-SURROUNDINGS = {
-    "CUDA_VISIBLE_DEVICES": "-1",
-    "JAX_PLATFORMS": "cpu",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    "PYTHONPATH": str(ROOT / "src"),
-}
 
 
 class Fault(NamedTuple):
@@ -250,22 +237,12 @@ def record(under: Path, seconds: float) -> None:
 
 
 def _record_framework(framework: str, under: Path, seconds: float) -> None:
-    python = sys.executable if framework == "plain" else interpreter(framework)
-    if python is None:
-        raise SystemExit(f"{framework} is not there. Run `make frameworks`.")
     wanted = [
         {**_request(one, under), "around": _around(one, under)}
         for one in runs()
         if one.framework == framework and not one.steps_ms(under)
     ]
-    if not wanted:
-        return
-    requests = under / f"{framework}.json"
-    requests.write_text(json.dumps(wanted))
-    program = PROGRAMS / f"{framework}_program.py"
-    asked = (HERE / "experiments_program.py", program, requests, str(seconds))
-    surroundings = {**os.environ, **SURROUNDINGS}
-    subprocess.run([python, *asked], env=surroundings, check=False)
+    record_programs(framework, wanted, under / f"{framework}.json", seconds)
 
 
 def _around(run: Run, under: Path) -> dict[str, object] | None:
@@ -276,26 +253,17 @@ def _around(run: Run, under: Path) -> dict[str, object] | None:
 
 def _request(run: Run, under: Path) -> dict[str, object]:
     folder = run.folder(under)
-    notes = folder / "notes"
-    notes.mkdir(parents=True, exist_ok=True)
     parts, seed = SIZES[run.size]
     steps = STEPS if run.around is None else ENDLESS
-    return {
-        "fault": run.fault,
-        "errors": str(folder / "errors"),
-        "environment": {
+    return request(
+        PROGRAMS / f"{run.framework}_program.py",
+        folder,
+        arguments=[run.fault],
+        environment={
             "PROGRAM_STEPS": str(SKIPPED + steps + 1),
             "PROGRAM_ROWS": str(ROWS[run.framework] // parts),
             "PROGRAM_SEED": str(seed),
             "PROGRAM_CLOCK": str(folder / "clock"),
         },
-        "plan": {
-            "logdir": str(folder / "log"),
-            "run": "run",
-            "notes": str(notes),
-            "skip_steps": SKIPPED,
-            "steps": steps,
-            "max_s": 120.0,
-            "wait_s": 600.0,
-        },
-    }
+        plan={"skip_steps": SKIPPED, "steps": steps, "max_s": 120.0, "wait_s": 600.0},
+    )

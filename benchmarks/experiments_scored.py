@@ -1,46 +1,15 @@
 """What a report said of runs with faults, against what was planted and measured."""
 
 import math
-import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from judged_recordings import Said
+
 Outcome = Literal["named", "silent", "wrong"]
 Side = Literal["inside", "below", "above"]
-_FUNCTION = re.compile(r"`([^`]+)` \(")
-
-
-@dataclass(frozen=True)
-class Said:
-    """What the report said of one run.
-
-    Attributes:
-        text: The first sentence.
-        finding: Id of the finding that it is about; None for none.
-        owner: Owner of the time that it is about; None for none.
-        failing: Ids of the findings that fail at a warning or above, the costliest
-            first; those that another explains are left out.
-        fired: Ids of all findings that fail.
-        saving_ms: The promised gain per step, from and to, of the finding that the
-            sentence is about, else of the costliest; None where nothing was promised.
-        open_above: Whether more may be gained than that.
-    """
-
-    text: str
-    finding: str | None
-    owner: str | None
-    failing: tuple[str, ...]
-    fired: tuple[str, ...]
-    saving_ms: tuple[float, float] | None
-    open_above: bool = False
-
-    @property
-    def function(self) -> str | None:
-        """The first function that the sentence names, with a file beside it."""
-        found = _FUNCTION.search(self.text)
-        return found and found[1]
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ def test_there_are_sixty_runs_and_each_fault_has_its_twin() -> None:
 def test_a_turn_lasts_for_its_steps_and_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = importlib.import_module("experiments_program")
+    program = importlib.import_module("forked_programs")
     monkeypatch.setattr(program.os, "waitid", lambda *_: None)
     now, slept = iter(range(100)), []
     monkeypatch.setattr(program.time, "monotonic", lambda: next(now))

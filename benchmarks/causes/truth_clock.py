@@ -1,0 +1,171 @@
+"""The clock of a generated program: it times its own steps and planted causes.
+
+`causes_drawn.py` writes programs that import this module. It imports nothing of
+stepscope. The truth goes into the file that PROGRAM_TRUTH names:
+
+    steps       number of timed steps: all but the first one, which compiles
+    step_ms     mean time that causes held a step up, and the median of the rest
+    base_ms     the median of the rest; of a program that starts a cause which runs
+                beside all later steps, that of the steps before
+    no_core     share of the recorded steps in which the loop's thread could run, and
+                had no core
+    causes      by law: share of the steps, milliseconds a step, calls, function, and
+                where it is called (slots of `frameworks.toml`)
+"""
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+now = time.perf_counter
+#: A trial call is long enough for the clock if it lasts so many seconds.
+_TRIAL_S = 0.02
+_MAX_ROUNDS = 10_000_000
+#: Seconds after which a program takes no further step, if it has taken one that is
+#: recorded, and seconds after which it takes none at all.
+_MAX_LOOP_S, _LATEST_S = 9.0, 30.0
+_SCHEDULED = Path("/proc/self/schedstat")
+
+
+class TruthClock:
+    """Times of a program's steps and of its planted causes.
+
+    Attributes:
+        step: Number of the current step, from 0.
+    """
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        """Begin without a step.
+
+        Args:
+            plan: `steps` to take at least; how many of them, `skip`, are not timed;
+                `timed_s`, seconds that the others take at least; and before which step,
+                `starts`, a cause starts that runs beside all later ones.
+        """
+        self.step = -1
+        self._plan = plan
+        self._begun: list[float] = []
+        self._without_core_s = 0.0
+        self._calls: dict[str, list[tuple[int, float]]] = {}
+        self._places: dict[str, dict[str, Any]] = {}
+
+    def begin_step(self) -> bool:
+        """Note the begin of a step; False if the program takes no further step."""
+        self._begun.append(now())
+        self.step += 1
+        skip, begun = self._plan["skip"], self._begun
+        if self.step == skip:
+            # Not in each step: reading a file gives the interpreter's lock away.
+            self._without_core_s = _seconds_without_core()
+        lasted_s = begun[-1] - begun[0]
+        if lasted_s > (_MAX_LOOP_S if self.step > skip + 1 else _LATEST_S):
+            return False
+        is_short = begun[-1] - begun[min(skip, self.step)] < self._plan["timed_s"]
+        return bool(self.step < self._plan["steps"] or is_short)
+
+    def note_call(self, law: str, begun: float) -> None:
+        """Note that a cause has held up the loop from a time until now."""
+        call = (self.step, now() - begun)
+        self._calls.setdefault(law, []).append(call)
+
+    def note_place(self, law: str, function: Callable[..., object], slot: str) -> None:
+        """Note which function a cause is, and where it is called."""
+        code = function.__code__
+        self._places[law] = {
+            "function": function.__name__,
+            "file": code.co_filename,
+            "line": code.co_firstlineno,
+            "slot": slot,
+        }
+
+    def rounds_for(self, function: Callable[[int], object], seconds: float) -> int:
+        """Return for which number of rounds a function takes so many seconds."""
+        function(1)
+        rounds = 1
+        while True:
+            # The shorter of two: on a busy machine one of them may have waited.
+            took = min(_seconds_of(function, rounds) for _ in range(2))
+            trial_s = min(seconds, _TRIAL_S)
+            if took >= trial_s / 2 or rounds >= _MAX_ROUNDS:
+                return max(1, round(rounds * seconds / took))
+            rounds = min(
+                4 * rounds, max(rounds + 1, int(0.8 * rounds * trial_s / took))
+            )
+
+    def rows_for(self, forward: Callable[[int], object], seconds: float) -> int:
+        """Return for how many rows a forward pass takes so many seconds."""
+        return 8 * self.rounds_for(lambda count: forward(8 * count), seconds)
+
+    def write_truth(self, *, beside: str | None = None) -> None:
+        """Write the truth.
+
+        Args:
+            beside: The law that slows the steps down from another thread or process:
+                what neither the step's own work nor other causes explain is its time.
+        """
+        truth = self.truth(beside=beside)
+        Path(os.environ["PROGRAM_TRUTH"]).write_text(json.dumps(truth, indent=1))
+
+    def truth(self, *, beside: str | None = None) -> dict[str, Any]:
+        """Return what `write_truth` writes."""
+        last, starts = len(self._begun) - 1, self._plan["starts"]
+        first = 1 if beside is None else starts + 1
+        if last <= first:
+            raise SystemExit("The program took no step that is timed.")
+        held_s = {
+            law: sum(took for step, took in calls if first <= step < last)
+            / (last - first)
+            for law, calls in self._calls.items()
+        }
+        # The median: a recorder takes long to start and to stop, in one step each.
+        base_s = rest_s = self._rest_s(first, last)
+        if beside is not None:
+            base_s = self._rest_s(1, starts)
+            held_s[beside] = max(0.0, rest_s - base_s)
+        step_s = sum(held_s.values()) + base_s
+        waited_s = _seconds_without_core() - self._without_core_s
+        recorded_s = self._begun[last] - self._begun[min(self._plan["skip"], last - 1)]
+        return {
+            "steps": last - first,
+            "step_ms": 1000 * step_s,
+            "base_ms": 1000 * base_s,
+            "no_core": waited_s / recorded_s,
+            "causes": {
+                law: {
+                    "share": seconds / step_s,
+                    "ms_per_step": 1000 * seconds,
+                    "calls": len(self._calls.get(law, ())),
+                    **self._places.get(law, {}),
+                }
+                for law, seconds in held_s.items()
+            },
+        }
+
+    def _rest_s(self, first: int, last: int) -> float:
+        """Return the median time of steps without what causes take of each."""
+        rest_s = [end - begin for begin, end in pairwise(self._begun[first : last + 1])]
+        for calls in self._calls.values():
+            for step, took in calls:
+                if first <= step < last:
+                    rest_s[step - first] -= took
+        return statistics.median(rest_s)
+
+
+def _seconds_of(function: Callable[[int], object], rounds: int) -> float:
+    """Return how long a call takes if it need not wait for a core."""
+    begun, waited_s = now(), _seconds_without_core()
+    function(rounds)
+    waited_s = _seconds_without_core() - waited_s
+    return max(now() - begun - waited_s, 1e-6)
+
+
+def _seconds_without_core() -> float:
+    """Return for how long the first thread could have run and had no core."""
+    if not _SCHEDULED.exists():
+        return 0.0
+    return int(_SCHEDULED.read_text().split()[1]) / 1e9

@@ -1,0 +1,247 @@
+"""Programs that are drawn from laws: which, what they hold, what their clock says."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = ("LAWS", "HELD_OUT_LAWS")
+POSITIONS = {
+    *("loop", "library", "worker process", "thread", "callback", "operating system"),
+}
+
+
+@pytest.fixture(autouse=True)
+def on_path(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(repository / "benchmarks" / "causes"))
+    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
+
+
+@pytest.fixture
+def drawn() -> Any:
+    return importlib.import_module("causes_drawn")
+
+
+def laws_of(drawn: Any, file: str = "LAWS") -> list[Any]:
+    return list(drawn.read_laws(getattr(drawn, file)).values())
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_laws_name_what_exists(drawn: Any, file: str) -> None:
+    rules = importlib.import_module("stepscope.advice.registry").RULES
+    owners = importlib.import_module("stepscope.derive.step_time.owners").OWNERS
+    known = {rule.item.id for rule in rules}
+    # Issue 33 adds the owner of waits.
+    owned = {owner.name for owner in owners} | {"wait"}
+    frameworks = drawn.read_frameworks()
+    for law in laws_of(drawn, file):
+        assert law.position in POSITIONS
+        assert law.amount in {"seconds", "rounds"}
+        assert law.rules | law.advice | law.no_advice <= known, law.name
+        assert law.owners | law.partly <= owned, law.name
+        assert law.enough <= law.rules | law.owners, law.name
+        assert law.functions, law.name
+        assert not law.advice & law.no_advice, law.name
+        assert not law.owners & law.partly, law.name
+        for framework in law.frameworks:
+            assert set(law.slots) & set(frameworks[framework]["slots"]), law.name
+            assert f"def {law.call}(" in law.code_in(framework)
+
+
+def test_held_out_laws_are_other_causes(drawn: Any) -> None:
+    seen, held_out = laws_of(drawn), laws_of(drawn, "HELD_OUT_LAWS")
+    assert len(seen) == len(held_out)
+    assert not {law.name for law in seen} & {law.name for law in held_out}
+    assert not {law.call for law in seen} & {law.call for law in held_out}
+    for laws in (seen, held_out):
+        assert {law.position for law in laws} == POSITIONS
+
+
+@pytest.mark.parametrize("framework", ["plain", "jax", "torch", "tensorflow", "keras"])
+@pytest.mark.parametrize("file", FILES)
+def test_every_law_is_a_program_in_every_framework_and_slot(
+    drawn: Any, file: str, framework: str
+) -> None:
+    slots = drawn.read_frameworks()[framework]["slots"]
+    for law in laws_of(drawn, file):
+        for slot in sorted(set(law.slots) & set(slots)):
+            if framework not in law.frameworks:
+                continue
+            planted = (drawn.Planted(law, slot, 0.5),)
+            program = drawn.Program("one", framework, 120.0, planted, 0)
+            source = drawn.write_program(program)
+            ast.parse(source)
+            assert "<<" not in source
+            call = f"{law.call}(AMOUNTS[{law.name!r}])"
+            # What runs beside the loop is started, not called.
+            assert source.count(call) == (slot != "beside"), (law.name, slot)
+
+
+def test_healthy_programs_call_no_law(drawn: Any) -> None:
+    for framework in drawn.read_frameworks():
+        source = drawn.write_program(drawn.Program("one", framework, 60.0, (), 0))
+        ast.parse(source)
+        assert "AMOUNTS[" not in source
+
+
+def test_a_seed_draws_the_same_programs(drawn: Any) -> None:
+    laws = laws_of(drawn)
+    first, again, other = (drawn.draw_programs(laws, 40, seed) for seed in (1, 1, 2))
+    assert first == again != other
+    only = drawn.draw_programs(laws, 40, 1, "torch")
+    assert only == [one for one in first if "torch" in one.name]
+
+
+def test_a_draw_has_healthy_programs_pairs_and_every_law(drawn: Any) -> None:
+    laws = laws_of(drawn)
+    programs = drawn.draw_programs(laws, 40, 3)
+    assert sum(not one.planted for one in programs) == 8
+    pairs = [one for one in programs if len(one.planted) == 2]
+    assert len(pairs) >= 8
+    for one in pairs:
+        larger, smaller = one.planted
+        assert larger.share > smaller.share
+        assert larger.law != smaller.law
+    assert {one.planted[0].law.name for one in programs if one.planted} == {
+        law.name for law in laws
+    }
+    assert {one.framework for one in programs} == set(drawn.read_frameworks())
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "skip", "recorded", "steps"),
+    [(2, 10, 10, 21), (40, 10, 10, 21), (500, 2, 10, 13), (2500, 1, 3, 5)],
+)
+def test_long_steps_are_few(
+    drawn: Any, step_ms: float, skip: int, recorded: int, steps: int
+) -> None:
+    program = drawn.Program("one", "plain", step_ms, (), 0)
+    assert (program.skip, program.recorded, program.steps) == (skip, recorded, steps)
+    assert steps * step_ms <= 12_600
+
+
+def test_a_batch_made_ahead_lasts_as_long_as_the_whole_step(drawn: Any) -> None:
+    law = drawn.read_laws(drawn.LAWS)["slow_decoding"]
+    program = drawn.Program(
+        "one", "plain", 100.0, (drawn.Planted(law, "worker", 0.3),), 0
+    )
+    source = drawn.write_program(program)
+    assert "rounds_for(decode_example, 0.100000)" in source
+    # A step of NumPy takes twice as long as the pass by which its rows are counted.
+    assert "PASS_S = 0.035000" in source
+    assert "FED = 'slow_decoding'" in source
+
+
+def test_a_cause_of_every_fourth_step_is_four_times_as_long(drawn: Any) -> None:
+    law = drawn.read_laws(drawn.LAWS)["checkpoint"]
+    program = drawn.Program(
+        "one", "plain", 100.0, (drawn.Planted(law, "after", 0.5),), 0
+    )
+    source = drawn.write_program(program)
+    assert "rounds_for(save_checkpoint, 0.200000)" in source
+    assert "if clock.step % 4 == 3:" in source
+
+
+@pytest.fixture
+def clocked(monkeypatch: pytest.MonkeyPatch) -> Any:
+    clock = importlib.import_module("truth_clock")
+    monkeypatch.setattr(clock, "_SCHEDULED", clock.Path("/nowhere"))
+    return clock
+
+
+def clock_of(clocked: Any, **plan: float) -> Any:
+    usual = {"steps": 4, "skip": 1, "timed_s": 0.0, "starts": 0}
+    return clocked.TruthClock(usual | plan)
+
+
+def test_truth_is_of_all_steps_but_the_first(
+    clocked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(clocked, "now", lambda: seconds)
+    clock = clock_of(clocked, steps=6, skip=3)
+    clock.note_place("nap", clock_of, "step")
+    while clock.begin_step():
+        begun = seconds
+        seconds += 0.9 if clock.step == 0 else 0.2
+        clock.note_call("nap", begun)
+        # In the first step a function is compiled, in the fourth a recorder starts.
+        seconds += 0.8 if clock.step in {0, 3} else 0.3
+    truth = clock.truth()
+    assert truth["steps"] == 5
+    assert truth["step_ms"] == pytest.approx(500)
+    assert truth["base_ms"] == pytest.approx(300)
+    nap = truth["causes"]["nap"]
+    assert nap["calls"] == 6
+    assert nap["share"] == pytest.approx(0.4)
+    assert nap["ms_per_step"] == pytest.approx(200)
+    assert nap["function"] == "clock_of"
+    assert nap["slot"] == "step"
+
+
+def test_what_starts_late_takes_what_steps_are_longer_by(
+    clocked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(clocked, "now", lambda: seconds)
+    clock = clock_of(clocked, steps=10, skip=6, starts=4)
+    while clock.begin_step():
+        begun = seconds
+        seconds += 0.05
+        clock.note_call("nap", begun)
+        # The first step compiles; from the fourth on a thread takes the lock.
+        seconds += 0.5 if clock.step == 0 else 0.1 if clock.step < 4 else 0.35
+    truth = clock.truth(beside="hog")
+    assert truth["base_ms"] == pytest.approx(100)
+    assert truth["step_ms"] == pytest.approx(400)
+    assert truth["causes"]["hog"]["share"] == pytest.approx(0.25 / 0.4)
+
+
+def test_a_program_takes_no_step_after_its_time(
+    clocked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(clocked, "now", lambda: seconds)
+    clock = clock_of(clocked, steps=100)
+    while clock.begin_step():
+        seconds += 2.0
+    # The step that begins at 10 s is not taken: it ends the fifth.
+    assert clock.step == 5
+    assert clock.truth()["steps"] == 4
+    # Where none is recorded yet, it goes on.
+    clock, seconds = clock_of(clocked, steps=100, skip=10), 0.0
+    while clock.begin_step():
+        seconds += 2.0
+    assert clock.step == 12
+
+
+def test_short_steps_go_on_until_a_recording_has_ended(
+    clocked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(clocked, "now", lambda: seconds)
+    clock = clock_of(clocked, skip=2, timed_s=0.75)
+    while clock.begin_step():
+        seconds += 0.125
+    assert clock.step == 2 + 6
+
+
+def test_rounds_are_those_that_last(
+    clocked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(clocked, "now", lambda: seconds)
+
+    def work(rounds: int) -> None:
+        nonlocal seconds
+        seconds += 0.0005 * rounds
+
+    clock = clock_of(clocked)
+    assert clock.rounds_for(work, 0.25) == 500
+    assert clock.rounds_for(work, 0.0001) == 1
