@@ -28,9 +28,9 @@ from stepscope.derive.columns.dense_codes import (
     totals_by_code,
 )
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.reasons import WHY
 from stepscope.derive.sequences import instruction_sequence
+from stepscope.derive.step_windows.closing import is_last_closed
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
 from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
 from stepscope.derive.steps.periods import MIN_STEPS
@@ -88,7 +88,8 @@ class StepKernels(Frozen, frozen=True):
 
 #: Markers only dispatch steps if more than this share of work ran after all markers.
 _MIN_WORK_AFTER_MARKERS: Final = 0.5
-#: Instructions define steps only if this share of the work repeats in every step.
+#: Instructions define steps only if this share of the work repeats in every step;
+#: markers do if this share of the steps runs this share of the usual work inside.
 _MIN_EQUAL_WORK: Final = 0.9
 
 
@@ -97,11 +98,12 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
 
     Each step starts at an instruction that ran once per step, or in all but the last
     step because the recording ended. If several instructions qualify, the earliest is
-    used. If that instruction ran before its step began on the host, the result is None.
+    used. If that instruction ran before its step began on the host, or if the program
+    waits for each step inside its marker, the result is None.
     """
     host = ints(steps.rows, "start_ps")
     n = len(host)
-    if n < MIN_STEPS:
+    if n < MIN_STEPS or _end_synchronised(steps, instructions):
         return None
     for runs in (n, n - 1):
         symbols = np.flatnonzero(instructions.counts == runs)
@@ -113,18 +115,33 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         first = instructions.at_ps[entries]
         if (first < host[:runs]).any():
             return None
-        # Find the end of the last instruction before each next step. An instruction
-        # ends at its successor's start minus the pause between the two.
-        begin_ps, gap = instructions.at_ps, instructions.gap_ps
-        free_from = np.append(begin_ps[1:] - gap[1:], instructions.end_ps)
+        # Find the end of the last instruction before each next step.
         after = np.append(entries[1:], len(instructions))
-        last: Int64s = free_from[after - 1]
+        last: Int64s = _busy_until(instructions)[after - 1]
         count = np.diff(np.append(entries, len(instructions)))
         missing = (0, n - runs)
         return StepKernels(
             "executor", *(np.pad(column, missing) for column in (first, last, count))
         )
     return None
+
+
+def _busy_until(instructions: SymbolSequence) -> Int64s:
+    """Return by instruction when all instructions that have begun have ended."""
+    pauses = instructions.at_ps[1:] - instructions.gap_ps[1:]
+    return np.append(pauses, instructions.end_ps)
+
+
+def _end_synchronised(steps: Steps, instructions: SymbolSequence) -> bool:
+    """Return whether nearly every step runs all of its instructions in its marker."""
+    if steps.rows["end_ps"].null_count():
+        return False
+    ends = ints(steps.rows, "end_ps")
+    begun = np.searchsorted(instructions.at_ps, ends)
+    inside = begun - np.searchsorted(instructions.at_ps, ints(steps.rows, "start_ps"))
+    whole = inside >= max(1.0, _MIN_EQUAL_WORK * float(np.median(inside)))
+    whole &= _busy_until(instructions)[begun - 1] <= ends
+    return bool(whole.mean() >= _MIN_EQUAL_WORK)
 
 
 def only_dispatched(steps: Steps, instructions: SymbolSequence | None) -> bool:
@@ -232,17 +249,12 @@ def work_starts(run: StepKernels) -> Int64s:
     return np.maximum.accumulate(begins)
 
 
-#: Maximum pause between two profiler steps, as a share of the time from start to start.
-_MAX_PAUSE_SHARE: Final = 0.05
-#: Minimum number of events of a complete last step, as a share of the other minimum.
-_MIN_COMPLETE_SHARE: Final = 0.9
-
 #: Columns of `Windows.rows`.
 WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
     "step_row": pl.Int32(),  # row of steps.rows; null without steps
     "start_ps": pl.Int64(),
     "end_ps": pl.Int64(),
-    "open_end": pl.Boolean(),  # True for the last window, whose end is unknown
+    "open_end": pl.Boolean(),  # True for the last window if its end is unknown
     "flags": pl.List(pl.String),  # names from FLAGS, in the order of FLAGS
     "gap_start_ps": pl.Int64(),  # later of: marker end, end of last device activity
     "gap_end_ps": pl.Int64(),  # end of the window; null if gap_start_ps is unknown
@@ -372,7 +384,7 @@ def windows(
     if instructions is not None:
         run = step_instructions(steps, instructions) or run
     rows, anchor = _place_windows(steps, spans, run)
-    if work is None and anchor == "host" and closes_itself(steps, events, event_kinds):
+    if is_last_closed(rows, steps, events, of_steps, correlated):
         rows = rows.with_columns(open_end=False)
     flags = window_flags(
         rows,
@@ -450,23 +462,3 @@ def _place_windows(
         }
     )
     return rows, anchor
-
-
-def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> bool:
-    """Return whether the last step is a complete step of PyTorch's profiler.
-
-    Device work that continues after the step is ignored.
-    """
-    rows = steps.rows
-    if rows.height < 2 or rows.select("event", "end_ps").null_count().row(0) != (0, 0):
-        return False
-    types = handles(events, "type")[ints(rows, "event")]
-    if not event_kinds.has(EventFlag.PROFILER_STEP)[types].all():
-        return False
-    start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
-    if ((start[1:] - end[:-1]) > _MAX_PAUSE_SHARE * (start[1:] - start[:-1])).any():
-        return False
-    on_track = handles(events, "track") == int(steps.rows["track"][-1])
-    begun = np.sort(ints(events, "start_ps")[on_track])
-    held = np.searchsorted(begun, end) - np.searchsorted(begun, start)
-    return bool(held[-1] >= _MIN_COMPLETE_SHARE * held[:-1].min())
