@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.step_windows.flags import steps_with_fewer_records
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from stepscope.array_types import Int32s
-    from stepscope.derive.device.correlation import Correlation
+    from stepscope.array_types import Bools, Int32s
     from stepscope.derive.steps.chosen import Steps
 
 #: Maximum time between the steps, as a share of the time of the steps. Such time is
@@ -31,7 +29,7 @@ def is_last_closed(
     steps: Steps,
     events: pl.DataFrame,
     activity_steps: Int32s | None,
-    correlation: Correlation | None,
+    fewer_records: Bools | None,
 ) -> bool:
     """Return whether the last window ends with the last step.
 
@@ -40,6 +38,7 @@ def is_last_closed(
 
     Args:
         rows: The windows.
+        fewer_records: Result of `steps_with_fewer_records`; None without launches.
     """
     marks = steps.rows
     count = len(marks)
@@ -47,20 +46,21 @@ def is_last_closed(
     if count < 2 or marks["cut"][-1] or not (has_ends or steps.inferred):
         return False
     pause_share = steps.pause_share
-    pause_ps = (rows["gap_end_ps"] - rows["gap_start_ps"])[:-1]
-    if not pause_ps.null_count():
-        window_ps = (rows["end_ps"] - rows["start_ps"])[:-1]
-        pause_share = pause_ps.sum() / max(window_ps.sum(), 1)
+    if not rows["gap_start_ps"][:-1].null_count():
+        begins, ends, gaps = (
+            ints(rows, name)[:-1] for name in ("start_ps", "end_ps", "gap_start_ps")
+        )
+        pause_share = float((ends - gaps).sum() / max((ends - begins).sum(), 1))
     if pause_share is None or pause_share > _MAX_PAUSE_SHARE:
         return False
-    if correlation is not None and steps_with_fewer_records(steps, correlation)[-1]:
+    if fewer_records is not None and fewer_records[-1]:
         return False
     held = []
     if activity_steps is not None:
         held.append(np.bincount(activity_steps[activity_steps >= 0], minlength=count))
     if has_ends:
         on_track = handles(events, "track") == marks["track"][-1]
-        begun = np.sort(ints(events, "start_ps")[on_track])
+        events_ps = np.sort(ints(events, "start_ps")[on_track])
         start, end = ints(marks, "start_ps"), ints(marks, "end_ps")
-        held.append(np.searchsorted(begun, end) - np.searchsorted(begun, start))
+        held.append(np.subtract(*np.searchsorted(events_ps, [end, start])))
     return all(each[-1] >= _MIN_COMPLETE_SHARE * each[:-1].min() for each in held)

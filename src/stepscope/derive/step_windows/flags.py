@@ -110,12 +110,13 @@ def window_flags(
     facts: WindowFacts,
     device_activity: pl.DataFrame | None,
     activity_steps: Int32s | None,
-    correlation: Correlation | None,
+    fewer_records: Bools | None,
     dispatch_only: bool,
 ) -> pl.Series:
     """Return the flags of each window, in the order of `FLAGS`.
 
     Args:
+        fewer_records: Result of `steps_with_fewer_records`; None without launches.
         dispatch_only: Whether windows show when work was dispatched, not when it ran.
     """
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
@@ -124,10 +125,9 @@ def window_flags(
     is_open = rows["open_end"].to_numpy()
     cut = is_true(steps.rows["cut"])[step].copy()
     missing = np.zeros(n, np.bool_)
-    if correlation is not None:
-        fewer = steps_with_fewer_records(steps, correlation)
-        cut[-1] |= fewer[-1]
-        missing = _unrecorded_steps(fewer)[step]
+    if fewer_records is not None:
+        cut[-1] |= fewer_records[-1]
+        missing = _unrecorded_steps(fewer_records)[step]
     if facts.complete_until_ps is not None:
         missing |= end > facts.complete_until_ps
     count = len(steps.rows)

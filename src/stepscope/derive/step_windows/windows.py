@@ -32,7 +32,12 @@ from stepscope.derive.reasons import WHY
 from stepscope.derive.sequences import instruction_sequence
 from stepscope.derive.step_windows.closing import is_last_closed
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
-from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
+from stepscope.derive.step_windows.flags import (
+    LEFT_OUT,
+    WindowFacts,
+    steps_with_fewer_records,
+    window_flags,
+)
 from stepscope.derive.steps.periods import MIN_STEPS
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import fill_nulls, nullable_series
@@ -384,7 +389,8 @@ def windows(
     if instructions is not None:
         run = step_instructions(steps, instructions) or run
     rows, anchor = _place_windows(steps, spans, run)
-    if is_last_closed(rows, steps, events, of_steps, correlated):
+    fewer = None if correlated is None else steps_with_fewer_records(steps, correlated)
+    if is_last_closed(rows, steps, events, of_steps, fewer):
         rows = rows.with_columns(open_end=False)
     flags = window_flags(
         rows,
@@ -400,7 +406,7 @@ def windows(
         ),
         device_activity=work,
         activity_steps=of_steps,
-        correlation=correlated,
+        fewer_records=fewer,
         dispatch_only=anchor == "host" and only_dispatched(steps, instructions),
     )
     typed = rows.with_columns(flags).select(
