@@ -100,6 +100,25 @@ def test_the_devices_last_work_closes_the_last_step(marker: str) -> None:
     assert found.rows["flags"].to_list() == [["first"], [], []]
 
 
+def test_a_step_begins_with_the_wait_for_its_own_batch() -> None:
+    """Three steps load for 63 of 100 µs, then launch what ends in the next step's load.
+
+    So each of the recorded waits lies in a judged step.
+    """
+    lines: list[tuple[Any, ...]] = []
+    for k in (2, 3, 4):
+        begin = 100.0 * k
+        lines.append(("main", f"ProfilerStep#{k}", begin, 99.5))
+        for j in range(2):
+            stats = 10 * k + j, begin + 64 + 3 * j, begin + 66 + 22 * j, 22
+            lines += launched(*stats)
+    found = windows_of(lines)
+    rows = found.rows.select("start_ps", "end_ps").rows()
+    spans = [(start / 1e6, end / 1e6) for start, end in rows]
+    assert (found.anchor, spans) == ("device", [(200, 310), (310, 410), (410, 510)])
+    assert len(found.measured) == 3
+
+
 def test_a_last_step_whose_kernels_were_not_kept_stays_open() -> None:
     kept = [line for line in tutorial() if line[0] != STREAM or line[2] < 480]
     found = windows_of(kept)

@@ -34,8 +34,11 @@ from stepscope.unavailable import Unavailable
 WHY = Unavailable(code="NOT_RECORDED", reason="no", remedy="record it")
 
 
-def run_of(launches: list[int], first: list[int], last: list[int]) -> StepKernels:
-    return StepKernels("device", *(np.array(each) for each in (first, last, launches)))
+def run_of(
+    launches: list[int], first: list[int], last: list[int], *, called: int = 0
+) -> StepKernels:
+    columns = (first, last, launches, [called] * len(first))
+    return StepKernels("device", *map(np.array, columns))
 
 
 # The kernels of each step.
@@ -164,7 +167,8 @@ def test_a_single_step_keeps_the_host_and_device_boundaries_the_device() -> None
 def test_a_window_without_a_kernel_is_empty() -> None:
     run = run_of([0, 1, 0, 1, 0], [0, 40, 0, 30, 0], [0, 50, 0, 70, 0])
     # The fourth step's first kernel begins earlier than that of the second.
-    assert work_starts(run).tolist() == [30, 40, 40, 40, 70]
+    host = np.arange(5)
+    assert work_starts(run, host).tolist() == [30, 40, 40, 40, 70]
 
 
 # Instructions of compiled programs in place of kernels.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s
     from stepscope.derive.steps.chosen import Steps
 
-#: Maximum time between the steps, as a share of the time of the steps. Such time is
-#: missing after the last step.
+#: Maximum usual time between two steps, as a share of the time from start to start:
+#: such time is missing after the last step.
 _MAX_PAUSE_SHARE: Final = 0.05
 #: Minimum number of events of a complete last step, as a share of the other minimum.
 _MIN_COMPLETE_SHARE: Final = 0.9
@@ -50,7 +50,8 @@ def is_last_closed(
         begins, ends, gaps = (
             ints(rows, name)[:-1] for name in ("start_ps", "end_ps", "gap_start_ps")
         )
-        pause_share = float((ends - gaps).sum() / max((ends - begins).sum(), 1))
+        usual = float(np.median((ends - gaps) / np.maximum(ends - begins, 1)))
+        pause_share = max(usual, pause_share or 0.0)
     if pause_share is None or pause_share > _MAX_PAUSE_SHARE:
         return False
     if fewer_records is not None and fewer_records[-1]:

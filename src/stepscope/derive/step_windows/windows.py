@@ -59,6 +59,9 @@ _MIN_DEVICE_STEPS: Final = 0.8
 _MIN_LATE_STEPS: Final = 0.5
 #: A step is late if its kernels outlast it on the host by this share of its length.
 _MIN_LATE_SHARE: Final = 0.05
+#: A device waits for a step if it idles for this share of the step before the step's
+#: first launch call.
+_MAX_WAIT_SHARE: Final = 0.05
 #: Minimum launches in all late steps together; fewer may belong to other steps.
 _MIN_LAUNCHES: Final = 2
 
@@ -78,12 +81,15 @@ class StepKernels(Frozen, frozen=True):
         last_ps: By row of steps, end of the last kernel; 0 without a kernel.
         launches: By row of steps, number of launch calls of the kernels; an unrecorded
             call of a kernel counts as one. For an executor: number of instructions.
+        called_ps: By row of steps, start of the kernels' first launch call; 0 if
+            unknown.
     """
 
     side: str
     first_ps: Int64s
     last_ps: Int64s
     launches: Int64s
+    called_ps: Int64s
 
     @property
     def any(self) -> Bools:
@@ -125,9 +131,8 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         last: Int64s = _busy_until(instructions)[after - 1]
         count = np.diff(np.append(entries, len(instructions)))
         missing = (0, n - runs)
-        return StepKernels(
-            "executor", *(np.pad(column, missing) for column in (first, last, count))
-        )
+        columns = (first, last, count, np.zeros(runs, np.int64))
+        return StepKernels("executor", *(np.pad(each, missing) for each in columns))
     return None
 
 
@@ -176,7 +181,7 @@ def step_kernels(
     """Find the kernels of each step on the stream with the most kernel time."""
     none = np.zeros(steps, np.int64)
     if activity_steps is None or device_activity is None:
-        return StepKernels("device", none, none, none)
+        return StepKernels("device", none, none, none, none)
     # Keep the step of kernels on one stream of the busiest device; others get -1.
     is_kernel = codes(device_activity, "kind") == (ACTIVITY_CODES["kernel"])
     chosen = is_kernel & (activity_steps >= 0)
@@ -197,7 +202,7 @@ def step_kernels(
         ints(device_activity, "dur_ps"),
         count=steps,
     )
-    launches = ranges.count
+    launches, called = ranges.count, none
     if correlation is not None:
         of_steps = step >= 0
         launch = np.where(of_steps, correlation.launch_of_activity, np.int32(-1))
@@ -220,7 +225,11 @@ def step_kernels(
             + np.bincount(extra, minlength=steps)
             + np.bincount(step[of_steps & (launch < 0)], minlength=steps)
         )
-    return StepKernels("device", ranges.first_ps, ranges.last_ps, launches)
+        owned = owner >= 0
+        called = np.full(steps, np.iinfo(np.int64).max)
+        call_ps = ints(correlation.launches, "start_ps")[owned]
+        np.minimum.at(called, owner[owned], call_ps)
+    return StepKernels("device", ranges.first_ps, ranges.last_ps, launches, called)
 
 
 def window_anchor(steps: Steps, run: StepKernels) -> str:
@@ -241,17 +250,31 @@ def window_anchor(steps: Steps, run: StepKernels) -> str:
     return run.side if proven and late.mean() > _MIN_LATE_STEPS else "host"
 
 
-def work_starts(run: StepKernels) -> Int64s:
+def work_starts(run: StepKernels, host: Int64s) -> Int64s:
     """Return the start of each step's first kernel, as an ascending sequence.
 
     A step without a kernel has an empty window, which lies at the start of the next
-    step with a kernel, or after all kernels if none follows.
+    step with a kernel, or after all kernels if none follows. If the device usually
+    waits for the first launch call, for example because the batch is late, the wait
+    belongs to the step: it begins when the previous step's kernels end, the first step
+    on the host.
+
+    Args:
+        host: Start of each step on the host.
     """
     highest = np.iinfo(np.int64).max
     own = np.where(run.any, run.first_ps, highest)
     begins = np.where(run.any, own, np.minimum.accumulate(own[::-1])[::-1])
     begins = np.where(begins == highest, run.last_ps.max(), begins)
-    return np.maximum.accumulate(begins)
+    begins = np.maximum.accumulate(begins)
+    ended, period = np.maximum.accumulate(run.last_ps)[:-1], np.diff(begins)
+    waited = np.minimum(begins[1:], run.called_ps[1:]) - ended
+    if (waited > _MAX_WAIT_SHARE * period).mean() > _MIN_LATE_STEPS:
+        # Later, the first kernel waits for kernels of earlier steps.
+        if begins[0] - run.called_ps[0] <= _MAX_WAIT_SHARE * float(np.median(period)):
+            begins[0] = min(begins[0], host[0])
+        begins[1:] = np.clip(ended, begins[0], begins[1:])
+    return begins
 
 
 #: Columns of `Windows.rows`.
@@ -432,7 +455,7 @@ def _place_windows(
         last, busy = run.last_ps, run.any
     host = ints(steps.rows, "start_ps")
     by_host = anchor == "host" or steps.on_device
-    start = host if by_host else work_starts(run)
+    start = host if by_host else work_starts(run, host)
     # Find the later end, of marker or device work; lowest int64 if both are unknown.
     unknown = np.iinfo(np.int64).min
     ends = fill_nulls(steps.rows["end_ps"], unknown)
@@ -444,6 +467,8 @@ def _place_windows(
     closing = worked_until
     if steps.last_end_ps is not None and not steps.on_device:
         closing = np.maximum(closing, steps.last_end_ps)
+    if not by_host and busy[-1]:
+        closing[-1] = last[-1]
     # Starts ascend, on the host as on the device.
     closes = np.append(start[1:], max(closing[-1], start[-1]))
     has_period = np.full(count, not steps.on_device)
