@@ -107,7 +107,8 @@ def _step_notes(
                 count=count,
                 scope="device activity",
                 message=f"{count:,} of {len(activity_steps):,} device activities "
-                "have no step: no record assigns them to one.",
+                "have no step: they were launched before the first or after the last "
+                "step, or no record assigns them to one.",
             )
     dispatched = 0
     if not isinstance(windows, Unavailable):

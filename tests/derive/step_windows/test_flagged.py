@@ -23,6 +23,7 @@ from stepscope.derive.step_windows.flags import (
     device_work,
     host_work,
     steps_of_other_kinds,
+    steps_with_fewer_records,
     warm_up,
     window_flags,
 )
@@ -293,9 +294,13 @@ def flags_of(
             "open_end": [False] * (count - 1) + [True],
         }
     )
+    steps = steps_of(starts, track=[0] * count, cut=cut or [False] * count)
+    fewer = None
+    if correlation is not None:
+        fewer = steps_with_fewer_records(steps, correlation)
     found = window_flags(
         rows,
-        steps_of(starts, track=[0] * count, cut=cut or [False] * count),
+        steps,
         facts=WindowFacts(
             None,
             tracks,
@@ -309,7 +314,7 @@ def flags_of(
         activity_steps=None
         if activity_steps is None
         else np.array(activity_steps, np.int32),
-        correlation=correlation,
+        fewer_records=fewer,
         dispatch_only=dispatch_only,
     )
     assert found.dtype == pl.List(pl.String)

@@ -12,19 +12,15 @@ from hypothesis import strategies as st
 from tests.support.traces.literal_tables import (
     activity_of,
     correlation_of,
-    kinds_of,
     steps_of,
     stored_of,
-    tables_of,
 )
 
-from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import SymbolSequence
 from stepscope.derive.step_windows.device_spans import device_spans, first_compute
 from stepscope.derive.step_windows.windows import (
     StepKernels,
     are_typical,
-    closes_itself,
     only_dispatched,
     step_instructions,
     step_kernels,
@@ -38,8 +34,11 @@ from stepscope.unavailable import Unavailable
 WHY = Unavailable(code="NOT_RECORDED", reason="no", remedy="record it")
 
 
-def run_of(launches: list[int], first: list[int], last: list[int]) -> StepKernels:
-    return StepKernels("device", *(np.array(each) for each in (first, last, launches)))
+def run_of(
+    launches: list[int], first: list[int], last: list[int], *, called: int = 0
+) -> StepKernels:
+    columns = (first, last, launches, [called] * len(first))
+    return StepKernels("device", *map(np.array, columns))
 
 
 # The kernels of each step.
@@ -168,7 +167,8 @@ def test_a_single_step_keeps_the_host_and_device_boundaries_the_device() -> None
 def test_a_window_without_a_kernel_is_empty() -> None:
     run = run_of([0, 1, 0, 1, 0], [0, 40, 0, 30, 0], [0, 50, 0, 70, 0])
     # The fourth step's first kernel begins earlier than that of the second.
-    assert work_starts(run).tolist() == [30, 40, 40, 40, 70]
+    host = np.arange(5)
+    assert work_starts(run, host).tolist() == [30, 40, 40, 40, 70]
 
 
 # Instructions of compiled programs in place of kernels.
@@ -393,70 +393,3 @@ def test_a_time_is_in_the_window_that_begins_last_before_it() -> None:
     times = np.array([9, 10, 19, 20, 29, 30, 39, 40, 49, 50, 99])
     found = windows_of_times(rows, times)
     assert found.tolist() == [-1, 0, 0, 1, 1, -1, -1, 2, 2, -1, -1]
-
-
-# The last step of PyTorch's profiler.
-
-
-def profiled(
-    spans: list[tuple[int, int]], held: list[int], *, marked: int | None = None
-) -> bool:
-    """Whether the last of some steps closes itself; so many events lie in each."""
-    lines = [(0, 0, *span) for span in spans]
-    for (start, _), count in zip(spans, held, strict=True):
-        lines += [(0, 1, start + 1 + k, 0) for k in range(count)]
-    lines += [(1, 1, 305, 0)] * 30
-    tracks, events = tables_of(
-        [(t, k, start, dur) for t, k, start, dur in lines], ["main", "other"]
-    )
-    del tracks
-    rows = [
-        row
-        for row, (track, kind) in enumerate(events.select("track", "type").rows())
-        if (track, kind) == (0, 0)
-    ]
-    if marked is not None:
-        rows[marked] += 1
-    steps = steps_of(
-        [start for start, _ in spans],
-        end_ps=[start + dur for start, dur in spans],
-        event=rows,
-        track=[0] * len(spans),
-    )
-    kinds = kinds_of(2, flags={0: EventFlag.PROFILER_STEP})
-    return closes_itself(steps, events, kinds)
-
-
-@pytest.mark.parametrize(
-    ("spans", "held", "closed"),
-    [
-        ([(0, 95), (100, 95), (200, 100)], [19, 30, 19], True),
-        ([(0, 94), (100, 95), (200, 100)], [19, 30, 19], False),  # a pause of 6
-        ([(0, 95), (100, 95), (200, 100)], [19, 30, 17], True),  # 18 of 20
-        ([(0, 95), (100, 95), (200, 100)], [19, 30, 16], False),  # 17 of 20
-        ([(0, 95)], [19], False),
-    ],
-)
-def test_the_last_step_closes_itself_where_it_is_as_full_as_the_others(
-    spans: list[tuple[int, int]], held: list[int], *, closed: bool
-) -> None:
-    assert profiled(spans, held) is closed
-
-
-def test_a_step_of_another_kind_closes_no_window() -> None:
-    spans, held = [(0, 95), (100, 95), (200, 100)], [19, 30, 19]
-    assert not profiled(spans, held, marked=1)
-
-
-def test_steps_without_an_end_or_an_event_close_no_window() -> None:
-    kinds = kinds_of(1, flags={0: EventFlag.PROFILER_STEP})
-    _, events = tables_of([(0, 0, 0, 99), (0, 0, 100, 99)], ["main"])
-    whole: dict[str, list[Any]] = {
-        "end_ps": [99, 199],
-        "event": [0, 1],
-        "track": [0, 0],
-    }
-    assert closes_itself(steps_of([0, 100], **whole), events, kinds)
-    for name in ("end_ps", "event"):
-        lacking = whole | {name: [whole[name][0], None]}
-        assert not closes_itself(steps_of([0, 100], **lacking), events, kinds)

@@ -107,7 +107,7 @@ def test_windows_follow_each_other_from_start_to_start(
     assert (found.anchor, found.has_steps) == (anchor, True)
     begins = starts
     if anchor == "device" and not on_device:
-        begins = work_starts(kernels).tolist()
+        begins = work_starts(kernels, np.array(starts)).tolist()
     worked: list[int | None] = []
     for step, end in enumerate(until):
         last = [row[2] + row[3] for row in rows if row[1] == step]
@@ -118,6 +118,8 @@ def test_windows_follow_each_other_from_start_to_start(
     final = max(begins[3], worked[3] or 0)
     if last_end is not None and not on_device:
         final = max(final, last_end)
+    if anchor == "device" and not on_device and (3 in {row[1] for row in rows}):
+        final = max(begins[3], *(row[2] + row[3] for row in rows if row[1] == 3))
     closes = [*begins[1:], final]
     gaps = [
         None if done is None else min(max(done, begin), end)
@@ -127,12 +129,22 @@ def test_windows_follow_each_other_from_start_to_start(
         max(spans.filter(step_row=step)["device_step_time_ps"].to_list(), default=None)
         for step in range(4)
     ]
+    lasts = [max(1, end - begin) for begin, end in zip(begins, closes, strict=True)]
+    pauses = [
+        (end - gap) / last
+        for gap, end, last in zip(gaps[:3], closes, lasts, strict=False)
+        if gap is not None
+    ]
+    held = [sum(row[1] == step for row in rows) for step in range(4)]
+    closed = (source == "period" or None not in ends) and len(pauses) == 3
+    closed &= sorted(pauses)[len(pauses) // 2 :][:1] <= [0.05]
+    closed &= held[3] >= 0.9 * min(held[:3])
     columns = found.rows.drop("flags").to_dict(as_series=False)
     assert columns == {
         "step_row": [0, 1, 2, 3],
         "start_ps": begins,
         "end_ps": closes,
-        "open_end": [False, False, False, True],
+        "open_end": [False, False, False, not closed],
         "gap_start_ps": gaps,
         "gap_end_ps": [
             None if gap is None else end for gap, end in zip(gaps, closes, strict=True)

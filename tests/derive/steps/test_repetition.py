@@ -72,6 +72,7 @@ def period_of(n: int = 5, **fields: Any) -> Period:
         "coverage": 1.0,
         "cv": 0.0,
         "gap_ps": 0.0,
+        "pause_ps": 0.0,
         "last_is_alike": True,
         "counted": False,
         "repeats": 4,

@@ -88,11 +88,13 @@ class Tried(Frozen, frozen=True):
         what: Name of the repeating event or pattern, in words.
         count: Number of steps found in this way.
         confidence: Confidence in these steps, 0 to 1.
+        period_ps: Median time from start to start, if nearly all work repeats equally.
     """
 
     what: str
     count: int
     confidence: float
+    period_ps: int | None = None
 
 
 class HostSteps(Frozen, frozen=True):
@@ -174,8 +176,13 @@ def step_signals(
         period_ps=int(median) if has_steps and isinstance(median, float) else None,
         left_out=left_out,
         tried=tuple(
-            Tried(candidate.what, candidate.n, candidate.confidence)
-            for candidate in tried
+            Tried(
+                each.what,
+                each.n,
+                each.confidence,
+                each.period_ps if each.equal else None,
+            )
+            for each in tried
         ),
         requests=0 if isinstance(requests, Unavailable) else requests.rows.height,
         outside_percent=outside,

@@ -148,7 +148,7 @@ _NEXT_ELEMENT: Final = (
     r"|^enumerate\(DataLoader\)#.*__next__"
 )
 _RUNS_EXECUTABLE: Final = (
-    r"PjRt[A-Za-z0-9_]*Execut[A-Za-z0-9_]*::[A-Za-z0-9_]*Execute"
+    r"(?:PjRt|TfrtCpu)[A-Za-z0-9_]*Execut[A-Za-z0-9_]*::[A-Za-z0-9_]*Execute"
     r"|^PJRT_LoadedExecutable_Execute$"
     r"|^(?:Cpu|Gpu)Executable::Execute|^Thunk|^XlaModule:"
 )

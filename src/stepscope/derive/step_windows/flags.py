@@ -21,6 +21,7 @@ from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.sequences import program_threads
+from stepscope.derive.steps.chosen import steps_of_calls
 from stepscope.derive.steps.launches import PROGRAM_CALLS
 from stepscope.derive.steps.periods import MIN_STEPS, modal_row, rows_likeness
 from stepscope.frozen import Frozen
@@ -109,12 +110,13 @@ def window_flags(
     facts: WindowFacts,
     device_activity: pl.DataFrame | None,
     activity_steps: Int32s | None,
-    correlation: Correlation | None,
+    fewer_records: Bools | None,
     dispatch_only: bool,
 ) -> pl.Series:
     """Return the flags of each window, in the order of `FLAGS`.
 
     Args:
+        fewer_records: Result of `steps_with_fewer_records`; None without launches.
         dispatch_only: Whether windows show when work was dispatched, not when it ran.
     """
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
@@ -122,11 +124,10 @@ def window_flags(
     n = len(rows)
     is_open = rows["open_end"].to_numpy()
     cut = is_true(steps.rows["cut"])[step].copy()
-    if n > 1 and correlation is not None:
-        cut[-1] |= _last_is_unexecuted(ints(steps.rows, "start_ps"), correlation)
     missing = np.zeros(n, np.bool_)
-    if correlation is not None:
-        missing = _unrecorded_steps(steps, correlation)[step]
+    if fewer_records is not None:
+        cut[-1] |= fewer_records[-1]
+        missing = _unrecorded_steps(fewer_records)[step]
     if facts.complete_until_ps is not None:
         missing |= end > facts.complete_until_ps
     count = len(steps.rows)
@@ -217,40 +218,33 @@ def _spans_of_rows(frame: pl.DataFrame, rows: Int64s) -> Spans:
     return Spans.from_events(ints(frame, "start_ps")[rows], ints(frame, "dur_ps")[rows])
 
 
-def _unrecorded_steps(steps: Steps, correlation: Correlation) -> Bools:
-    """Return first and last steps with fewer device records per call than the others.
-
-    The device's records may begin later or end earlier than the host's. The very last
-    step is never returned; `cut` and `open_end` cover it.
-    """
+def steps_with_fewer_records(steps: Steps, correlation: Correlation) -> Bools:
+    """Return the steps with fewer device records per launch call than the best step."""
     n, launches = len(steps.rows), correlation.launches
-    step = np.searchsorted(
-        ints(steps.rows, "start_ps"), ints(launches, "start_ps"), side="right"
-    )
+    step = steps_of_calls(steps, launches)
     executed = correlation.activity_count_of_launch > 0
     # Leave out calls that never lead to a device record, such as event queries.
     type_ = handles(launches, "type")
     leading = np.zeros(int(type_.max(initial=-1)) + 1, np.bool_)
     leading[type_[executed]] = True
-    called = np.bincount(step[values_by_row(leading, type_)], minlength=n + 1)[1:]
-    recorded = np.bincount(step[executed], minlength=n + 1)[1:]
+    inside = step >= 0
+    called = np.bincount(step[inside & values_by_row(leading, type_)], minlength=n)
+    recorded = np.bincount(step[inside & executed], minlength=n)
     share = np.where(called > 0, recorded / np.maximum(called, 1), 1.0)
-    fewer = share < _MIN_EXECUTED_RATIO * share[called > 0].max(initial=0.0)
+    fewer: Bools = share < _MIN_EXECUTED_RATIO * share[called > 0].max(initial=0.0)
+    return fewer
+
+
+def _unrecorded_steps(fewer: Bools) -> Bools:
+    """Return the first and the last steps with fewer device records than the others.
+
+    The device's records may begin later or end earlier than the host's. The very last
+    step is never returned; `cut` and `open_end` cover it.
+    """
     unrecorded = np.logical_and.accumulate(fewer)
     unrecorded |= np.logical_and.accumulate(fewer[::-1])[::-1]
-    unrecorded[n - 1 :] = False
+    unrecorded[-1:] = False
     return unrecorded
-
-
-def _last_is_unexecuted(begin: Int64s, correlation: Correlation) -> bool:
-    called = ints(correlation.launches, "start_ps")
-    executed = correlation.activity_count_of_launch > 0
-    last = called >= begin[-1]
-    before = (called >= begin[0]) & ~last
-    if not last.any() or not before.any():
-        return False
-    share_before = float(executed[before].mean())
-    return float(executed[last].mean()) < _MIN_EXECUTED_RATIO * share_before
 
 
 def steps_of_other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:

@@ -28,11 +28,16 @@ from stepscope.derive.columns.dense_codes import (
     totals_by_code,
 )
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.reasons import WHY
 from stepscope.derive.sequences import instruction_sequence
+from stepscope.derive.step_windows.closing import is_last_closed
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
-from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
+from stepscope.derive.step_windows.flags import (
+    LEFT_OUT,
+    WindowFacts,
+    steps_with_fewer_records,
+    window_flags,
+)
 from stepscope.derive.steps.periods import MIN_STEPS
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import fill_nulls, nullable_series
@@ -54,6 +59,9 @@ _MIN_DEVICE_STEPS: Final = 0.8
 _MIN_LATE_STEPS: Final = 0.5
 #: A step is late if its kernels outlast it on the host by this share of its length.
 _MIN_LATE_SHARE: Final = 0.05
+#: A device waits for a step if it idles for this share of the step before the step's
+#: first launch call.
+_MAX_WAIT_SHARE: Final = 0.05
 #: Minimum launches in all late steps together; fewer may belong to other steps.
 _MIN_LAUNCHES: Final = 2
 
@@ -73,12 +81,15 @@ class StepKernels(Frozen, frozen=True):
         last_ps: By row of steps, end of the last kernel; 0 without a kernel.
         launches: By row of steps, number of launch calls of the kernels; an unrecorded
             call of a kernel counts as one. For an executor: number of instructions.
+        called_ps: By row of steps, start of the kernels' first launch call; 0 if
+            unknown.
     """
 
     side: str
     first_ps: Int64s
     last_ps: Int64s
     launches: Int64s
+    called_ps: Int64s
 
     @property
     def any(self) -> Bools:
@@ -88,7 +99,8 @@ class StepKernels(Frozen, frozen=True):
 
 #: Markers only dispatch steps if more than this share of work ran after all markers.
 _MIN_WORK_AFTER_MARKERS: Final = 0.5
-#: Instructions define steps only if this share of the work repeats in every step.
+#: Instructions define steps only if this share of the work repeats in every step;
+#: markers do if this share of the steps runs this share of the usual work inside.
 _MIN_EQUAL_WORK: Final = 0.9
 
 
@@ -97,11 +109,12 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
 
     Each step starts at an instruction that ran once per step, or in all but the last
     step because the recording ended. If several instructions qualify, the earliest is
-    used. If that instruction ran before its step began on the host, the result is None.
+    used. If that instruction ran before its step began on the host, or if the program
+    waits for each step inside its marker, the result is None.
     """
     host = ints(steps.rows, "start_ps")
     n = len(host)
-    if n < MIN_STEPS:
+    if n < MIN_STEPS or _end_synchronised(steps, instructions):
         return None
     for runs in (n, n - 1):
         symbols = np.flatnonzero(instructions.counts == runs)
@@ -113,18 +126,32 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         first = instructions.at_ps[entries]
         if (first < host[:runs]).any():
             return None
-        # Find the end of the last instruction before each next step. An instruction
-        # ends at its successor's start minus the pause between the two.
-        begin_ps, gap = instructions.at_ps, instructions.gap_ps
-        free_from = np.append(begin_ps[1:] - gap[1:], instructions.end_ps)
+        # Find the end of the last instruction before each next step.
         after = np.append(entries[1:], len(instructions))
-        last: Int64s = free_from[after - 1]
+        last: Int64s = _busy_until(instructions)[after - 1]
         count = np.diff(np.append(entries, len(instructions)))
         missing = (0, n - runs)
-        return StepKernels(
-            "executor", *(np.pad(column, missing) for column in (first, last, count))
-        )
+        columns = (first, last, count, np.zeros(runs, np.int64))
+        return StepKernels("executor", *(np.pad(each, missing) for each in columns))
     return None
+
+
+def _busy_until(instructions: SymbolSequence) -> Int64s:
+    """Return by instruction when all instructions that have begun have ended."""
+    pauses = instructions.at_ps[1:] - instructions.gap_ps[1:]
+    return np.append(pauses, instructions.end_ps)
+
+
+def _end_synchronised(steps: Steps, instructions: SymbolSequence) -> bool:
+    """Return whether nearly every step runs all of its instructions in its marker."""
+    if steps.rows["end_ps"].null_count():
+        return False
+    ends = ints(steps.rows, "end_ps")
+    begun = np.searchsorted(instructions.at_ps, ends)
+    inside = begun - np.searchsorted(instructions.at_ps, ints(steps.rows, "start_ps"))
+    whole = inside >= max(1.0, _MIN_EQUAL_WORK * float(np.median(inside)))
+    whole &= _busy_until(instructions)[begun - 1] <= ends
+    return bool(whole.mean() >= _MIN_EQUAL_WORK)
 
 
 def only_dispatched(steps: Steps, instructions: SymbolSequence | None) -> bool:
@@ -154,7 +181,7 @@ def step_kernels(
     """Find the kernels of each step on the stream with the most kernel time."""
     none = np.zeros(steps, np.int64)
     if activity_steps is None or device_activity is None:
-        return StepKernels("device", none, none, none)
+        return StepKernels("device", none, none, none, none)
     # Keep the step of kernels on one stream of the busiest device; others get -1.
     is_kernel = codes(device_activity, "kind") == (ACTIVITY_CODES["kernel"])
     chosen = is_kernel & (activity_steps >= 0)
@@ -175,7 +202,7 @@ def step_kernels(
         ints(device_activity, "dur_ps"),
         count=steps,
     )
-    launches = ranges.count
+    launches, called = ranges.count, none
     if correlation is not None:
         of_steps = step >= 0
         launch = np.where(of_steps, correlation.launch_of_activity, np.int32(-1))
@@ -198,7 +225,11 @@ def step_kernels(
             + np.bincount(extra, minlength=steps)
             + np.bincount(step[of_steps & (launch < 0)], minlength=steps)
         )
-    return StepKernels("device", ranges.first_ps, ranges.last_ps, launches)
+        owned = owner >= 0
+        called = np.full(steps, np.iinfo(np.int64).max)
+        call_ps = ints(correlation.launches, "start_ps")[owned]
+        np.minimum.at(called, owner[owned], call_ps)
+    return StepKernels("device", ranges.first_ps, ranges.last_ps, launches, called)
 
 
 def window_anchor(steps: Steps, run: StepKernels) -> str:
@@ -219,30 +250,39 @@ def window_anchor(steps: Steps, run: StepKernels) -> str:
     return run.side if proven and late.mean() > _MIN_LATE_STEPS else "host"
 
 
-def work_starts(run: StepKernels) -> Int64s:
+def work_starts(run: StepKernels, host: Int64s) -> Int64s:
     """Return the start of each step's first kernel, as an ascending sequence.
 
     A step without a kernel has an empty window, which lies at the start of the next
-    step with a kernel, or after all kernels if none follows.
+    step with a kernel, or after all kernels if none follows. If the device usually
+    waits for the first launch call, for example because the batch is late, the wait
+    belongs to the step: it begins when the previous step's kernels end, the first step
+    on the host.
+
+    Args:
+        host: Start of each step on the host.
     """
     highest = np.iinfo(np.int64).max
     own = np.where(run.any, run.first_ps, highest)
     begins = np.where(run.any, own, np.minimum.accumulate(own[::-1])[::-1])
     begins = np.where(begins == highest, run.last_ps.max(), begins)
-    return np.maximum.accumulate(begins)
+    begins = np.maximum.accumulate(begins)
+    ended, period = np.maximum.accumulate(run.last_ps)[:-1], np.diff(begins)
+    waited = np.minimum(begins[1:], run.called_ps[1:]) - ended
+    if (waited > _MAX_WAIT_SHARE * period).mean() > _MIN_LATE_STEPS:
+        # Later, the first kernel waits for kernels of earlier steps.
+        if begins[0] - run.called_ps[0] <= _MAX_WAIT_SHARE * float(np.median(period)):
+            begins[0] = min(begins[0], host[0])
+        begins[1:] = np.clip(ended, begins[0], begins[1:])
+    return begins
 
-
-#: Maximum pause between two profiler steps, as a share of the time from start to start.
-_MAX_PAUSE_SHARE: Final = 0.05
-#: Minimum number of events of a complete last step, as a share of the other minimum.
-_MIN_COMPLETE_SHARE: Final = 0.9
 
 #: Columns of `Windows.rows`.
 WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
     "step_row": pl.Int32(),  # row of steps.rows; null without steps
     "start_ps": pl.Int64(),
     "end_ps": pl.Int64(),
-    "open_end": pl.Boolean(),  # True for the last window, whose end is unknown
+    "open_end": pl.Boolean(),  # True for the last window if its end is unknown
     "flags": pl.List(pl.String),  # names from FLAGS, in the order of FLAGS
     "gap_start_ps": pl.Int64(),  # later of: marker end, end of last device activity
     "gap_end_ps": pl.Int64(),  # end of the window; null if gap_start_ps is unknown
@@ -372,7 +412,8 @@ def windows(
     if instructions is not None:
         run = step_instructions(steps, instructions) or run
     rows, anchor = _place_windows(steps, spans, run)
-    if work is None and anchor == "host" and closes_itself(steps, events, event_kinds):
+    fewer = None if correlated is None else steps_with_fewer_records(steps, correlated)
+    if is_last_closed(rows, steps, events, of_steps, fewer):
         rows = rows.with_columns(open_end=False)
     flags = window_flags(
         rows,
@@ -388,7 +429,7 @@ def windows(
         ),
         device_activity=work,
         activity_steps=of_steps,
-        correlation=correlated,
+        fewer_records=fewer,
         dispatch_only=anchor == "host" and only_dispatched(steps, instructions),
     )
     typed = rows.with_columns(flags).select(
@@ -414,7 +455,7 @@ def _place_windows(
         last, busy = run.last_ps, run.any
     host = ints(steps.rows, "start_ps")
     by_host = anchor == "host" or steps.on_device
-    start = host if by_host else work_starts(run)
+    start = host if by_host else work_starts(run, host)
     # Find the later end, of marker or device work; lowest int64 if both are unknown.
     unknown = np.iinfo(np.int64).min
     ends = fill_nulls(steps.rows["end_ps"], unknown)
@@ -426,6 +467,8 @@ def _place_windows(
     closing = worked_until
     if steps.last_end_ps is not None and not steps.on_device:
         closing = np.maximum(closing, steps.last_end_ps)
+    if not by_host and busy[-1]:
+        closing[-1] = last[-1]
     # Starts ascend, on the host as on the device.
     closes = np.append(start[1:], max(closing[-1], start[-1]))
     has_period = np.full(count, not steps.on_device)
@@ -450,23 +493,3 @@ def _place_windows(
         }
     )
     return rows, anchor
-
-
-def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> bool:
-    """Return whether the last step is a complete step of PyTorch's profiler.
-
-    Device work that continues after the step is ignored.
-    """
-    rows = steps.rows
-    if rows.height < 2 or rows.select("event", "end_ps").null_count().row(0) != (0, 0):
-        return False
-    types = handles(events, "type")[ints(rows, "event")]
-    if not event_kinds.has(EventFlag.PROFILER_STEP)[types].all():
-        return False
-    start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
-    if ((start[1:] - end[:-1]) > _MAX_PAUSE_SHARE * (start[1:] - start[:-1])).any():
-        return False
-    on_track = handles(events, "track") == int(steps.rows["track"][-1])
-    begun = np.sort(ints(events, "start_ps")[on_track])
-    held = np.searchsorted(begun, end) - np.searchsorted(begun, start)
-    return bool(held[-1] >= _MIN_COMPLETE_SHARE * held[:-1].min())

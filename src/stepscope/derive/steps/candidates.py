@@ -20,10 +20,15 @@ MARKER: Final = 0.95
 NUMBERED_RANGE: Final = 0.95
 DEVICE_LINE: Final = 0.95
 STORED_CALL: Final = 0.80
+#: Confidence of passes: equal sequences of ops with nothing before, between and after.
+EQUAL_PASSES: Final = 0.80
 
 #: Minimum confidence at which inferred steps are used. Definition:
 #: docs/how-steps-are-found.md#steps-without-markers.
 INFERRED_CONFIDENCE: Final = THRESHOLDS.medium_confidence.value
+
+#: Repetitions are equal if they cover this share of the work, less its variation.
+_MIN_EQUAL_SHARE: Final = 0.95
 
 #: Columns of `Steps.rows`; null means unknown.
 STEP_ROWS: Final = {
@@ -70,6 +75,12 @@ class Candidate(Frozen, frozen=True, eq=True):
     accepted: bool
     why_not: str = ""
 
+    @property
+    def equal(self) -> bool:
+        """Whether nearly all work repeats equally, so that it is perhaps steps."""
+        uneven = 1.0 if self.cv is None else self.cv
+        return (self.coverage or 0.0) * (1.0 - uneven) >= _MIN_EQUAL_SHARE
+
 
 class CandidateSteps(Frozen, frozen=True, eq=True):
     """A candidate and its steps.
@@ -79,12 +90,15 @@ class CandidateSteps(Frozen, frozen=True, eq=True):
         on_device: Whether the boundaries are times of device work, not host times.
         last_end_ps: End of the last event on the track with the boundaries; None if
             each step has a recorded end.
+        pause_share: Share (0 to 1) of the steps' time that is idle just before a step;
+            None if the steps are recorded, not inferred.
     """
 
     candidate: Candidate
     rows: pl.DataFrame
     on_device: bool
     last_end_ps: int | None = None
+    pause_share: float | None = None
 
 
 def median_period(start_ps: Int64s) -> int | None:

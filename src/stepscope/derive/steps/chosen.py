@@ -24,6 +24,7 @@ from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
+from stepscope.units import duration_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,6 +61,7 @@ class Steps(Frozen, frozen=True):
         confidence: As in `Candidate`; advice rules call 0.80 high and 0.60 medium.
         on_device: As in `CandidateSteps`.
         last_end_ps: As in `CandidateSteps`.
+        pause_share: As in `CandidateSteps`.
         candidates: All candidates, the accepted one first.
         stored: As in `StepCandidates`.
     """
@@ -71,6 +73,7 @@ class Steps(Frozen, frozen=True):
     last_end_ps: int | None
     candidates: tuple[Candidate, ...]
     stored: pl.DataFrame
+    pause_share: float | None = None
 
     @property
     def inferred(self) -> bool:
@@ -154,10 +157,16 @@ def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
             (each.candidate for each in step_candidates.found),
             key=lambda candidate: candidate.confidence,
         )
+        repeats = f"the best repetition, {best.n} times {best.what}, has"
+        if best.equal and best.period_ps:
+            period = duration_text(best.period_ps)
+            repeats = (
+                f"{best.n} equal passes of {period} ({best.what}), perhaps steps, "
+            )
+            repeats += "have"
         reason = (
-            f"No steps were found: {tried}; the best repetition, {best.n} times "
-            f"{best.what}, has a confidence of {best.confidence:.2f} and "
-            f"{INFERRED_CONFIDENCE:.2f} is needed."
+            f"No steps were found: {tried}; {repeats} a confidence of "
+            f"{best.confidence:.2f} and {INFERRED_CONFIDENCE:.2f} is needed."
         )
     return Unavailable(code="NO_STEPS", reason=reason, remedy=_REMEDY)
 
@@ -174,9 +183,12 @@ def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
         last_end_ps=chosen.last_end_ps,
         candidates=(chosen.candidate, *rejected),
         stored=step_candidates.stored,
+        pause_share=chosen.pause_share,
     )
 
 
+#: Instead of the row of a step: the work was launched after the last step.
+AFTER_STEPS: Final = -2
 #: All work of a call belongs to one step if the work lasts less than this many steps.
 _MAX_CALL_STEPS: Final = 1.5
 #: Minimum average length of ascending runs of times for searching each run separately.
@@ -193,9 +205,10 @@ def activity_steps(
 
     The step is the first known one of: the step group that the producer stored; the
     step on the host in which the launch call began; the step of the previous activity
-    on the same stream. If the step boundaries are device times, the step in which the
-    activity began replaces that of the call; if a call has several activities, they get
-    the step at the middle of their time range.
+    on the same stream. Work launched after the last step has no step. If the step
+    boundaries are device times, the step in which the activity began replaces that of
+    the call; if a call has several activities, they get the step at the middle of their
+    time range.
 
     Definition: docs/how-steps-are-found.md#which-step-an-activity-belongs-to.
     """
@@ -212,17 +225,41 @@ def activity_steps(
             return correlation
     else:
         # A call's activities belong to one step, so the step is found once per call.
-        step_of_call = _last_step_begun(starts, ints(correlation.launches, "start_ps"))
+        step_of_call = steps_of_calls(steps, correlation.launches)
         step_of = values_by_row(step_of_call, correlation.launch_of_activity, none=-1)
     _assign_by_group(steps, device_activity, step_of)
     # Fill gaps from the previous row of the same stream; rows are ordered by stream.
     track = handles(device_activity, "track")
     if not len(step_of) or (step_of >= 0).all():
         return step_of
-    last = np.maximum.accumulate(np.where(step_of >= 0, np.arange(len(step_of)), -1))
+    last = np.maximum.accumulate(np.where(step_of != -1, np.arange(len(step_of)), -1))
     filled = np.where(last >= 0, step_of[last], np.int32(-1))
-    same = (last >= 0) & (track[last] == track)
+    same = (last >= 0) & (track[last] == track) & (filled >= 0)
     return np.where(same, filled, np.int32(-1)).astype(np.int32)
+
+
+def steps_of_calls(steps: Steps, launches: pl.DataFrame) -> Int32s:
+    """Return the step in which each launch call began, as row of `steps.rows`.
+
+    -1: the call began before the first step. `AFTER_STEPS`: it began after the end of
+    the last step. After the end of other steps, calls may complete the step; then the
+    last step is as long after its end too. An inferred step is at most as long as the
+    longest other one.
+    """
+    rows, called = steps.rows, ints(launches, "start_ps")
+    starts = ints(rows, "start_ps")
+    step_of = _last_step_begun(starts, called)
+    last, has_ends = len(starts) - 1, not rows["end_ps"].null_count()
+    if rows["track"][last] is None or (not last and not has_ends):
+        return step_of
+    ends = ints(rows, "end_ps") if has_ends else starts
+    # Other threads may still launch work of a step whose marker has ended.
+    late = handles(launches, "track") == rows["track"][last]
+    late &= (step_of >= 0) & (called >= ends[step_of])
+    continued = np.unique(step_of[late & (step_of < last)])
+    tail = (starts[1:] - ends[:-1])[continued].max(initial=0)
+    step_of[late & (step_of == last) & (called >= ends[last] + tail)] = AFTER_STEPS
+    return step_of
 
 
 def _step_within(starts: Int64s, last_end: int | None, times: Int64s) -> Int32s:

@@ -21,6 +21,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.sequences import op_sequences, program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost, program_runs
+from stepscope.derive.steps.periods import MIN_STEPS
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -146,6 +147,32 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return np.concatenate(
             [np.empty(0, np.int64), *(calls.start_ps for calls in by_thread)]
         )
+
+    def equal_passes(self) -> tuple[int, Int64s] | None:
+        """Return the busiest thread and the starts of its passes; None without passes.
+
+        All outermost ops of the thread are one sequence that repeats as a whole.
+        """
+        track = next(iter(self.ops), -1)
+        calls = self._calls[1].get(track, _NONE)
+        passes = int(np.gcd.reduce(np.bincount(calls.type), initial=0))
+        for number in range(passes, MIN_STEPS - 1, -1):
+            if passes % number == 0:
+                kinds = calls.type.reshape(number, -1)
+                if (kinds == kinds[0]).all():
+                    return track, calls.start_ps[:: kinds.shape[1]]
+        return None
+
+    def may_be_layers(self, track: int, start_ps: Int64s) -> bool:
+        """Return whether passes may be layers: few kinds of ops, or one range around.
+
+        Before or after the layers of a model, other ops usually run.
+        """
+        kinds = np.unique(self._calls[1][track].type)
+        ranges = self._top_calls(self.event_kinds.has(EventFlag.ANNOTATION))
+        held = ranges.get(track, _NONE).calls_around(start_ps)
+        held = held[held >= 0]
+        return len(kinds) <= _MAX_OPS_OF_LAYER or len(np.unique(held)) < len(held)
 
     def inside_one_call(self, track: Int32s, start_ps: Int64s) -> bool:
         """Return whether several segments are inside one module, op or request call."""

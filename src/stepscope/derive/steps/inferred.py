@@ -104,6 +104,10 @@ def find_inferred(
             rival is not None and ranking_key(rival) > ranking_key(best)
         ):
             best = rival
+    passes = _equal_passes(evidence)
+    if passes is not None and _are_better(passes, best):
+        found.append(passes)
+        best = passes
     rejected = [each for each in found if best is None or each.what != best.what]
     rejected.sort(key=lambda each: -each.confidence)
     chosen = [] if best is None else [best]
@@ -195,6 +199,44 @@ def _period_candidates(
             )
         )
     return candidates
+
+
+def _equal_passes(evidence: StepEvidence) -> Measured | None:
+    passes = evidence.equal_passes()
+    if passes is None:
+        return None
+    track, start_ps = passes
+    sequence = evidence.ops[track]
+    period = measure_boundaries(sequence, start_ps)
+    edge = not evidence.may_be_layers(track, start_ps)
+    return Measured(
+        source="period",
+        what=f"equal passes of the {sequence.what}",
+        label=int(sequence.label[sequence.symbol[period.first[0]]]),
+        sequence=sequence,
+        period=period,
+        track=np.full(period.n, track, np.int32),
+        slack_ps=sequence.gap_ps[period.first],
+        on_device=False,
+        layers=_layer_evidence(evidence, sequence, period, track=track),
+        edge=edge or not _lacks_an_edge(evidence, sequence, period),
+        are_passes=True,
+    )
+
+
+def _are_better(passes: Measured, best: Measured | None) -> bool:
+    """Return whether passes are the steps, although others may be accepted as such.
+
+    Ops that repeat as a whole also show where each step begins, unless it begins with
+    an event that is not an op, such as a batch fetch.
+    """
+    if candidate_objection(passes):
+        return False
+    if best is None or best.confidence < INFERRED_CONFIDENCE:
+        return True
+    first_ps = passes.period.start_ps[0]
+    alike = best.source == "period" and best.period.n == passes.period.n
+    return alike and not best.on_device and first_ps < best.period.start_ps[0]
 
 
 def _layer_evidence(

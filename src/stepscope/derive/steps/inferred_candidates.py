@@ -19,6 +19,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds, HostClass
 from stepscope.derive.steps.candidates import (
+    EQUAL_PASSES,
     INFERRED_CONFIDENCE,
     STEP_ROWS,
     Candidate,
@@ -78,6 +79,7 @@ class Measured(Frozen, frozen=True):
         begin_is_clear: Whether the cycle can begin at one event only.
         layers: Evidence that segments are layers of a step; empty without evidence.
         edge: Whether the segments contain an event with which a step begins or ends.
+        are_passes: Whether the segments are equal passes: all ops of the program.
     """
 
     source: str
@@ -91,6 +93,7 @@ class Measured(Frozen, frozen=True):
     begin_is_clear: bool = True
     layers: str = ""
     edge: bool = True
+    are_passes: bool = False
 
     @property
     def confidence(self) -> float:
@@ -99,6 +102,8 @@ class Measured(Frozen, frozen=True):
         It is reduced if steps may begin elsewhere, or if segments may be layers.
         """
         sure = self.period.confidence
+        if self.are_passes:
+            sure = max(sure, EQUAL_PASSES)
         if self.layers or not self.edge:
             sure = min(sure, _MAX_CONFIDENCE_NO_EDGE)
         return sure if self.begin_is_clear else min(sure, _MAX_CONFIDENCE_UNCLEAR_BEGIN)
@@ -111,7 +116,9 @@ def candidate_objection(measured: Measured) -> str:
         return "a single repeating symbol is not a step"
     if measured.layers:
         return measured.layers
-    broken = period_objection(measured.sequence, measured.period)
+    broken = ""
+    if not measured.are_passes:
+        broken = period_objection(measured.sequence, measured.period)
     if broken or measured.edge:
         return broken
     return "its segments lack what steps have: a fetch, copy, wait, update or request"
@@ -197,7 +204,13 @@ def candidate_steps(measured: Measured, *, rejected: bool) -> CandidateSteps:
         },
         schema=STEP_ROWS,
     )
-    return CandidateSteps(candidate, rows, measured.on_device, measured.sequence.end_ps)
+    return CandidateSteps(
+        candidate,
+        rows,
+        measured.on_device,
+        measured.sequence.end_ps,
+        period.pause_ps / max(period.period_ps, 1),
+    )
 
 
 def shorten_name(name: str) -> str:

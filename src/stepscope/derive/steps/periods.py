@@ -52,7 +52,8 @@ class Period(Frozen, frozen=True):
         first: First entry of each segment; the last segment ends with the sequence.
         coverage: Share of the weight that is in segments like the modal one.
         cv: Standard deviation over mean of the work per complete segment.
-        gap_ps: Mean idle time just before a boundary.
+        gap_ps: Mean idle time just before the first entry of a segment.
+        pause_ps: Mean idle time just before a boundary.
         last_is_alike: Whether the incomplete segment at the end is like the modal one.
         counted: Whether work is measured as a number of symbols, not as time.
         repeats: Number of entries in the modal segment.
@@ -67,6 +68,7 @@ class Period(Frozen, frozen=True):
     coverage: float
     cv: float
     gap_ps: float
+    pause_ps: float
     last_is_alike: bool
     counted: bool
     repeats: int
@@ -289,6 +291,9 @@ def measure_segments(
     weight = weight - sequence.weight_before[edges[taken]]
     inside = share_after(sequence, first)
     total = int(weight.sum())
+    begun = first[first < len(sequence)]
+    # The first entry may begin later than the segment.
+    idle = sequence.gap_ps[begun] - (sequence.at_ps[begun] - at_ps[: len(begun)])
     coverage = inside * int(weight[alike].sum()) / total if total else 0.0
     return Period(
         symbol=symbol,
@@ -297,9 +302,8 @@ def measure_segments(
         period_ps=median_period(at_ps) or 0,
         coverage=coverage,
         cv=work_variation(sequence, first),
-        gap_ps=float(sequence.gap_ps[first[first < len(sequence)]].mean())
-        if len(first)
-        else 0.0,
+        gap_ps=float(sequence.gap_ps[begun].mean()) if len(first) else 0.0,
+        pause_ps=float(np.maximum(idle, 0).mean()) if len(first) else 0.0,
         last_is_alike=bool(alike[-1]) if len(alike) else False,
         counted=not sequence.on_device,
         repeats=int(table[modal].sum()) if len(table) else 0,

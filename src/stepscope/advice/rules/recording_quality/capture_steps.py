@@ -93,6 +93,9 @@ def _facts_of_steps(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...
         and best.confidence >= thresholds.medium_confidence.value
         else None
     )
+    doubtful = None
+    if steps.source is None and best is not None and best.period_ps:
+        doubtful = best
     return (
         _ITEM.fact("steps", steps.count, note=steps.source),
         _ITEM.fact(
@@ -112,7 +115,11 @@ def _facts_of_steps(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...
             or None,
         ),
         _ITEM.fact("repeats", refused, note=None if best is None else best.what),
-        *_ITEM.facts(outside=steps.outside_percent),
+        *_ITEM.facts(
+            outside=steps.outside_percent,
+            passes=doubtful and doubtful.count,
+            pass_ms=doubtful and (doubtful.period_ps or 0) / PS_PER_MS,
+        ),
         _ITEM.fact(
             "ended",
             None,
