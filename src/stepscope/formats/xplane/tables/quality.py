@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepscope.formats.assemble import IN_DOUBT, doubt_note, work_notes
 from stepscope.formats.declared_texts import quality_note
@@ -16,7 +17,7 @@ from stepscope.formats.xplane.tables.environment import (
     start_unix_ns,
     task_environment,
 )
-from stepscope.formats.xplane.tables.missing_devices import why_unused
+from stepscope.formats.xplane.tables.missing_devices import is_about_devices, why_unused
 from stepscope.patterns import Pattern
 from stepscope.rundir import is_spool
 from stepscope.trace.quality import QualityNote, notes_frame
@@ -53,7 +54,7 @@ def quality_table(
     """Return quality notes, most severe first; `calls` is the table `launches`."""
     notes = [
         *_damage_notes(recording),
-        *_reported_notes(recording),
+        *_reported_notes(recording, activity),
         *_time_notes(recording),
         *recording.shortening.notes(),
         *_capture_notes(recording),
@@ -86,7 +87,9 @@ def _damage_notes(recording: Recording) -> Iterator[QualityNote]:
             yield quality_note("xplane.ended_early", ended_with=ended_with)
 
 
-def _reported_notes(recording: Recording) -> Iterator[QualityNote]:
+def _reported_notes(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
+    # What is wrong with the tracer of a device does not matter if it was not used.
+    unused = why_unused(recording, activity) not in {None, IN_DOUBT}
     for severity, messages in (
         ("error", recording.space.errors),
         ("warning", recording.space.warnings),
@@ -99,7 +102,9 @@ def _reported_notes(recording: Recording) -> Iterator[QualityNote]:
         for text, times in islice(counted.items(), _MESSAGES):
             dropped = _DROPPED.search(text.lower())
             if dropped is None:
-                yield quality_note(f"xplane.producer_{severity}", times, message=text)
+                note = quality_note(f"xplane.producer_{severity}", times, message=text)
+                minor = unused and is_about_devices(text)
+                yield replace(note, severity="info") if minor else note
             else:
                 count = times * int(dropped["count"] or dropped["other"])
                 yield quality_note("xplane.dropped_events", count, message=text)
