@@ -216,7 +216,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
             )
         else:
             pinned = shares.label in fetching.pinned
-            of_batch = ("batch", "pinned" if pinned else "pageable")
+            of_batch: tuple[str, ...] = ("batch", "pinned" if pinned else "pageable")
             if shares.percent(*_COMPUTE) >= _MIN_COMPUTE_PERCENT:
                 of_batch = (*of_batch, "computes")
             in_pieces = _groups_of_copies(fetching, shares, signals) is not None
