@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec.structs import replace
 
-from stepscope.formats.assemble import IN_DOUBT, doubt_note, work_notes
+from stepscope.formats.assemble import IN_DOUBT, doubt_note, overlap_notes, work_notes
 from stepscope.formats.declared_texts import quality_note
 from stepscope.formats.xplane.decoded.tracks import integer_stat, text_stat
 from stepscope.formats.xplane.tables.environment import (
@@ -37,8 +37,6 @@ _DROPPED: Final = Pattern(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*drop
 
 #: Maximum number of the producer's messages that are repeated.
 _MESSAGES: Final = 100
-#: Maximum overlap, in ps, of kernels of one stream that a coarse clock may cause.
-_OVERLAP_PS: Final = 1_000_000
 _NS_PER_MS: Final = 1_000_000
 #: Maximum clock correction, in ps, that is not reported in a note.
 _MAX_SILENT_CORRECTION_PS: Final = 1_000_000_000
@@ -193,13 +191,7 @@ def _activity_notes(
     recording: Recording, activity: Activity, calls: pl.DataFrame | Unavailable
 ) -> Iterator[QualityNote]:
     yield from work_notes(activity.refused, activity.undirected)
-    overlapping, longest_ps = _count_overlaps(recording, activity)
-    if overlapping:
-        yield quality_note(
-            "xplane.overlapping_activity",
-            overlapping,
-            longest=duration_text(longest_ps),
-        )
+    yield from overlap_notes(activity.frame, (track.kind for track in recording.tracks))
     frame = activity.frame
     if isinstance(calls, Unavailable) or frame.is_empty():
         return
@@ -216,22 +208,3 @@ def _activity_notes(
         yield quality_note(
             "xplane.launches_without_activity", idle, launches=len(launched)
         )
-
-
-def _count_overlaps(recording: Recording, activity: Activity) -> tuple[int, int]:
-    """Return how many activities on a stream overlap, and the longest overlap."""
-    count = longest = 0
-    frame = activity.frame
-    start = frame["start_ps"].to_numpy()
-    dur = frame["dur_ps"].to_numpy()
-    for track, (begin, end) in activity.by_track.items():
-        if recording.tracks[track].kind != "stream" or end - begin < 2:
-            continue
-        ends = start[begin:end] + dur[begin:end]
-        # Compare with the latest end: a long activity may overlap several others.
-        early = np.maximum.accumulate(ends)[:-1] - start[begin + 1 : end]
-        early = early[early > _OVERLAP_PS]
-        if len(early):
-            count += len(early)
-            longest = max(longest, int(early.max()))
-    return count, longest
