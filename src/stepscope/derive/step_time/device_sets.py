@@ -164,6 +164,8 @@ def owner_indices(kind: UInt8s, precision: Precision) -> UInt8s:
     order[kernel & (precision.bits == 16)] = BUSY_OWNERS.index("compute_16")
     order[kernel & precision.tf32] = BUSY_OWNERS.index("compute_tf32")
     order[kernel & precision.fp64] = BUSY_OWNERS.index("compute_64")
+    unknown = kernel & (precision.evidence == PrecisionEvidence.DEFAULT)
+    order[unknown] = BUSY_OWNERS.index("compute_unknown")
     return order
 
 
