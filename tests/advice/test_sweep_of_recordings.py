@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from tests.support.results.statements import read
 
 from stepscope.remedies import CAUSES_OF_SILENT_DEVICES
@@ -48,8 +47,6 @@ def test_remedies_are_those_of_the_recordings_platform(
 ) -> None:
     _, document = read(shared_profile(recorded_run))
     text = plain_text(as_text(report_outline(document)))
-    commands = [
-        line for remedy in CAUSES_OF_SILENT_DEVICES for line in remedy.commands
-    ]
+    commands = [line for remedy in CAUSES_OF_SILENT_DEVICES for line in remedy.commands]
     if document.silent_device is None or document.windows:
         assert not [line for line in commands if line in text]

@@ -100,7 +100,7 @@ def test_widths_of_no_known_kernel_are_unknown_among_unknown_ones() -> None:
     assert {name: why.code for name, why in untold.unknown.items()} == dict.fromkeys(
         ("compute_16", "compute_tf32", "compute_64"), "NOT_RECORDED"
     )
-    # What is unknown counts as 32 bit, so that nothing of the time is lost.
-    assert untold.orders["compute_32"] == us((0, 100))
+    assert untold.orders["compute_32"] == us((0, 90))
+    assert untold.orders["compute_unknown"] == us((90, 100))
     narrow = device_of((STREAM, "hgemm_fp16", 0, 90), (STREAM, "fusion", 90, 10))
     assert "compute_16" not in narrow.unknown

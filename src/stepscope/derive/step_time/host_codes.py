@@ -86,7 +86,7 @@ class Launching(Frozen, frozen=True):
         correlation: Correlation | Unavailable,
         device_activity: pl.DataFrame | Unavailable,
         latency: LaunchLatency | Unavailable,
-        unseen: UnseenDevice | None,
+        unseen: UnseenDevice | None = None,
     ) -> Launching:
         """Collect the host events that launched device activity."""
         if unseen is not None:
