@@ -80,7 +80,9 @@ class _RemedyWords(Frozen, frozen=True, forbid_unknown_fields=True):
         kineto: What to do if PyTorch's profiler recorded without a requested tracer.
         nsight: What to do if Nsight Systems recorded, with any tracers.
         frameworks: Framework ("Python" if there is none) → what to do in its programs.
+        windows: What to do on Windows; without it, the same as elsewhere.
         commands: Commands to copy, in order, the one with the least privileges first.
+            They are for Linux.
         framework_commands: Framework → a command that applies only to its programs.
     """
 
@@ -90,6 +92,7 @@ class _RemedyWords(Frozen, frozen=True, forbid_unknown_fields=True):
     kineto: str | None = None
     nsight: str | None = None
     frameworks: dict[str, str | _FrameworkWords] = msgspec.field(default_factory=dict)
+    windows: str | None = None
     commands: tuple[str, ...] = ()
     framework_commands: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -196,12 +199,17 @@ class Remedy(StrEnum):
     RECORD_WITH_STEPSCOPE = auto()
     STATE_BATCHES = auto()
     STOP_OTHER_PROFILERS = auto()
+    USE_TRACER_OF_DEVICE = auto()
     WRITE_MEMORY = auto()
 
     @property
     def commands(self) -> tuple[str, ...]:
         """Commands to copy, in order; empty if none is needed."""
         return _TABLE.remedies[self.name].commands
+
+    def words_on_windows(self) -> str:
+        """Return the text for Windows, where the commands do not exist."""
+        return _TABLE.remedies[self.name].windows or self
 
     def commands_for(self, frameworks: Collection[str]) -> tuple[str, ...]:
         """Return the commands for the given frameworks, or for all if none is given."""

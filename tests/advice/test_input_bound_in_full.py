@@ -212,27 +212,53 @@ def test_causes_that_matter_are_advised_against(
     found = judged(shares(input=waits, copy_in=copies))
     of_cause = {
         "fetch": ALONE,
-        "transfer": actions_of("batch", "pageable", cause="transfer"),
+        "transfer": actions_of("batch", "pageable", "computes", cause="transfer"),
     }
     expected = tuple(action for cause in causes for action in of_cause[cause])
     assert found.actions == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "facts"),
+    ("given", "copies", "facts"),
     [
-        ({}, ("batch", "pageable")),
-        ({"pinned": frozenset({"vm:0"})}, ("batch", "pinned")),
-        ({"pinned": frozenset({"vm:1"})}, ("batch", "pageable")),
-        ({"pieces": {"vm:0": 3.0}, "pinned": frozenset({"vm:0"})}, ("pieces",)),
-        ({"pieces": {"vm:0": 2.9}}, ("batch", "pageable")),
+        ({}, 3.0, ("batch", "pageable", "computes")),
+        ({"pinned": frozenset({"vm:0"})}, 3.0, ("batch", "pinned", "computes")),
+        ({"pinned": frozenset({"vm:1"})}, 3.0, ("batch", "pageable", "computes")),
+        ({"pieces": {"vm:0": 3.0}, "pinned": frozenset({"vm:0"})}, 3.0, ("pieces",)),
+        ({"pieces": {"vm:0": 2.9}}, 3.0, ("batch", "pageable", "computes")),
+        # Where nothing computes, nothing can run while the next batch is copied.
+        ({"pinned": frozenset({"vm:0"})}, 9.95, ("batch", "pinned")),
     ],
 )
 def test_copies_are_advised_against_by_what_they_copy(
-    given: Any, facts: tuple[str, ...]
+    given: Any, copies: float, facts: tuple[str, ...]
 ) -> None:
-    found = judged(shares(copy_in=3.0), **given)
+    found = judged(shares(copy_in=copies), **given)
     assert found.actions == actions_of(*facts, cause="transfer")
+
+
+def test_parts_of_a_batch_that_a_loader_copies_on_the_device_are_no_weights() -> None:
+    known = {made_in_own_threads: frozenset({"vm"})}
+    found = judged(shares(copy_in=3.0), known, pieces={"vm:0": 9.0})
+    assert "pieces" not in facts_of(found)
+    assert found.actions == actions_of(
+        "batch", "pageable", "computes", cause="transfer"
+    )
+
+
+@pytest.mark.parametrize(
+    ("waits", "copies", "status"),
+    [(3.0, 0.0, "fail"), (0.4, 3.0, "not_applicable"), (0.5, 3.0, "fail")],
+)
+def test_a_stage_is_slow_only_where_its_batch_is_waited_for(
+    waits: float, copies: float, status: str
+) -> None:
+    stages = (Stage("Map", "Map", 0, 90.0, 1.0, 1e9, transparent=False),)
+    made = PipelineSignals("vm", stages, own_process=False, absent=None)
+    found = judged(
+        shares(input=waits, copy_in=copies), {pipeline_signals: made}, "input.stage"
+    )
+    assert found.status == status
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ _DERIVATIONS: Final = {
     "names.event_kinds": "event_kinds",
     "host.event_nesting": "event_nesting launching_ops",
     "step_time.host_classes": "host_classes event_categories",
+    "step_time.unseen_device": "unseen_device",
     "step_time.device_sets": "device_sets",
     "account.places": "between_steps",
     "account.host_states": "host_states",

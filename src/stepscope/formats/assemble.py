@@ -6,6 +6,7 @@ A reader assigns a file's events to tracks, links them, and passes its own table
 
 from __future__ import annotations
 
+import itertools
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -21,7 +22,7 @@ from stepscope.trace.model import TraceData
 from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote
 from stepscope.trace.tables import AGGREGATES, ENVIRONMENT, TRACKS, TYPE_STATS
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_NS
+from stepscope.units import PS_PER_NS, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,6 +47,8 @@ _LOADER_CALL: Final = Pattern(r"enumerate\(\w+\)#.*__next__")
 _LAUNCHES_WORK: Final = Pattern(
     r"(?i)launch|memcpy|memset|prefetch|enqueue|append|(?:malloc|memalloc)(?!host)"
 )
+#: Maximum overlap, in ps, of kernels of one stream that a coarse clock may cause.
+_MAX_CLOCK_OVERLAP_PS: Final = 1_000_000
 #: Evidence, shown to the user, that the program did not use a device.
 NO_LAUNCH: Final = "no recorded call launched work on it"
 #: Reason for missing activity of a device that may or may not have been used.
@@ -324,6 +327,25 @@ def doubt_note(
         message=absent.reason,
         remedy=absent.remedy,
     )
+
+
+def overlap_notes(
+    activity: pl.DataFrame, track_kinds: Iterable[str]
+) -> Iterator[QualityNote]:
+    """Return a note if activities of one stream overlap by more than a coarse clock."""
+    is_stream = np.array([kind == "stream" for kind in track_kinds], np.bool_)
+    rows = activity.select("track", "start_ps", "dur_ps").sort("track", "start_ps")
+    track, start, dur = (column.to_numpy() for column in rows)
+    # Compare with the latest end: a long activity may overlap several others.
+    first = np.concatenate(([True], track[1:] != track[:-1]))[: len(track)]
+    latest = np.zeros(len(track), np.int64)
+    for begin, end in itertools.pairwise([*np.flatnonzero(first), len(track)]):
+        latest[begin:end] = np.maximum.accumulate((start + dur)[begin:end])
+    early = np.where(first[1:] | ~is_stream[track[1:]], 0, latest[:-1] - start[1:])
+    early = early[early > _MAX_CLOCK_OVERLAP_PS]
+    if len(early):
+        longest = duration_text(int(early.max()))
+        yield quality_note("any.overlapping_activity", len(early), longest=longest)
 
 
 def work_notes(refused: Mapping[str, int], undirected: int) -> Iterator[QualityNote]:

@@ -36,6 +36,9 @@ def why_absent(key: str, **values: object) -> Unavailable:
     if not values:
         return declared
     remedy = declared.remedy
+    given = values.get("remedy")
+    if isinstance(given, Remedy) and not isinstance(remedy, Remedy):
+        remedy = given
     return Unavailable(
         code=declared.code,
         reason=declared.reason.format_map(values),

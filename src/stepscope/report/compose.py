@@ -63,6 +63,7 @@ class Judgement(Frozen, frozen=True, eq=True):
         together: Joint gain of the costliest findings.
         silent_device: Evidence of a device whose work was not recorded; null if none.
         device_in_doubt: Whether no evidence shows that the program used that device.
+        windows: Whether the program ran on Windows.
     """
 
     headline: Headline
@@ -70,6 +71,7 @@ class Judgement(Frozen, frozen=True, eq=True):
     together: Together
     silent_device: str | None
     device_in_doubt: bool
+    windows: bool
 
 
 def compose_report(profile: ProfileData, shown: Stages | None = None) -> Document:
@@ -104,6 +106,7 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
         quality=recording_doubts(profile),
         silent_device=judged.silent_device,
         device_in_doubt=judged.device_in_doubt,
+        windows=judged.windows,
         not_understood=next(
             (
                 table
@@ -152,6 +155,7 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
         together=replay_together(findings, signals, THRESHOLDS, first=lead.finding),
         silent_device=signals.of(device_signals).sign,
         device_in_doubt=signals.of(device_signals).in_doubt,
+        windows=signals.of(device_signals).windows,
     )
 
 

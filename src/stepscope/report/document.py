@@ -68,6 +68,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         quality: Doubts about the recording.
         silent_device: Evidence of a device whose work was not recorded; null if none.
         device_in_doubt: Whether no evidence shows that the program used that device.
+        windows: Whether the program ran on Windows; only known if `silent_device` is.
         not_understood: Why recorded device work is missing from all numbers; null if
             all recorded work is understood.
         frameworks: Frameworks of the recorded ops; empty if none is recognised.
@@ -93,6 +94,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     quality: tuple[Doubt, ...]
     silent_device: str | None = None
     device_in_doubt: bool = False
+    windows: bool = False
     not_understood: Unavailable | None = None
     frameworks: tuple[str, ...] = ()
     annotations: tuple[TopAnnotation, ...] = ()

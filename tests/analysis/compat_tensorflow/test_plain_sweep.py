@@ -19,6 +19,7 @@ from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.analysis.overview_page.ops import Eager, Placement
 from stepscope.analysis.tools import ProfileWithTools
+from stepscope.derive.step_time.owners import CATEGORIES as OWN_CATEGORIES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ ON_DEVICE = {
     "gemm_fp16": 150,
     "half_gemm": 150,
 }
+NONE = dict.fromkeys((*OWN_CATEGORIES,), 0)
 CATEGORIES = {
     10: "host_compute",
     80: "input",
@@ -125,6 +127,50 @@ def swept(lines: list[blueprint.Line], group: int) -> tuple[int, int, dict[str, 
         category = CATEGORIES.get(max(active), "other") if active else "other"
         spent[category] = spent.get(category, 0) + 1
     return begin, end - begin, spent
+
+
+@pytest.mark.parametrize(
+    ("later", "output", "launching"),
+    [
+        # Nothing that ends is a copy or larger: the copy stays to the last bound.
+        ([], 40, 10),
+        # Another copy ends, or a kernel, at 60 or 62: what goes on counts again.
+        ([("gpu:0/8(MemcpyD2H)", "MemcpyDtoH", 60, 2)], 12, 38),
+        ([("gpu:0/7(Compute)", "sgemm", 60, 2)], 10, 38),
+    ],
+)
+def test_a_copy_without_duration_is_the_largest_until_one_like_it_ends(
+    later: list[tuple[object, ...]], output: int, launching: int
+) -> None:
+    """A step of 100 µs: executor from 40 to 90, and a copy of 0 µs at 50."""
+    ids = {"group_id": 0}
+    lines = [
+        ("main", "train", 0, 100, {**ids, "step_name": "0"}),
+        ("pool", "ExecutorState::Process", 40, 50, ids),
+        ("gpu:0/Steps", "0", 5, 90, ids),
+        ("gpu:0/7(Compute)", "sgemm", 10, 20, {**ids, "correlation_id": 1}),
+        ("gpu:0/8(MemcpyD2H)", "MemcpyDtoH", 50, 0, {**ids, "correlation_id": 2}),
+        *((*line, {**ids, "correlation_id": 3}) for line in later),
+    ]
+    (step,) = steps_of(blueprint.trace(lines))
+    spent = {name: ps / US for name, ps in step.category_ps.items() if ps}
+    kernels = 20 + 2 * any("sgemm" in line for line in later)
+    assert spent == {
+        "device_compute_32": kernels,
+        "output": output,
+        "kernel_launch": launching,
+        "other": 100 - kernels - output - launching,
+    }
+
+
+def test_a_single_step_has_the_deviation_that_tensorflow_writes() -> None:
+    """0 for one value; of one 0 TensorFlow writes that it is not a number."""
+    times = compat_summary(
+        [CompatStep("vm", 0, "0", 0, 9 * US, {**NONE, "other": 9 * US})]
+    )
+    assert times.summary.step_time_ms.std == 0.0
+    assert times.summary.breakdown_std_ms["other"] == 0.0
+    assert times.summary.breakdown_std_ms["output"] is None
 
 
 def steps_of(*traces: TraceData) -> tuple[CompatStep, ...]:

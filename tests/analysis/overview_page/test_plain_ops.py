@@ -63,7 +63,7 @@ def test_kernel_time_of_all_hosts_is_divided_by_precision() -> None:
     )
     assert found == PrecisionShares(
         compute_16bit_percent=40,
-        compute_32bit_percent=60,
+        compute_32bit_percent=59,
         compute_tf32_percent=20,
         compute_64bit_percent=15,
         default_evidence_percent=1,
@@ -78,7 +78,7 @@ def test_what_no_kernel_is_known_to_do_is_unknown_where_many_are() -> None:
     found = shares_of([(50, *UNKNOWN), (50, *TF32)])
     assert found == PrecisionShares(
         compute_16bit_percent=None,
-        compute_32bit_percent=None,
+        compute_32bit_percent=50,
         compute_tf32_percent=50,
         compute_64bit_percent=None,
         default_evidence_percent=50,
@@ -90,13 +90,13 @@ def test_what_no_kernel_is_known_to_do_is_unknown_where_many_are() -> None:
     assert missing_of_precision(found) == [
         why.missing_field(f"precision.{field}")
         for field in (
-            *("compute_16bit_percent", "compute_32bit_percent"),
-            *("compute_64bit_percent", "kernels_16bit_count"),
+            *("compute_16bit_percent", "compute_64bit_percent"),
+            "kernels_16bit_count",
         )
     ]
     some = shares_of([(50, *UNKNOWN), (50, *NARROW)])
     assert isinstance(some, PrecisionShares)
-    assert (some.compute_16bit_percent, some.compute_32bit_percent) == (50, 50)
+    assert (some.compute_16bit_percent, some.compute_32bit_percent) == (50, None)
     assert (some.compute_tf32_percent, some.kernels_16bit_count) == (None, 1)
 
 

@@ -136,6 +136,7 @@ def slow_owners(
         for row in own:
             if BUSY[row[1]] == name:
                 owners |= dict.fromkeys(range(row[2], row[2] + row[3]), name)
+    charge_awaited_copies(own, owners)
     free = [t for t in range(BOUNDS[0], BOUNDS[-1]) if t not in owners]
     recording = {t for t in free if holds(states.profiler, t)}
     while free:
@@ -146,6 +147,30 @@ def slow_owners(
         following = [row for row in own if row[2] >= end]
         owners |= slow_gap(start, end, following, calls, states)
     return owners | dict.fromkeys(recording, "profiler")
+
+
+def charge_awaited_copies(own: list[Any], owners: dict[int, str]) -> None:
+    """Give the time of two copies at once to those that end last in their stretch."""
+    ran = {
+        kind: {
+            t for row in own if row[1] == kind for t in range(row[2], row[2] + row[3])
+        }
+        for kind in ("h2d", "d2h")
+    }
+    copying = {t for t, owner in owners.items() if owner in ("copy_in", "copy_out")}
+    for begin in sorted(t for t in copying if t - 1 not in copying):
+        end = begin
+        while end in copying:
+            end += 1
+        last = {
+            kind: max(
+                (t for t in range(begin, end) if {t, t + 1} & at == {t}), default=-1
+            )
+            for kind, at in ran.items()
+        }
+        if last["h2d"] > last["d2h"]:
+            both = [t for t in range(begin, end) if t in ran["h2d"] & ran["d2h"]]
+            owners |= dict.fromkeys(both, "copy_in")
 
 
 def slow_gap(
@@ -467,6 +492,23 @@ def test_every_column_of_divided_gaps() -> None:
         strict=True,
     )
     assert list(prepared) == [(4, 12, 5, 3), (22, 35, -1, 1), (61, 70, -1, -1)]
+
+
+@pytest.mark.parametrize(("copy_ps", "is_wait"), [(100, False), (10**9, True)])
+def test_a_copy_call_that_waits_for_set_up_does_not_wait_for_its_copy(
+    copy_ps: int, *, is_wait: bool
+) -> None:
+    """A device is idle for 3 ms while a call, begun at 1 ms, makes a first copy."""
+    begin, end = 10**9, 3 * 10**9
+    activity = activity_of([(0, 0, "h2d", 0, end, copy_ps)])
+    rows = DeviceRows(0, np.array([0]), np.array([end]), np.array([copy_ps]))
+    calls = [(5, 0, begin, 4 * 10**9)]
+    tied = correlation_of(activity, calls, [0])
+    launched = Launched(rows, tied, np.array([True]))
+    found = divided_gaps(Spans.of([(0, end)]), launched, FACTS)
+    waited = Spans.of([(begin, end)])
+    assert found.copy_call == (waited if is_wait else Spans.empty())
+    assert found.latency == (Spans.empty() if is_wait else waited)
 
 
 # Parts of the time of an owner.

@@ -9,6 +9,8 @@ import pytest
 from tests.support.traces import replayed as by_hand
 from tests.support.traces.replayed import STEPS, US, step
 
+from stepscope.derive.facts.savings.predicted_savings import host_replay
+from stepscope.derive.facts.savings.what_if_changes import CopiesInParallel
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.graph_edits import (
     collectives_at_rate,
@@ -233,3 +235,37 @@ def test_a_wait_that_nothing_explains_is_kept_as_it_was(program: Programs) -> No
     assert low < 50
     assert high == pytest.approx(260, abs=1)
     assert found.gain_us(found.without("input")) == pytest.approx((715, 715), abs=1)
+
+
+@pytest.mark.parametrize(
+    # What holds the launching thread: its call, or a call that was not recorded.
+    "held",
+    [("cuLaunchKernel", 200, 3030), ("cuLaunchKernel", 3210, 20)],
+)
+def test_launches_that_a_copy_call_holds_wait_for_the_copy(
+    program: Programs, held: tuple[str, float, float]
+) -> None:
+    """In steps of 7 ms a loader's pageable copy of 3 ms holds all launches.
+
+    Copied ahead, the copy runs next to the kernel of 3 ms: 200 µs of the host, the
+    kernel, and 750 µs of the host remain, and a step gains 3 ms.
+    """
+    lines: list[blueprint.Line] = []
+    for at in range(STEPS):
+        begin, (name, start, dur) = 7000 * at, held
+        copy, kernel = {"correlation_id": 2 * at + 1}, {"correlation_id": 2 * at + 2}
+        lines += [
+            step(at, begin, 6990),
+            ("loader", "cuMemcpyHtoDAsync", begin + 100, 3080, copy),
+            ("gpu:0/8(MemcpyH2D)", "MemcpyH2D", begin + 150, 3000, copy),
+            ("main", "a/Op:Op", begin + 190, 3050),
+            ("main", name, begin + start, dur, kernel),
+            ("gpu:0/7(Compute)", "sgemm", begin + 3240, 3000, kernel),
+            ("main", "cuStreamSynchronize", begin + 3250, 3000),
+        ]
+    found = program(lines)
+    replay = found.profile.derived("vm", host_replay)
+    assert found.check.stands
+    change = CopiesInParallel(owners=("copy_in",), effect_ms=3.0)
+    gain, _ = replay.gains_of_edits(replay.edits_for_changes([change], 0))
+    assert gain.low_ps / US == pytest.approx(3000, abs=100)

@@ -205,15 +205,31 @@ def test_a_range_named_as_input_counts_on_step_threads_only() -> None:
 
 
 def test_beside_a_silent_device_launching_and_computing_cannot_be_told_apart() -> None:
+    taken = {"allocator_name": "GPU_0_bfc"}
     found = classes_of(
         train(0),
         ("main", "a/Op:Op", 10, 20),
-        ("main", "cudaLaunchKernel", 12, 2, {"correlation_id": 1}),
+        ("main", "MemoryAllocation", 12, 2, taken),
         devices={0: blueprint.A100},
     )
     assert isinstance(found.launch, Unavailable)
     assert isinstance(found.host_compute, Unavailable)
     assert found.launch.code == "NO_DEVICE_EVENTS"
+
+
+def test_beside_a_silent_device_recorded_calls_tell_launching_from_computing() -> None:
+    found = classes_of(
+        train(0, dur=900),
+        ("main", "a/Op:Op", 10, 20),
+        ("main", "cudaLaunchKernel", 12, 2, {"correlation_id": 1}),
+        ("main", "b/Op:Op", 200, 300),
+        ("main", "cudaMemcpyAsync", 600, 150, {"correlation_id": 2}),
+        devices={0: blueprint.A100},
+    )
+    assert found.launch == us((10, 30))
+    assert found.host_compute == us((200, 500))
+    # A copy call of 100 µs or more waits for its data.
+    assert found.sync == us((600, 750))
 
 
 def eager(*inner: tuple[Any, ...]) -> tuple[tuple[Any, ...], ...]:

@@ -430,3 +430,19 @@ def test_of_a_rank_of_several_no_device_is_called_unused(trace_of: Build) -> Non
     assert "one of 16" in note.message
     assert "idle" not in note.message
     assert frame(trace, "environment").select("rank", "processes").rows() == [(3, 16)]
+
+
+def test_activities_of_a_stream_that_overlap_are_noted(trace_of: Build) -> None:
+    """The second begins 5 µs before the first ends; the third, on another stream, 7."""
+    trace = trace_of(
+        [
+            kernel("a", 10, 20, stream=7),
+            kernel("b", 25, 20, stream=7),
+            kernel("c", 23, 20, stream=9),
+        ]
+    )
+    (note,) = (
+        note for note in trace.quality_notes() if note.kind == "overlapping_activity"
+    )
+    assert note.count == 1
+    assert "by up to 5.00 µs" in note.message

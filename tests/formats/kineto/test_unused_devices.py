@@ -113,3 +113,83 @@ def test_calls_that_give_no_work_are_no_launches(trace_of: Build) -> None:
     assert isinstance(trace.table("launches"), Unavailable)
     trace = trace_of([call("cudaLaunchKernel", 20, 5, correlation=3)], **LISTED)
     assert frame(trace, "launches").height == 1
+
+
+def reads(wait_us: int, *events: dict[str, Any]) -> list[dict[str, Any]]:
+    """Twelve steps of 1 ms: an op of 90 µs, and a read of one value that waits."""
+    ops = [
+        complete(name, 1000 * step + begin, dur)
+        for step in range(12)
+        for name, begin, dur in (
+            ("aten::addcdiv_", 50, 90),
+            ("aten::item", 200, wait_us + 4),
+            ("aten::_local_scalar_dense", 202, wait_us),
+        )
+    ]
+    return [*ops, *events]
+
+
+def test_reading_values_waits_for_a_device_that_no_tracer_sees(trace_of: Build) -> None:
+    """As on Apple's GPUs: 12 reads of 600 µs, and one op of 5 ms that is else 90 µs.
+
+    The recording ends with that op, at 17 ms: waits are 12 x 0.6 + 5 = 12.2 of 16.95.
+    """
+    trace = trace_of(reads(600, complete("aten::addcdiv_", 12_000, 5000)))
+    missing = trace.table("device_activity")
+    assert isinstance(missing, Unavailable)
+    assert missing.code == "NO_DEVICE_EVENTS"
+    profile = ProfileData("run", {"vm": trace})
+    assert profile.of_run(device_signals).recorded == "silent"
+    document = document_of(trace)
+    (owner, percent), *_ = (
+        (part.owner, part.percent) for part in document.overview.account if part.percent
+    )
+    assert (owner, percent) == ("sync", pytest.approx(100 * 12.2 / 16.95, abs=0.5))
+    assert "The host waits for it for 72.0 % of the time" in document.headline.text
+    text = " ".join(page(trace).split())
+    assert "torch.mps.profiler" in text
+    assert "sudo" not in text
+    assert "CUPTI" not in text
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        # A read that does not wait; one that a busy machine held up; no device called.
+        reads(3),
+        reads(3, complete("aten::_local_scalar_dense", 12_000, 5000)),
+        reads(600, call("cudaGetDeviceCount", 10, 5)),
+    ],
+)
+def test_reads_on_a_host_without_devices_are_its_own_work(
+    trace_of: Build, events: list[dict[str, Any]]
+) -> None:
+    trace = trace_of(events)
+    profile = ProfileData("run", {"vm": trace})
+    assert profile.of_run(device_signals).recorded == "host_only"
+
+
+def test_lost_records_leave_what_the_host_did(trace_of: Build) -> None:
+    """Three steps of 10 ms: 7 ms of random numbers on the host, a copy of 2 ms."""
+    events = [
+        event
+        for step in range(3)
+        for begin in (10_000 * step,)
+        for event in (
+            complete(f"ProfilerStep#{step}", begin, 10_000, cat="user_annotation"),
+            complete("aten::normal_", begin + 100, 7000),
+            complete("aten::copy_", begin + 7200, 2100),
+            call("cudaMemcpyAsync", begin + 7250, 2000, correlation=2 * step + 1),
+            complete("aten::pow", begin + 9400, 50),
+            call("cudaLaunchKernel", begin + 9410, 10, correlation=2 * step + 2),
+        )
+    ]
+    document = document_of(trace_of(events, **LISTED))
+    shares = {part.owner: part.percent for part in document.overview.account}
+    assert shares["host_compute"] == pytest.approx(70.0)
+    assert shares["sync"] == pytest.approx(20.0)
+    assert document.headline.text == (
+        "A device was used, but none of its work was recorded. On the host, "
+        "aten::normal_ takes 70.0 % of the time, and waits for the device, mostly in "
+        "cudaMemcpyAsync, take 20.0 %."
+    )

@@ -105,6 +105,18 @@ def test_of_gpus_with_one_number_what_they_have_in_common_is_known(
     assert devices.select("name", "cores").rows() == [(shown, 108)]
 
 
+def test_an_adapter_without_cuda_takes_no_name_from_the_gpu(tmp_path: Path) -> None:
+    """A laptop lists the graphics of its processor first, as number 0."""
+    without = dict.fromkeys(("cuDevice", "smCount", "computeMajor"))
+    gpus = [
+        {"id": 0, "name": "Intel(R) UHD Graphics 630", **without},
+        {"id": 1, "name": "RTX 2060", "cuDevice": 0, "smCount": 30, "computeMajor": 7},
+    ]
+    rows = {KERNEL: [kernel("k", 0, 5, 1)], "TARGET_INFO_GPU": gpus}
+    devices = frame(read_file(write(tmp_path / "a.sqlite", rows)), "devices")
+    assert devices.select("device", "name", "cores").rows() == [(0, "RTX 2060", 30)]
+
+
 def test_a_database_of_2020_names_its_gpus_by_ordinal_alone(tmp_path: Path) -> None:
     gpus = [{"deviceId": at, "name": "A100", "isDiscrete": 1} for at in range(2)]
     rows = {KERNEL: [kernel("k", 0, 5, 1)], "TARGET_INFO_GPU": gpus}

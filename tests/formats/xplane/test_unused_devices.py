@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.results.pages import page
 from tests.support.xspace.literal import event, line, plane, space
 
 from stepscope.derive.profile_data import ProfileData
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.formats.opening import read
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -93,10 +95,41 @@ def test_a_listed_gpu_was_used_or_not_or_it_stays_in_doubt(
     )
 
 
-def test_a_producer_that_reports_trouble_says_more_than_that_no_call_is_there(
+def test_a_tracer_that_failed_leaves_in_doubt_whether_the_listed_gpu_was_used(
     trace: Any,
 ) -> None:
     said = "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
     absent = trace(*calling(), errors=(said,)).table("device_activity")
     assert isinstance(absent, Unavailable)
-    assert (absent.code, said in absent.reason) == ("NO_DEVICE_EVENTS", True)
+    assert (absent.code, said in absent.reason) == ("NO_DEVICE_PLANE", True)
+    assert absent.remedy == Remedy.ALLOW_PROFILING
+
+
+@pytest.mark.parametrize(
+    ("events", "recorded"),
+    [
+        # Ops take device memory and get data, or the device took no part.
+        ([], "host_only"),
+        ([event("MemoryAllocation", 9, 5, {"allocator_name": "cpu"})], "host_only"),
+        ([event("MemoryAllocation", 9, 5, {"allocator_name": "GPU_0_bfc"})], "silent"),
+        ([event("IteratorGetNext/_3:_Send", 9, 5)], "silent"),
+    ],
+)
+def test_without_the_tracers_library_ops_show_where_they_ran(
+    trace: Any, events: list[Any], recorded: str
+) -> None:
+    """A GPU is listed, libcupti is missing, and a MatMul runs for 300 of 900 µs."""
+    said = "Failed to load libcupti (is it installed and accessible?)"
+    op = event("lstm/cell/MatMul:MatMul", 100_000_000, 300_000_000)
+    found = trace(*calling(op, *events), errors=(said,))
+    signals = ProfileData("run", {"vm": found}).of_run(device_signals)
+    assert signals.recorded == recorded
+    assert signals.in_doubt is False
+    (note,) = (one for one in found.quality_notes() if one.kind == "producer_error")
+    # What is wrong with the tracer of a device that took no part does not matter.
+    assert note.severity == ("info" if recorded == "host_only" else "error")
+    text = " ".join(page(found).split())
+    assert ("device's work is not in this profile" in text) is (recorded == "silent")
+    assert "sudo" not in text
+    if recorded == "silent":
+        assert "Put the libcupti of the framework's CUDA version" in text

@@ -45,16 +45,19 @@ from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops, host_ops, op_placement
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import ArrayLike
+
     from stepscope.analysis.compat_tensorflow.steps import CompatStep
     from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
     from stepscope.analysis.options import InputPipelineOptions, OverviewPageOptions
     from stepscope.analysis.overview_page import OverviewPageResult
+    from stepscope.analysis.results.statistics import Statistics
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = package_reasons("compat_tensorflow")
@@ -79,12 +82,25 @@ _ON_DEVICE: Final = (
 )
 
 
+def _own_statistics(
+    values: ArrayLike, *, field: str, scale: float = 1.0
+) -> tuple[Statistics, tuple[Missing, ...]]:
+    """Return statistics of a sample; a single value above 0 has the deviation 0.
+
+    TensorFlow's deviation of a single 0 is not a number.
+    """
+    statistics, missing = sample_statistics(values, field=field, scale=scale)
+    if statistics.std is None and statistics.max:
+        return msgspec.structs.replace(statistics, std=0.0), ()
+    return statistics, missing
+
+
 def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
     """Return TensorFlow's steps as a tool's result has them, with their statistics."""
     frame = pl.DataFrame(
         [{"step_ps": step.duration_ps, **step.category_ps} for step in steps]
     )
-    times, missing = sample_statistics(
+    times, missing = _own_statistics(
         frame["step_ps"], field="step_time_ms", scale=PS_PER_MS
     )
     total = int(frame["step_ps"].sum())
@@ -99,7 +115,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
         device_step_time_ms=times,
         breakdown_ms={name: ps / len(steps) / PS_PER_MS for name, ps in sums.items()},
         breakdown_std_ms={
-            name: sample_statistics(frame[name], field=name, scale=PS_PER_MS)[0].std
+            name: _own_statistics(frame[name], field=name, scale=PS_PER_MS)[0].std
             for name in CATEGORIES
         },
         breakdown_percent=shares,
@@ -278,7 +294,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
                 input_percent_max=spent_percent,
             )
         )
-    stats, no_spread = sample_statistics(
+    stats, no_spread = _own_statistics(
         [
             input_step.input_percent_avg
             for input_step in steps

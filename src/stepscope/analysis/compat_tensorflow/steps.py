@@ -275,18 +275,68 @@ class _Sweep(Frozen, frozen=True):
                 start_ps, end_ps = begin, end
                 break
         left = Spans.of([(start_ps, end_ps)])
+        active = self._active_times(group)
         charged = dict.fromkeys(sorted({*CLASS_CATEGORIES.values(), "other"}), 0)
-        numbers = np.union1d(self.on_host.number, self.on_device.number)
-        for number in sorted(numbers.tolist(), reverse=True):
-            if number == SKIPPED:
-                continue
-            active = self.on_host.spans_of_class(
-                group, number
-            ) | self.on_device.spans_of_class(group, number)
-            charged[CLASS_CATEGORIES.get(number, "other")] += (left & active).length_ps
-            left = left - active
+        for number in sorted(active, reverse=True):
+            spans = active[number]
+            charged[CLASS_CATEGORIES.get(number, "other")] += (left & spans).length_ps
+            left = left - spans
         charged["other"] += left.length_ps
         return CompatStep(self.host, group, name, start_ps, end_ps - start_ps, charged)
+
+    def _active_times(self, group: int) -> dict[int, Spans]:
+        """Return when each class of events is active in a step group."""
+        numbers = np.union1d(self.on_host.number, self.on_device.number).tolist()
+        sides = (self.on_host, self.on_device)
+        kept = [
+            (side, (side.group == group) & (side.number != SKIPPED)) for side in sides
+        ]
+        number, start_ps, dur_ps = (
+            np.concatenate([getattr(side, name)[rows] for side, rows in kept])
+            for name in ("number", "start_ps", "dur_ps")
+        )
+        if dur_ps.all():
+            return {
+                each: self.on_host.spans_of_class(group, each)
+                | self.on_device.spans_of_class(group, each)
+                for each in numbers
+                if each != SKIPPED
+            }
+        return _spans_by_bounds(number, start_ps, start_ps + dur_ps)
+
+
+def _spans_by_bounds(
+    number: UInt8s, start_ps: Int64s, end_ps: Int64s
+) -> dict[int, Spans]:
+    """Return when each class is the largest, found bound by bound as TensorFlow does.
+
+    At equal times ends come before starts. An event without duration thus ends before
+    it starts: its class stays the largest until an event of its class or of a larger
+    class ends.
+    """
+    times = np.concatenate([end_ps, start_ps])
+    begins = np.repeat([False, True], len(number))
+    classes = np.tile(number.astype(np.int64), 2)
+    order = np.lexsort((-classes, begins, times))
+    active = np.zeros(256, np.int64)
+    largest = 0
+    largest_of = []
+    for kind, is_start in zip(
+        classes[order].tolist(), begins[order].tolist(), strict=True
+    ):
+        active[kind] += 1 if is_start else -1
+        if is_start:
+            largest = max(largest, kind)
+        elif kind == largest:
+            largest = int(np.flatnonzero(active[: kind + 1] > 0).max(initial=0))
+        largest_of.append(largest)
+    largest_at = np.array(largest_of[:-1], np.int64)
+    ordered = times[order]
+    return {
+        kind: Spans.from_events(ordered[:-1][chosen], np.diff(ordered)[chosen])
+        for kind in np.unique(largest_at[largest_at > 0]).tolist()
+        for chosen in [largest_at == kind]
+    }
 
 
 def _stored_spans(

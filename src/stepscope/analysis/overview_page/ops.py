@@ -85,13 +85,14 @@ class PrecisionShares(msgspec.Struct, frozen=True, kw_only=True):
         compute_16bit_percent: Share of kernel time computing in 16 bits or fewer; null
             if no kernel is known to do so and the precision of many is unknown.
         compute_32bit_percent: Share of kernel time computing in 32 bits or more,
-            including TF32 and 64 bits; null if `compute_16bit_percent` is null.
+            including TF32 and 64 bits; null if no kernel is known to do so and the
+            precision of many is unknown.
         compute_tf32_percent: Part of `compute_32bit_percent` in which Tensor Cores
             shorten 32-bit operands (TF32); null if no such kernel is known and the
             precision of many kernels is unknown.
         compute_64bit_percent: Part of `compute_32bit_percent` that computes in 64 bits;
             null if no such kernel is known and the precision of many is unknown.
-        default_evidence_percent: Share of kernel time counted as 32 bits by default.
+        default_evidence_percent: Share of kernel time of unknown precision.
         kernels_16bit_count: Number of kernels that compute in 16 bits or fewer; null if
             `compute_16bit_percent` is null.
         kernels_total_count: Number of kernels that compute.
@@ -272,6 +273,7 @@ def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
         total += int(np.count_nonzero(computes))
     if not time["all"]:
         return why or _WHY["no_kernels_of_ops"]
+    time["32"] = time["all"] - time["16"] - time["default"]
     shares = {name: 100.0 * value / time["all"] for name, value in time.items()}
     unknown = why_precisions_unknown(time["default"] / time["all"]) is not None
     # If the precision of many kernels is unknown, a share of 0 means unknown.
@@ -281,7 +283,7 @@ def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
     narrow_share = known["16"]
     return PrecisionShares(
         compute_16bit_percent=narrow_share,
-        compute_32bit_percent=None if narrow_share is None else 100.0 - narrow_share,
+        compute_32bit_percent=known["32"],
         compute_tf32_percent=known["tf32"],
         compute_64bit_percent=known["fp64"],
         default_evidence_percent=shares["default"],

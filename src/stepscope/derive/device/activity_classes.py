@@ -12,13 +12,14 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import sweeps as kernels
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.columns.dense_codes import (
     Extremes,
     extremes_by_code,
     number_rows,
     totals_by_code,
 )
+from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
@@ -79,6 +80,21 @@ class ClassTotals(Frozen, frozen=True):
     all: Extremes
     alone_ps: Int64s
     step_ps: Int64s | None
+
+
+def overlap_factor(activity: pl.DataFrame, device: int) -> float:
+    """Return the time with a kernel on a device, divided by the sum of durations.
+
+    It is below 1 if kernels overlap, as the durations of some tracers do even on one
+    stream: an estimate of time that kernels cost counts each instant once.
+    """
+    chosen = (codes(activity, "kind") == ACTIVITY_CODES["kernel"]) & (
+        handles(activity, "device") == device
+    )
+    start_ps, dur_ps = (ints(activity, name)[chosen] for name in ("start_ps", "dur_ps"))
+    total_ps = int(dur_ps.sum())
+    busy_ps = Spans.from_events(start_ps, dur_ps).length_ps
+    return busy_ps / total_ps if busy_ps < total_ps else 1.0
 
 
 def class_totals(

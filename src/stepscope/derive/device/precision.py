@@ -39,8 +39,7 @@ KERNEL_KIND: Final = ACTIVITY_CODES["kernel"]
 def why_precisions_unknown(share: float) -> Unavailable | None:
     """Return why the set of occurring precisions is unknown; None if it is known.
 
-    A kernel of unknown precision counts as 32-bit. If kernels of unknown precision take
-    much time, some may have another precision.
+    If kernels of unknown precision take much time, some may have any precision.
 
     Args:
         share: Share of compute time in kernels of unknown precision.
@@ -50,7 +49,7 @@ def why_precisions_unknown(share: float) -> Unavailable | None:
     return Unavailable(
         code="NOT_RECORDED",
         reason=f"The precision of kernels with {share:.0%} of the compute time is "
-        "not recorded; they count as 32-bit.".replace("%", " %"),
+        "not recorded.".replace("%", " %"),
         remedy=Remedy.RECORD_SHAPES,
     )
 

@@ -32,6 +32,7 @@ from stepscope.derive.replay.host_nodes import (
     Waits,
     copy_waits,
     device_waits,
+    held_waits,
     host_nodes,
     submitted_ps,
 )
@@ -166,8 +167,10 @@ def _build_graph(
     of_devices = []
     if activities is not None:
         submitted = submitted_ps(activities, pace)
+        copies = copy_waits(threads, activities, submitted, pace)
         of_devices = [
-            copy_waits(threads, activities, submitted, pace),
+            copies,
+            held_waits(threads, activities, copies),
             device_waits(
                 threads,
                 activities,

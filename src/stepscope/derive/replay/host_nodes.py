@@ -12,6 +12,7 @@ import numpy as np
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import NEVER, NodeKind
 from stepscope.frozen import Frozen
+from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.activities import Activities, Pace, Sampled
     from stepscope.derive.replay.threads import Thread
 
+#: Minimum duration, in ps, of a launch call that a copy of another thread may hold, and
+#: maximum time from the end of this copy to the call's return.
+_MIN_HELD_PS: Final = PS_PER_MS
+_MAX_RETURN_PS: Final = 200 * PS_PER_US
 #: Length of the last part of a staged copy, as 1/n of the copy.
 _LAST_PART_DIVISOR: Final = 20
 
@@ -220,6 +225,46 @@ def copy_waits(
         activities.returned_ps[rows],
     )
     return DeviceWaits(waits, np.arange(len(rows)), rows.astype(np.int64))
+
+
+def held_waits(
+    threads: Sequence[Thread], activities: Activities, copies: DeviceWaits
+) -> DeviceWaits:
+    """Find launching threads that a copy call of another thread holds until its end.
+
+    A driver that stages a copy from pageable memory lets no other thread launch: their
+    calls, recorded or not, return just after that of the copy.
+
+    Args:
+        copies: The calls that return only when their copy is done.
+    """
+    length = activities.returned_ps - activities.called_ps
+    copy = copies.activity[length[copies.activity] >= _MIN_HELD_PS]
+    order = np.argsort(activities.returned_ps[copy], kind="stable")
+    copy = copy[order]
+    called, returned = activities.called_ps[copy], activities.returned_ps[copy]
+    resumed = np.minimum(returned, activities.end_ps[copy])
+    callers = set(activities.caller.tolist()) if len(copy) else set()
+    parts = []
+    for number, thread in enumerate(threads):
+        if thread.track not in callers:
+            continue
+        # In a gap between the starts and ends of its events a thread may be held.
+        gaps = np.flatnonzero(np.diff(thread.moments) >= _MIN_HELD_PS)
+        began, ended = thread.moments[gaps], thread.moments[gaps + 1]
+        last = np.searchsorted(returned, ended, side="right") - 1
+        held_ps = returned[last] - np.maximum(called[last], began)
+        held = (last >= 0) & (2 * held_ps >= ended - began)
+        held &= ended - returned[last] <= _MAX_RETURN_PS
+        held &= activities.caller[copy[last]] != thread.track
+        began, ended, last = began[held], ended[held], last[held]
+        began = np.maximum(began, called[last])
+        waits = Waits(np.full(len(last), number), began, resumed[last], ended)
+        parts.append((*waits, copy[last]))
+    nothing = np.empty(0, np.int64)
+    columns = zip((nothing,) * 5, *parts, strict=True)
+    *waits_of_all, activity = (np.concatenate(column) for column in columns)
+    return DeviceWaits(Waits(*waits_of_all), np.arange(len(activity)), activity)
 
 
 def device_waits(

@@ -37,7 +37,8 @@ class DeviceTimes(Frozen, frozen=True):
         unknown: Those of `BUSY_OWNERS` that this kind of device does not record, and
             precisions that may be missing because many kernels record no precision.
         charged: The times charged to each of `BUSY_OWNERS`: its time in `orders` minus
-            that of earlier owners; two owners never overlap.
+            that of earlier owners; two owners never overlap. Of copies in both
+            directions at once, those are charged that end last.
     """
 
     device: int
@@ -109,7 +110,12 @@ def device_sets(
         for name in BUSY_OWNERS
         if name not in unknown
     }
-    return DeviceSets(tuple(sets), _charge_device(-1, orders, unknown))
+    charged = {
+        name: Spans.union_of(device.charged[name] for device in sets)
+        for name in BUSY_OWNERS
+    }
+    together = _charge_device(-1, orders, unknown, charged)
+    return DeviceSets(tuple(sets), together)
 
 
 #: Owners that only a stream tracer records: copies between host and device.
@@ -158,19 +164,32 @@ def owner_indices(kind: UInt8s, precision: Precision) -> UInt8s:
     order[kernel & (precision.bits == 16)] = BUSY_OWNERS.index("compute_16")
     order[kernel & precision.tf32] = BUSY_OWNERS.index("compute_tf32")
     order[kernel & precision.fp64] = BUSY_OWNERS.index("compute_64")
+    unknown = kernel & (precision.evidence == PrecisionEvidence.DEFAULT)
+    order[unknown] = BUSY_OWNERS.index("compute_unknown")
     return order
 
 
 def _charge_device(
-    device: int, orders: dict[str, Spans], unknown: dict[str, Unavailable]
+    device: int,
+    orders: dict[str, Spans],
+    unknown: dict[str, Unavailable],
+    of_each: dict[str, Spans] | None = None,
 ) -> DeviceTimes:
+    """Charge each time to one owner.
+
+    Args:
+        of_each: The times charged to each owner on any device; None for one device.
+    """
+    ran = orders if of_each is None else of_each
     charged = {}
     for index, name in enumerate(BUSY_OWNERS):
-        left = orders.get(name, Spans.empty())
+        left = ran.get(name, Spans.empty())
         # Subtracting the owners one by one copies only the spans that remain.
         for earlier in BUSY_OWNERS[:index]:
-            left = left - orders.get(earlier, Spans.empty())
+            left = left - ran.get(earlier, Spans.empty())
         charged[name] = left
+    if of_each is None:
+        _charge_awaited_copies(orders, charged)
     return DeviceTimes(
         device=device,
         orders=orders,
@@ -178,3 +197,26 @@ def _charge_device(
         charged=charged,
         busy=Spans.union_of(orders.values()),
     )
+
+
+def _charge_awaited_copies(orders: dict[str, Spans], charged: dict[str, Spans]) -> None:
+    """Charge the time of copies in both directions to those that are waited for.
+
+    In a stretch in which the device only copies, the work after it waits for the copies
+    that end last. Copies that go on after the stretch run next to that work.
+    """
+    out, into = charged["copy_out"], orders.get("copy_in", Spans.empty())
+    both = out & into
+    if not len(both):
+        return
+    stretch = out | (into & (out | charged["copy_in"]))
+    last = []
+    for name in _TRANSFERS:
+        ends = orders[name].end_ps
+        row = np.searchsorted(ends, stretch.end_ps, side="right") - 1
+        ended = np.where(row >= 0, ends[row], -1)
+        last.append(np.where(ended > stretch.start_ps, ended, -1))
+    chosen = last[1] > last[0]
+    given = both & Spans(stretch.start_ps[chosen], stretch.end_ps[chosen])
+    charged["copy_out"] = out - given
+    charged["copy_in"] = charged["copy_in"] | given

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.threads import StepThreads
+    from stepscope.derive.step_time.unseen_device import UnseenDevice
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
@@ -153,6 +154,7 @@ def host_classes(
     correlation: Correlation | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
+    unseen_device: UnseenDevice | Unavailable | None,
     steps: Steps | Unavailable,
     activity_steps: Int32s | Unavailable,
     windows: Windows,
@@ -161,7 +163,10 @@ def host_classes(
     if not event_types["known"].any():
         return WHY["nameless_host"]
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
-    launching = Launching.collect_launches(correlation, device_activity, launch_latency)
+    unseen = None if isinstance(unseen_device, Unavailable) else unseen_device
+    launching = Launching.collect_launches(
+        correlation, device_activity, launch_latency, unseen
+    )
     code = host.mark_codes(event_nesting, launching)
     groups = host.step_groups()
     if groups is not None:
@@ -200,7 +205,7 @@ def host_classes(
         correlation=correlation,
         activity_steps=activity_steps,
         groups=groups,
-        with_ops=busy if launching.no_device else (),
+        with_ops=busy if launching.no_device or unseen is not None else (),
     )
     classes = _collect_classes(code, sets, threads, launching, rows)
     if isinstance(classes.host_compute, Unavailable):

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.step_time.unseen_device import UnseenDevice
     from stepscope.trace.model import TraceData
 
 #: An op that launches nothing counts as dispatch if its self time is shorter than this,
@@ -68,6 +69,7 @@ class Launching(Frozen, frozen=True):
         reading: Rows that launch a copy to the host and wait for it. Calls that wait
             last longer than the copy plus the launch latency.
         feeding: Rows that launch a copy from the host and wait for it.
+        waiting: Rows that wait for a device whose work was not recorded.
         why_not: Why it is unknown which events launch work; None if this is known.
     """
 
@@ -76,6 +78,7 @@ class Launching(Frozen, frozen=True):
     reading: Int32s
     feeding: Int32s
     why_not: Unavailable | None
+    waiting: Int32s = np.empty(0, np.int32)
 
     @classmethod
     def collect_launches(
@@ -83,8 +86,18 @@ class Launching(Frozen, frozen=True):
         correlation: Correlation | Unavailable,
         device_activity: pl.DataFrame | Unavailable,
         latency: LaunchLatency | Unavailable,
+        unseen: UnseenDevice | None = None,
     ) -> Launching:
         """Collect the host events that launched device activity."""
+        if unseen is not None:
+            why = device_activity
+            why = why if isinstance(why, Unavailable) else NO_DEVICE_EVENTS
+            nothing = np.empty(0, np.int32)
+            # Recorded calls show which ops launch, even if the work was not recorded.
+            why_not = None if len(unseen.calls) else why
+            return cls(
+                *(False, unseen.calls, nothing, nothing, why_not), waiting=unseen.waits
+            )
         if isinstance(device_activity, Unavailable):
             no_device = device_activity.code == "NO_DEVICE_PLANE"
             return cls._no_launches(device_activity, no_device=no_device)
@@ -268,6 +281,7 @@ class HostEvents(Frozen, frozen=True):
                 calls: Int32s = count[long_rows]
                 long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
             code[ops[~long]] = HostCode.DISPATCH
+        code[launching.waiting] = HostCode.SYNC
         return enclosing.view(np.bool_)
 
     def _block_calls_of_graphs(

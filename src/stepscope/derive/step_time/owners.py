@@ -33,6 +33,7 @@ _BUSY: Final = (
     Owner("compute_tf32", *_COMPUTE_32),
     Owner("compute_32", *_COMPUTE_32),
     Owner("compute_64", *_COMPUTE_32),
+    Owner("compute_unknown", *_COMPUTE_32),
     Owner("memset", *_COPIES),
     Owner("collective", "device_collectives", "Device to device"),
     Owner("copy_within", *_COPIES),

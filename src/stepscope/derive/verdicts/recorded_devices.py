@@ -14,6 +14,7 @@ import msgspec
 import polars as pl
 
 from stepscope.derive.run_derivation import OfHosts, first_reason, known_hosts, of_run
+from stepscope.patterns import Pattern
 from stepscope.trace.quality import DEVICE_CALLED, DEVICE_IN_DOUBT
 from stepscope.unavailable import Unavailable
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 Recorded = Literal["recorded", "silent", "host_only", "unknown"]
 #: Pattern of names of device memory allocators, which contain the kind of device.
 _DEVICE_MEMORY: Final = r"(?i)\b(gpu|cuda|rocm|hip)(_|:|\b)|^(GPU|CUDA)"
+#: Pattern of absolute paths of Windows.
+_WINDOWS_PATH: Final = Pattern(r"(?:^|[\s\"'(])[A-Za-z]:\\")
 #: Pattern of host memory; even a program without a device may allocate pinned memory.
 HOST_MEMORY: Final = r"(?i)host|cpu|pinned"
 
@@ -71,6 +74,7 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
         recorded: Whether a device was used, and whether its work was recorded.
         sign: Evidence of a device whose work was not recorded; null for none.
         in_doubt: Whether the device is only listed; the program may not have used it.
+        windows: Whether the paths in the recording are those of Windows.
         compute_capability: By device with work; null if not recorded.
         reason: Why device work is missing; null if it is recorded.
     """
@@ -78,6 +82,7 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
     recorded: Recorded
     sign: str | None = None
     in_doubt: bool = False
+    windows: bool = False
     compute_capability: tuple[tuple[int, int] | None, ...] = ()
     reason: Unavailable | None = None
 
@@ -112,8 +117,13 @@ def device_signals(
         )
     reason = first_reason(tables) or _NO_ACTIVITY
     signs = [sign for of_host in hosts.values() if (sign := _sign_of_device(of_host))]
+    windows = any(
+        any(map(_WINDOWS_PATH.search, of_host.strings)) for of_host in hosts.values()
+    )
     if signs:
-        return DeviceSignals(recorded="silent", sign=signs[0], reason=reason)
+        return DeviceSignals(
+            recorded="silent", sign=signs[0], reason=reason, windows=windows
+        )
     for of_host in hosts.values():
         if _is_noted(of_host, DEVICE_IN_DOUBT):
             return DeviceSignals(
@@ -121,6 +131,7 @@ def device_signals(
                 sign=_listed_sign(of_host),
                 in_doubt=True,
                 reason=reason,
+                windows=windows,
             )
     ran = any(
         accounted.rows["host_compute_ps"].fill_null(0).sum()
@@ -156,16 +167,17 @@ def _sign_of_device(trace: TraceData) -> str | None:
     code = activity.code if isinstance(activity, Unavailable) else None
     if code == "UNKNOWN_DEVICE":
         return "its kind of device is not supported"
-    # A file may list devices and yet prove that the program used none of them.
-    listed = None if code == HOST_ONLY.code else _listed_sign(trace)
-    if listed is not None:
-        return listed
     launches = trace.table("launches")
     if not isinstance(launches, Unavailable) and launches.height:
         return f"the host made {launches.height:,} launch calls"
     if _is_noted(trace, DEVICE_CALLED):
         return "samples found it in calls that launch device work"
-    return _allocated_sign(trace)
+    allocated = _allocated_sign(trace)
+    # A file may list devices and yet prove, or not show, that the program used one.
+    if allocated is not None or code == HOST_ONLY.code:
+        return allocated
+    listed = _listed_sign(trace)
+    return "the host waits for it" if listed is None and code else listed
 
 
 def _allocated_sign(trace: TraceData) -> str | None:

@@ -142,10 +142,15 @@ def _silent_device(document: Document) -> Iterator[Part]:
     if by_nsight and isinstance(why, Unavailable):
         # Another usual cause is that Nsight Systems did not trace the device.
         yield Bullets((why.remedy,))
-    for remedy in CAUSES_OF_SILENT_DEVICES:
+    known = why.remedy if isinstance(why, Unavailable) else None
+    remedies: tuple[Remedy, ...] = CAUSES_OF_SILENT_DEVICES
+    if known in (*remedies, Remedy.USE_TRACER_OF_DEVICE):
+        # The producer reported the cause, or this kind of device needs another tracer.
+        remedies = (Remedy(known),)
+    for remedy in remedies:
         if not by_nsight or remedy != _OF_FRAMEWORKS:
-            yield Bullets((remedy,))
-            yield from map(Code, remedy.commands)
+            yield Bullets((remedy.words_on_windows() if document.windows else remedy,))
+            yield from map(Code, () if document.windows else remedy.commands)
 
 
 def _verdict_parts(document: Document, *, is_short: bool = False) -> Iterator[Part]:

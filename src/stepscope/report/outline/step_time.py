@@ -173,6 +173,10 @@ def _category_bars(
         if not time:
             nothing.append(title)
             continue
+        unknown_ms = summary.breakdown_detail_ms.get("compute_unknown") or 0.0
+        # The category of 32-bit work has its name only if that is most of it.
+        is_known = name != "device_compute_32" or 2 * unknown_ms <= time
+        shown_title = title if is_known else "Device compute, unknown"
         below: tuple[Paragraph | Excerpt, ...] = (
             *_owner_shares(summary, name, time),
             *_named_excerpts(name, account, total_ms),
@@ -185,7 +189,7 @@ def _category_bars(
                 indent=4,
             )
             below = (*below, before_copies)
-        bars.append(Bar(title, ms(time), share, below))
+        bars.append(Bar(shown_title, ms(time), share, below))
     if bars:
         yield Bars(tuple(bars), label)
     if nothing:

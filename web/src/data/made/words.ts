@@ -18,6 +18,7 @@ export const OWNERS: Record<string, string> = {
   "compute_32": "computing in 32-bit precision",
   "compute_tf32": "computing in TF32",
   "compute_64": "computing in 64-bit precision",
+  "compute_unknown": "computing in unknown precision",
   "profiler": "the profiler's own work",
   "switch": "switching between activities",
   "queued": "idle with launched work waiting",

@@ -28,6 +28,7 @@ from stepscope.derive.facts.hosts.pipeline_stages import (
     pipeline_signals,
 )
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
@@ -59,6 +60,9 @@ _COPY_CALL: Final = Pattern(r"(?i)memcpy")
 _MIN_COPY_SHARE: Final = 0.9
 #: Minimum share of the input wait, in percent, that an op or process must cause.
 _MIN_CAUSE_PERCENT: Final = 50.0
+#: Minimum share of computing, in percent, during which a copy can run.
+_MIN_COMPUTE_PERCENT: Final = 1.0
+_COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
 #: Maximum confidence in a cause that only the order of events suggests.
 _MAX_ORDER_CONFIDENCE: Final = 0.6
 
@@ -212,15 +216,24 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
             )
         else:
             pinned = shares.label in fetching.pinned
-            of_batch = ("batch", "pinned" if pinned else "pageable")
-            in_pieces = _groups_of_copies(fetching, shares) is not None
+            of_batch: tuple[str, ...] = ("batch", "pinned" if pinned else "pageable")
+            if shares.percent(*_COMPUTE) >= _MIN_COMPUTE_PERCENT:
+                of_batch = (*of_batch, "computes")
+            in_pieces = _groups_of_copies(fetching, shares, signals) is not None
             facts = ("pieces",) if in_pieces else of_batch
             actions += _ITEM.actions_for("transfer", *facts)
     return actions
 
 
-def _groups_of_copies(fetching: InputSignals, shares: StepShares) -> float | None:
-    """Return how many groups of copies kernels separate; None for copies of a batch."""
+def _groups_of_copies(
+    fetching: InputSignals, shares: StepShares, signals: Signals
+) -> float | None:
+    """Return how many groups of copies kernels separate; None for copies of a batch.
+
+    A loader that works on the device copies parts of batches between its own kernels.
+    """
+    if shares.host in signals.of(made_in_own_threads):
+        return None
     pieces = fetching.pieces.get(shares.label, 0.0)
     return pieces if pieces >= _MIN_COPY_GROUPS else None
 
@@ -301,7 +314,7 @@ def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ..
         ),
         *_ITEM.facts(
             smallest_visible_effect=judged.verdict.resolution_percent,
-            pieces=_groups_of_copies(fetching, shares),
+            pieces=_groups_of_copies(fetching, shares, judged.signals),
             exposed_copies=copies if matter else None,
         ),
     )

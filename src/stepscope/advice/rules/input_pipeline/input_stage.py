@@ -28,7 +28,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     waits = input_bound.evaluate(signals, thresholds)
     if waits.status == "cannot_tell":
         return _ITEM.cannot_tell(waits.unavailable or _ITEM.reason("no_wait"))
-    if waits.status == "pass" and waits.note != "hidden":
+    # A step that waits for copies of its batch does not wait for the pipeline.
+    fetching = sum(
+        cause.share_percent for cause in waits.causes if cause.cause != "transfer"
+    )
+    if waits.note != "hidden" and (
+        waits.status == "pass" or fetching < thresholds.input_warn.value
+    ):
         return _ITEM.not_applicable("no_wait")
     pipeline, python = signals.of(pipeline_signals), signals.of(python_elements)
     if not pipeline.stages and not pipeline.own_process:

@@ -15,13 +15,17 @@ from stepscope.derive.facts.recording import capture_signals, record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from stepscope.advice.finding import Finding, Place, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.recording import CaptureSignals
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
+    from stepscope.derive.verdicts.recorded_devices import DeviceSignals
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("capture.quality")
@@ -49,6 +53,9 @@ _MAX_PAUSE_PS: Final = 50 * PS_PER_US
 _MIN_MAIN_PART: Final = 0.5
 #: Fraction of a recording that counts as its beginning.
 _BEGIN: Final = 0.05
+#: Minimum share of the time, in percent, of a host's work that is told next to a device
+#: without records.
+_MIN_HOST_PERCENT: Final = 5.0
 #: Flaws that make all step times useless; they are more serious than other flaws.
 _INVALIDATING: Final = frozenset({"silent", "in_doubt", "unread", "devices", "clocks"})
 #: Causes of time that must be measured before unexplained time is a recording flaw.
@@ -217,7 +224,11 @@ def _finding_of_flaws(
             if flaw.owner is not None
         ),
         because=tuple(flaw.word for flaw in flaws if flaw.owner is None),
-        facts=(*_record_facts(capture, account), *_ITEM.facts(outside=outside)),
+        facts=(
+            *_record_facts(capture, account),
+            *_ITEM.facts(outside=outside),
+            *(_host_facts(shares) if first is not None and not owners else ()),
+        ),
         parts=parts if concentrated else (),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),
@@ -225,15 +236,45 @@ def _finding_of_flaws(
             action
             for flaw in flaws
             for action in _ITEM.actions_for(
-                _cause_to_remove(flaw.word, capture, shares),
+                _cause_to_remove(
+                    flaw.word, capture, shares, signals.of(device_signals)
+                ),
                 *(unexplained if flaw.word == "unexplained" else ()),
             )
         ),
     )
 
 
-def _cause_to_remove(word: str, capture: CaptureSignals, shares: StepShares) -> str:
+#: Remedy of what the producer reported → cause of the actions that contain it.
+_CAUSES_OF_REMEDIES: Final[Mapping[str, str]] = {
+    Remedy.ALLOW_PROFILING: "privilege",
+    Remedy.STOP_OTHER_PROFILERS: "other_profiler",
+    Remedy.FIND_CUPTI: "library",
+    Remedy.USE_TRACER_OF_DEVICE: "unseen",
+}
+#: Owner of time of a host next to a device without records → name of its fact.
+_HOST_FACTS: Final = {"host_compute": "on_host", "sync": "waiting"}
+
+
+def _host_facts(shares: StepShares) -> Iterator[Fact]:
+    """Yield what a host without recorded devices does for most of the time."""
+    for owner, name in _HOST_FACTS.items():
+        largest = next(iter(shares.parts(owner)), None)
+        if shares.device is not None or largest is None:
+            continue
+        whole = owner != "host_compute"
+        percent = shares.percent(owner) if whole else largest.share_percent
+        if percent >= _MIN_HOST_PERCENT:
+            yield _ITEM.fact(name, percent, note=largest.name)
+
+
+def _cause_to_remove(
+    word: str, capture: CaptureSignals, shares: StepShares, device: DeviceSignals
+) -> str:
     """Return the cause whose action fixes a flaw, given the recording's options."""
+    reported = "" if device.reason is None else device.reason.remedy
+    if word in {"silent", "in_doubt"} and reported in _CAUSES_OF_REMEDIES:
+        return _CAUSES_OF_REMEDIES[reported]
     if word == "queued" and _begins_with_queued_work(shares):
         return "queued_before" if capture.replays else "launched_before"
     if word == "unexplained" and capture.few_looks is not None:

@@ -28,7 +28,9 @@ _MAX_KERNELS_NAMED: Final = 3
 _MAX_ROUNDS: Final = 3
 _MAX_LAST_ROUND_SHARE: Final = 0.5
 #: Parts of the breakdown of step time in which kernels compute.
-COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
+COMPUTE: Final = (
+    *("compute_16", "compute_tf32", "compute_32", "compute_64", "compute_unknown"),
+)
 
 
 class Unfilled(Frozen, frozen=True):

@@ -10,6 +10,7 @@ import polars as pl
 
 from stepscope.derive.account.topics import FINITE_CHECK
 from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.device.activity_classes import overlap_factor
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import NARROW, is_plain_kernel, plain_name
 from stepscope.derive.device.precision import PrecisionEvidence
@@ -280,6 +281,7 @@ def _means_of_steps(
     wide = kernels.wide & (kernels.device == device)
     activity = kernels.activity
     start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
+    factor = overlap_factor(activity, device)
     # The last entry is for activities outside all windows.
     clean = np.zeros(len(windows.rows) + 1, np.bool_)
     clean[rows["window"].to_numpy()] = True
@@ -287,7 +289,7 @@ def _means_of_steps(
     def mean_ps(chosen: Bools) -> int:
         kernel_rows = kernels.rows(chosen)
         inside = clean[windows_of_times(windows.rows, start_ps[kernel_rows])]
-        return int(dur_ps[kernel_rows[inside]].sum()) // len(rows)
+        return int(factor * int(dur_ps[kernel_rows[inside]].sum())) // len(rows)
 
     return {
         "wide_per_step_ps": mean_ps(wide & ~kernels.tf32),

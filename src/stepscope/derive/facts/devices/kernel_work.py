@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.activity_classes import overlap_factor
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import is_plain_kernel, plain_name
 from stepscope.derive.facts.devices.kernel_kinds import (
@@ -139,6 +140,12 @@ def kernel_work(
     rows = _kernel_rows(
         table, classes, named, judged.device, steps, has_steps=has_steps
     )
+    factor = overlap_factor(
+        require_available(of_host.table("device_activity")), judged.device
+    )
+    if factor < 1.0:
+        time = (pl.col("time_ps") * factor).cast(pl.Int64)
+        rows = rows.with_columns(pl.when("collective").then("time_ps").otherwise(time))
     rows = rows.hstack(kernel_traits(rows, classes.rows["shape"], of_host.strings))
     rows = rows.with_columns(speedup=_narrow_speedups(rows))
     if not rows.height:

@@ -17,6 +17,7 @@ from stepscope.formats.assemble import (
 from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.kineto.json.messages import DeviceProperties
 from stepscope.patterns import Pattern
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
@@ -34,6 +35,12 @@ _HOST: Final = 0
 #: Minimum number of allocations that prove where a program keeps its tensors.
 _MIN_ALLOCATIONS: Final = 10
 _MAX_KINDS: Final = 3
+#: The op that reads one value, and the duration from which a read waits, in ps. So many
+#: reads, for this share of the recording, are no accident of the scheduler.
+_READ_OF_VALUE: Final = "aten::_local_scalar_dense"
+_MIN_WAIT_PS: Final = 100 * PS_PER_US
+_MIN_WAITS: Final = 3
+_MIN_WAIT_SHARE: Final = 0.05
 
 
 def pair_devices(recording: Recording) -> dict[int, DeviceProperties]:
@@ -62,6 +69,8 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
     if activity.frame.height:
         return None
     absent = foreign_work(recording) or why_unused(recording, activity)
+    if absent in {None, IN_DOUBT} and waits_for_values(recording):
+        absent = why_absent("kineto.unseen_device")
     if absent is None:
         key = "no_activity" if pair_devices(recording) else "no_device"
         absent = why_absent(f"kineto.{key}")
@@ -101,6 +110,28 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     if any(_OF_CPUS.search(name) for name in used):
         return idle_devices("the ops are those of a CPU library")
     return IN_DOUBT
+
+
+def waits_for_values(recording: Recording) -> bool:
+    """Return whether reading single values waits, which only a device makes it do.
+
+    On a host the value is there at once. Files with calls of a device's runtime, or
+    with memory of the host only, show otherwise whether a device was used.
+    """
+    line = recording.timeline
+    if len(recording.columns.calls.place):
+        return False
+    named = np.array(
+        [name == _READ_OF_VALUE for name in recording.type_names], np.bool_
+    )
+    dur_ps = line.dur_ps[named[line.type]] if len(named) else line.dur_ps[:0]
+    waited_ps = dur_ps[dur_ps >= _MIN_WAIT_PS]
+    bounds = line.time_range(range(len(recording.tracks)))
+    return (
+        len(waited_ps) >= _MIN_WAITS
+        and bounds is not None
+        and int(waited_ps.sum()) >= _MIN_WAIT_SHARE * (bounds[1] - bounds[0])
+    )
 
 
 def foreign_work(recording: Recording) -> Unavailable | None:

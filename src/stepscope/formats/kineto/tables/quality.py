@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.formats.assemble import IN_DOUBT, doubt_note, work_notes
+from stepscope.formats.assemble import IN_DOUBT, doubt_note, overlap_notes, work_notes
 from stepscope.formats.declared_texts import quality_note
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.missing_devices import (
@@ -163,6 +163,7 @@ def _device_notes(recording: Recording, activity: Activity) -> Iterator[QualityN
 
 def _activity_notes(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
     yield from work_notes(activity.refused, activity.undirected)
+    yield from overlap_notes(activity.frame, (track.kind for track in recording.tracks))
     if activity.unmatched:
         yield quality_note(
             "kineto.activity_without_launch",

@@ -147,9 +147,15 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
     """
     by_id: dict[int, int] = {}
     listed: dict[int, dict[str, Any]] = {}
-    for row in export.frame("TARGET_INFO_GPU").iter_rows(named=True):
-        # Some columns are null for adapters without CUDA, and in files of 2020. The
-        # orders of `id` and of the ordinals differ.
+    rows = list(export.frame("TARGET_INFO_GPU").iter_rows(named=True))
+    # An adapter without CUDA (of the processor, or of another vendor) has neither an
+    # ordinal nor a compute capability, and is not a device of the program.
+    with_cuda = [
+        row for row in rows if (row["cuDevice"], row["computeMajor"]) != (None, None)
+    ]
+    for row in with_cuda or rows:
+        # Some columns are null in files of 2020. The orders of `id` and of the ordinals
+        # differ.
         number = next(
             (
                 row[column]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import doubt_note, work_notes
+from stepscope.formats.assemble import doubt_note, overlap_notes, work_notes
 from stepscope.formats.declared_texts import quality_note
 from stepscope.formats.nsight_systems.database.rows import PRIVATE
 from stepscope.formats.nsight_systems.tables.device_activity import (
@@ -71,6 +71,7 @@ def quality_table(recording: Recording, activity: DeviceTables) -> pl.DataFrame:
         *_gpu_notes(recording, activity),
         *device_clock_notes(recording),
         *work_notes(activity.refused, activity.undirected),
+        *overlap_notes(activity.frame, (track.kind for track in recording.tracks)),
     )
     private_tables = [table for table in PRIVATE if table in recording.export.tables]
     if private_tables:

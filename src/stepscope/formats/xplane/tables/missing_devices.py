@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepscope.formats.assemble import (
     IN_DOUBT,
@@ -16,6 +17,7 @@ from stepscope.formats.assemble import (
 from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.xplane.tables.environment import task_environment
 from stepscope.patterns import Pattern
+from stepscope.remedies import Remedy
 
 if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
@@ -24,32 +26,26 @@ if TYPE_CHECKING:
 
 #: Matches names of runtime or driver calls; tracers give ids to only some of them.
 _CALL: Final = Pattern(r"^(?:cu|cuda|hip)[A-Z]\w*$")
+#: Matches names of ops of TensorFlow, and of ops that send tensors between devices.
+_OP: Final = Pattern(r"^[\w.][\w./>-]*:[A-Z_]\w*$")
+_SENDING_OP: Final = Pattern(r":_(?:Host)?(?:Send|Recv)$")
+#: Evidence, shown to the user, that ops ran only on the host.
+_NO_MEMORY: Final = "ops ran, and no memory was allocated on it nor data sent to it"
 #: Matches names of allocators of device memory.
 _ON_DEVICE: Final = Pattern(r"(?i)gpu|cuda|rocm|hip(?!\w)")
 #: PyTorch's device type of the host's memory.
 _HOST: Final = 0
-_MAY_NOT_PROFILE: Final = (
-    "Let users profile: set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia "
-    "kernel module, or give the container CAP_SYS_ADMIN."
-)
-_OTHER_CLIENT: Final = (
-    "Close the other profiler of this GPU (Nsight, DCGM, a second trace): only one "
-    "CUPTI client can record at a time."
-)
-_NO_LIBRARY: Final = (
-    "Put the CUPTI library of the CUDA toolkit (extras/CUPTI/lib64) on LD_LIBRARY_PATH."
-)
 #: Words of a producer's error → remedy against the error.
 _REMEDIES: Final = (
-    ("insufficient_privilege", _MAY_NOT_PROFILE),
-    ("insufficient privilege", _MAY_NOT_PROFILE),
-    ("nvgpuctrperm", _MAY_NOT_PROFILE),
-    ("multiple_subscribers", _OTHER_CLIENT),
-    ("multiple subscribers", _OTHER_CLIENT),
-    ("not_compatible", _OTHER_CLIENT),
-    ("libcupti", _NO_LIBRARY),
-    ("could not be loaded", _NO_LIBRARY),
-    ("dlopen", _NO_LIBRARY),
+    ("insufficient_privilege", Remedy.ALLOW_PROFILING),
+    ("insufficient privilege", Remedy.ALLOW_PROFILING),
+    ("nvgpuctrperm", Remedy.ALLOW_PROFILING),
+    ("multiple_subscribers", Remedy.STOP_OTHER_PROFILERS),
+    ("multiple subscribers", Remedy.STOP_OTHER_PROFILERS),
+    ("not_compatible", Remedy.STOP_OTHER_PROFILERS),
+    ("libcupti", Remedy.FIND_CUPTI),
+    ("could not be loaded", Remedy.FIND_CUPTI),
+    ("dlopen", Remedy.FIND_CUPTI),
 )
 #: A warning with one of these words may explain missing device activity. Other warnings
 #: are about the host, such as annotations left open at the end.
@@ -67,13 +63,12 @@ _DEFAULT_REMEDY: Final = (
 def unused_devices(recording: Recording) -> Unavailable | None:
     """Return why listed GPUs have no activity; None if they were used.
 
-    Tracers list every GPU of the machine, even if the program does not use it. Only
-    recorded calls prove that the program launched nothing; if no call was recorded, the
-    reason is `IN_DOUBT`. If the producer did not trace devices, the result is None.
+    Tracers list every GPU of the machine, even if the program does not use it. Recorded
+    calls that launch nothing prove that it was unused, if the tracer worked; so do ops
+    that neither allocate device memory nor send data. Otherwise the reason is
+    `IN_DOUBT`.
     """
-    kinds = {role.device_type for role in recording.roles if role.core}
-    levels = task_environment(recording).levels
-    if kinds != {"GPU"} or (levels is not None and levels[1] == 0):
+    if {role.device_type for role in recording.roles if role.core} != {"GPU"}:
         return None
     types = recording.timeline.type
     rows = recording.host_rows(lambda name: _CALL.search(name) is not None)
@@ -81,17 +76,32 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     called = np.unique(types[np.concatenate([rows, with_id])])
     if launches_work(recording.type_names[called].tolist()):
         return None
-    if len(called):
+    traced = not _device_messages(recording) and not _is_tracer_off(recording)
+    if len(called) and traced:
         return idle_devices(NO_LAUNCH)
-    # Allocated device memory shows that the program uses the device.
+    if _holds_data(recording):
+        return None
+    ops = recording.host_rows(lambda name: _OP.search(name) is not None)
+    return idle_devices(_NO_MEMORY) if len(ops) else IN_DOUBT
+
+
+def _holds_data(recording: Recording) -> bool:
+    """Return whether memory was allocated on a device, or data sent to one."""
     _, names = recording.host_values("allocator_name")
     texts = recording.texts()
     allocators = texts.series("allocator", texts.numbers(names)).unique().drop_nulls()
-    if any(_ON_DEVICE.search(name) for name in allocators):
-        return None
     _, devices = recording.host_values("Device Type")
     number, present = devices.integer_values()
-    return None if (number[present] != _HOST).any() else IN_DOUBT
+    return (
+        any(_ON_DEVICE.search(name) for name in allocators)
+        or bool((number[present] != _HOST).any())
+        or any(_SENDING_OP.search(name) for name in recording.type_names)
+    )
+
+
+def _is_tracer_off(recording: Recording) -> bool:
+    levels = task_environment(recording).levels
+    return levels is not None and levels[1] == 0
 
 
 def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
@@ -108,35 +118,37 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
     if activity.frame.height:
         return None
     unused = why_unused(recording, activity)
-    if unused is not None:
-        return unused
     quoted = f" The producer reports: {'; '.join(errors)}" if errors else ""
-    levels = task_environment(recording).levels
-    if levels is not None and levels[1] == 0:
-        return why_absent("xplane.tracer_off", quoted=quoted)
-    return why_absent("xplane.no_activity", quoted=quoted, remedy=_remedy_for(errors))
+    if unused not in {None, IN_DOUBT}:
+        return unused
+    if _is_tracer_off(recording):
+        absent = why_absent("xplane.tracer_off", quoted=quoted)
+    elif unused is None or errors:
+        key = "no_activity" if unused is None else "in_doubt.reported"
+        absent = why_absent(f"xplane.{key}", quoted=quoted, remedy=_remedy_for(errors))
+    else:
+        return unused
+    return absent if unused is None else replace(absent, code=unused.code)
 
 
 def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
     """Return why no listed device was used; None if one was or may have been used.
 
-    If the file is damaged or the producer reports a problem, the result is None.
+    In a damaged file the result is None.
     """
-    if (
-        activity.frame.height
-        or _device_messages(recording)
-        or recording.damaged_at is not None
-    ):
+    if activity.frame.height or recording.damaged_at is not None:
         return None
     return unused_devices(recording)
 
 
 def _device_messages(recording: Recording) -> list[str]:
     warnings = recording.space.warnings
-    of_devices = (
-        text for text in warnings if any(word in text.lower() for word in _OF_DEVICES)
-    )
-    return [*recording.space.errors, *of_devices]
+    return [*recording.space.errors, *filter(is_about_devices, warnings)]
+
+
+def is_about_devices(message: str) -> bool:
+    """Return whether a producer's message is about devices or their tracer."""
+    return any(word in message.lower() for word in _OF_DEVICES)
 
 
 def _remedy_for(errors: list[str]) -> str:

@@ -7,8 +7,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec.structs import replace
 
-from stepscope.formats.assemble import IN_DOUBT, doubt_note, work_notes
+from stepscope.formats.assemble import IN_DOUBT, doubt_note, overlap_notes, work_notes
 from stepscope.formats.declared_texts import quality_note
 from stepscope.formats.xplane.decoded.tracks import integer_stat, text_stat
 from stepscope.formats.xplane.tables.environment import (
@@ -16,7 +17,7 @@ from stepscope.formats.xplane.tables.environment import (
     start_unix_ns,
     task_environment,
 )
-from stepscope.formats.xplane.tables.missing_devices import why_unused
+from stepscope.formats.xplane.tables.missing_devices import is_about_devices, why_unused
 from stepscope.patterns import Pattern
 from stepscope.rundir import is_spool
 from stepscope.trace.quality import QualityNote, notes_frame
@@ -36,8 +37,6 @@ _DROPPED: Final = Pattern(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*drop
 
 #: Maximum number of the producer's messages that are repeated.
 _MESSAGES: Final = 100
-#: Maximum overlap, in ps, of kernels of one stream that a coarse clock may cause.
-_OVERLAP_PS: Final = 1_000_000
 _NS_PER_MS: Final = 1_000_000
 #: Maximum clock correction, in ps, that is not reported in a note.
 _MAX_SILENT_CORRECTION_PS: Final = 1_000_000_000
@@ -53,7 +52,7 @@ def quality_table(
     """Return quality notes, most severe first; `calls` is the table `launches`."""
     notes = [
         *_damage_notes(recording),
-        *_reported_notes(recording),
+        *_reported_notes(recording, activity),
         *_time_notes(recording),
         *recording.shortening.notes(),
         *_capture_notes(recording),
@@ -86,7 +85,9 @@ def _damage_notes(recording: Recording) -> Iterator[QualityNote]:
             yield quality_note("xplane.ended_early", ended_with=ended_with)
 
 
-def _reported_notes(recording: Recording) -> Iterator[QualityNote]:
+def _reported_notes(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
+    # What is wrong with the tracer of a device does not matter if it was not used.
+    unused = why_unused(recording, activity) not in {None, IN_DOUBT}
     for severity, messages in (
         ("error", recording.space.errors),
         ("warning", recording.space.warnings),
@@ -99,7 +100,9 @@ def _reported_notes(recording: Recording) -> Iterator[QualityNote]:
         for text, times in islice(counted.items(), _MESSAGES):
             dropped = _DROPPED.search(text.lower())
             if dropped is None:
-                yield quality_note(f"xplane.producer_{severity}", times, message=text)
+                note = quality_note(f"xplane.producer_{severity}", times, message=text)
+                minor = unused and is_about_devices(text)
+                yield replace(note, severity="info") if minor else note
             else:
                 count = times * int(dropped["count"] or dropped["other"])
                 yield quality_note("xplane.dropped_events", count, message=text)
@@ -188,13 +191,7 @@ def _activity_notes(
     recording: Recording, activity: Activity, calls: pl.DataFrame | Unavailable
 ) -> Iterator[QualityNote]:
     yield from work_notes(activity.refused, activity.undirected)
-    overlapping, longest_ps = _count_overlaps(recording, activity)
-    if overlapping:
-        yield quality_note(
-            "xplane.overlapping_activity",
-            overlapping,
-            longest=duration_text(longest_ps),
-        )
+    yield from overlap_notes(activity.frame, (track.kind for track in recording.tracks))
     frame = activity.frame
     if isinstance(calls, Unavailable) or frame.is_empty():
         return
@@ -211,22 +208,3 @@ def _activity_notes(
         yield quality_note(
             "xplane.launches_without_activity", idle, launches=len(launched)
         )
-
-
-def _count_overlaps(recording: Recording, activity: Activity) -> tuple[int, int]:
-    """Return how many activities on a stream overlap, and the longest overlap."""
-    count = longest = 0
-    frame = activity.frame
-    start = frame["start_ps"].to_numpy()
-    dur = frame["dur_ps"].to_numpy()
-    for track, (begin, end) in activity.by_track.items():
-        if recording.tracks[track].kind != "stream" or end - begin < 2:
-            continue
-        ends = start[begin:end] + dur[begin:end]
-        # Compare with the latest end: a long activity may overlap several others.
-        early = np.maximum.accumulate(ends)[:-1] - start[begin + 1 : end]
-        early = early[early > _OVERLAP_PS]
-        if len(early):
-            count += len(early)
-            longest = max(longest, int(early.max()))
-    return count, longest

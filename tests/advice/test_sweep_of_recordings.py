@@ -1,0 +1,52 @@
+"""Of every recording: what no finding may promise, and what no remedy may ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.support.results.statements import read
+
+from stepscope.remedies import CAUSES_OF_SILENT_DEVICES
+from stepscope.report.outline import as_text
+from stepscope.report.outline.report import report_outline
+from stepscope.report.page import plain_text
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.report.document import Document
+
+#: Rounding of means of integers.
+CLOSE = 1 + 1e-6
+
+
+def step_ms(document: Document) -> float | None:
+    page = document.overview
+    if isinstance(page, Unavailable) or page.window != "steps":
+        return None
+    return page.step_time_ms.mean
+
+
+def test_no_saving_exceeds_the_step_or_the_time_of_its_finding(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    length = step_ms(document)
+    for finding in document.findings:
+        saving, effect = finding.saving_ms, finding.ms_per_step
+        if saving is None:
+            continue
+        assert 0.0 <= saving.low <= saving.high, finding.id
+        if effect is not None:
+            assert saving.high <= effect * CLOSE, finding.id
+        if length is not None:
+            assert saving.high <= length * CLOSE, finding.id
+
+
+def test_remedies_are_those_of_the_recordings_platform(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    text = plain_text(as_text(report_outline(document)))
+    commands = [line for remedy in CAUSES_OF_SILENT_DEVICES for line in remedy.commands]
+    if document.silent_device is None or document.windows:
+        assert not [line for line in commands if line in text]
