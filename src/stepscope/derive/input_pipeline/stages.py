@@ -9,7 +9,7 @@ Definition: docs/tools/tf_data_bottleneck_analysis.md#how-to-read-a-long-name.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,6 +24,8 @@ from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from numpy.typing import NDArray
 
     from stepscope.array_types import Int32s, Int64s
@@ -69,6 +71,10 @@ _HANDING_OVER: Final = (
     *("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch"),
     *("ParseExample", "ParallelBatch"),
 )
+#: Stages that process several elements at the same time.
+_PARALLEL: Final = _ASYNCHRONOUS - {"Prefetch"}
+#: Text in the names of calls of PyTorch's loader if it has worker processes.
+_WORKER_PROCESSES: Final = "MultiProcessing"
 #: Name of an event → True if it produces an element, False if it takes one.
 MARKS: Final = {
     f"{stage}{what}": what == "Produce"
@@ -206,6 +212,48 @@ def read_name(long_name: str) -> StageName:
         outermost=len(opaque) == (0 if transparent else 1),
         feeds_device=opaque == _ON_DEVICE and not transparent,
         consumer=downstream,
+    )
+
+
+class Practices(NamedTuple):
+    """Practices of input pipelines: True if recorded, False if absent, None if unknown.
+
+    Attributes:
+        parallel: Whether several elements are transformed or loaded at the same time.
+        ahead: Whether elements are produced before they are requested.
+    """
+
+    parallel: bool | None
+    ahead: bool | None
+
+
+def recorded_practices(names: Collection[str]) -> Practices:
+    """Return what the names of stages and of loaders' calls show.
+
+    A practice is absent only if the recording has all stages: the stages before one
+    that fetches ahead run on other threads, and may not be recorded.
+    """
+    stages = [name for name in names if name.startswith(BEGINNING)]
+    types = {
+        _normalise_type(part)
+        for name in stages
+        for part in name.removeprefix(BEGINNING).split(_BETWEEN)
+    }
+    workers = any(_WORKER_PROCESSES in name for name in names)
+    unknown = not names or any(is_cut_off(name, stages) for name in stages)
+    absent = None if unknown else False
+    return Practices(
+        parallel=bool(workers or types & _PARALLEL) or absent,
+        ahead=bool(workers or "Prefetch" in types) or absent,
+    )
+
+
+def is_cut_off(long_name: str, recorded: Collection[str]) -> bool:
+    """Return whether no stage is recorded before a stage that fetches ahead."""
+    # `A[0]::B` produces elements for `A`: the index distinguishes the inputs of `A`.
+    before = (f"{long_name}{_BETWEEN}", f"{long_name}[")
+    return read_name(long_name).asynchronous and not any(
+        name.startswith(before) for name in recorded
     )
 
 

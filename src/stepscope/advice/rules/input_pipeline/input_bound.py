@@ -262,10 +262,15 @@ def _batch_production_facts(
     if stages and fetching.ahead and not works:
         return ("untransformed",)
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
+    # A function that runs for most of the wait shows how batches are produced.
+    shown = fetching.parallel is not None or shares.caller("input") is not None
+    unknown = () if shown and "unseen" not in lacks else ("practices_unknown",)
     # If stages are recorded, stages that fetch ahead are recorded too.
-    if sequential or not (fetching.parallel and (fetching.ahead or stages)):
+    known = fetching.parallel and (fetching.ahead or stages) and not unknown
+    if sequential or not known:
         by_producers = () if stages else _producers("fetch", shares, signals)
-        return (*native, *(by_producers or ("one_by_one", "cacheable")))
+        one_by_one = ("one_by_one", *unknown, "cacheable")
+        return (*native, *(by_producers or one_by_one))
     reason_late = "late_although_ahead" if workers is None else "worker_processes"
     late = (
         *("ahead", *lacks),
