@@ -269,7 +269,7 @@ def test_a_dataset_of_keras_is_to_use_its_own_workers(
 @pytest.mark.parametrize(
     ("names", "practices"),
     [
-        # An option that is named in each pipeline is not a stage that works in parallel.
+        # An option that each pipeline names is not a stage that works in parallel.
         (
             ["Model::MaxIntraOpParallelism", "Model::MaxIntraOpParallelism::Map"],
             "no no",
@@ -333,4 +333,4 @@ def test_advice_says_how_to_find_out_what_the_recording_does_not_show() -> None:
     assert texts[0] == "Transform in parallel and fetch ahead."
     assert any(text.startswith("Find out whether the program") for text in texts)
     assert not any("already produced in parallel" in text for text in texts)
-    assert [it.cause for it in found["input.stage"].causes] == ["unseen"]
+    assert found["input.stage"].because == ("unseen",)

@@ -46,7 +46,8 @@ SIDES = {
 }
 BOUND = {"fail": True, "pass": False, "cannot_tell": None}
 CALLED_BOUND = re.compile(
-    r"\b(?:highly|moderately) input-bound|^Input-bound\b", re.MULTILINE
+    r"\b(?:highly|moderately) input-bound|^(?:Input|In part input)-bound\b",
+    re.MULTILINE,
 )
 CLEARED = re.compile(r"(?i)\bnot input-bound|data arrives in time")
 WRITTEN = re.compile(r"([<>]?[\d.]+) %")

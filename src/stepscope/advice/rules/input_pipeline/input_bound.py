@@ -298,7 +298,10 @@ def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ..
     means = fetching.mean_fetch_ps.get(shares.host, ())
     copies = shares.percent("copy_in")
     matter = copies >= judged.thresholds.input_warn.value
+    mostly = judged.verdict.share_percent >= judged.thresholds.input_critical.value
+    degree = _ITEM.note("bound" if mostly else "bound_in_part")
     return (
+        *((_ITEM.fact("degree", None, note=degree),) if judged.failed else ()),
         _ITEM.fact(
             "mean_fetch",
             math.fsum(means) / len(means) / PS_PER_US if means else None,

@@ -6,7 +6,6 @@ from collections import ChainMap
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints, rows_of_kinds
 from stepscope.derive.input_pipeline.stages import recorded_practices
@@ -24,6 +23,8 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    import polars as pl
 
     from stepscope.derive.device.correlation import DeviceTimeline
     from stepscope.derive.facts.step_shares import AccountSignals
