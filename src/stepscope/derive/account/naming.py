@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.account.function_parts import calling_function, function_parts
+from stepscope.derive.account.op_types import ThreadOps, time_by_op_type
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.account.thread_waits import (
     awaited_thread,
@@ -29,6 +30,7 @@ from stepscope.derive.step_time.host_time import (
     codes_that_name,
 )
 from stepscope.derive.step_time.neighbours import Surroundings, neighbours_text
+from stepscope.derive.step_time.pool_tasks import hand_on_work
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
@@ -37,7 +39,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.time_by_cause import DeviceAccount
@@ -118,6 +120,10 @@ class Naming(Frozen, frozen=True, dict=True):
         passing: By row of event_types: whether a runtime, allocator or pool is called.
         calls: By row of event_types: whether it calls a graph or a compiled function.
         system: By row of event_types: whether the type is a system library's function.
+        working: By row of event_types: whether it neither hands ops on and waits for
+            them, nor is a system library's function.
+        op_types: Code of the type of the op, by row of event_types.
+        type_names: Name of the type by this code; for other events, the event's name.
         has_ops: Whether any op of a framework, or any Python call, was recorded.
         threads: Rows of tracks of the host's threads, those that drive steps first.
         program: Row of tracks of the thread that runs the program; None if unknown.
@@ -134,6 +140,9 @@ class Naming(Frozen, frozen=True, dict=True):
     passing: Bools
     calls: Bools
     system: Bools
+    working: Bools
+    op_types: Int32s
+    type_names: pl.Series
     types: Int32s
     has_ops: bool
     threads: tuple[int, ...]
@@ -164,29 +173,45 @@ class Naming(Frozen, frozen=True, dict=True):
             transit = transit - self._long_calls(device, transit)
             times += [(LAUNCH_LATENCY, transit.length_ps)] if len(transit) else []
             left = left - transit
-        for track in self.naming_threads(device):
-            if not len(left):
-                break
-            named = self._parts_by_events(track, owner, left)
-            times += named.parts
-            left = left - named.spans
+        elif owner == "host_compute" and device.device is None:
+            times, left = self._parts_by_op_types(device, left)
+        left = self._walk_threads(
+            self.naming_threads(device),
+            left,
+            lambda track, spans: self._parts_by_events(track, owner, spans),
+            times,
+        )
         tasks = self.tasks_of_ops(device, owner, left)
         if len(tasks):
             times += self.remaining_parts(owner, tasks, on_device=False)
             left = left - tasks
         # If the program has no recorded ops, its own functions run between launches.
         by_functions = owner in OF_FUNCTIONS or (owner == "launch" and not self.has_ops)
-        for track in self.function_tracks if by_functions else ():
-            if not len(left):
-                break
-            named = self._parts_by_functions(track, left)
-            times += named.parts
-            left = left - named.spans
+        if by_functions:
+            left = self._walk_threads(
+                self.function_tracks, left, self._parts_by_functions, times
+            )
         if len(left):
             times += self.remaining_parts(
                 owner, left, on_device=device.device is not None
             )
         return times
+
+    def _walk_threads(
+        self,
+        tracks: tuple[int, ...],
+        left: Spans,
+        parts_on_thread: Callable[[int, Spans], _Named],
+        times: list[tuple[Name, int]],
+    ) -> Spans:
+        """Add the parts of one thread after the other; return the time that is left."""
+        for track in tracks:
+            if not len(left):
+                break
+            named = parts_on_thread(track, left)
+            times += named.parts
+            left = left - named.spans
+        return left
 
     def _long_calls(self, device: DeviceAccount, spans: Spans) -> Spans:
         call_spans = []
@@ -266,6 +291,34 @@ class Naming(Frozen, frozen=True, dict=True):
         if unnamed_ps > 0:
             parts.append((UNNAMED, unnamed_ps))
         return _Named(parts, covered)
+
+    def _parts_by_op_types(
+        self, device: DeviceAccount, spans: Spans
+    ) -> tuple[list[tuple[Name, int]], Spans]:
+        """Name host work by types of ops; also return the time in which no op runs.
+
+        Wrappers, executors and thread pools may name only that time.
+        """
+        threads = []
+        for track in self.naming_threads(device):
+            covered, rows, _ = self.covering_rows(track, "host_compute", spans)
+            rows = rows[self.working[self.types[rows]]]
+            start, dur = (
+                self.classes.rows.start_ps[rows],
+                self.classes.rows.dur_ps[rows],
+            )
+            if len(rows):
+                kind = self.types[rows]
+                covered = covered & Spans.from_events(start, dur)
+                ran = ThreadOps(covered, start, dur, self.op_types[kind], kind)
+                threads.append(ran)
+        times, left = time_by_op_type(threads, spans, self.op_types)
+        parts = []
+        for op_type, instance, is_only, time in times:
+            most = None if instance < 0 else self.names[instance]
+            name = most if is_only else self.type_names[op_type]
+            parts.append((Name(name, None if most == name else most), time))
+        return parts, left
 
     def _add_awaited(
         self, track: int, spans: Spans, parts: list[tuple[Name, int]]
@@ -513,6 +566,12 @@ def naming(
     # TensorFlow numbers threads itself: a thread's samples are on another track.
     started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
+    # Instructions of XLA are numbered: `dot.3` is one of its `dot`.
+    named = pl.select(pl.coalesce(event_kinds.op_type, names)).to_series()
+    named = named.str.replace(r"\.\d+$", "")
+    type_names = named.unique(maintain_order=True)
+    op_types = named.cast(pl.Enum(type_names)).to_physical().cast(pl.Int32)
+    system = np.isin(event_kinds.host_class, SYSTEM_CLASSES)
 
     def sort_key(track: int) -> tuple[bool, bool, bool, int]:
         return track != program, track not in started, track not in driving, track
@@ -524,7 +583,10 @@ def naming(
         marks=names.is_in(list(marker_names(steps))).to_numpy(),
         passing=passing | event_kinds.has(EventFlag.ALLOCATOR | EventFlag.THREADPOOL),
         calls=event_kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT),
-        system=np.isin(event_kinds.host_class, SYSTEM_CLASSES),
+        system=system,
+        working=~hand_on_work(event_kinds) & ~system,
+        op_types=op_types.to_numpy(),
+        type_names=type_names,
         types=types,
         has_ops=(frames is not None and frames.of_python())
         or bool((event_kinds.is_op() | event_kinds.has(EventFlag.PJIT)).any()),

@@ -89,11 +89,15 @@ def _part_names(lead: Lead) -> str:
     if largest.function is not None:
         name = part_text(largest)
     size = percent(largest.share_percent)
+    whole = None if lead.percent is None else percent(lead.percent)
     if lead.percent is None or largest.share_percent >= lead.percent / 2:
         # An op is named together with the function of the program that called the op.
         if caller is not None and largest.function is None:
             name += f" in {part_text(caller)}"
-        return f", mostly {name}"
+        # The share of an op, unless it is all of the time.
+        of_op = lead.kind == "host" and largest.function is None
+        share = f" ({size})" if of_op and size != whole else ""
+        return f", mostly {name}{share}"
     if caller is not None and caller.function != largest.function:
         return f", mostly in {part_text(caller)}: the largest part is {name} ({size})"
     return f", the largest part of it {name} ({size})"
