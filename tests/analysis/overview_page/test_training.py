@@ -39,3 +39,7 @@ def test_kernels_without_op_names_show_neither_training_nor_inference() -> None:
     assert "is_training" in {missing.field for missing in found.missing}
     named = [(*kernel[:4], {"tf_op": "gradients/Relu:ReluGrad"}) for kernel in kernels]
     assert page([*steps, *named]).is_training is True
+    # Most of the work has no name: a gradient may be in it.
+    first, *others = [(*kernel[:4], {"tf_op": "dense/Relu:Relu"}) for kernel in kernels]
+    assert page([*steps, *launches, first, *kernels[1:]]).is_training is None
+    assert page([*steps, first, *others]).is_training is False
