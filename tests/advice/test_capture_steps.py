@@ -164,6 +164,25 @@ def test_each_limit_decides(
     assert (finding.status, finding.severity) == (status, severity)
 
 
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("__inference_one_step_on_iterator_1612", "Mark the steps with stepscope's"),
+        ("__inference_train_function_805", "Mark each step, with the batch fetch"),
+    ],
+)
+def test_keras_3_does_not_mark_its_steps_as_keras_2_does(name: str, first: str) -> None:
+    """Whoever recorded `fit` was told that it marks its own steps."""
+    lines = [
+        ("main", f"EagerLocalExecute: {name}", 0, 900),
+        *(("main", f"layer_{at}/Mul:Mul", 100 * at, 50 + at) for at in range(8)),
+    ]
+    found = findings(lines)[RULE]
+    assert found.actions[0].text.startswith(first)
+    said = " ".join(action.text for action in found.actions)
+    assert ("`Model.fit` of Keras 2 marks" in said) == ("train_function" in name)
+
+
 def test_the_host_whose_steps_are_least_known_is_named(signals_of: Any) -> None:
     hosts = {"a": host(), "b": host(source=None, confidence=0.0), "c": host()}
     finding = evaluate(signals_of({step_signals: hosts}), THRESHOLDS)

@@ -8,7 +8,9 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import SEVERITIES
 from stepscope.advice.item import rule
 from stepscope.derive.facts.judged_steps import step_signals
+from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.frameworks import PLAIN, frameworks_used
+from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("capture.steps")
 
 
-@rule(_ITEM, step_signals, frameworks_used)
+@rule(_ITEM, step_signals, frameworks_used, program_traits)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     hosts = signals.needed(step_signals)
     without = [host_steps for host_steps in hosts.values() if host_steps.source is None]
@@ -52,9 +54,18 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(label,),
         facts=_facts_of_steps(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
-        # If the program ended before its first step, advice to mark steps is useless.
-        actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked"),
+        actions=_ITEM.actions_for(note, *_facts_of_marks(note, signals)),
     )
+
+
+def _facts_of_marks(note: str | None, signals: Signals) -> tuple[str, ...]:
+    """Return facts on which way of marking steps fits the program."""
+    if note == "ended":
+        # If the program ended before its first step, advice to mark steps is useless.
+        return ()
+    traits = signals.of(program_traits)
+    keras_3 = not isinstance(traits, Unavailable) and traits.keras_3
+    return ("unmarked", "keras_3" if keras_3 else "without_keras_3")
 
 
 def _step_flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Severity]:
