@@ -39,7 +39,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.time_by_cause import DeviceAccount
@@ -165,53 +165,44 @@ class Naming(Frozen, frozen=True, dict=True):
             return [*parts, (UNNAMED, short_ps)] if short_ps or not parts else parts
         if owner not in NAMED_OWNERS:
             return [(UNNAMED, spans.length_ps)]
-        times: list[tuple[Name, int]] = []
-        left = spans
-        if owner == "launch":
-            transit = left & device.latency
-            # A call that is far longer than a launch also does something else.
-            transit = transit - self._long_calls(device, transit)
-            times += [(LAUNCH_LATENCY, transit.length_ps)] if len(transit) else []
-            left = left - transit
-        elif owner == "host_compute" and device.device is None:
-            times, left = self._parts_by_op_types(device, left)
-        left = self._walk_threads(
-            self.naming_threads(device),
-            left,
-            lambda track, spans: self._parts_by_events(track, owner, spans),
-            times,
-        )
+        times, left = self._parts_before_threads(device, owner, spans)
+        for track in self.naming_threads(device):
+            if not len(left):
+                break
+            named = self._parts_by_events(track, owner, left)
+            times += named.parts
+            left = left - named.spans
         tasks = self.tasks_of_ops(device, owner, left)
         if len(tasks):
             times += self.remaining_parts(owner, tasks, on_device=False)
             left = left - tasks
         # If the program has no recorded ops, its own functions run between launches.
         by_functions = owner in OF_FUNCTIONS or (owner == "launch" and not self.has_ops)
-        if by_functions:
-            left = self._walk_threads(
-                self.function_tracks, left, self._parts_by_functions, times
-            )
+        for track in self.function_tracks if by_functions else ():
+            if not len(left):
+                break
+            named = self._parts_by_functions(track, left)
+            times += named.parts
+            left = left - named.spans
         if len(left):
             times += self.remaining_parts(
                 owner, left, on_device=device.device is not None
             )
         return times
 
-    def _walk_threads(
-        self,
-        tracks: tuple[int, ...],
-        left: Spans,
-        parts_on_thread: Callable[[int, Spans], _Named],
-        times: list[tuple[Name, int]],
-    ) -> Spans:
-        """Add the parts of one thread after the other; return the time that is left."""
-        for track in tracks:
-            if not len(left):
-                break
-            named = parts_on_thread(track, left)
-            times += named.parts
-            left = left - named.spans
-        return left
+    def _parts_before_threads(
+        self, device: DeviceAccount, owner: str, spans: Spans
+    ) -> tuple[list[tuple[Name, int]], Spans]:
+        """Name what no single thread names: launches in transit, and types of ops."""
+        if owner == "host_compute" and device.device is None:
+            return self._parts_by_op_types(device, spans)
+        if owner != "launch":
+            return [], spans
+        transit = spans & device.latency
+        # A call that is far longer than a launch also does something else.
+        transit = transit - self._long_calls(device, transit)
+        times = [(LAUNCH_LATENCY, transit.length_ps)] if len(transit) else []
+        return times, spans - transit
 
     def _long_calls(self, device: DeviceAccount, spans: Spans) -> Spans:
         call_spans = []
@@ -299,26 +290,30 @@ class Naming(Frozen, frozen=True, dict=True):
 
         Wrappers, executors and thread pools may name only that time.
         """
-        threads = []
+        threads, instances = [], {}
         for track in self.naming_threads(device):
-            covered, rows, _ = self.covering_rows(track, "host_compute", spans)
-            rows = rows[self.working[self.types[rows]]]
+            covered, rows, self_ps = self.covering_rows(track, "host_compute", spans)
+            works = self.working[self.types[rows]]
+            rows, self_ps = rows[works], self_ps[works]
+            kinds = self.types[rows]
             start, dur = (
                 self.classes.rows.start_ps[rows],
                 self.classes.rows.dur_ps[rows],
             )
             if len(rows):
-                kind = self.types[rows]
-                covered = covered & Spans.from_events(start, dur)
-                ran = ThreadOps(covered, start, dur, self.op_types[kind], kind)
-                threads.append(ran)
-        times, left = time_by_op_type(threads, spans, self.op_types)
-        parts = []
-        for op_type, instance, is_only, time in times:
-            most = None if instance < 0 else self.names[instance]
-            name = most if is_only else self.type_names[op_type]
-            parts.append((Name(name, None if most == name else most), time))
-        return parts, left
+                op_types = self.op_types[kinds]
+                threads.append(ThreadOps(covered, start, dur, self_ps, op_types))
+            for kind in np.unique(kinds).tolist():
+                instances.setdefault(int(self.op_types[kind]), set()).add(
+                    self.names[kind]
+                )
+        times, left = time_by_op_type(threads, spans)
+        # A type with one op is named as this op.
+        names = {kind: min(ops) for kind, ops in instances.items() if len(ops) == 1}
+        return [
+            (Name(names.get(op_type, self.type_names[op_type])), time)
+            for op_type, time in times
+        ], left
 
     def _add_awaited(
         self, track: int, spans: Spans, parts: list[tuple[Name, int]]

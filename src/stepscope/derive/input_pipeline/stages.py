@@ -9,7 +9,7 @@ Definition: docs/tools/tf_data_bottleneck_analysis.md#how-to-read-a-long-name.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -215,37 +215,23 @@ def read_name(long_name: str) -> StageName:
     )
 
 
-class Practices(NamedTuple):
-    """Practices of input pipelines: True if recorded, False if absent, None if unknown.
-
-    Attributes:
-        parallel: Whether several elements are transformed or loaded at the same time.
-        ahead: Whether elements are produced before they are requested.
-    """
-
-    parallel: bool | None
-    ahead: bool | None
-
-
-def recorded_practices(names: Collection[str]) -> Practices:
-    """Return what the names of stages and of loaders' calls show.
+def recorded_practices(names: Collection[str]) -> tuple[bool | None, bool | None]:
+    """Return whether pipelines process in parallel, and ahead; None if unknown.
 
     A practice is absent only if the recording has all stages: the stages before one
     that fetches ahead run on other threads, and may not be recorded.
+
+    Args:
+        names: Names of stages and of loaders' calls.
     """
     stages = [name for name in names if name.startswith(BEGINNING)]
-    types = {
-        _normalise_type(part)
-        for name in stages
-        for part in name.removeprefix(BEGINNING).split(_BETWEEN)
-    }
+    parts = {part for name in stages for part in name.split(_BETWEEN)}
+    types = {_normalise_type(part) for part in parts}
     workers = any(_WORKER_PROCESSES in name for name in names)
     unknown = not names or any(is_cut_off(name, stages) for name in stages)
     absent = None if unknown else False
-    return Practices(
-        parallel=bool(workers or types & _PARALLEL) or absent,
-        ahead=bool(workers or "Prefetch" in types) or absent,
-    )
+    parallel = workers or bool(types & _PARALLEL)
+    return parallel or absent, workers or "Prefetch" in types or absent
 
 
 def is_cut_off(long_name: str, recorded: Collection[str]) -> bool:

@@ -130,12 +130,14 @@ def host_fetches(
     names: list[str] = []
     if not isinstance(iterators, Unavailable):
         names = iterators["long_name"].unique().drop_nulls().to_list()
+    parallel, ahead = recorded_practices(names)
     waits, measured = host_classes.input_wait, windows.measured
     sets = () if isinstance(device_sets, Unavailable) else device_sets.devices
     pieces, pinned = _large_copies(trace, device_timeline, measured)
     return InputSignals(
         consumer_recorded=records_fetches(trace, host_classes),
-        **recorded_practices(names)._asdict(),
+        parallel=parallel,
+        ahead=ahead,
         mean_fetch_ps={trace.host: _mean_fetches(measured, waits)},
         hidden_fetch_ps={
             f"{trace.host}:{device.device}": _mean_fetches(
