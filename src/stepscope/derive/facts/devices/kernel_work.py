@@ -65,6 +65,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
             `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (or null), `event`.
         tracks: Track name and kernel name by row of events, for kernels of `shown`.
         runs: Runs of consecutive kernels in `shown` that a compiler could fuse.
+        is_alone: Whether the kernels were only measured one at a time, not recorded.
     """
 
     label: str
@@ -77,6 +78,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
     shown: pl.DataFrame
     tracks: dict[int, tuple[str | None, str]]
     runs: FusableRuns
+    is_alone: bool = False
 
     def share(self, chosen: pl.DataFrame) -> float:
         """Return the given rows' share of the time of all compute kernels."""
