@@ -54,7 +54,8 @@ def test_marked_steps_pass_in_both_bases() -> None:
 
 def test_a_recording_without_anything_that_repeats_has_no_steps() -> None:
     found = findings(unlike())[RULE]
-    assert (found.status, found.severity, found.note) == ("fail", "warn", None)
+    # It may hold one step, or the program's start: that is no flaw of the recording.
+    assert (found.status, found.severity, found.note) == ("fail", "info", "one_shot")
     assert found.saving_ms is None
 
 

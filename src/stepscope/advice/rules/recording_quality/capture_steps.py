@@ -41,6 +41,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if note == "none" and signals.of(frameworks_used) == PLAIN:
         # A program without a framework may have no steps.
         severity, note_key = "info", "plain"
+    elif note == "none" and severity == "info":
+        note_key = "one_shot"
     return _ITEM.finding(
         "pass" if note is None else "fail",
         severity=severity,
@@ -73,7 +75,10 @@ def _step_flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Se
     if steps.early_end is not None:
         return "ended", "critical"
     if steps.source is None:
-        return "none", "warn"
+        repeats = max((tried.confidence for tried in steps.tried), default=0.0)
+        # In a recording of one step, or of a program's start, hardly anything repeats.
+        is_one_shot = repeats < thresholds.medium_confidence.value / 2
+        return "none", "info" if is_one_shot else "warn"
     outside = steps.outside_percent
     if outside is not None and outside >= thresholds.outside_warn.value:
         return "outside", "warn"
