@@ -238,7 +238,7 @@ def test_what_memory_limits_is_information() -> None:
 def test_a_table_without_a_recording_is_judged_by_itself(
     tmp_path: Path, rule: str
 ) -> None:
-    """Kernels that were measured alone had no checks: "59 could not reach a verdict"."""
+    """Kernels that were measured alone had no verdict of any check."""
     clean = {"kernel_name": BF16, "duration_ps": 30_000_000, **CLEAN}
     faulty = {"kernel_name": FUSED, "duration_ps": 70_000_000, **CLEAN}
     text = long(*long_rows(launch(0, FUSED), ("Duration", "us", "70")))
