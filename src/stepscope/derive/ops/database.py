@@ -378,7 +378,11 @@ def op_placement(
             "eager_self_ps": int(ops["eager_self_ps"].sum()) if known else None,
         }
         names += host_ops.rows[["name", "type"]].rows()
-        is_named = not ops.is_empty()
+        # Instructions of XLA do not name the scope of their op.
+        frameworks = [int(OpCategory.TENSORFLOW), int(OpCategory.TORCH)]
+        scoped = pl.col("category").is_in(frameworks) | pl.col("name").str.contains("/")
+        known_ps = int(ops.filter(scoped)["self_ps"].sum())
+        is_named = 0 < int(ops["self_ps"].sum()) <= 2 * known_ps
     if not isinstance(device_ops, Unavailable):
         ours = [int(evidence) for evidence in PROGRAM_EVIDENCE]
         rows = device_ops.rows.filter(pl.col("evidence").is_in(ours))
