@@ -22,11 +22,7 @@ _MAX_TYPES: Final = 32
 
 
 class ThreadOps(NamedTuple):
-    """The ops that one thread ran, in the order of their starts, with codes of types.
-
-    Attributes:
-        spans: The time of the thread in which these ops compute.
-    """
+    """The ops of one thread by start, and the time in which they compute (`spans`)."""
 
     spans: Spans
     start_ps: Int64s

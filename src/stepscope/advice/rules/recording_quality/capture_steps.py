@@ -10,7 +10,6 @@ from stepscope.advice.item import rule
 from stepscope.derive.facts.judged_steps import step_signals
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.frameworks import PLAIN, frameworks_used
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         severity, note_key = "info", "plain"
     elif note == "none" and severity == "info":
         note_key = "one_shot"
+    traits = signals.known(program_traits)
+    keras = "keras_3" if traits is not None and traits.keras_3 else "without_keras_3"
     return _ITEM.finding(
         "pass" if note is None else "fail",
         severity=severity,
@@ -56,18 +57,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(label,),
         facts=_facts_of_steps(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
-        actions=_ITEM.actions_for(note, *_facts_of_marks(note, signals)),
-    )
-
-
-def _facts_of_marks(note: str | None, signals: Signals) -> tuple[str, ...]:
-    """Return facts on which way of marking steps fits the program."""
-    if note == "ended":
         # If the program ended before its first step, advice to mark steps is useless.
-        return ()
-    traits = signals.of(program_traits)
-    keras_3 = not isinstance(traits, Unavailable) and traits.keras_3
-    return ("unmarked", "keras_3" if keras_3 else "without_keras_3")
+        actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked", keras),
+    )
 
 
 def _step_flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Severity]:

@@ -102,29 +102,25 @@ def measured_alone(
         group=launch.rank("dense").cast(pl.Int64)
     )
     rows = members.group_by("group", maintain_order=True).agg(
-        pl.lit(0).cast(pl.Int32).alias("class"),
         pl.col("kernel_name").first().alias("kernel"),
-        pl.lit(None, pl.String).alias("op"),
-        pl.lit(1.0).alias("confidence"),
         pl.col("duration_ps").sum().alias("time_ps"),
     )
     if rows.is_empty():
         return NO_KERNELS
     plain = [plain_name(name) for name in rows["kernel"].to_list()]
-    rows = rows.with_columns(kernel=pl.Series(plain, dtype=pl.String))
-    rows = rows.sort("time_ps", "group", descending=[True, False])
+    rows = rows.with_columns(
+        pl.lit(0, pl.Int32).alias("class"),
+        pl.Series("kernel", plain),
+        op=pl.lit(None, pl.String),
+        confidence=1.0,
+    ).sort("time_ps", descending=True, maintain_order=True)
     total_ps = int(rows["time_ps"].sum())
     work = KernelWork(
         label=f"{host}:{table['device'].fill_null(0)[0]}",
-        steps=1,
-        has_steps=False,
-        step_confidence=0.0,
         step_ps=total_ps,
         device_ps=total_ps,
         rows=rows,
-        shown=pl.DataFrame(
-            schema=dict.fromkeys(("class", "start_ps", "end_ps"), pl.Int64)
-        ),
+        shown=pl.DataFrame(schema=["class", "start_ps", "end_ps"]),
         tracks={},
         runs=FusableRuns(rows.clear(), 0),
         is_alone=True,

@@ -38,7 +38,7 @@ _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 _MAX_TRACKED_CLASSES: Final = 200
 
 
-class KernelWork(Frozen, frozen=True, dict=True):
+class KernelWork(Frozen, frozen=True, kw_only=True, dict=True):
     """The kernels of the judged device; times in ps, per step if there are steps.
 
     Attributes:
@@ -69,9 +69,9 @@ class KernelWork(Frozen, frozen=True, dict=True):
     """
 
     label: str
-    steps: int
-    has_steps: bool
-    step_confidence: float
+    steps: int = 1
+    has_steps: bool = False
+    step_confidence: float = 0.0
     step_ps: int
     device_ps: int
     rows: pl.DataFrame
