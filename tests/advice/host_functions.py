@@ -57,6 +57,7 @@ def time_of(ms: float = 0.0, **fields: Any) -> Any:
             "percent_of_work": lambda work: works.get(work, 0.0),
             **dict.fromkeys(
                 (
+                    "calls_numpy",
                     "mostly_predicts",
                     "calls_the_model",
                     "is_in_the_model",

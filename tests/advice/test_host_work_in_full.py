@@ -90,6 +90,11 @@ OFTEN = {"times_ps": (0,) * 5 + (6 * MS,) * 5}
         ({"asks_the_model": True, "ops_percent": 90.0}, ("asks_the_model",)),
         ({"asks_the_model": True, "works": {"parses": 50.0}}, ("parses",)),
         ({"ops_percent": 50.0}, ("runs_ops", "move_into_pipeline", "do_it_rarely")),
+        # What calls NumPy cannot be compiled as it is.
+        (
+            {"ops_percent": 50.0, "calls_numpy": True},
+            ("runs_ops_and_numpy", "move_into_pipeline", "do_it_rarely"),
+        ),
         ({"ops_percent": 49.9}, ("default",)),
         (RARE | {"ops_percent": 50.0}, ("do_it_rarely", "runs_ops")),
         (

@@ -422,3 +422,15 @@ def test_what_a_loader_calls_is_told_by_who_called_it() -> None:
     (found,) = profile.of_run(loader_calls).values()
     assert found.percent["collate", "/app/data.py", 6] == pytest.approx(100)
     assert found.percent["shift", "/app/data.py", 9] == pytest.approx(25)
+
+
+@pytest.mark.parametrize(
+    ("waits", "degree"), [(0.6, "In part input-bound:"), (2.0, "Input-bound:")]
+)
+def test_a_step_is_input_bound_from_a_fifth_on_and_in_part_below(
+    signals_of: Any, shares: Any, waits: float, degree: str
+) -> None:
+    """Of ten ms a step: 6 % are a finding, but most of the step is something else."""
+    finding = evaluate(signals_of(shares(input=waits)), THRESHOLDS)
+    assert finding.status == "fail"
+    assert lead_sentence(finding).startswith(f"{degree} waiting for data takes")

@@ -22,6 +22,7 @@ from stepscope.derive.facts.hosts.pipeline_stages import (
     Stage,
     pipeline_signals,
 )
+from stepscope.derive.input_pipeline.stages import recorded_practices
 from stepscope.thresholds import THRESHOLDS
 
 
@@ -56,7 +57,7 @@ def stages_of(kinds: list[tuple[str, float]], *, ready: float = 0.0) -> Pipeline
     made = tuple(
         Stage(
             type=kind,
-            name=kind,
+            name="::".join(("Iterator", *(name for name, _ in kinds[: depth + 1]))),
             depth=depth,
             percent=percent,
             runs_per_call=1.0,
@@ -263,3 +264,73 @@ def test_a_dataset_of_keras_is_to_use_its_own_workers(
     signals = signals_of(shares(input=3.0), {python_elements: {"vm": found}})
     first = evaluate(signals, THRESHOLDS).actions[0]
     assert ("use_multiprocessing" in (first.code or "")) == found.of_keras
+
+
+@pytest.mark.parametrize(
+    ("names", "practices"),
+    [
+        # An option that each pipeline names is not a stage that works in parallel.
+        (
+            ["Model::MaxIntraOpParallelism", "Model::MaxIntraOpParallelism::Map"],
+            "no no",
+        ),
+        # What runs before the prefetch, on another thread, was not recorded.
+        (["Map", "Map::Prefetch"], "unknown yes"),
+        (["Prefetch", "Prefetch::ParallelMapV2"], "yes yes"),
+        (["ParallelMapV2", "ParallelMapV2::TensorSlice"], "yes no"),
+        (["Map", "Map::ParallelInterleaveV4[0]"], "yes unknown"),
+        ([], "unknown unknown"),
+    ],
+)
+def test_a_practice_is_known_absent_or_unknown(
+    names: list[str], practices: str
+) -> None:
+    words = {True: "yes", False: "no", None: "unknown"}
+    found = recorded_practices([f"Iterator::{name}" for name in names])
+    assert " ".join(words[answer] for answer in found) == practices
+
+
+@pytest.mark.parametrize(
+    ("loader", "practices"),
+    [
+        ("_MultiProcessingDataLoaderIter", (True, True)),
+        ("_SingleProcess", (False,) * 2),
+    ],
+)
+def test_a_loader_of_pytorch_shows_whether_it_has_workers(
+    loader: str, practices: tuple[bool, bool]
+) -> None:
+    assert recorded_practices([f"enumerate(DataLoader)#{loader}.__next__"]) == practices
+
+
+def test_advice_says_how_to_find_out_what_the_recording_does_not_show() -> None:
+    """Of 37 s only the wait for a prefetch was recorded, and nothing upstream of it.
+
+    The report said that batches are produced in parallel and ahead already.
+    """
+    stages = ("Model", "MaxIntraOpParallelism", "Map", "Prefetch")
+    lines = []
+    for step in range(4):
+        at = 10_000.0 * step
+        lines += [
+            ("main", "train", at, 9_990, {"step_num": step, "_r": 1}),
+            ("main", "IteratorGetNext", at + 5, 9_000),
+            ("main", "MatMul:MatMul", at + 9_100, 800),
+            *(
+                (
+                    "main",
+                    f"Iterator::{stages[depth]}",
+                    at + 6 + depth,
+                    8_900 - 2 * depth,
+                    {"long_name": "::".join(("Iterator", *stages[: depth + 1]))},
+                )
+                for depth in range(len(stages))
+            ),
+        ]
+    signals = signals_of_profile(blueprint.profile(blueprint.trace(lines)))
+    found = {it.id: it for it in all_rules(signals)}
+    texts = [it.text for it in found["input.bound"].actions]
+    assert texts[0] == "Transform in parallel and fetch ahead."
+    assert any(text.startswith("Find out whether the program") for text in texts)
+    assert not any("already produced in parallel" in text for text in texts)
+    assert found["input.stage"].because == ("unseen",)

@@ -68,7 +68,8 @@ def pipeline(
             [("Prefetch", 1), ("ParallelMap", 95), ("Cache", 4)],
             ("cheaper",),
         ),
-        ([("Map", 0.1), ("Prefetch", 99.9)], ("upstream",)),
+        ([("Map", 0.1), ("Prefetch", 99.9)], ("unseen",)),
+        ([("Map", 0.1), ("Prefetch", 99.9), ("Filter", 0.0)], ("upstream",)),
         ([("Prefetch", 5), ("Generator", 95)], ("native_code",)),
     ],
 )
@@ -185,7 +186,7 @@ def test_a_batch_that_lay_ready_is_not_said_to_come_too_slowly(
     signals_of: Any, shares: Any, ready: float, practice: str
 ) -> None:
     """The page of the pipeline said that nothing upstream held the batch up."""
-    given = pipeline(("Map", 0.1), ("Prefetch", 99.9), ready=ready)
+    given = pipeline(("Map", 0.1), ("Prefetch", 99.9), ("Filter", 0.0), ready=ready)
     finding = evaluate(signals_of(shares(input=3.0), given), THRESHOLDS)
     assert finding.because == (practice,)
     late = [it for it in finding.actions if "too slow" in it.text]

@@ -13,12 +13,20 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.judged import Judged
 from tests.support.traces.measured import kernel_metrics
+from tests.support.traces.nsight_compute import (
+    launch,
+    long,
+    long_rows,
+    read_checked,
+    write,
+)
 from tests.support.traces.training import BF16, KERNELS, together
 
 from stepscope.advice.engine import signals_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from stepscope.advice.finding import Finding
     from stepscope.trace.model import TraceData
@@ -224,3 +232,42 @@ def test_bytes_used_decide_where_sectors_do_not(
 
 def test_what_memory_limits_is_information() -> None:
     assert found_in(FAULTS["kernel.bound"][0])["kernel.bound"].severity == "info"
+
+
+@each_rule
+def test_a_table_without_a_recording_is_judged_by_itself(
+    tmp_path: Path, rule: str
+) -> None:
+    """Kernels that were measured alone had no verdict of any check."""
+    clean = {"kernel_name": BF16, "duration_ps": 30_000_000, **CLEAN}
+    faulty = {"kernel_name": FUSED, "duration_ps": 70_000_000, **CLEAN}
+    text = long(*long_rows(launch(0, FUSED), ("Duration", "us", "70")))
+    trace = read_checked(write(tmp_path / "kernels.csv", text))
+    for fault, status in ((FAULTS[rule][0], "fail"), ({}, "pass")):
+        table = kernel_metrics(clean, {**faulty, **fault})
+        alone = trace.with_tables({"kernel_metrics": table})
+        found = Judged(signals_of(blueprint.profile(alone)))[rule]
+        assert found.status == status, found.unavailable
+        assert found.value == pytest.approx(70.0 if status == "fail" else 0.0)
+        assert found.saving_ms is None
+        assert found.ms_per_step is None
+
+
+@pytest.mark.parametrize(
+    ("levels", "because", "says"),
+    [
+        ({"dram_percent": 0.5, "l2_percent": 21.0, "l1_percent": 90.0}, "l1", "wide"),
+        (
+            {"dram_percent": 90.0, "l2_percent": 40.0, "l1_percent": 30.0},
+            "dram",
+            "fused",
+        ),
+        ({}, "dram", "fused"),
+    ],
+)
+def test_the_level_of_memory_that_limits_is_named(
+    levels: dict[str, object], because: str, says: str
+) -> None:
+    found = found_in({**FAULTS["kernel.bound"][0], **levels})["kernel.bound"]
+    assert found.because == (because,)
+    assert says in found.actions[0].text

@@ -11,6 +11,7 @@ from tests.support.traces.training import WATCHED, allocating, findings, togethe
 from stepscope.advice.rules.memory.device_memory import judge_peak as evaluate
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
+from stepscope.report.words.findings import finding_headline
 from stepscope.thresholds import THRESHOLDS
 
 GIB = 2**30
@@ -55,6 +56,9 @@ def test_what_is_advised_fits_the_kind_of_program(
     assert advised in said
     assert ("requests" in said) is engine
     assert ("backward" in said) is updates
+    # The cache of an engine fills the memory on purpose.
+    assert finding.severity == ("info" if engine else "warn")
+    assert ("in advance" in finding_headline(finding)) is engine
 
 
 def test_the_fullest_memory_is_judged(signals_of: Any) -> None:

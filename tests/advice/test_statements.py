@@ -6,9 +6,11 @@ share; all are held against the account itself.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 from tests.support.results.statements import (
     Statement,
@@ -19,6 +21,7 @@ from tests.support.results.statements import (
 )
 
 from stepscope.advice.headline import findings_by_cost
+from stepscope.derive.account.parts import account_parts
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Nobody tries more changes than that against one cause.
 MAX_ACTIONS = 4
+#: A share in a sentence.
+WRITTEN = re.compile(r"([<>]?[\d.]+) %")
 #: Silence before a batch is copied is input too, whoever owns it.
 SILENCE = ("unfed",)
 
@@ -96,6 +101,10 @@ def pages(document: Document) -> list[Statement]:
     return found
 
 
+def number(text: str) -> float:
+    return 0.05 if text.startswith("<") else float(text.removeprefix(">"))
+
+
 def placed(label: str, document: Document) -> tuple[str, int | None]:
     """The host and the device of `host:device`; a host's name may hold colons."""
     if label in document.profile.hosts:
@@ -108,6 +117,47 @@ def test_every_share_is_the_accounts(recorded_run: str, shared_profile: Any) -> 
     profile, document = read(shared_profile(recorded_run))
     for one in statements(document):
         assert one.percent == pytest.approx(owned(profile, one), abs=1e-9), one
+
+
+def test_every_named_part_has_its_share_of_the_account(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    """Parts of the findings that divide owners' time, and those the headline names."""
+    profile, document = read(shared_profile(recorded_run))
+    for one in document.findings:
+        if one.owners and one.share_percent is not None:
+            host, device = placed(one.devices[0], document)
+            known = named_shares(profile, host, device, one.owners, one.place or "any")
+            for part in one.parts:
+                # Functions are told with what they call, which is others' time too.
+                if part.function is None and part.name in known:
+                    assert part.share_percent == pytest.approx(known[part.name]), one.id
+    said = document.headline
+    if said.finding is not None or said.owner not in IDLE_OWNERS:
+        return
+    written = [number(text) for text in WRITTEN.findall(said.text)]
+    shares = [said.percent or 0.0]
+    for host, device in accounted(profile):
+        shares += named_shares(profile, host, device, (said.owner,), "any").values()
+    for percent in written:
+        assert any(abs(percent - share) <= 0.051 for share in shares), said.text
+
+
+def named_shares(
+    profile: Any, host: str, device: int | None, owners: tuple[str, ...], place: str
+) -> dict[str, float]:
+    """The names of owners' time in the account, each with its share of all time."""
+    found = profile.derived(host, account_parts)
+    rows = pl.concat(
+        [found.rows, found.callers.with_columns(name="function")], how="diagonal"
+    )
+    mine = rows.filter(
+        pl.col("device").eq_missing(pl.lit(device, pl.Int32)),
+        pl.col("owner").is_in(owners),
+        pl.col("place").is_in([place] if place != "any" else ["inside", "between"]),
+    )
+    summed = mine.group_by("name").agg(pl.col("time_ps").sum()).drop_nulls()
+    return {name: 100 * time / found.window_ps for name, time in summed.iter_rows()}
 
 
 def test_no_two_statements_about_the_same_time_differ(

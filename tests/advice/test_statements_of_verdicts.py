@@ -46,7 +46,8 @@ SIDES = {
 }
 BOUND = {"fail": True, "pass": False, "cannot_tell": None}
 CALLED_BOUND = re.compile(
-    r"\b(?:highly|moderately) input-bound|^Input-bound\b", re.MULTILINE
+    r"\b(?:highly|moderately) input-bound|^(?:Input|In part input)-bound\b",
+    re.MULTILINE,
 )
 CLEARED = re.compile(r"(?i)\bnot input-bound|data arrives in time")
 WRITTEN = re.compile(r"([<>]?[\d.]+) %")
@@ -165,11 +166,13 @@ def test_tf_data_calls_the_run_input_bound_where_the_finding_does(
 ) -> None:
     _, document = read(shared_profile(recorded_run))
     found = document.tf_data
-    if isinstance(found, Unavailable) or found.summary.host is None:
-        return  # no host's pipeline was recorded
+    if isinstance(found, Unavailable):
+        return
     bound = BOUND[finding_of(document).status]
     summary = found.summary
     assert summary.input_bound is bound
+    if summary.host is None:
+        return  # no host's pipeline was recorded
     if summary.verdict == "slow":
         assert summary.limits_steps
     assert set(found.bottlenecks["input_bound"]) == {bound}

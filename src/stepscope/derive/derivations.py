@@ -110,7 +110,7 @@ _FACTS: Final = {
     "facts.devices.device_copies": "copy_signals",
     "facts.devices.device_fill": "fill_signals compiled_percent",
     "facts.devices.all_reduces": ("communication_signals exchange_signals"),
-    "facts.devices.kernel_limits": "op_roofs measured_work",
+    "facts.devices.kernel_limits": "op_roofs measured_alone measured_work",
     "facts.devices.kernel_precision": (
         "narrow_kernels precision_signals checking_kernels finite_checks"
     ),

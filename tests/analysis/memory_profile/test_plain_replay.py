@@ -155,10 +155,10 @@ def test_counts_peaks_and_timelines_are_those_of_the_events(
             for row, block in zip(replay.rows, replay.blocks, strict=True)
         ]
         assert memory.peak is not None
-        first = use.index(uses[name])
+        last = len(use) - 1 - use[::-1].index(uses[name])
         assert memory.peak.memory_in_use_bytes == uses[name]
-        assert memory.peak.time_ms == replay.rows[first]["start_ps"] / 1e9
-        assert memory.peak.heap_bytes == replay.heap[first]
+        assert memory.peak.time_ms == replay.rows[last]["start_ps"] / 1e9
+        assert memory.peak.heap_bytes == replay.heap[last]
         sums = [
             row["stack_bytes"] + row["heap_bytes"] + row["free_bytes"]
             for row in replay.rows
@@ -273,7 +273,8 @@ def test_few_points_keep_the_extremes_of_equal_spans_of_time(points: int) -> Non
                         kept.add(next(p for p in known if use[p] == extreme))
                     else:
                         kept.add(places[0])
-            kept.add(use.index(max(one for one in use if one is not None)))
+            peak = max(one for one in use if one is not None)
+            kept.add(len(use) - 1 - use[::-1].index(peak))
             assert memory.timeline.rows(named=True) == [
                 every[place] for place in sorted(kept)
             ]

@@ -73,6 +73,16 @@ def test_what_the_other_devices_of_a_process_compute_is_no_wait(
     )
 
 
+def test_where_only_the_meeting_of_the_devices_was_recorded_the_wait_has_its_name() -> (
+    None
+):
+    """XLA before 2024 runs a program as a whole, and records no instructions."""
+    meeting = ("tf_XLA/1", "Rendezvous", 2_000, 7_000, {"num_threads": 2})
+    lines = [line for line in step([meeting]) if line[1] != EXCHANGE]
+    owners, _ = owned_ms(lines)
+    assert owners == pytest.approx({"peer": 7.0, "host_compute": 3.0})
+
+
 def test_a_wait_for_a_pool_within_a_process_is_the_wait_itself() -> None:
     """What an executor hands on and waits for computes nothing."""
     waits = ("tf_XLA/2", "ThunkExecutor::Execute (wait for completion)", 2_000, 8_000)

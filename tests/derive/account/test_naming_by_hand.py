@@ -328,6 +328,7 @@ def naming_of(
     )
     flag = np.arange(len(NAMES))
     no = np.zeros(len(NAMES), np.bool_)
+    system = np.isin(flag, (Code.SYSTEM_WAIT, Code.SYSTEM_CALL, Code.FILE_READ))
     return Naming(
         classes=classes,
         frames=frames,
@@ -335,7 +336,10 @@ def naming_of(
         marks=flag == MARK,
         passing=flag == Code.SYNC,
         calls=no,
-        system=np.isin(flag, (Code.SYSTEM_WAIT, Code.SYSTEM_CALL, Code.FILE_READ)),
+        system=system,
+        working=~system,
+        op_types=flag.astype(np.int32),
+        type_names=pl.Series(NAMES),
         types=types,
         has_ops=has_ops,
         threads=threads,

@@ -404,6 +404,17 @@ def test_pauses_below_a_millisecond_prove_nothing() -> None:
 # --- the model ---
 
 
+@pytest.mark.parametrize(("caller", "calls"), [(INNER, True), (PREDICT, False)])
+def test_numpy_counts_where_the_program_itself_calls_it(
+    caller: int,
+    calls: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """`PREDICT` is a library: JAX itself uses NumPy, and can be compiled."""
+    rows = [(WORK, 1, 0, 9, -1), (caller, 1, 1, 8, 0), (START, 1, 2, 3, 1)]
+    found = time_of(runs_of(*rows, works={"computes_in_numpy": (START,)}))
+    assert found.calls_numpy is calls
+
+
 MODEL = {"runs_the_model": (INNER,), "trains": (ASK,)}
 
 

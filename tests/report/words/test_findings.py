@@ -126,7 +126,8 @@ BURSTS = Pattern(
 def test_waits_in_bursts_say_how_many_steps_wait_and_how_long() -> None:
     told = finding_headline(failing(pattern=BURSTS))
     assert "This comes in bursts: 13 of 28 steps wait 93.0 to 644 ms." in told
-    assert lead_sentence(failing(pattern=BURSTS)) == (
+    degree = Fact(name="degree", value=None, unit="count", note="Input-bound")
+    assert lead_sentence(failing(pattern=BURSTS, facts=(degree,))) == (
         "Input-bound, in bursts: 13 of 28 steps wait 93.0 to 644 ms for a batch "
         "(47.0 % of the time)."
     )

@@ -62,3 +62,23 @@ def test_the_kernel_with_most_of_the_measured_time_is_named(
 def test_without_durations_nothing_is_said() -> None:
     assert measured_sentence([MISSING]) is None
     assert measured_sentence([table(("a", None, 1.0, 1.0))]) is None
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ((0.5, 21.0, 92.0), "92.0 % of the peak memory rate (L1; DRAM 0.5 %)."),
+        ((92.0, 40.0, 30.0), "92.0 % of the peak memory rate (DRAM)."),
+        ((None, 40.0, 92.0), "92.0 % of the peak memory rate."),
+    ],
+)
+def test_the_busiest_level_of_memory_is_named(
+    levels: tuple[float | None, ...], said: str
+) -> None:
+    """A product that is bound by the L1 cache was said to use the peak of "memory"."""
+    names = ("dram_percent", "l2_percent", "l1_percent")
+    rows = table(("gemm", 40 * US, 64.0, 92.0)).with_columns(
+        pl.lit(level, pl.Float64).alias(name)
+        for name, level in zip(names, levels, strict=True)
+    )
+    assert str(measured_sentence([rows])).endswith(said)

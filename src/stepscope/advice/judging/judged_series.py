@@ -58,15 +58,17 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
         """
         verdict, has_steps = self.verdict, self.has_steps
         effect = verdict.effect_ms
+        # What was seen of lost time that cannot be told is not its share.
+        share = None if verdict.status == "cannot_tell" else verdict.share_percent
         smallest = self.thresholds.smallest_effect.value / PS_PER_US
         own = {
             "severity": verdict.severity,
             "note": note or verdict.note,
             "confidence": min(verdict.confidence, self.signals.of(record_grade)),
-            "value": verdict.share_percent,
-            "share_percent": verdict.share_percent,
+            "value": share,
+            "share_percent": share,
             "pattern": verdict.pattern,
-            "ms_per_step": effect if has_steps else None,
+            "ms_per_step": effect if has_steps and share is not None else None,
             "threshold": self.item.levels(self.thresholds)[0],
             "steps_hit": verdict.pattern.steps_hit if has_steps else None,
             "steps_clean": verdict.pattern.steps if has_steps else None,

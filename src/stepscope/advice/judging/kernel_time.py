@@ -130,7 +130,8 @@ def judge_kernels(
         )
     short = work.has_steps and time < thresholds.smallest_effect.value
     status: Status = "pass" if share < warn.value or short else "fail"
-    idle = idle_percent(signals)
+    # Kernels that were measured one at a time wait for nothing.
+    idle = 0.0 if work.is_alone else idle_percent(signals)
     of_time = 100 * time / work.step_ps if work.step_ps else 0.0
     # Even most of the kernel time may be little compared with waits and collectives.
     enough_steps = work.steps >= thresholds.few_steps.value

@@ -113,7 +113,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             steps wait), `not_slow` or `unknown`.
         text: The verdict in words.
         input_bound: Whether the steps wait for their input, as the check `input.bound`
-            decides; null if unknown or without a call.
+            decides; null if unknown.
         host: Host of the slowest call, the most input-bound host; null without a call.
         pipeline: Pipeline of the slowest call; null without a call.
         max_latency_us: Duration of the slowest call; null without a call.
@@ -320,8 +320,11 @@ def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     fields: dict[str, Any] = dict.fromkeys(_OF_HOST_PIPELINE)
     worst = ranked[0]
     if worst.on_device:
+        fields["input_bound"] = worst.host.input_bound
         missing = [
-            _WHY["only_devices"].missing_field(f"summary.{name}") for name in fields
+            _WHY["only_devices"].missing_field(f"summary.{name}")
+            for name, value in fields.items()
+            if value is None
         ]
         return Summary(verdict="unknown", text=_TEXTS["unknown"], **fields), missing
     wait, latency_ps = worst.host.wait, _slowest_ps(worst)

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.account.function_parts import calling_function, function_parts
+from stepscope.derive.account.op_types import ThreadOps, time_by_op_type
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.account.thread_waits import (
     awaited_thread,
@@ -29,6 +30,7 @@ from stepscope.derive.step_time.host_time import (
     codes_that_name,
 )
 from stepscope.derive.step_time.neighbours import Surroundings, neighbours_text
+from stepscope.derive.step_time.pool_tasks import hand_on_work
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
@@ -118,6 +120,10 @@ class Naming(Frozen, frozen=True, dict=True):
         passing: By row of event_types: whether a runtime, allocator or pool is called.
         calls: By row of event_types: whether it calls a graph or a compiled function.
         system: By row of event_types: whether the type is a system library's function.
+        working: By row of event_types: whether it neither hands ops on and waits for
+            them, nor is a system library's function.
+        op_types: Code of the type of the op, by row of event_types.
+        type_names: Name of the type by this code; for other events, the event's name.
         has_ops: Whether any op of a framework, or any Python call, was recorded.
         threads: Rows of tracks of the host's threads, those that drive steps first.
         program: Row of tracks of the thread that runs the program; None if unknown.
@@ -134,6 +140,9 @@ class Naming(Frozen, frozen=True, dict=True):
     passing: Bools
     calls: Bools
     system: Bools
+    working: Bools
+    op_types: Int32s
+    type_names: pl.Series
     types: Int32s
     has_ops: bool
     threads: tuple[int, ...]
@@ -156,14 +165,7 @@ class Naming(Frozen, frozen=True, dict=True):
             return [*parts, (UNNAMED, short_ps)] if short_ps or not parts else parts
         if owner not in NAMED_OWNERS:
             return [(UNNAMED, spans.length_ps)]
-        times: list[tuple[Name, int]] = []
-        left = spans
-        if owner == "launch":
-            transit = left & device.latency
-            # A call that is far longer than a launch also does something else.
-            transit = transit - self._long_calls(device, transit)
-            times += [(LAUNCH_LATENCY, transit.length_ps)] if len(transit) else []
-            left = left - transit
+        times, left = self._parts_before_threads(device, owner, spans)
         for track in self.naming_threads(device):
             if not len(left):
                 break
@@ -187,6 +189,20 @@ class Naming(Frozen, frozen=True, dict=True):
                 owner, left, on_device=device.device is not None
             )
         return times
+
+    def _parts_before_threads(
+        self, device: DeviceAccount, owner: str, spans: Spans
+    ) -> tuple[list[tuple[Name, int]], Spans]:
+        """Name what no single thread names: launches in transit, and types of ops."""
+        if owner == "host_compute" and device.device is None:
+            return self._parts_by_op_types(device, spans)
+        if owner != "launch":
+            return [], spans
+        transit = spans & device.latency
+        # A call that is far longer than a launch also does something else.
+        transit = transit - self._long_calls(device, transit)
+        times = [(LAUNCH_LATENCY, transit.length_ps)] if len(transit) else []
+        return times, spans - transit
 
     def _long_calls(self, device: DeviceAccount, spans: Spans) -> Spans:
         call_spans = []
@@ -266,6 +282,38 @@ class Naming(Frozen, frozen=True, dict=True):
         if unnamed_ps > 0:
             parts.append((UNNAMED, unnamed_ps))
         return _Named(parts, covered)
+
+    def _parts_by_op_types(
+        self, device: DeviceAccount, spans: Spans
+    ) -> tuple[list[tuple[Name, int]], Spans]:
+        """Name host work by types of ops; also return the time in which no op runs.
+
+        Wrappers, executors and thread pools may name only that time.
+        """
+        threads, instances = [], {}
+        for track in self.naming_threads(device):
+            covered, rows, self_ps = self.covering_rows(track, "host_compute", spans)
+            works = self.working[self.types[rows]]
+            rows, self_ps = rows[works], self_ps[works]
+            kinds = self.types[rows]
+            start, dur = (
+                self.classes.rows.start_ps[rows],
+                self.classes.rows.dur_ps[rows],
+            )
+            if len(rows):
+                op_types = self.op_types[kinds]
+                threads.append(ThreadOps(covered, start, dur, self_ps, op_types))
+            for kind in np.unique(kinds).tolist():
+                instances.setdefault(int(self.op_types[kind]), set()).add(
+                    self.names[kind]
+                )
+        times, left = time_by_op_type(threads, spans)
+        # A type with one op is named as this op.
+        names = {kind: min(ops) for kind, ops in instances.items() if len(ops) == 1}
+        return [
+            (Name(names.get(op_type, self.type_names[op_type])), time)
+            for op_type, time in times
+        ], left
 
     def _add_awaited(
         self, track: int, spans: Spans, parts: list[tuple[Name, int]]
@@ -513,6 +561,12 @@ def naming(
     # TensorFlow numbers threads itself: a thread's samples are on another track.
     started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
+    # Instructions of XLA are numbered: `dot.3` is one of its `dot`.
+    named = pl.select(pl.coalesce(event_kinds.op_type, names)).to_series()
+    named = named.str.replace(r"\.\d+$", "")
+    type_names = named.unique(maintain_order=True)
+    op_types = named.cast(pl.Enum(type_names)).to_physical().cast(pl.Int32)
+    system = np.isin(event_kinds.host_class, SYSTEM_CLASSES)
 
     def sort_key(track: int) -> tuple[bool, bool, bool, int]:
         return track != program, track not in started, track not in driving, track
@@ -524,7 +578,10 @@ def naming(
         marks=names.is_in(list(marker_names(steps))).to_numpy(),
         passing=passing | event_kinds.has(EventFlag.ALLOCATOR | EventFlag.THREADPOOL),
         calls=event_kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT),
-        system=np.isin(event_kinds.host_class, SYSTEM_CLASSES),
+        system=system,
+        working=~hand_on_work(event_kinds) & ~system,
+        op_types=op_types.to_numpy(),
+        type_names=type_names,
         types=types,
         has_ops=(frames is not None and frames.of_python())
         or bool((event_kinds.is_op() | event_kinds.has(EventFlag.PJIT)).any()),

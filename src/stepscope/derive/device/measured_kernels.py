@@ -73,9 +73,10 @@ _LIMITS: Final = {
     "block_limit_warps": "warps",
     "block_limit_blocks": "blocks",
 }
+_MEMORY_LEVELS: Final = ("dram", "l2", "l1")
 _FULL_PERCENT: Final = 100.0
 
-_SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
+SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
 #: Confidence factor for comparing two runs. The confidence that a measured launch is
 #: the recorded launch is the product of this factor and those of name, shape and order.
 _TWO_RUNS_FACTOR: Final = 0.95
@@ -131,7 +132,7 @@ class _Recorded:
         self.device: dict[int, int] = {}
         self._names: dict[int, str] = {}
         self._by: dict[tuple[str, str], dict[tuple[object, ...], list[int]]] = {}
-        columns = ("class", "device", "kernel_name", "op_name", *_SHAPE)
+        columns = ("class", "device", "kernel_name", "op_name", *SHAPE)
         # There is one row per distinct launch, so Python parses few names.
         for class_, device, name, op, *sizes in rows.select(columns).iter_rows():
             self.op[class_], self.device[class_] = op, device
@@ -147,7 +148,7 @@ class _Recorded:
     ) -> _Candidates | None:
         """Return the classes whose name matches in the most exact form possible."""
         forms = name_forms(name)
-        unknown = (None,) * len(_SHAPE)
+        unknown = (None,) * len(SHAPE)
         for kind, text in zip(forms._fields, forms, strict=True):
             of_shape = self._by.get((kind, text), {})
             for sizes, factor in ((shape, 1.0), (unknown, _SHAPE_UNKNOWN_FACTOR)):
@@ -175,7 +176,7 @@ def measured_kernels(
     recorded = _Recorded(kernels.rows)
     launches: dict[_Candidates, list[int]] = {}
     lost: list[int] = []
-    grouped = table.group_by(["kernel_name", *_SHAPE], maintain_order=True).agg("row")
+    grouped = table.group_by(["kernel_name", *SHAPE], maintain_order=True).agg("row")
     # Match each distinct launch only once.
     for name, *shape, rows in grouped.iter_rows():
         candidates = recorded.find_candidates(name, tuple(shape))
@@ -285,7 +286,8 @@ def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
     Added columns: the sectors per request if only their components were measured,
     `bank_conflict_percent` (share of shared memory passes that conflicts add),
     `occupancy_limiter` (the resource that allows the fewest blocks; null at full
-    occupancy) and `bound` (compute or memory; latency if neither is busy).
+    occupancy), `memory_level` (the busiest: dram, l2 or l1) and `bound` (compute or
+    memory; latency if neither is busy).
     """
     longest = pl.col("stall_reason").sort_by("duration_ps", nulls_last=True)
     means = members.group_by("group", maintain_order=True).agg(
@@ -305,6 +307,7 @@ def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
     )
     partly = pl.col("theoretical_occupancy_percent").fill_null(0) < _FULL_PERCENT
     compute, memory = pl.col("compute_percent"), pl.col("memory_percent")
+    busiest = pl.max_horizontal(f"{level}_percent" for level in _MEMORY_LEVELS)
     by_percent = compute.is_not_null() & memory.is_not_null()
     return means.with_columns(
         _per_request("load"),
@@ -315,6 +318,10 @@ def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
         .then(100 * (conflicts / wavefronts).clip(0, 1))
         .alias("bank_conflict_percent"),
         pl.when(known & partly).then(word).alias("occupancy_limiter"),
+        pl.coalesce(
+            pl.when(pl.col(f"{level}_percent") == busiest).then(pl.lit(level))
+            for level in _MEMORY_LEVELS
+        ).alias("memory_level"),
         pl.when(by_percent & (pl.max_horizontal(compute, memory) < _MIN_BUSY_PERCENT))
         .then(pl.lit("latency"))
         .when(by_percent & (compute >= memory))

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _COMPILED: Final = r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction"
 #: Names of the events of nodes of PyTorch's autograd graph.
 _BACKWARD: Final = r"^autograd::engine::evaluate_function|Backward\d*$"
+#: Names of the functions that `fit` of Keras 3 compiles.
+_KERAS_3: Final = r"__inference_(?:one|multi)_step_on_(?:data|iterator)"
 
 
 class ProgramTraits(Frozen, frozen=True, eq=True):
@@ -46,6 +48,7 @@ class ProgramTraits(Frozen, frozen=True, eq=True):
         trains: Whether it updates weights or computes gradients; True if unknown.
         engine: Whether a serving engine runs the model.
         graphed: Whether graph calls take more time than eager ops.
+        keras_3: Whether Keras 3 runs the steps; TensorFlow's Keras 2 marks them.
     """
 
     compiled: bool = False
@@ -53,6 +56,7 @@ class ProgramTraits(Frozen, frozen=True, eq=True):
     trains: bool = True
     engine: bool = False
     graphed: bool = False
+    keras_3: bool = False
 
 
 @of_run
@@ -97,6 +101,7 @@ def program_traits(
         engine=has_flag(EventFlag.ENGINE_ITERATION),
         graphed=time_of_flag(EventFlag.FUNCTION_CALL)
         > time_of_flag(EventFlag.EAGER_OP),
+        keras_3=any_event_ran(_KERAS_3),
     )
 
 

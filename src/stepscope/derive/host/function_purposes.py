@@ -66,6 +66,7 @@ KnownWork: TypeAlias = Literal[
     "calls_back_to_debug",
     "asks_keras_dataset",
     "fetches_from_loader",
+    "computes_in_numpy",
     "hands_out_elements",
 ]
 

@@ -24,6 +24,8 @@ from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from numpy.typing import NDArray
 
     from stepscope.array_types import Int32s, Int64s
@@ -69,6 +71,10 @@ _HANDING_OVER: Final = (
     *("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch"),
     *("ParseExample", "ParallelBatch"),
 )
+#: Stages that process several elements at the same time.
+_PARALLEL: Final = _ASYNCHRONOUS - {"Prefetch"}
+#: Text in the names of calls of PyTorch's loader if it has worker processes.
+_WORKER_PROCESSES: Final = "MultiProcessing"
 #: Name of an event → True if it produces an element, False if it takes one.
 MARKS: Final = {
     f"{stage}{what}": what == "Produce"
@@ -206,6 +212,34 @@ def read_name(long_name: str) -> StageName:
         outermost=len(opaque) == (0 if transparent else 1),
         feeds_device=opaque == _ON_DEVICE and not transparent,
         consumer=downstream,
+    )
+
+
+def recorded_practices(names: Collection[str]) -> tuple[bool | None, bool | None]:
+    """Return whether pipelines process in parallel, and ahead; None if unknown.
+
+    A practice is absent only if the recording has all stages: the stages before one
+    that fetches ahead run on other threads, and may not be recorded.
+
+    Args:
+        names: Names of stages and of loaders' calls.
+    """
+    stages = [name for name in names if name.startswith(BEGINNING)]
+    parts = {part for name in stages for part in name.split(_BETWEEN)}
+    types = {_normalise_type(part) for part in parts}
+    workers = any(_WORKER_PROCESSES in name for name in names)
+    unknown = not names or any(is_cut_off(name, stages) for name in stages)
+    absent = None if unknown else False
+    parallel = workers or bool(types & _PARALLEL)
+    return parallel or absent, workers or "Prefetch" in types or absent
+
+
+def is_cut_off(long_name: str, recorded: Collection[str]) -> bool:
+    """Return whether no stage is recorded before a stage that fetches ahead."""
+    # `A[0]::B` produces elements for `A`: the index distinguishes the inputs of `A`.
+    before = (f"{long_name}{_BETWEEN}", f"{long_name}[")
+    return read_name(long_name).asynchronous and not any(
+        name.startswith(before) for name in recorded
     )
 
 

@@ -62,7 +62,7 @@ class ReplayedMemory(Frozen, frozen=True):
         known: bool; True where `heap_bytes` and `in_use_bytes` are known.
         replayed: True if the heap was not recorded and was summed from the events.
             Blocks older than the profile then count only if their end was recorded.
-        peak: Index of the first event with the greatest use; None if no use is known.
+        peak: Index of the last event with the greatest use; None if no use is known.
         unmatched: Number of deallocations of blocks whose allocation is not recorded.
         reused: Number of allocations at an address with a block that was not yet freed.
     """
@@ -146,7 +146,9 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
         if not known.any():
             peak_row = None
         else:
-            peak_row = int(np.argmax(np.where(known, in_use, np.iinfo(np.int64).min)))
+            # At the last of equal peaks, most blocks were requested while recording.
+            levels = np.where(known, in_use, np.iinfo(np.int64).min)
+            peak_row = len(levels) - 1 - int(np.argmax(levels[::-1]))
         memories.append(
             ReplayedMemory(
                 name=name,

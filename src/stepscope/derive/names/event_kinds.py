@@ -258,6 +258,8 @@ _FLAG_RULES: Final[dict[EventFlag, str]] = {
         r"|^(?:all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
         r"|collective-broadcast|ragged-all-to-all)(?:-start|-done)?(?:\.\d+)?$"
         r"|^(?:AllReduce|AllGather|ReduceScatter|AllToAll|CollectivePermute)\w*Thunk"
+        # Meeting of the devices of one process, which older releases of XLA record.
+        r"|^Rendezvous$"
         # Functions recorded by the Python tracer, with file and line before the name.
         r"|distributed_c10d\.py\(\d+\): (?:all_|reduce|broadcast|barrier|gather|scatter"
         r"|send|recv|irecv|isend|wait)"

@@ -329,7 +329,7 @@ class OpPlacement(Frozen, frozen=True):
             execution is known to be eager or not.
         device_eager_self_ps: The part of `device_self_ps` that ran eagerly.
         is_training: True if some op computes a gradient or updates parameters; False if
-            ops have names and no op does; None without ops.
+            no op does and most work has names that would show it; else None.
     """
 
     host_executions: int | None
@@ -350,6 +350,8 @@ def op_placement(
     if isinstance(host_ops, Unavailable) and isinstance(device_ops, Unavailable):
         return host_ops
     names: list[tuple[str, str | None]] = []
+    # Whether most of the computing has names that would show a gradient.
+    is_named = False
     host: dict[str, int | None] = {}
     device: dict[str, int | None] = {}
     if not isinstance(host_ops, Unavailable):
@@ -376,6 +378,11 @@ def op_placement(
             "eager_self_ps": int(ops["eager_self_ps"].sum()) if known else None,
         }
         names += host_ops.rows[["name", "type"]].rows()
+        # Instructions of XLA do not name the scope of their op.
+        frameworks = [int(OpCategory.TENSORFLOW), int(OpCategory.TORCH)]
+        scoped = pl.col("category").is_in(frameworks) | pl.col("name").str.contains("/")
+        known_ps = int(ops.filter(scoped)["self_ps"].sum())
+        is_named = 0 < int(ops["self_ps"].sum()) <= 2 * known_ps
     if not isinstance(device_ops, Unavailable):
         ours = [int(evidence) for evidence in PROGRAM_EVIDENCE]
         rows = device_ops.rows.filter(pl.col("evidence").is_in(ours))
@@ -391,6 +398,11 @@ def op_placement(
                 "eager_self_ps": int(eager) if len(of_known) else None,
             }
         names += rows[["name", "type"]].rows()
+        telling = rows.filter(pl.col("evidence") != int(OpEvidence.HLO_NAME))
+        computing = pl.col("evidence") != int(OpEvidence.COPY)
+        total_ps = int(device_ops.rows.filter(computing)["total_ps"].sum())
+        if total_ps:
+            is_named = 2 * int(telling["total_ps"].sum()) >= total_ps
     is_training = any(
         _GRADIENT.search(name) or _UPDATE.match(op_type or "")
         for name, op_type in names
@@ -404,5 +416,5 @@ def op_placement(
         dataset_self_ps=host.get("dataset_self_ps"),
         host_eager_self_ps=host.get("eager_self_ps"),
         device_eager_self_ps=device.get("eager_self_ps"),
-        is_training=is_training if names else None,
+        is_training=is_training or (False if is_named else None),
     )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.array_types import Int32s, Int64s, UInt8s
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
@@ -65,6 +65,14 @@ _CALLS: Final = (
 _WAITS: Final = (HostCode.PEER, HostCode.SYNC, HostCode.BLOCKED)
 
 
+def hand_on_work(kinds: EventKinds) -> Bools:
+    """Return True for the types of events that hand ops on and wait for them."""
+    hands_on: Bools = np.isin(kinds.host_class, _HANDS_ON)
+    for flag in _CALLS:
+        hands_on |= kinds.has(flag)
+    return hands_on
+
+
 def computing_spans(
     events: pl.DataFrame,
     kinds: EventKinds,
@@ -85,9 +93,7 @@ def computing_spans(
     if not any(HostCode.PEER in by_code for by_code in sets.values()):
         return Spans.empty()
     types = handles(events, "type")
-    is_op = ~np.isin(kinds.host_class, _HANDS_ON)
-    for flag in _CALLS:
-        is_op &= ~kinds.has(flag)
+    is_op = ~hand_on_work(kinds)
     computing: list[Spans] = []
     for track, by_code in sets.items():
         part = rows.track_rows(track)

@@ -87,7 +87,7 @@ class History(NamedTuple):
         changes: Changes in time order, starting with the blocks older than the events.
         contradicted: Number of blocks on which the events and the end state disagree.
         fragmentation: 1 - largest free piece / free bytes at the peak; None if unknown.
-        peak: Index in `changes` of the highest memory use; None if nothing changes.
+        peak: Index in `changes` of the last highest memory use; None without changes.
         nameless: Peak bytes in blocks that have no stack and precede the events.
     """
 
@@ -126,7 +126,7 @@ def allocator_history(
     ):
         changes = [change._replace(reserved=None) for change in changes]
     peak = max(
-        range(len(changes)), key=lambda row: (changes[row].active, -row), default=None
+        range(len(changes)), key=lambda row: (changes[row].active, row), default=None
     )
     divided = None
     if peak is not None and changes[peak].reserved is not None:

@@ -269,7 +269,12 @@ def report_outline(
     ):
         sections = _WITHOUT_VERDICTS
     elif _has_no_timeline(document):
-        sections = tuple(entry for entry in SECTIONS if entry[0] not in _OF_TIMES)
+        # Kernels that were measured alone are judged without times of steps.
+        judged = any(finding.status == "fail" for finding in document.findings)
+        left_out = set(_OF_TIMES)
+        if judged and isinstance(document.memory, Unavailable):
+            left_out.discard("Findings")
+        sections = tuple(entry for entry in SECTIONS if entry[0] not in left_out)
     outline: list[Part] = []
     overview = document.overview
     for heading, section in sections:

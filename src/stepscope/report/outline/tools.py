@@ -74,6 +74,8 @@ _KERNELS: Final[tuple[TableColumn, ...]] = (
     ("mean", "avg_us", us),
     ("of all kernels", "device_time_percent", percent_cell),
 )
+#: Columns of ops that are summed over the ops of a type.
+_SUMMED: Final = ("occurrences", "total_self_time_us", "host_self_percent")
 #: Maximum number of rows in the tables of ops and of kernels.
 _MAX_ROWS: Final = 5
 _ONE_OP: Final = (
@@ -283,23 +285,34 @@ def top_ops(document: Document) -> Iterator[Part]:
     rows = result.rows
     device = rows.filter(pl.col("host_or_device") == "Device")
     side, chosen = ("device", device) if device.height else ("host", rows)
+    # A column of types would only take space: a PyTorch op's type is its name, and
+    # names in parentheses, such as "(no annotation)", have no type.
+    named_ops = chosen.filter(~pl.col("name").str.starts_with("("))
+    typed = bool((named_ops["type"] != named_ops["name"]).any())
+    first: tuple[TableColumn, ...] = ((f"op on the {side}", "name", text_cell),)
+    if typed and side == "host":
+        # The breakdown of a program on a host is by type, over all instances.
+        first = (("type on the host", "type", text_cell), ("ops", "ops", count_cell))
+        chosen = chosen.group_by("type", maintain_order=True).agg(
+            ops=pl.len(),
+            longest=pl.col("name").sort_by("total_self_time_us").last(),
+            **{name: pl.col(name).sum() for name in _SUMMED},
+        )
+    elif typed:
+        first += (("type", "type", text_cell),)
     top = chosen.sort("total_self_time_us", descending=True).head(_MAX_ROWS)
     if top.is_empty():
         yield Paragraph("No op was recorded.")
         return
-    # A column of types would only take space: a PyTorch op's type is its name, and
-    # names in parentheses, such as "(no annotation)", have no type.
-    named_ops = top.filter(~pl.col("name").str.starts_with("("))
-    typed = bool((named_ops["type"] != named_ops["name"]).any())
-    types: tuple[TableColumn, ...] = (("type", "type", text_cell),) if typed else ()
     columns: tuple[TableColumn, ...] = (
-        (f"op on the {side}", "name", text_cell),
-        *types,
+        *first,
         ("runs", "occurrences", count_cell),
         ("self time", "total_self_time_us", us),
         ("of all ops", f"{side}_self_percent", percent_cell),
+        *((("longest op", "longest", text_cell),) if "longest" in top.columns else ()),
     )
-    yield table_of_rows(top, columns, left=frozenset({0, 1} if typed else {0}))
+    texts = [row for row, (_, _, cell) in enumerate(columns) if cell is text_cell]
+    yield table_of_rows(top, columns, left=frozenset(texts), expendable=("longest op",))
     yield Paragraph(_ONE_OP, role="dim")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -15,7 +15,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text, duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.headline import Lead
@@ -89,11 +89,15 @@ def _part_names(lead: Lead) -> str:
     if largest.function is not None:
         name = part_text(largest)
     size = percent(largest.share_percent)
+    whole = None if lead.percent is None else percent(lead.percent)
     if lead.percent is None or largest.share_percent >= lead.percent / 2:
         # An op is named together with the function of the program that called the op.
         if caller is not None and largest.function is None:
             name += f" in {part_text(caller)}"
-        return f", mostly {name}"
+        # The share of an op, unless it is all of the time.
+        of_op = lead.kind == "host" and largest.function is None
+        share = f" ({size})" if of_op and size != whole else ""
+        return f", mostly {name}{share}"
     if caller is not None and caller.function != largest.function:
         return f", mostly in {part_text(caller)}: the largest part is {name} ({size})"
     return f", the largest part of it {name} ({size})"
@@ -188,6 +192,8 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
         )
         if (value := longest[column]) is not None
     ]
+    if reached and longest["memory_percent"] is not None:
+        reached[-1] += _memory_level(longest)
     rates = f"; {which}{duration} reaches {' and '.join(reached)}" if reached else ""
     launches = f"{rows.height:,} measured launch{'' if rows.height == 1 else 'es'}"
     return (
@@ -195,3 +201,19 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
         f"{percent(100 * largest['duration_ps'] / total_ps)} of the "
         f"{duration_text(total_ps)} of {launches}{rates}."
     )
+
+
+#: Name of a level of memory → column of its throughput.
+_LEVELS: Final = {"DRAM": "dram_percent", "L2": "l2_percent", "L1": "l1_percent"}
+
+
+def _memory_level(launch: Mapping[str, Any]) -> str:
+    """Write which level is the busiest, and how busy the device's memory is."""
+    known = {
+        name: launch[column] for name, column in _LEVELS.items() if launch.get(column)
+    }
+    if len(known) < len(_LEVELS):
+        return ""
+    level = max(known, key=known.__getitem__)
+    dram = "" if level == "DRAM" else f"; DRAM {percent(known['DRAM'])}"
+    return f" ({level}{dram})"

@@ -325,7 +325,9 @@ def _fitting_groups(
         return () if group is None else (group,)
     if time.asks_the_model:
         return ("asks_the_model",)
-    runs_ops = ("runs_ops", "move_into_pipeline", "do_it_rarely")
     if time.ops_percent < MIN_MAIN_PERCENT:
         return ()
-    return ("do_it_rarely", "runs_ops") if rare else runs_ops
+    runs_ops = "runs_ops_and_numpy" if time.calls_numpy else "runs_ops"
+    if rare:
+        return ("do_it_rarely", runs_ops)
+    return (runs_ops, "move_into_pipeline", "do_it_rarely")

@@ -275,10 +275,15 @@ def _batch_production_facts(
     if stages and fetching.ahead and not works:
         return ("untransformed",)
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
+    # A function that runs for most of the wait shows how batches are produced.
+    shown = fetching.parallel is not None or shares.caller("input") is not None
+    unknown = () if shown and "unseen" not in lacks else ("practices_unknown",)
     # If stages are recorded, stages that fetch ahead are recorded too.
-    if sequential or not (fetching.parallel and (fetching.ahead or stages)):
+    known = fetching.parallel and (fetching.ahead or stages) and not unknown
+    if sequential or not known:
         by_producers = () if stages else _producers("fetch", shares, signals)
-        return (*native, *(by_producers or ("one_by_one", "cacheable")))
+        one_by_one = ("one_by_one", *unknown, "cacheable")
+        return (*native, *(by_producers or one_by_one))
     reason_late = "late_although_ahead" if workers is None else "worker_processes"
     late = (
         *("ahead", *lacks),
@@ -306,7 +311,10 @@ def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ..
     means = fetching.mean_fetch_ps.get(shares.host, ())
     copies = shares.percent("copy_in")
     matter = copies >= judged.thresholds.input_warn.value
+    mostly = judged.verdict.share_percent >= judged.thresholds.input_critical.value
+    degree = _ITEM.note("bound" if mostly else "bound_in_part")
     return (
+        *((_ITEM.fact("degree", None, note=degree),) if judged.failed else ()),
         _ITEM.fact(
             "mean_fetch",
             math.fsum(means) / len(means) / PS_PER_US if means else None,

@@ -17,7 +17,7 @@ from stepscope.advice.judging.kernel_time import (
     judged_kernels,
 )
 from stepscope.derive.facts.devices.device_fill import fill_signals
-from stepscope.derive.facts.devices.kernel_limits import measured_work
+from stepscope.derive.facts.devices.kernel_limits import measured_alone, measured_work
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
 _TEXTS: Final = shared_texts("measured")
 
 #: Signals that the functions of this module read.
-MEASURED_READS: Final[tuple[RunDerivation[Any], ...]] = (*WORKED_READS, measured_work)
+MEASURED_READS: Final[tuple[RunDerivation[Any], ...]] = (
+    *WORKED_READS,
+    measured_alone,
+    measured_work,
+)
 _SECTOR_BYTES: Final = 32
 
 
@@ -65,8 +69,12 @@ def judge_measured(
     The verdict is "cannot_tell" if kernels that were not measured could change the
     verdict. `fields` go to the finding.
     """
-    work = judged_kernels(signals, thresholds)
-    judged = signals.needed(measured_work).with_columns(
+    alone = signals.of(measured_alone)
+    if isinstance(alone, Unavailable):
+        work, rows = judged_kernels(signals, thresholds), signals.needed(measured_work)
+    else:
+        work, rows = alone
+    judged = rows.with_columns(
         found=fault.found,
         saved=pl.col("time_ps") * fault.saved.clip(0, 1),
         because=pl.lit(None, pl.String) if fault.because is None else fault.because,
@@ -119,7 +127,12 @@ def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
         saved=pl.min_horizontal(
             pl.lit(_HALF), 1 - pl.col("compute_percent") / pl.col("memory_percent")
         ),
-        shown={"memory": "memory_percent", "compute": "compute_percent"},
+        because=pl.col("memory_level").fill_null("dram"),
+        shown={
+            "memory": "memory_percent",
+            "compute": "compute_percent",
+            "dram": "dram_percent",
+        },
     )
     return judge_measured(
         _MEMORY_BOUND_ITEM, signals, thresholds, fault, severity="info"

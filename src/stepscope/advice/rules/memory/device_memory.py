@@ -13,7 +13,7 @@ from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Finding
+    from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.memory_use import Failure
@@ -45,18 +45,21 @@ def judge_peak(signals: Signals, thresholds: Thresholds) -> Finding:
             )
     used, _, fullest = known[0]
     failed = used >= warn.value
+    severity: Severity = "critical" if used >= critical.value else "warn"
+    facts = program_facts(signals)
+    # A serving engine fills the device's memory with its cache in advance.
+    engine = failed and fullest.of_device and "engine" in facts
     return _PEAK_ITEM.finding(
         "fail" if failed else "pass",
-        severity=("critical" if used >= thresholds.memory_critical.value else "warn")
-        if failed
-        else "info",
+        severity=severity if failed and not engine else "info",
+        note="engine" if engine else None,
         confidence=signals.of(record_grade),
         value=used,
         unit="ratio",
         threshold=critical if used >= critical.value else warn,
         devices=tuple(label for _, label, _ in known),
         parts=fullest.alive if failed else (),
-        actions=_PEAK_ITEM.actions_for(*program_facts(signals)),
+        actions=_PEAK_ITEM.actions_for(*facts),
         facts=(
             _PEAK_ITEM.fact("used", 100 * used, note=fullest.label),
             *_PEAK_ITEM.facts(

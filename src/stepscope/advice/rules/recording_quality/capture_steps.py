@@ -8,6 +8,7 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import SEVERITIES
 from stepscope.advice.item import rule
 from stepscope.derive.facts.judged_steps import step_signals
+from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.units import PS_PER_MS
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("capture.steps")
 
 
-@rule(_ITEM, step_signals, frameworks_used)
+@rule(_ITEM, step_signals, frameworks_used, program_traits)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     hosts = signals.needed(step_signals)
     without = [host_steps for host_steps in hosts.values() if host_steps.source is None]
@@ -39,6 +40,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if note == "none" and signals.of(frameworks_used) == PLAIN:
         # A program without a framework may have no steps.
         severity, note_key = "info", "plain"
+    elif note == "none" and severity == "info":
+        note_key = "one_shot"
+    traits = signals.known(program_traits)
+    keras = "keras_3" if traits is not None and traits.keras_3 else "without_keras_3"
     return _ITEM.finding(
         "pass" if note is None else "fail",
         severity=severity,
@@ -53,7 +58,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_facts_of_steps(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
         # If the program ended before its first step, advice to mark steps is useless.
-        actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked"),
+        actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked", keras),
     )
 
 
@@ -62,7 +67,10 @@ def _step_flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Se
     if steps.early_end is not None:
         return "ended", "critical"
     if steps.source is None:
-        return "none", "warn"
+        repeats = max((tried.confidence for tried in steps.tried), default=0.0)
+        # In a recording of one step, or of a program's start, hardly anything repeats.
+        is_one_shot = repeats < thresholds.medium_confidence.value / 2
+        return "none", "info" if is_one_shot else "warn"
     outside = steps.outside_percent
     if outside is not None and outside >= thresholds.outside_warn.value:
         return "outside", "warn"

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.run_derivation import of_run
+from stepscope.derive.device.kernel_names import plain_name
+from stepscope.derive.device.measured_kernels import SHAPE, summarise_groups
+from stepscope.derive.facts.devices.kernel_kinds import FusableRuns
+from stepscope.derive.facts.devices.kernel_work import KernelWork
+from stepscope.derive.run_derivation import known_hosts, of_run
 from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.device.measured_kernels import MeasuredKernels
-    from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.step_shares import AccountSignals
     from stepscope.derive.ops.database import DeviceOps
     from stepscope.derive.run_derivation import OfHosts
@@ -79,3 +82,47 @@ def measured_work(
         return measured
     rows = kernel_work.rows.filter(~pl.col("collective"))
     return rows.join(measured.rows, on="class", how="left", maintain_order="left")
+
+
+@of_run
+def measured_alone(
+    *, kernel_metrics: OfHosts[pl.DataFrame], device_activity: OfHosts[pl.DataFrame]
+) -> tuple[KernelWork, pl.DataFrame] | Unavailable:
+    """Return the kernels of the first table of Nsight Compute without a recording.
+
+    Returns:
+        The kernels, and their rows with the columns of `MeasuredKernels.rows`.
+    """
+    tables = known_hosts(kernel_metrics)
+    if not tables or known_hosts(device_activity):
+        return NO_KERNELS
+    host, table = next(iter(tables.items()))
+    launch = pl.concat_str("kernel_name", *SHAPE, separator=" ", ignore_nulls=True)
+    members = table.filter(pl.col("duration_ps") > 0).with_columns(
+        group=launch.rank("dense").cast(pl.Int64)
+    )
+    rows = members.group_by("group", maintain_order=True).agg(
+        pl.col("kernel_name").first().alias("kernel"),
+        pl.col("duration_ps").sum().alias("time_ps"),
+    )
+    if rows.is_empty():
+        return NO_KERNELS
+    plain = [plain_name(name) for name in rows["kernel"].to_list()]
+    rows = rows.with_columns(
+        pl.lit(0, pl.Int32).alias("class"),
+        pl.Series("kernel", plain),
+        op=pl.lit(None, pl.String),
+        confidence=1.0,
+    ).sort("time_ps", descending=True, maintain_order=True)
+    total_ps = int(rows["time_ps"].sum())
+    work = KernelWork(
+        label=f"{host}:{table['device'].fill_null(0)[0]}",
+        step_ps=total_ps,
+        device_ps=total_ps,
+        rows=rows,
+        shown=pl.DataFrame(schema=["class", "start_ps", "end_ps"]),
+        tracks={},
+        runs=FusableRuns(rows.clear(), 0),
+        is_alone=True,
+    )
+    return work, rows.join(summarise_groups(members), on="group", maintain_order="left")

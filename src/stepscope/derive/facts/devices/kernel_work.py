@@ -39,7 +39,7 @@ _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 _MAX_TRACKED_CLASSES: Final = 200
 
 
-class KernelWork(Frozen, frozen=True, dict=True):
+class KernelWork(Frozen, frozen=True, kw_only=True, dict=True):
     """The kernels of the judged device; times in ps, per step if there are steps.
 
     Attributes:
@@ -66,18 +66,20 @@ class KernelWork(Frozen, frozen=True, dict=True):
             `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (or null), `event`.
         tracks: Track name and kernel name by row of events, for kernels of `shown`.
         runs: Runs of consecutive kernels in `shown` that a compiler could fuse.
+        is_alone: Whether the kernels were only measured one at a time, not recorded.
     """
 
     label: str
-    steps: int
-    has_steps: bool
-    step_confidence: float
+    steps: int = 1
+    has_steps: bool = False
+    step_confidence: float = 0.0
     step_ps: int
     device_ps: int
     rows: pl.DataFrame
     shown: pl.DataFrame
     tracks: dict[int, tuple[str | None, str]]
     runs: FusableRuns
+    is_alone: bool = False
 
     def share(self, chosen: pl.DataFrame) -> float:
         """Return the given rows' share of the time of all compute kernels."""

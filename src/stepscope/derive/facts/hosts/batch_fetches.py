@@ -6,9 +6,9 @@ from collections import ChainMap
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints, rows_of_kinds
+from stepscope.derive.input_pipeline.stages import recorded_practices
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.verdicts.input_verdict import (
     InputTime,
@@ -22,7 +22,9 @@ from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    import polars as pl
 
     from stepscope.derive.device.correlation import DeviceTimeline
     from stepscope.derive.facts.step_shares import AccountSignals
@@ -55,10 +57,6 @@ _OWNERS: Final = {
     "between": "between",
     "unexplained": "unexplained",
 }
-#: Names of iterators and calls that transform or load several elements in parallel.
-_PARALLEL: Final = r"(?i)parallel|mapandbatch|multiprocessing"
-#: Names of iterators and calls that produce elements before they are requested.
-_AHEAD: Final = r"(?i)prefetch|multiprocessing"
 
 
 class InputSignals(Frozen, frozen=True):
@@ -66,8 +64,10 @@ class InputSignals(Frozen, frozen=True):
 
     Attributes:
         consumer_recorded: Whether any batch fetch was recorded.
-        parallel: Whether the pipeline transforms or loads several elements in parallel.
-        ahead: Whether the pipeline produces elements before they are requested.
+        parallel: Whether the pipeline transforms or loads several elements in parallel;
+            None if the recording does not show it.
+        ahead: Whether the pipeline produces elements before they are requested; None if
+            the recording does not show it.
         mean_fetch_ps: Host → mean duration of a fetch, by judged step with fetches.
         hidden_fetch_ps: `host:device` → part of `mean_fetch_ps` with a busy device.
         pieces: `host:device` → median number of groups of large copies to the device
@@ -76,8 +76,8 @@ class InputSignals(Frozen, frozen=True):
     """
 
     consumer_recorded: bool
-    parallel: bool
-    ahead: bool
+    parallel: bool | None
+    ahead: bool | None
     mean_fetch_ps: Mapping[str, tuple[float, ...]]
     hidden_fetch_ps: Mapping[str, tuple[float, ...]]
     pieces: Mapping[str, float] = {}
@@ -127,16 +127,17 @@ def host_fetches(
 ) -> InputSignals:
     """Describe the fetches of one host."""
     # Names of iterators, and of events that call a loader.
-    names = pl.Series([], dtype=pl.String)
+    names: list[str] = []
     if not isinstance(iterators, Unavailable):
-        names = iterators["long_name"].unique()
+        names = iterators["long_name"].unique().drop_nulls().to_list()
+    parallel, ahead = recorded_practices(names)
     waits, measured = host_classes.input_wait, windows.measured
     sets = () if isinstance(device_sets, Unavailable) else device_sets.devices
     pieces, pinned = _large_copies(trace, device_timeline, measured)
     return InputSignals(
         consumer_recorded=records_fetches(trace, host_classes),
-        parallel=bool(names.str.contains(_PARALLEL).any()),
-        ahead=bool(names.str.contains(_AHEAD).any()),
+        parallel=parallel,
+        ahead=ahead,
         mean_fetch_ps={trace.host: _mean_fetches(measured, waits)},
         hidden_fetch_ps={
             f"{trace.host}:{device.device}": _mean_fetches(
@@ -162,11 +163,17 @@ def input_signals(*, host_fetches: OfHosts[InputSignals]) -> InputSignals | Unav
     )
     return InputSignals(
         any(host.consumer_recorded for host in hosts),
-        any(host.parallel for host in hosts),
-        any(host.ahead for host in hosts),
+        _any_known(host.parallel for host in hosts),
+        _any_known(host.ahead for host in hosts),
         *(means, hidden, pieces),
         pinned=frozenset(label for host in hosts for label in host.pinned),
     )
+
+
+def _any_known(answers: Iterable[bool | None]) -> bool | None:
+    """Return whether any answer is True; None if none is, and one is unknown."""
+    known = set(answers)
+    return True in known or (None if None in known else False)
 
 
 def _large_copies(

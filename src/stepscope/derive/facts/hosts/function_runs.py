@@ -383,6 +383,15 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return bool(np.isin(self.runs.frames.type[self.called_rows], kinds).any())
 
     @property
+    def calls_numpy(self) -> bool:
+        """Return whether code of the program, not of a library, calls NumPy in it."""
+        frames = self.runs.frames
+        kinds = self.runs.purposes.types_with_work("computes_in_numpy")
+        called = np.isin(frames.type, kinds) & self.called_rows & (frames.parent >= 0)
+        callers = set(frames.type[frames.parent[called]].tolist())
+        return any(not frames.names[caller].library for caller in callers)
+
+    @property
     def asks_the_model(self) -> bool:
         """Return whether the function runs the model but does not train it."""
         return self.calls_work("runs_the_model") and not self.calls_work("trains")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.derive.input_pipeline.stages import is_cut_off
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
@@ -308,7 +309,11 @@ def missing_practices(
     cached = ("cache",) if producing >= _MIN_PERCENT and "Cache" not in types else ()
     if lacking:
         return (*lacking, *cached)
-    return ("upstream" if prefetched >= _MIN_PERCENT else "cheaper", *cached)
+    if prefetched < _MIN_PERCENT:
+        return ("cheaper", *cached)
+    names = [stage.name for stage in stages]
+    unseen = all(is_cut_off(stage.name, names) for stage in prefetches)
+    return ("unseen" if unseen else "upstream", *cached)
 
 
 def _is_python(share: Mapping[str, float], python: PythonElements | None) -> bool:
