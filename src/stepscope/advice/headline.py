@@ -58,6 +58,9 @@ _LATE_WORKER_FINDINGS: Final = ("allreduce.arrival", "multi.stagger", "multi.inp
 _MIN_PART_OF_PEER_WAIT: Final = 1 / 3
 
 
+#: Findings about a failure that ends the program if it is critical.
+_ENDS_PROGRAM: Final = ("mem.oom",)
+
 _NO_TIME: Final = shared_texts("judging").reason("no_time")
 
 
@@ -100,8 +103,12 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
 def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     """Return the costliest failing finding that need not wait for another finding.
 
-    A critical flaw of the recording comes first, because it may change other findings.
+    A failure that ended the program comes first, then a critical flaw of the recording,
+    because it may change other findings.
     """
+    failure = next(filter(_ends_program, findings), None)
+    if failure is not None:
+        return failure
     flaws = [flaw for flaw in findings if flaw.status == "fail" and _is_grave(flaw)]
     ranked = findings_by_cost(
         finding
@@ -121,6 +128,10 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
         similar,
         key=lambda finding: _gain_ms(finding) / (finding.ms_per_step or math.inf),
     )
+
+
+def _ends_program(finding: Finding) -> bool:
+    return finding.id in _ENDS_PROGRAM and finding.severity == "critical"
 
 
 def _outweighs_flaws(finding: Finding, flaws: Sequence[Finding]) -> bool:
@@ -249,6 +260,8 @@ def _choose_lead(
     plain: bool,
 ) -> Lead:
     """Choose topic and numbers of the headline from the breakdown of step time."""
+    if first is not None and _ends_program(first):
+        return _lead_of_finding(first)
     shares = account.judged()
     idle = _unexplained_idle_lead(findings, shares, thresholds)
     if idle is not None:

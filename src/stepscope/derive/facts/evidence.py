@@ -152,7 +152,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Stable name of the number.
         value: The number in `unit`; null if it could not be measured.
-        unit: "us", "count", "percent" or "ratio".
+        unit: "us", "count", "percent", "ratio" or "bytes".
         note: Source of the number; null if there is nothing to add.
     """
 

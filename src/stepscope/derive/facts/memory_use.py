@@ -89,10 +89,13 @@ class Failure(Frozen, frozen=True):
 
     Attributes:
         device: Number of the device; None if not recorded.
+        memory: Name of the memory; None if not recorded.
         asked_bytes: Requested size; None if not recorded.
         allocated_bytes: Memory in use; None if not recorded.
         reserved_bytes: Memory reserved by the allocator; None if not recorded.
         recovered: Whether a later allocation succeeded, so that the program went on.
+        free_bytes: Free memory of the device; None if not recorded.
+        alive: Ops or lines with the largest blocks in use, as shares of the use.
     """
 
     host: str
@@ -102,6 +105,9 @@ class Failure(Frozen, frozen=True):
     allocated_bytes: int | None
     reserved_bytes: int | None
     recovered: bool
+    memory: str | None = None
+    free_bytes: int | None = None
+    alive: tuple[Part, ...] = ()
 
     @property
     def label(self) -> str:
@@ -167,7 +173,12 @@ def memory_signals(
         (*allocators, *(use for use in processes if use is not None)),
         None if allocators else first_reason(memory_replay) or _NO_EVENTS,
         tuple(
-            failed for trace in hosts.values() for failed in _failed_allocations(trace)
+            failed
+            for host, trace in hosts.items()
+            for failed in (
+                *_failed_allocations(trace),
+                *_failed_rows(trace, memory_replay[host]),
+            )
         ),
         any(len(_rows_of_events(trace, _ALLOCATION)) for trace in hosts.values()),
     )
@@ -256,6 +267,7 @@ def _largest_ops(
         return ()
     named = (
         allocations[rows.tolist()]
+        .select("allocated_bytes", op=pl.coalesce("op", "source"))
         .filter(pl.col("op").is_not_null())
         .group_by("op")
         .agg(pl.col("allocated_bytes").sum())
@@ -329,6 +341,44 @@ def _failed_allocations(trace: TraceData) -> list[Failure]:
             )
         )
     return sorted(failures, key=lambda failure: failure.time_ps)
+
+
+def _failed_rows(trace: TraceData, replay: MemoryReplay | Unavailable) -> list[Failure]:
+    """Return the failed allocations in the table `allocations`."""
+    allocations = trace.table("allocations")
+    if isinstance(allocations, Unavailable) or isinstance(replay, Unavailable):
+        return []
+    rows = np.flatnonzero(allocations["kind"] == "failed")
+    memories = {memory.name: memory for memory in replay.memories}
+    failures = []
+    for row in rows.tolist():
+        event = allocations.row(row, named=True)
+        used, name = event["heap_bytes"], event["allocator"]
+        memory, kept, recovered = memories.get(name), None, False
+        alive: tuple[Part, ...] = ()
+        if memory is not None:
+            before = int(np.searchsorted(memory.rows, row)) - 1
+            later = allocations["kind"].gather(memory.rows[before + 1 :])
+            recovered = bool((later == "allocate").any())
+            kept = allocations["free_bytes"][int(memory.rows[before])]
+            living = replay.alive_rows(memory, before)
+            alive = _largest_ops(allocations, living, used)
+        number = name.rpartition(":")[2]
+        failures.append(
+            Failure(
+                host=trace.host,
+                device=int(number) if number.isdecimal() else None,
+                time_ps=event["start_ps"],
+                asked_bytes=event["requested_bytes"],
+                allocated_bytes=used,
+                reserved_bytes=None if kept is None or used is None else used + kept,
+                recovered=recovered,
+                memory=name,
+                free_bytes=event["free_bytes"],
+                alive=alive,
+            )
+        )
+    return failures
 
 
 _MARK: Final = r"^items added to "
