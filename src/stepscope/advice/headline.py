@@ -58,6 +58,8 @@ _LATE_WORKER_FINDINGS: Final = ("allreduce.arrival", "multi.stagger", "multi.inp
 _MIN_PART_OF_PEER_WAIT: Final = 1 / 3
 
 
+#: Owner of the time that recording takes.
+_RECORDING_OWNER: Final = "profiler"
 #: Findings about a failure that ends the program if it is critical.
 _ENDS_PROGRAM: Final = ("mem.oom",)
 
@@ -183,7 +185,7 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
 def _explains_idle_time(finding: Finding) -> bool:
     """Return whether a finding explains time in which a device computes nothing."""
     owners = set(finding.owners)
-    explains = finding.stage != 0 or owners == {"profiler"}
+    explains = finding.stage != 0 or owners == {_RECORDING_OWNER}
     return explains and bool(owners) and owners <= _NOT_COMPUTING
 
 
@@ -235,11 +237,15 @@ def choose_lead_sentence(
 ) -> Lead:
     """Choose the topic of the headline and its numbers."""
     account = signals.of(account_signals)
-    first = costliest_finding(findings)
     if isinstance(account, Unavailable):
+        first = costliest_finding(findings)
         if first is not None:
             return _lead_of_finding(first)
         return Lead(kind="nothing", unavailable=account)
+    shares = account.judged()
+    first = costliest_finding(
+        [check for check in findings if not _is_small_cost(check, shares)]
+    )
     plain = signals.of(frameworks_used) == PLAIN
     lead = _choose_lead(findings, account, first, thresholds, plain=plain)
     labels = [shares.host for shares in account.shares]
@@ -249,6 +255,18 @@ def choose_lead_sentence(
         devices=max(labels.count(lead.host or ""), 1),
         has_steps=account.judged().step_source is not None,
     )
+
+
+def _is_small_cost(finding: Finding, shares: StepShares) -> bool:
+    """Return whether a finding is about recording, and other time is longer.
+
+    The cost of recording disappears when nothing is recorded.
+    """
+    if set(finding.owners) != {_RECORDING_OWNER} or finding.share_percent is None:
+        return False
+    others = {*BUSY_OWNERS, *IDLE_OWNERS} - {_RECORDING_OWNER}
+    longest = max(shares.percent(*_COMPUTE), *map(shares.percent, others))
+    return finding.share_percent < longest
 
 
 def _choose_lead(
