@@ -57,6 +57,8 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     amp_gain_high: Threshold
     amp_gain_tf32_low: Threshold
     amp_gain_tf32_high: Threshold
+    amp_gain_emulated_low: Threshold
+    amp_gain_emulated_high: Threshold
     tensor_core_generation: Threshold
     arrival_warn: Threshold
     arrival_critical: Threshold
