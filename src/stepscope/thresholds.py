@@ -87,7 +87,6 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     cast_warn: Threshold
     cast_critical: Threshold
     doubles_warn: Threshold
-    idle_device: Threshold
     starved_device: Threshold
     fusable_warn: Threshold
     fusable_critical: Threshold
@@ -180,7 +179,6 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     small_op_runs: Threshold
     small_op_latencies: Threshold
     small_op: Threshold
-    op_call: Threshold
     small_kernel: Threshold
     small_kernel_most: Threshold
     small_share: Threshold

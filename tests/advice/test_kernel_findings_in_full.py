@@ -81,10 +81,6 @@ def test_every_number_of_products_beside_the_matrix_units(
     assert fields_of(changes) == fields_of(
         (Faster([1], (third, 1 - 2 / 3)), Faster([2], (0.5, 0.5)))
     )
-    # A device that waits for a fifth of the step may gain nothing.
-    waits = judged("tc.unused", signals(signals_of, work, shares(launch=2.0)))
-    assert waits.saving_ms is not None
-    assert waits.saving_ms.low == 0.0
     only_known = worked(kernel(7.0), known)
     measured = judged("tc.unused", signals(signals_of, only_known, shares()))
     assert measured.saving_ms == Saving(low=0.5, high=0.5)

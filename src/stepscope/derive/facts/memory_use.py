@@ -348,37 +348,34 @@ def _failed_rows(trace: TraceData, replay: MemoryReplay | Unavailable) -> list[F
     allocations = trace.table("allocations")
     if isinstance(allocations, Unavailable) or isinstance(replay, Unavailable):
         return []
-    rows = np.flatnonzero(allocations["kind"] == "failed")
-    memories = {memory.name: memory for memory in replay.memories}
     failures = []
-    for row in rows.tolist():
-        event = allocations.row(row, named=True)
-        used, name = event["heap_bytes"], event["allocator"]
-        memory, kept, recovered = memories.get(name), None, False
-        alive: tuple[Part, ...] = ()
-        if memory is not None:
-            before = int(np.searchsorted(memory.rows, row)) - 1
-            later = allocations["kind"].gather(memory.rows[before + 1 :])
-            recovered = bool((later == "allocate").any())
-            kept = allocations["free_bytes"][int(memory.rows[before])]
-            living = replay.alive_rows(memory, before)
-            alive = _largest_ops(allocations, living, used)
-        number = name.rpartition(":")[2]
-        failures.append(
-            Failure(
-                host=trace.host,
-                device=int(number) if number.isdecimal() else None,
-                time_ps=event["start_ps"],
-                asked_bytes=event["requested_bytes"],
-                allocated_bytes=used,
-                reserved_bytes=None if kept is None or used is None else used + kept,
-                recovered=recovered,
-                memory=name,
-                free_bytes=event["free_bytes"],
-                alive=alive,
-            )
+    for memory in replay.memories:
+        chosen = (allocations["kind"] == "failed") & (
+            allocations["allocator"] == memory.name
         )
-    return failures
+        for row in np.flatnonzero(chosen).tolist():
+            event = allocations.row(row, named=True)
+            index = int(np.searchsorted(memory.rows, row))
+            later = allocations["kind"].gather(memory.rows[index:])
+            used = event["heap_bytes"]
+            kept = allocations["free_bytes"][int(memory.rows[max(index - 1, 0)])]
+            failures.append(
+                Failure(
+                    host=trace.host,
+                    device=int(memory.name.rpartition(":")[2]),
+                    time_ps=event["start_ps"],
+                    asked_bytes=event["requested_bytes"],
+                    allocated_bytes=used,
+                    reserved_bytes=None if kept is None else used + kept,
+                    recovered=bool((later == "allocate").any()),
+                    memory=memory.name,
+                    free_bytes=event["free_bytes"],
+                    alive=_largest_ops(
+                        allocations, replay.alive_rows(memory, index - 1), used
+                    ),
+                )
+            )
+    return sorted(failures, key=lambda failure: failure.time_ps)
 
 
 _MARK: Final = r"^items added to "

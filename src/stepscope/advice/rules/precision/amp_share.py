@@ -169,11 +169,8 @@ def _judge_precision(
         mostly_tf32 = narrow + tf32 >= warn
         note = "tf32" if mostly_tf32 else "little" if little else None
         # TF32 is fast already, so that only a large gain is worth a change.
-        minor = little or (
-            mostly_tf32
-            and _highest_gain_percent(signals, times, thresholds)
-            < thresholds.minor_gain.value
-        )
+        gain = (share or 0.0) * (1 - 1 / thresholds.amp_gain_tf32_high.value)
+        minor = little or (mostly_tf32 and gain < thresholds.minor_gain.value)
         severity: Severity = "info" if minor else "warn"
         return _make_finding(
             signals, times, thresholds, status="fail", severity=severity, note=note
@@ -243,17 +240,6 @@ def _per_step_ps(times: PrecisionSignals) -> int | None:
     if times.wide_per_step_ps is None or times.tf32_per_step_ps is None:
         return None
     return times.wide_per_step_ps + times.tf32_per_step_ps
-
-
-def _highest_gain_percent(
-    signals: Signals, times: PrecisionSignals, thresholds: Thresholds
-) -> float:
-    """Return the highest predicted gain, in percent of a step; 0 if unknown."""
-    saving = _saving_by_precision(signals, times, thresholds)
-    if saving is not None and times.step_ps:
-        return 100 * saving.high * PS_PER_MS / times.step_ps
-    share = _share_of_time(signals, times) or 0.0
-    return share * (1 - 1 / thresholds.amp_gain_tf32_high.value)
 
 
 def _saving_by_precision(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 from msgspec.structs import replace
 
 from stepscope.derive.columns.arrays import codes
@@ -28,8 +29,6 @@ from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    import polars as pl
 
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.time_by_cause import Account
@@ -136,12 +135,11 @@ class HostReplay(Frozen, frozen=True):
         if (
             bound is not None
             and all(edit.only_faster for edit in edits)
-            and self.recorded.busy_share(device) >= _MIN_SATURATED_SHARE
+            and self._is_saturated(device)
         ):
-            low, high = bound.low, bound.high
-            floor_ps = self._floor_without_silence(edits)
-            gain = replace(gains[1], floor_ps=floor_ps)
-            return self._replayed_saving(low, high).within(_raise_floor(limits, gain))
+            gain = replace(gains[1], floor_ps=self._floor_without_silence(edits))
+            saving = self._replayed_saving(bound.low, bound.high)
+            return saving.within(_raise_floor(limits, gain))
         scale = _gain_scale(edits, None if limits is None else limits.effect_ms, bound)
         if scale is None or not all(gain.is_reportable for gain in gains):
             return None
@@ -163,6 +161,13 @@ class HostReplay(Frozen, frozen=True):
         return Saving(
             low=low, high=high, basis="replay", identity_error_percent=error_percent
         )
+
+    def _is_saturated(self, device: int | None) -> bool:
+        rows = self.recorded.account.rows.filter(pl.col("device") == device)
+        busy_ps, window_ps = (
+            int(rows[name].sum()) for name in ("device_busy_ps", "window_ps")
+        )
+        return 0 < window_ps * _MIN_SATURATED_SHARE <= busy_ps
 
     def _floor_without_silence(self, edits: Sequence[Edits]) -> float:
         """Return the floor after edits; silent threads wait for a busy device."""

@@ -167,18 +167,6 @@ class Recorded(Frozen, frozen=True):
             for device in self.device_sets.devices
         )
 
-    def busy_share(self, device: int | None) -> float:
-        """Return the busy share of a device in the replayed windows; 0 if unknown."""
-        if isinstance(self.device_sets, Unavailable):
-            return 0.0
-        chosen = self.graph.sampled
-        busy_ps = sum(
-            sets.busy.clip(chosen.first_ps, chosen.last_ps).length_ps
-            for sets in self.device_sets.devices
-            if sets.device == device
-        )
-        return busy_ps / max(chosen.last_ps - chosen.first_ps, 1)
-
 
 class Edits(Frozen, frozen=True, eq=True):
     """The edits of the dependency graph with which a change is replayed.
