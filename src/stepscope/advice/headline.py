@@ -60,8 +60,8 @@ _MIN_PART_OF_PEER_WAIT: Final = 1 / 3
 
 #: Owner of the time that recording takes.
 _RECORDING_OWNER: Final = "profiler"
-#: Findings about a failure that ends the program if it is critical.
-_ENDS_PROGRAM: Final = ("mem.oom",)
+#: A finding about a failure that ends the program if the finding is critical.
+_FAILURE_FINDING: Final = "mem.oom"
 
 _NO_TIME: Final = shared_texts("judging").reason("no_time")
 
@@ -133,7 +133,7 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
 
 
 def _ends_program(finding: Finding) -> bool:
-    return finding.id in _ENDS_PROGRAM and finding.severity == "critical"
+    return finding.id == _FAILURE_FINDING and finding.severity == "critical"
 
 
 def _outweighs_flaws(finding: Finding, flaws: Sequence[Finding]) -> bool:

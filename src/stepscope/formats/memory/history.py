@@ -135,9 +135,8 @@ def allocator_history(
         for change in changes
     ):
         changes = [change._replace(reserved=None) for change in changes]
-    peak = max(
-        range(len(changes)), key=lambda row: (changes[row].active, -row), default=None
-    )
+    in_use = (row for row, change in enumerate(changes) if change.kind != "failed")
+    peak = max(in_use, key=lambda row: (changes[row].active, -row), default=None)
     divided = None
     if peak is not None and changes[peak].reserved is not None:
         divided = _fragmentation_at_peak(changes[: peak + 1], events, segments)
