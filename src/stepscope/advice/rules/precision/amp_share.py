@@ -9,6 +9,7 @@ import polars as pl
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.kernel_time import (
+    idle_percent,
     measured_gain_ms,
     measured_speed_changes,
 )
@@ -19,6 +20,7 @@ from stepscope.derive.facts.evidence import Fact, Saving
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Faster
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -70,6 +72,7 @@ def _speed_ups(
 
 @rule(
     _ITEM,
+    account_signals,
     device_signals,
     kernel_work,
     precision_signals,
@@ -170,7 +173,9 @@ def _judge_precision(
         note = "tf32" if mostly_tf32 else "little" if little else None
         # TF32 is fast already, so that only a large gain is worth a change.
         gain = (share or 0.0) * (1 - 1 / thresholds.amp_gain_tf32_high.value)
-        minor = little or (mostly_tf32 and gain < thresholds.minor_gain.value)
+        starved = idle_percent(signals) >= thresholds.starved_device.value
+        small = starved or gain < thresholds.minor_gain.value
+        minor = little or (mostly_tf32 and small)
         severity: Severity = "info" if minor else "warn"
         return _make_finding(
             signals, times, thresholds, status="fail", severity=severity, note=note

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 from msgspec.structs import replace
 
 from stepscope.derive.columns.arrays import codes
@@ -29,6 +28,8 @@ from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    import polars as pl
 
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.time_by_cause import Account
@@ -141,20 +142,26 @@ class HostReplay(Frozen, frozen=True):
             saving = self._replayed_saving(bound.low, bound.high)
             return saving.within(_raise_floor(limits, gain))
         scale = _gain_scale(edits, None if limits is None else limits.effect_ms, bound)
-        if scale is None or not all(gain.is_reportable for gain in gains):
+        if scale is None or not self.explains_path(edits, gains):
             return None
-        if any(edit.device for edit in edits):
-            joint = joint_edit(self.graph, [edit.most for edit in edits])
-            silent = silent_share(self.graph, joint, self._silent_threads())
-            # The unrecorded time may contain what delays the step after the changes.
-            if 100 * silent > _MAX_SILENT_PERCENT:
-                return None
         low, high = (gain_ms * scale for gain_ms in self.spread_ms(gains))
         if bound is not None:
             high = min(high, bound.high)
             if any(edit.partly for edit in edits):
                 low = min(low, bound.low)
         return self._replayed_saving(low, high).within(_raise_floor(limits, gains[1]))
+
+    def explains_path(self, edits: Sequence[Edits], gains: tuple[Gain, Gain]) -> bool:
+        """Return whether records explain the critical path after edits.
+
+        Unrecorded time may contain what delays the step after the changes.
+        """
+        if not any(edit.device for edit in edits):
+            return all(gain.is_reportable for gain in gains)
+        joint = joint_edit(self.graph, [edit.most for edit in edits])
+        silent = silent_share(self.graph, joint, self._silent_threads())
+        enough = 100 * silent <= _MAX_SILENT_PERCENT
+        return enough and all(gain.is_reportable for gain in gains)
 
     def _replayed_saving(self, low: float, high: float) -> Saving:
         error_percent = self.identity.median_error_percent
@@ -163,11 +170,13 @@ class HostReplay(Frozen, frozen=True):
         )
 
     def _is_saturated(self, device: int | None) -> bool:
-        rows = self.recorded.account.rows.filter(pl.col("device") == device)
-        busy_ps, window_ps = (
-            int(rows[name].sum()) for name in ("device_busy_ps", "window_ps")
+        sets, chosen = self.recorded.device_sets, self.graph.sampled
+        busy_ps = sum(
+            times.busy.clip(chosen.first_ps, chosen.last_ps).length_ps
+            for times in (() if isinstance(sets, Unavailable) else sets.devices)
+            if times.device == device
         )
-        return 0 < window_ps * _MIN_SATURATED_SHARE <= busy_ps
+        return busy_ps >= _MIN_SATURATED_SHARE * (chosen.last_ps - chosen.first_ps)
 
     def _floor_without_silence(self, edits: Sequence[Edits]) -> float:
         """Return the floor after edits; silent threads wait for a busy device."""
@@ -269,6 +278,8 @@ class ReplaySignals(Frozen, frozen=True):
         if replay is None:
             return None
         edits = replay.edits_for_changes(changes, self.device_of_label(label))
+        if not replay.explains_path(edits, replay.gains_of_edits(edits)):
+            return None
         owners = replay.path_owners(edits)
         return next((share for share in owners.items() if share[0] != "profiler"), None)
 
