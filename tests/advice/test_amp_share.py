@@ -217,6 +217,7 @@ def test_the_gain_decides_how_grave_tf32_is(
     signals_of: Any,
     shares: Any,
     precision_of: Any,
+    *,
     tf32_ms: float,
     idle_ms: float,
     severity: str,
