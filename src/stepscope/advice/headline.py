@@ -56,13 +56,10 @@ _PEER_OWNER: Final = "peer"
 _LATE_WORKER_FINDINGS: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
 #: Minimum share of the wait for other workers that a finding on a late worker explains.
 _MIN_PART_OF_PEER_WAIT: Final = 1 / 3
-
-
 #: Owner of the time that recording takes.
 _RECORDING_OWNER: Final = "profiler"
 #: A finding about a failure that ends the program if the finding is critical.
 _FAILURE_FINDING: Final = "mem.oom"
-
 _NO_TIME: Final = shared_texts("judging").reason("no_time")
 
 

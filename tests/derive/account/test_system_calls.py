@@ -262,8 +262,9 @@ def test_a_range_of_a_thread_without_a_core_is_no_work(
     assert named(profile, "sync") == ["off the core: no recorded thread took the core"]
 
 
+@pytest.mark.parametrize("call_name", [None, "usleep"])
 def test_threads_that_take_turns_wait_for_the_lock_of_their_interpreter(
-    tmp_path: Path,
+    tmp_path: Path, call_name: str | None
 ) -> None:
     """A waiting thread wakes every 5 ms and asks for the lock: three slices."""
     turns = []
@@ -283,10 +284,12 @@ def test_threads_that_take_turns_wait_for_the_lock_of_their_interpreter(
     ]
     ranges = [span("forward", 0, 16_020_000)]
     more = {RUNTIME: calls, KERNEL: kernels, NVTX: ranges, "SCHED_EVENTS": turns}
-    profile = loop(tmp_path, **more)
-    assert named(profile, "sync") == [
-        "off the core: waits for the lock of Python's interpreter"
-    ]
+    if call_name is not None:
+        slices = range(1_010, 16_010, 5_000)
+        more["OSRT_API"] = [asked(call_name, at - 1, at + 4_991) for at in slices]
+    names = named(loop(tmp_path, **more), "sync")
+    told = "off the core: waits for the lock of Python's interpreter" in names
+    assert told is (call_name is None)
 
 
 def test_a_call_of_cuda_that_sleeps_keeps_its_time(tmp_path: Path) -> None:

@@ -122,10 +122,8 @@ class SnapshotValues:
                 continue
             failed = action == FAILED
             self.failed += failed
-            # A failed allocation has no address, but the bytes free on the device.
-            address = _number_below(
-                event.get("addr", 0 if failed else None), _ADDRESSES
-            )
+            # A failed allocation has no address.
+            address = _number_below(0 if failed else event.get("addr"), _ADDRESSES)
             size = _number_below(event.get("size"), _MAX_BYTES)
             if action not in _ACTIONS:
                 self.refused["events of an unknown kind"] += 1

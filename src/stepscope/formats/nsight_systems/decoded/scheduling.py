@@ -132,7 +132,7 @@ def _names_of_waits(
     texts = names.texts()
     labels = []
     for lock, call, holder in distinct.iter_rows():
-        if lock:
+        if lock and (call is None or "cond" in texts[call]):
             labels.append("waits for the lock of Python's interpreter")
         elif call is not None:
             labels.append(f"waits in {texts[call]}")
