@@ -57,6 +57,8 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     amp_gain_high: Threshold
     amp_gain_tf32_low: Threshold
     amp_gain_tf32_high: Threshold
+    amp_gain_emulated_low: Threshold
+    amp_gain_emulated_high: Threshold
     tensor_core_generation: Threshold
     arrival_warn: Threshold
     arrival_critical: Threshold
@@ -85,7 +87,6 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     cast_warn: Threshold
     cast_critical: Threshold
     doubles_warn: Threshold
-    idle_device: Threshold
     starved_device: Threshold
     fusable_warn: Threshold
     fusable_critical: Threshold
@@ -178,7 +179,6 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     small_op_runs: Threshold
     small_op_latencies: Threshold
     small_op: Threshold
-    op_call: Threshold
     small_kernel: Threshold
     small_kernel_most: Threshold
     small_share: Threshold

@@ -139,7 +139,8 @@ def test_nothing_of_a_resnet_in_single_precision_is_16_bit(shared_profile: Any) 
 @pytest.mark.parametrize(
     ("name", "low", "high"),
     [
-        ("gpu_tf/aoberai_2021_06_16_01_44_30", 8, 23),
+        # Its device idles for an eighth of the step, and no replay predicts a gain.
+        ("gpu_tf/aoberai_2021_06_16_01_44_30", 0, 23),
         ("gpu_tf/t4_healthy", 22, 64),
     ],
 )

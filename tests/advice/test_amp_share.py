@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.advice.kernels import kernel, worked
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.judging.program_facts import narrow_type_facts
-from stepscope.advice.rules.precision.amp_share import evaluate
+from stepscope.advice.rules.precision.amp_share import (
+    evaluate,
+    narrower_kernel_changes,
+)
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
+from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals, device_signals
 from stepscope.thresholds import THRESHOLDS
@@ -202,12 +207,29 @@ def test_it_says_why_it_cannot_tell(
     assert ("custom ops in the program" in why.remedy) is (with_op > 0)
 
 
-def test_tf32_lowers_the_verdict_to_information(
-    signals_of: Any, precision_of: Any
+@pytest.mark.parametrize(
+    ("tf32_ms", "idle_ms", "severity"),
+    # Half of the products' time may go: 1.05 or 0.95 of 10 ms. A device that waits for
+    # launches half of the time gains nothing.
+    [(2.1, 4.9, "warn"), (1.9, 4.9, "info"), (2.1, 5.1, "info")],
+)
+def test_the_gain_decides_how_grave_tf32_is(
+    signals_of: Any,
+    shares: Any,
+    precision_of: Any,
+    *,
+    tf32_ms: float,
+    idle_ms: float,
+    severity: str,
 ) -> None:
-    found = precision_of(**ALL_WIDE, eligible_tf32_ps=5_000 * US)
-    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
-    assert (finding.status, finding.severity) == ("fail", "info")
+    found = precision_of(
+        **{**ALL_WIDE, "wide_per_step_ps": 0},
+        tf32_per_step_ps=round(tf32_ms * MS),
+        eligible_tf32_ps=5_000 * US,
+    )
+    signals = signals_of(shares(launch=idle_ms), {precision_signals: found})
+    finding = evaluate(signals, THRESHOLDS)
+    assert (finding.status, finding.severity) == ("fail", severity)
     assert finding.note == "tf32"
 
 
@@ -268,6 +290,25 @@ def test_the_gain_over_tf32_is_less_than_over_32_bit(
     # 16 bit runs at most three times as fast as 32 bit, and twice as fast as TF32.
     assert finding.saving_ms.high == pytest.approx(2 * 2 / 3 + 4 / 2)
     assert finding.saving_ms.low == pytest.approx(2 * (1 - 1 / 1.3) + 4 * (1 - 1 / 1.1))
+
+
+def test_emulated_32_bit_products_gain_most(signals_of: Any, precision_of: Any) -> None:
+    """Attention, 5 of 6 ms, computes 32-bit products on matrix units."""
+    work = worked(
+        kernel(5.0, precision="32", full_name="fmha_cutlassF_f32_aligned_64x64"),
+        kernel(1.0, precision="32", matrix_units=False),
+    )
+    signals = {
+        precision_signals: precision_of(**ALL_WIDE, devices=("vm:0",)),
+        kernel_work: work,
+    }
+    saving = evaluate(signals_of(signals), THRESHOLDS).saving_ms
+    assert saving is not None
+    assert saving.low == pytest.approx(5 / 2 + 1 - 1 / 1.3)
+    assert saving.high == pytest.approx(5 * 3.5 / 4.5 + 2 / 3)
+    low, high = narrower_kernel_changes(signals_of(signals), THRESHOLDS)
+    assert (list(low.classes), low.left) == ([0], (1 / 2, 1 / 4.5))
+    assert (list(high.classes), high.left) == ([1], (1 / 1.3, 1 / 3))
 
 
 def test_undecided_kernels_in_32_bit_do_not_hide_a_failure(

@@ -8,6 +8,7 @@ import pytest
 
 from stepscope.advice.rules.multi_device.comm_exposed import evaluate
 from stepscope.derive.facts.devices.all_reduces import CommunicationSignals
+from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
@@ -64,6 +65,18 @@ def test_what_is_advised_fits_what_is_exchanged(
     )
     assert finding.status == "fail"
     assert {one.cause for one in finding.actions} == causes
+
+
+@pytest.mark.parametrize("kind", ["all-reduce", "all-to-all"])
+def test_inference_exchanges_no_gradients(
+    signals_of: Any, shares: Any, kind: str
+) -> None:
+    """A layer is divided among devices, or experts are."""
+    exchanged = CommunicationSignals({"vm:0": 24}, {"vm:0": {kind: 400}}, {})
+    traits = {program_traits: ProgramTraits(updates=False, trains=False)}
+    signals = signals_of(shares(collective=2.0), traits, exchanged=exchanged)
+    found = {one.cause for one in evaluate(signals, THRESHOLDS).actions}
+    assert found == {"any", "rows" if kind == "all-to-all" else "activations"}
 
 
 def test_devices_that_exchange_nothing_are_not_judged(

@@ -51,6 +51,9 @@ def test_it_promises_what_the_usual_pace_would_gain(
     finding = evaluate(signals_of(shares(launch=2.0), beside(1.0)), THRESHOLDS)
     assert finding.saving_ms.high == pytest.approx(1.0 * (1 - 6.4 / 16))
     assert finding.saving_ms.low == pytest.approx(finding.saving_ms.high / 2)
+    # TensorFlow's guide names the number of launching threads after their mode.
+    (text,) = (it.text for it in finding.actions if it.framework == "TensorFlow")
+    assert "TF_GPU_THREAD_COUNT" in text
 
 
 @pytest.mark.parametrize("field", [{"busy_pace_ps": 9.0 * US}, {"chance": 0.02}])

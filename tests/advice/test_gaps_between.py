@@ -99,5 +99,6 @@ def test_what_follows_the_only_step_is_not_promised_as_a_gain_of_every_step(
     closed = evaluate(signals_of(shares(**fault, fields={"closed": True})), THRESHOLDS)
     assert closed.note == "few_steps"
     assert not any("Record several steps" in it.text for it in closed.actions)
+    assert any("`tf.while_loop`" in it.text for it in closed.actions)
     several = shares(between={"between": 5.0}, steps=8, fields={"closed": False})
     assert evaluate(signals_of(several), THRESHOLDS).note != "at_end"

@@ -27,13 +27,15 @@ MS = 1_000_000_000
 
 def failing(name: str, share: float, **fields: Any) -> Finding:
     return Finding(
-        id=name,
-        title="",
-        stage=8,
-        status="fail",
-        severity="warn",
-        share_percent=share,
-        **fields,
+        **{
+            "id": name,
+            "title": "",
+            "stage": 8,
+            "status": "fail",
+            "severity": "warn",
+            "share_percent": share,
+            **fields,
+        }
     )
 
 
@@ -132,6 +134,19 @@ def test_the_recordings_own_time_explains_more_than_what_nobody_does(
     unknown = failing("capture.quality", 43.0, owners=("unexplained",), place="any")
     own, unknown = replace(own, stage=0), replace(unknown, stage=0, severity="critical")
     assert findings_by_cost([unknown, own])[0] == (own, unknown)[first]
+
+
+@pytest.mark.parametrize(
+    ("device", "ms", "kind"),
+    # A model ran on the CPU for 75 % of the time, and the profiler stopped for 23 %.
+    [(None, 2.3, "host"), (None, 5.1, "finding"), (0, 2.3, "largest")],
+)
+def test_the_recordings_own_time_leads_if_no_other_time_is_longer(
+    signals_of: Any, shares: Any, device: int | None, ms: float, kind: str
+) -> None:
+    own = failing("recording.cost", 10 * ms, owners=("profiler",), place="any", stage=0)
+    signals = signals_of(shares(device=device, profiler=ms))
+    assert choose_lead_sentence((own,), signals, THRESHOLDS).kind == kind
 
 
 def test_evidence_that_is_next_to_nothing_beside_the_longest_is_left_out(

@@ -81,10 +81,6 @@ def test_every_number_of_products_beside_the_matrix_units(
     assert fields_of(changes) == fields_of(
         (Faster([1], (third, 1 - 2 / 3)), Faster([2], (0.5, 0.5)))
     )
-    # A device that waits for a fifth of the step may gain nothing.
-    waits = judged("tc.unused", signals(signals_of, work, shares(launch=2.0)))
-    assert waits.saving_ms is not None
-    assert waits.saving_ms.low == 0.0
     only_known = worked(kernel(7.0), known)
     measured = judged("tc.unused", signals(signals_of, only_known, shares()))
     assert measured.saving_ms == Saving(low=0.5, high=0.5)
@@ -338,7 +334,7 @@ def test_a_softmax_in_16_bit(
 def test_runs_that_could_be_fused(signals_of: Any, shares: Any) -> None:
     work = worked(kernel(8.0), kernel(2.0, **OTHER))
     rows = work.rows[[1]].with_columns(time_ps=pl.lit(1_500 * US))
-    runs = FusableRuns(rows, 4)
+    runs = FusableRuns(rows, 4, removable=0.6)
     for has_steps, name in ((True, "runs"), (False, "runs_in_all")):
         fused = worked(
             kernel(8.0), kernel(2.0, **OTHER), runs=runs, has_steps=has_steps
@@ -346,9 +342,11 @@ def test_runs_that_could_be_fused(signals_of: Any, shares: Any) -> None:
         seen = signals(signals_of, fused, shares())
         found = judged("fuse.runs", seen)
         assert (found.status, found.value) == ("fail", 15.0)
-        assert facts_of(found) == {name: 4}
+        assert facts_of(found) == {name: 4, "removable": 60.0}
+        if has_steps:
+            assert found.saving_ms == Saving(low=0.0, high=pytest.approx(0.9))
         changes = fields_of(RULE["fuse.runs"].changes(seen, THRESHOLDS))
-        assert changes == fields_of((Joined([1], 3, (0.75, 0.25)),))
+        assert changes == fields_of((Joined([1], 3, (1.0, 0.4)),))
     assert judged("fuse.runs", signals(signals_of, work, shares())).status == "pass"
 
 

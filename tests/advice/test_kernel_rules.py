@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
+from tests.advice.kernels import judged, kernel, signals, worked
 from tests.support.traces import blueprint
 from tests.support.traces.judged import Judged
 from tests.support.traces.training import (
@@ -172,6 +174,9 @@ def test_elementwise_kernels_in_a_row_could_be_one() -> None:
     assert {fact.name: fact.value for fact in found.facts}["runs"] == 100
     pairs = [(ADD, 20.0, "a/AddV2:AddV2")] * 2 + [(BF16, 40.0, MATMUL)]
     assert found_in(pairs * 100)["fuse.runs"].status == "pass"
+    # A benchmark repeats one kernel of 14.4 ms: nothing is small, nothing to fuse.
+    alone = found_in([(ADD, 14_400.0, "a/AddV2:AddV2")] * 5)
+    assert alone["fuse.runs"].status == "pass"
 
 
 @pytest.mark.slow(seconds=0.5)
@@ -181,6 +186,9 @@ def test_reordering_next_to_convolutions_is_found() -> None:
     found = found_in([order, conv] * 40 + OTHERS)["layout.transpose"]
     assert (found.status, found.severity) == ("fail", "warn")
     assert found.value == pytest.approx(100 * 600 / (40 * 165 + 3_700), abs=0.1)
+    # Several in a row, of which one is next to a convolution.
+    several = found_in([order, order, order, conv] * 40 + OTHERS)["layout.transpose"]
+    assert several.value == pytest.approx(100 * 1_800 / (40 * 195 + 3_700), abs=0.1)
     # Of a head of attention, far from the convolutions: no fault.
     apart = (TO_NHWC, 15.0, "a/Transpose:Transpose")
     far = (
@@ -188,6 +196,30 @@ def test_reordering_next_to_convolutions_is_found() -> None:
     )
     assert found_in(far)["layout.transpose"].status == "pass"
     assert found_in(list(KERNELS))["layout.transpose"].status == "not_applicable"
+
+
+@pytest.mark.parametrize("order", ["batched_transpose_16x64_pack_1x4_half", TO_NHWC])
+def test_what_libraries_reorder_for_convolutions_counts_wherever_it_is(
+    signals_of: Any, shares: Any, order: str
+) -> None:
+    """MIOpen subtracts, re-orders twice, convolves; no op was recorded."""
+    names = [
+        "igemm_fwd_gtcx2_nhwc_bf16_bx0_ex1_bt32x128x32",
+        order,
+        "SubTensorOpWithScalar1d",
+        "void transpose_readWrite_alignment_kernel<float>",
+    ]
+    rows = [kernel(1.0, full_name=name, op=None, op_type=None) for name in names]
+    rows[1] |= {"reorders": True}
+    rows[3] |= {"reorders": True}
+    shown = pl.DataFrame(
+        {"class": [3, 2, 1, 2, 0], "stream": [7] * 5, "event": [None] * 5},
+        schema_overrides={"class": pl.Int32, "stream": pl.Int32, "event": pl.Int32},
+    ).with_columns(start_ps=pl.int_range(5), end_ps=pl.int_range(1, 6))
+    seen = signals(signals_of, worked(*rows, shown=shown), shares())
+    found = judged("layout.transpose", seen)
+    # The other transpose is far from the convolution.
+    assert (found.status, found.value) == ("fail", 25.0)
 
 
 @pytest.mark.slow(seconds=0.4)

@@ -116,17 +116,9 @@ def test_the_way_between_tiny_ops_of_the_host_is_found() -> None:
     ]
     assert found.parts[0].name == "Mul"
     assert found.saving_ms is not None
-    # At least half of the ways and calls go, 1.5 µs a call; at most all ways and all
-    # ops.
-    assert found.saving_ms.low == pytest.approx((2.99 + 0.45) / 2, abs=0.02)
+    # At most all ways and all ops go.
+    assert found.saving_ms.low == 0.0
     assert found.saving_ms.high == pytest.approx((2.99 + 2.4), abs=0.02)
-
-
-def test_ops_that_only_call_go_with_their_calls() -> None:
-    found = findings(tiny_ops(pause_us=10.0, op_us=1.0), devices=None)[RULE]
-    assert found.saving_ms is not None
-    assert found.saving_ms.low == pytest.approx((2.99 + 0.3) / 2, abs=0.02)
-    assert found.saving_ms.high == pytest.approx((2.99 + 0.3), abs=0.02)
 
 
 def test_without_steps_the_whole_recording_is_judged_on_the_host() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.traces.snapshots import FORWARD, MIB, snapshot
 from tests.support.traces.training import findings, together
 
 from stepscope.advice.engine import evaluate, signals_of
+from stepscope.report.compose import compose_report
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:
@@ -79,7 +82,12 @@ def test_what_was_kept_decides_what_lacked(
     assert finding.because == (because,)
     assert {one.cause for one in finding.actions} == {because}
     facts = {fact.name: fact.value for fact in finding.facts}
-    assert facts == {"asked_gib": asked / GIB, "allocated_gib": 20, "kept_gib": 6}
+    assert facts == {
+        "asked_gib": asked / GIB,
+        "allocated_gib": 20,
+        "kept_gib": 6,
+        "free": None,
+    }
 
 
 def test_a_try_after_which_the_program_goes_on_is_a_note(tmp_path: Path) -> None:
@@ -96,3 +104,53 @@ def test_no_failure_passes(tmp_path: Path) -> None:
 def test_a_recorder_that_notes_none_cannot_tell(tmp_path: Path) -> None:
     assert judged(tmp_path).status == "cannot_tell"
     assert findings(together())["mem.oom"].status == "cannot_tell"
+
+
+def test_a_failure_in_a_snapshot_leads_with_the_largest_holders(tmp_path: Path) -> None:
+    # At 35 us 112 MiB are in use: 64 + 8 of the forward pass, 10 of weights, and 30
+    # of which no line is known. 160 MiB are reserved; 32 are requested, and 5 are free.
+    content = snapshot()
+    content["device_traces"][0].insert(
+        3,
+        {
+            "action": "oom",
+            "size": 32 * MIB,
+            "device_free": 5 * MIB,
+            "stream": 0,
+            "time_us": 1_700_000_000_035,
+            "frames": FORWARD,
+        },
+    )
+    # Nothing is allocated afterwards.
+    content["device_traces"][0] = [
+        one
+        for place, one in enumerate(content["device_traces"][0])
+        if place < 3 or one["action"] != "alloc"
+    ]
+    content["segments"][1]["blocks"][1]["state"] = "inactive"
+    path = tmp_path / "made.pickle"
+    path.write_bytes(pickle.dumps(content))
+    report = compose_report(open_profile(path))
+    finding = next(one for one in report.findings if one.id == "mem.oom")
+    assert (finding.status, finding.severity) == ("fail", "critical")
+    assert {fact.name: fact.value for fact in finding.facts} == {
+        "asked_gib": 0.0312,
+        "allocated_gib": 0.109,
+        "kept_gib": 0.0469,
+        "free": 5 * MIB,
+    }
+    assert [(part.name, round(part.share_percent)) for part in finding.parts] == [
+        ("/home/me/train.py:21 step", 64),
+        ("/home/me/train.py:9 new", 9),
+    ]
+    assert report.headline.text == (
+        "Out of memory on cuda:0: 0.0312 GiB were requested, 5.00 MiB were free, and "
+        "0.109 GiB were in use, the largest part for /home/me/train.py:21 step."
+    )
+
+
+def test_a_failure_outranks_lost_time(tmp_path: Path) -> None:
+    failed = memory("[OutOfMemory]", 620.0, asked=GIB, used=GIB, held=GIB)
+    judged(tmp_path, TAKEN, failed)
+    report = compose_report(open_profile(tmp_path))
+    assert report.headline.finding == "mem.oom"

@@ -157,25 +157,15 @@ TRUTHS = (
         "Input-bound: copying the batch .* 12.* for another 12",
         "input.bound",
         percent=(24.6, 1),
-        second="tc.unused",
+        second="amp.share",
     ),
     Truth("nsys_ladder/dali_amp.sqlite.gz", "copying the batch", "input.bound"),
-    # Their device clocks are late or early; put right, the devices are busy.
-    Truth(
-        "nsys_ladder/4gpu_baseline.sqlite.gz",
-        "Compute-bound",
-        None,
-        "busy",
-        (97, 1),
+    # Their device clocks are late or early; put right, the devices are busy for 96 % of
+    # the step, 60 % of which are products in TF32 and 32 bit: 16 bit gains most.
+    *(
+        Truth(f"nsys_ladder/4gpu_{name}.sqlite.gz", "and 2[234].* in TF32", "amp.share")
+        for name in ("baseline", "bucketcap100mb", "nobroadcast")
     ),
-    Truth(
-        "nsys_ladder/4gpu_bucketcap100mb.sqlite.gz",
-        "Compute-bound",
-        None,
-        "busy",
-        (96, 1),
-    ),
-    Truth("nsys_ladder/4gpu_nobroadcast.sqlite.gz", "matrix units", "tc.unused"),
 )
 every_truth = pytest.mark.parametrize("truth", TRUTHS, ids=lambda one: one.profile)
 pytestmark = pytest.mark.profiles

@@ -13,7 +13,11 @@ from msgspec.structs import replace
 from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import MIN_SIMILAR_RATIO, are_slow_steps
 from stepscope.advice.judging.shared_time import shared_time
-from stepscope.advice.predicted_gains import limit_saving, promise_by_replay
+from stepscope.advice.predicted_gains import (
+    keep_upper_bound,
+    limit_saving,
+    promise_by_replay,
+)
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals import Signals
 from stepscope.derive.facts.devices.launching import queue_signals
@@ -85,7 +89,8 @@ def evaluate(
     shared = shared_time(accounted)
     marked = mark_explained_findings(findings, thresholds, shared=shared).values()
     return mark_stage_order(
-        promise_by_replay(finding, signals, thresholds) for finding in marked
+        keep_upper_bound(promise_by_replay(finding, signals, thresholds))
+        for finding in marked
     )
 
 

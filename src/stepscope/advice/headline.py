@@ -56,8 +56,10 @@ _PEER_OWNER: Final = "peer"
 _LATE_WORKER_FINDINGS: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
 #: Minimum share of the wait for other workers that a finding on a late worker explains.
 _MIN_PART_OF_PEER_WAIT: Final = 1 / 3
-
-
+#: Owner of the time that recording takes.
+_RECORDING_OWNER: Final = "profiler"
+#: A finding about a failure that ends the program if the finding is critical.
+_FAILURE_FINDING: Final = "mem.oom"
 _NO_TIME: Final = shared_texts("judging").reason("no_time")
 
 
@@ -100,8 +102,12 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
 def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     """Return the costliest failing finding that need not wait for another finding.
 
-    A critical flaw of the recording comes first, because it may change other findings.
+    A failure that ended the program comes first, then a critical flaw of the recording,
+    because it may change other findings.
     """
+    failure = next(filter(_ends_program, findings), None)
+    if failure is not None:
+        return failure
     flaws = [flaw for flaw in findings if flaw.status == "fail" and _is_grave(flaw)]
     ranked = findings_by_cost(
         finding
@@ -121,6 +127,10 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
         similar,
         key=lambda finding: _gain_ms(finding) / (finding.ms_per_step or math.inf),
     )
+
+
+def _ends_program(finding: Finding) -> bool:
+    return finding.id == _FAILURE_FINDING and finding.severity == "critical"
 
 
 def _outweighs_flaws(finding: Finding, flaws: Sequence[Finding]) -> bool:
@@ -172,7 +182,7 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
 def _explains_idle_time(finding: Finding) -> bool:
     """Return whether a finding explains time in which a device computes nothing."""
     owners = set(finding.owners)
-    explains = finding.stage != 0 or owners == {"profiler"}
+    explains = finding.stage != 0 or owners == {_RECORDING_OWNER}
     return explains and bool(owners) and owners <= _NOT_COMPUTING
 
 
@@ -224,11 +234,15 @@ def choose_lead_sentence(
 ) -> Lead:
     """Choose the topic of the headline and its numbers."""
     account = signals.of(account_signals)
-    first = costliest_finding(findings)
     if isinstance(account, Unavailable):
+        first = costliest_finding(findings)
         if first is not None:
             return _lead_of_finding(first)
         return Lead(kind="nothing", unavailable=account)
+    shares = account.judged()
+    first = costliest_finding(
+        [check for check in findings if not _is_small_cost(check, shares)]
+    )
     plain = signals.of(frameworks_used) == PLAIN
     lead = _choose_lead(findings, account, first, thresholds, plain=plain)
     labels = [shares.host for shares in account.shares]
@@ -240,6 +254,18 @@ def choose_lead_sentence(
     )
 
 
+def _is_small_cost(finding: Finding, shares: StepShares) -> bool:
+    """Return whether a finding is about recording, and other time is longer.
+
+    The cost of recording disappears when nothing is recorded.
+    """
+    if set(finding.owners) != {_RECORDING_OWNER} or finding.share_percent is None:
+        return False
+    others = {*BUSY_OWNERS, *IDLE_OWNERS} - {_RECORDING_OWNER}
+    longest = max(shares.percent(*_COMPUTE), *map(shares.percent, others))
+    return finding.share_percent < longest
+
+
 def _choose_lead(
     findings: Sequence[Finding],
     account: AccountSignals,
@@ -249,6 +275,8 @@ def _choose_lead(
     plain: bool,
 ) -> Lead:
     """Choose topic and numbers of the headline from the breakdown of step time."""
+    if first is not None and _ends_program(first):
+        return _lead_of_finding(first)
     shares = account.judged()
     idle = _unexplained_idle_lead(findings, shares, thresholds)
     if idle is not None:

@@ -49,6 +49,19 @@ def limit_saving(finding: Finding, signals: Signals) -> Finding:
     return msgspec.structs.replace(finding, saving_ms=saving)
 
 
+def keep_upper_bound(finding: Finding) -> Finding:
+    """Return the finding without a least saving, unless a replay predicted one.
+
+    Fixed factors and shares of the lost time do not show that a change saves anything.
+    """
+    saving = finding.saving_ms
+    if saving is None or saving.basis == "replay":
+        return finding
+    return msgspec.structs.replace(
+        finding, saving_ms=msgspec.structs.replace(saving, low=0.0)
+    )
+
+
 def saving_limits(finding: Finding, signals: Signals) -> Limits:
     """Return the upper bounds of a finding's saving that step times show.
 

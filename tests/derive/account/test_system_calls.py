@@ -227,6 +227,71 @@ def test_a_thread_without_a_core_waits_for_who_has_it(tmp_path: Path) -> None:
     assert named(profile, "sync") == ["off the core: the core runs another program"]
 
 
+def test_queued_work_that_waits_for_a_load_of_kernels_is_not_blamed_on_others(
+    tmp_path: Path,
+) -> None:
+    """The second kernel is launched, and the third one's code is loaded meanwhile."""
+    calls = [
+        call("cudaLaunchKernel_v7000", 0, 10_000, 1),
+        call("cudaLaunchKernel_v7000", 980_000, 990_000, 2),
+        call("cudaLaunchKernel_v7000", 995_000, 6_035_000, 3),
+        call("cuLibraryLoadData", 1_010_000, 6_010_000, None),
+    ]
+    kernels = [
+        kernel("first", 10_000, 1_010_000, 1),
+        kernel("second", 6_010_000, 6_030_000, 2),
+        kernel("third", 6_040_000, 7_040_000, 3),
+    ]
+    profile = loop(tmp_path, **{RUNTIME: calls, KERNEL: kernels})
+    found = owned_us(profile)
+    assert found["compile"] == 5_000
+    assert "queued" not in found
+    assert named(profile, "compile") == ["cuLibraryLoadData"]
+
+
+@pytest.mark.parametrize("range_name", ["forward", "aten::addmm", "train_step"])
+def test_a_range_of_a_thread_without_a_core_is_no_work(
+    tmp_path: Path, range_name: str
+) -> None:
+    """The thread is in its range from 500 µs on, and has no core for 5,000 µs."""
+    mine = global_id(thread=1)
+    turns = [turn(0, mine, at, on=on) for at, on in ((0, 1), (1_020, 0), (6_020, 1))]
+    ranges = [span(range_name, 500_000, 6_035_000)]
+    profile = loop(tmp_path, **{NVTX: ranges}, SCHED_EVENTS=turns)
+    assert owned_us(profile)["sync"] == 5_000
+    assert named(profile, "sync") == ["off the core: no recorded thread took the core"]
+
+
+@pytest.mark.parametrize("call_name", [None, "usleep"])
+def test_threads_that_take_turns_wait_for_the_lock_of_their_interpreter(
+    tmp_path: Path, call_name: str | None
+) -> None:
+    """A waiting thread wakes every 5 ms and asks for the lock: three slices."""
+    turns = []
+    for thread, start in ((global_id(thread=1), 1_010), (LOADER, 16_010)):
+        turns.append(turn(0, thread, 0, on=True))
+        for at in range(start, start + 15_000, 5_000):
+            turns.append(turn(0, thread, at, on=False))
+            turns.append(turn(1, thread, at + 4_990, on=True))
+    calls = [
+        call("cudaLaunchKernel_v7000", 0, 10_000, 1),
+        call("cudaLaunchKernel_v7000", 16_020_000, 16_030_000, 2),
+        call("cudaStreamSynchronize_v3020", 0, 10_000, None, globalTid=LOADER),
+    ]
+    kernels = [
+        kernel("first", 10_000, 1_010_000, 1),
+        kernel("second", 16_030_000, 17_030_000, 2),
+    ]
+    ranges = [span("forward", 0, 16_020_000)]
+    more = {RUNTIME: calls, KERNEL: kernels, NVTX: ranges, "SCHED_EVENTS": turns}
+    if call_name is not None:
+        slices = range(1_010, 16_010, 5_000)
+        more["OSRT_API"] = [asked(call_name, at - 1, at + 4_991) for at in slices]
+    names = named(loop(tmp_path, **more), "sync")
+    told = "off the core: waits for the lock of Python's interpreter" in names
+    assert told is (call_name is None)
+
+
 def test_a_call_of_cuda_that_sleeps_keeps_its_time(tmp_path: Path) -> None:
     mine = global_id(thread=1)
     calls = [

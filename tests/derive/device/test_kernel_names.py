@@ -66,6 +66,18 @@ from stepscope.derive.device.kernel_names import (
         ("cutlass_tensorop_s1688dgrad_optimized_tf32_128x128_16x4_nhwc", TF32),
         ("_ZN7cutlass6KernelINS_4conv9MatrixShapeEENS_10tfloat32_tENS_4MmaE", TF32),
         ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc", TF32),
+        # A trait of cuDNN's kernels: operands of 16 bit, an accumulator of 32 bit.
+        (
+            "void xmma_cudnn::gemm::kernel<fprop<xmma_cudnn::Ampere_hmma_fp32_traits",
+            NARROW,
+        ),
+        (
+            "void xmma_cudnn::gemm::kernel<fprop<xmma_cudnn::Ampere_hmma_tf32_traits",
+            TF32,
+        ),
+        # Attention that emulates 32-bit products by three TF32 products.
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm80(AttentionKernel<float>)", WIDE),
+        ("fmha_cutlassB_f16_aligned_64x64_k64_sm80(AttentionKernel<half>)", NARROW),
         # A mangled name repeats types by marks, and hashes the file of a namespace.
         ("_ZN5cudnn11bn_fw_tr_NCHWIffiLi128ELb1EEEvPKT0_S8_S6_PS6_S9_", WIDE),
         ("_ZN9cublasish11splitK_kernILi32ELi16EiffLb0EEEvPKT2_S8_S8_", WIDE),

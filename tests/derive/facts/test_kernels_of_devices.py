@@ -379,6 +379,7 @@ def run_rows(**columns: Any) -> pl.DataFrame:
         "collective": [False] * 4,
         "eligible": pl.Series([None, False, None, True], dtype=pl.Boolean),
         "time_ps": [100, 100, 100, 100],
+        "count": [1.0, 1.0, 1.0, 1.0],
     }
     return pl.DataFrame({**usual, **columns})
 
@@ -401,6 +402,8 @@ def test_runs_of_three_elementwise_kernels_could_be_fused() -> None:
     assert found.count == 2
     assert found.rows["class"].to_list() == [5, 6, 7]
     assert found.rows["time_ps"].to_list() == [66, 60, 100]
+    # Of 26 and 20 ps, the longest kernel takes 10 each.
+    assert found.removable == pytest.approx(26 / 46)
 
 
 @pytest.mark.parametrize(
@@ -411,6 +414,17 @@ def test_runs_of_three_elementwise_kernels_could_be_fused() -> None:
         {"full_name": ["relu_a", "fused_elementwise", "softmax", "gemm_relu"]},
         {"full_name": ["relu_a", "something", "softmax", "gemm_relu"]},
         {"op": [None, "Fusion.1", None, None]},
+        # A benchmark repeated a kernel of 14.4 ms.
+        {"time_ps": [100, 10**9, 100, 100]},
+        # An optimizer of Apex.
+        {
+            "full_name": [
+                "relu_a",
+                "void multi_tensor_apply_kernel<ListMetadata<4>, AdamFunctor<float>",
+                "softmax",
+                "gemm_relu",
+            ]
+        },
     ],
 )
 def test_a_kernel_that_cannot_be_fused_ends_a_run(columns: dict[str, Any]) -> None:
@@ -419,6 +433,21 @@ def test_a_kernel_that_cannot_be_fused_ends_a_run(columns: dict[str, Any]) -> No
     assert found.rows["class"].to_list() == [5, 7]
     # 10 of 30 and 10 of 20 ps, both of the run on stream 2 alone.
     assert found.rows["time_ps"].to_list() == [33, 50]
+
+
+def test_fusing_removes_at_most_three_quarters_of_a_run() -> None:
+    """Eight equal kernels: seven eighths without the longest."""
+    shown = SHOWN[[0] * 8].with_columns(end_ps=pl.lit(10))
+    assert fusable_runs(run_rows(), shown).removable == 0.75
+
+
+def test_many_tensors_in_one_call_are_no_fused_optimizer() -> None:
+    foreach = (
+        "void at::native::multi_tensor_apply_kernel<TensorListMetadata<1>, "
+        "at::native::(anonymous namespace)::BinaryOpScalarFunctor<float, 1, 1, 0>"
+    )
+    names = ["relu_a", foreach, "softmax", "gemm_relu"]
+    assert fusable_runs(run_rows(full_name=names), SHOWN).count == 2
 
 
 def test_kernels_that_last_no_time_are_in_no_run() -> None:

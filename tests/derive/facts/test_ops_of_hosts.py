@@ -258,8 +258,6 @@ def test_every_field_of_short_ops() -> None:
     expected = SmallOps(
         dispatch_ps=(49 * 2 * US, 49 * 2 * US),
         own_ps=(50 * US, 50 * US),
-        # The call of an op of 1 µs may be all of it.
-        call_ps=(50 * US, 50 * US),
         per_step=50.0,
         mean_ps=US,
         names=(("Add", 50.0),),
@@ -269,7 +267,7 @@ def test_every_field_of_short_ops() -> None:
     three = windows_at((0, 400 * US), (400 * US, 900 * US), (900 * US, 950 * US))
     none = short(ops, events, three)
     nothing = (0, 0, 0)
-    expected = SmallOps(nothing, nothing, nothing, 0.0, None, ())
+    expected = SmallOps(nothing, nothing, 0.0, None, ())
     assert fields_of(none) == fields_of(expected)
 
 
@@ -286,13 +284,11 @@ def test_short_ops_with_the_longest_pauses_before_them_are_first() -> None:
     assert found.dispatch_ps == (59 * (2 + 2 + 3) * US,)
 
 
-def test_part_of_longer_short_ops_is_their_call() -> None:
-    """Of ops that take 2 µs in the mean the call of 1.5 µs is three quarters."""
+def test_the_time_between_short_ops_begins_at_their_ends() -> None:
     runs = [(0, 1, at * 5 * US, (3, 1)[at % 2] * US) for at in range(50)]
     ops, events = ops_ran([("a", None, TF)], *runs)
     found = short(ops, events, windows_at((0, 900 * US)))
     assert found.own_ps == (100 * US,)
-    assert found.call_ps == (75 * US,)
     assert found.mean_ps == 2 * US
     # After an op of 3 µs 2 remain until the next, and after one of 1 µs 4.
     assert found.dispatch_ps == (25 * 2 * US + 24 * 4 * US,)

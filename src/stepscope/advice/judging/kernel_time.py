@@ -155,7 +155,7 @@ def judge_kernels(
         "inputs": ("kernels",),
         "saving_ms": None
         if ms is None or status != "fail"
-        else _saving_of_kernels(worked, waits=idle >= thresholds.idle_device.value),
+        else _saving_of_kernels(worked),
     }
     if status != "fail":
         fields.pop("actions", None)
@@ -168,12 +168,12 @@ def idle_percent(signals: Signals) -> float:
     return 100.0 if account is None else account.judged().percent(*IDLE_OWNERS)
 
 
-def _saving_of_kernels(worked: Worked, *, waits: bool) -> Saving:
+def _saving_of_kernels(worked: Worked) -> Saving:
     known = measured_gain_ms(worked.measured)
     predicted_ps = int(worked.predicted["time_ps"].sum())
     low, high = (known + part * predicted_ps / PS_PER_MS for part in worked.gain)
     return Saving(
-        low=0.0 if waits else low,
+        low=low,
         high=high,
         open_above=worked.narrowed and predicted_ps > 0,
     )

@@ -251,6 +251,7 @@ class HostStates(Frozen, frozen=True):
         # meanwhile is not waiting for peers.
         peers = _code_on_any_thread(self.classes, HostCode.PEER, within)
         peers = peers - state(HostCode.HOST_COMPUTE)
+        away = long_intervals(self._away_together())
         waits = self.classes.input_wait
         return (
             ("profiler", self.profiler),
@@ -270,8 +271,8 @@ class HostStates(Frozen, frozen=True):
             *((("host_compute", work),) if not isinstance(work, Unavailable) else ()),
             ("host_compute", state(HostCode.GARBAGE) | state(HostCode.SYSTEM_CALL)),
             ("sync", _union_codes(state, _BLOCKED) | functions.waiting),
+            ("sync", away),
             ("host_compute", functions.named | functions.calling),
-            ("sync", self._away_together()),
             ("between", self.between),
         )
 
@@ -291,7 +292,9 @@ class HostStates(Frozen, frozen=True):
         long = functions.named - dense - self.awaiting
         silent = _subtract_codes(long, state, (*_LAUNCHES, *_WAITING))
         swift = dense if active is None else dense & active
-        swift = swift - long_intervals(away)
+        # A thread without a core does nothing, whatever range it is in.
+        unscheduled = long_intervals(away)
+        silent, swift = silent - unscheduled, swift - unscheduled
         garbage = state(HostCode.GARBAGE)
         waits = _code_on_any_thread(self.classes, HostCode.INPUT_WAIT, within)
         return (
@@ -308,16 +311,17 @@ class HostStates(Frozen, frozen=True):
             ("between", (self.chores | garbage) & self.between),
             (
                 "host_compute",
-                state(HostCode.HOST_COMPUTE)
+                (state(HostCode.HOST_COMPUTE) - unscheduled)
                 | garbage
                 | silent
                 | state(HostCode.SYSTEM_CALL)
-                | (state(HostCode.DISPATCH) - dense),
+                | (state(HostCode.DISPATCH) - dense - unscheduled),
             ),
             # All other host codes belong to one of the causes above.
             (
                 "launch",
-                _union_codes(state, _LAUNCHING)
+                (_union_codes(state, _LAUNCHING) - unscheduled)
+                | (state(HostCode.LAUNCH) & unscheduled)
                 | _subtract_codes(swift | functions.calling, state, _WAITING),
             ),
             (
@@ -357,6 +361,10 @@ class HostStates(Frozen, frozen=True):
         return common_spans(
             [self.off_core.get(track, Spans.empty()) for track in self.threads]
         )
+
+    def loading_spans(self, within: Spans) -> Spans:
+        """Return when any thread compiles or loads kernels."""
+        return _code_on_any_thread(self.classes, HostCode.COMPILE, within)
 
     def doing_spans(self, track: int, within: Spans) -> Spans:
         """Return when a recorded event or function shows what a thread itself does."""

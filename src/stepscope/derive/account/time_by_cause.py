@@ -472,7 +472,10 @@ def _account_device(
         return _device_account(device.device, idle, between, {}, Spans.empty())
     gaps = launching.divide_gaps(device.device, free)
     idle["switch"].append(gaps.switch - recording)
-    idle["queued"].append(gaps.queued - recording)
+    # While a thread loads kernels, before it launches them, queued work has to wait.
+    loading = states.loading_spans(gaps.queued)
+    idle["compile"].append(loading - recording)
+    idle["queued"].append(gaps.queued - loading - recording)
     idle["launch"].append(gaps.latency - recording)
     feeds = launching.inputs[gaps.copy_call_rows]
     for owner, chosen in (("input", feeds), ("output", ~feeds)):

@@ -48,7 +48,8 @@ class TensorCoreEvidence(IntEnum):
 _NARROW_PARTS: Final = (
     *("half", "fp16", "f16", "float16", "fp8", "f8_", "float8", "f8f6f4", "fp6", "fp4"),
     *("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "mxf8", "mxf6", "mxf4", "nvf4", "mxe"),
-    *("int8", "_s8_", "i8i8", "hgemm", "hcudnn"),
+    # The trait of 16-bit matrix instructions names the type of their accumulator.
+    *("int8", "_s8_", "i8i8", "hgemm", "hcudnn", "hmma_fp32_traits"),
 )
 #: Operand types of 16 bits and fewer whose names contain only their size.
 _NARROW_SIZES: Final = Pattern(r"opaquetype<[12]u?>|nv_fp[468]")
@@ -78,6 +79,9 @@ _MARKS: Final = Pattern(
 )
 #: Template arguments of a mangled name have one letter per type: `f` is a float.
 _MANGLED_FLOAT: Final = Pattern(r"I(?:L[a-z]\d+E)*[bcahstijlmxy]*f")
+
+#: Attention kernels that emulate 32-bit products by several TF32 products (3xTF32).
+_EMULATES: Final = Pattern(r"fmha_cutlass[fb]_f32")
 
 #: Kernels of AMD's libraries: two index blocks, then the operand's type (`MX`: TF32).
 _TENSILE: Final = Pattern(
@@ -208,7 +212,7 @@ def _precision_of_instruction(
 def _cuts_operands(name: str, lowered: str, capability: tuple[int, int] | None) -> bool:
     if capability is not None and capability < _FIRST_TF32:
         return False
-    if _BEFORE_TF32.search(lowered) or any(
+    if any(pattern.search(lowered) for pattern in (_BEFORE_TF32, _EMULATES)) or any(
         part in lowered for part in ("mfma", "xdlops", "gtcx", "ck_tile")
     ):
         return False

@@ -59,7 +59,8 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
         low: Least saving in milliseconds per step.
         high: Greatest saving in milliseconds per step.
         basis: "replay" if the step was replayed on its dependencies without the cause;
-            "bound" if both numbers are bounds computed from the breakdown of step time.
+            "bound" if `high` is a bound computed from the breakdown of step time; then
+            findings of a report have a `low` of 0.
         identity_error_percent: Difference between the measured step and a replay
             without any change; null without a replay.
         open_above: Whether the saving may exceed `high`, because the change leads to
@@ -152,7 +153,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Stable name of the number.
         value: The number in `unit`; null if it could not be measured.
-        unit: "us", "count", "percent" or "ratio".
+        unit: "us", "count", "percent", "ratio" or "bytes".
         note: Source of the number; null if there is nothing to add.
     """
 

@@ -89,10 +89,13 @@ class Failure(Frozen, frozen=True):
 
     Attributes:
         device: Number of the device; None if not recorded.
+        memory: Name of the memory; None if not recorded.
         asked_bytes: Requested size; None if not recorded.
         allocated_bytes: Memory in use; None if not recorded.
         reserved_bytes: Memory reserved by the allocator; None if not recorded.
         recovered: Whether a later allocation succeeded, so that the program went on.
+        free_bytes: Free memory of the device; None if not recorded.
+        alive: Ops or lines with the largest blocks in use, as shares of the use.
     """
 
     host: str
@@ -102,6 +105,9 @@ class Failure(Frozen, frozen=True):
     allocated_bytes: int | None
     reserved_bytes: int | None
     recovered: bool
+    memory: str | None = None
+    free_bytes: int | None = None
+    alive: tuple[Part, ...] = ()
 
     @property
     def label(self) -> str:
@@ -167,7 +173,12 @@ def memory_signals(
         (*allocators, *(use for use in processes if use is not None)),
         None if allocators else first_reason(memory_replay) or _NO_EVENTS,
         tuple(
-            failed for trace in hosts.values() for failed in _failed_allocations(trace)
+            failed
+            for host, trace in hosts.items()
+            for failed in (
+                *_failed_allocations(trace),
+                *_failed_rows(trace, memory_replay[host]),
+            )
         ),
         any(len(_rows_of_events(trace, _ALLOCATION)) for trace in hosts.values()),
     )
@@ -256,6 +267,7 @@ def _largest_ops(
         return ()
     named = (
         allocations[rows.tolist()]
+        .select("allocated_bytes", op=pl.coalesce("op", "source"))
         .filter(pl.col("op").is_not_null())
         .group_by("op")
         .agg(pl.col("allocated_bytes").sum())
@@ -328,6 +340,41 @@ def _failed_allocations(trace: TraceData) -> list[Failure]:
                 recovered=bool((taken > start_ps[row]).any()),
             )
         )
+    return sorted(failures, key=lambda failure: failure.time_ps)
+
+
+def _failed_rows(trace: TraceData, replay: MemoryReplay | Unavailable) -> list[Failure]:
+    """Return the failed allocations in the table `allocations`."""
+    allocations = trace.table("allocations")
+    if isinstance(allocations, Unavailable) or isinstance(replay, Unavailable):
+        return []
+    failures = []
+    for memory in replay.memories:
+        chosen = (allocations["kind"] == "failed") & (
+            allocations["allocator"] == memory.name
+        )
+        for row in np.flatnonzero(chosen).tolist():
+            event = allocations.row(row, named=True)
+            index = int(np.searchsorted(memory.rows, row))
+            later = allocations["kind"].gather(memory.rows[index:])
+            used = event["heap_bytes"]
+            kept = allocations["free_bytes"][int(memory.rows[max(index - 1, 0)])]
+            failures.append(
+                Failure(
+                    host=trace.host,
+                    device=int(memory.name.rpartition(":")[2]),
+                    time_ps=event["start_ps"],
+                    asked_bytes=event["requested_bytes"],
+                    allocated_bytes=used,
+                    reserved_bytes=None if kept is None else used + kept,
+                    recovered=bool((later == "allocate").any()),
+                    memory=memory.name,
+                    free_bytes=event["free_bytes"],
+                    alive=_largest_ops(
+                        allocations, replay.alive_rows(memory, index - 1), used
+                    ),
+                )
+            )
     return sorted(failures, key=lambda failure: failure.time_ps)
 
 

@@ -117,10 +117,16 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     whose allocation is unknown changes nothing.
     """
     # A block from before the profile counts as allocated at the start of the profile.
-    allocate = (allocations["kind"] != "deallocate").to_numpy()
+    allocate = allocations["kind"].is_in(["allocate", "held"]).to_numpy()
+    # A failed allocation changes no memory.
+    changed = allocations["kind"] != "failed"
     names = allocations["allocator"].unique(maintain_order=True)
     code = allocations["allocator"].cast(pl.Enum(names)).to_physical()
-    of_memory = [(name, np.flatnonzero(code == i)) for i, name in enumerate(names)]
+    of_memory = [
+        (name, rows)
+        for i, name in enumerate(names)
+        if len(rows := np.flatnonzero((code == i) & changed))
+    ]
     before, after = (np.full(len(allocations), -1, np.int32) for _ in range(2))
     for _, rows in of_memory:
         _link_neighbours(rows, allocations["address"], before=before, after=after)

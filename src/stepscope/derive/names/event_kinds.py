@@ -183,6 +183,7 @@ _CLASS_RULES: Final[dict[HostClass, str]] = {
         r"|PyClient::Compile|LoadedExecutable.*Compile|TraceFunction"
         r"|dynamo_timed|compile_fx|(?i:(?:dynamo|inductor|triton)\w*[ ._:]*compil)"
         r"|^(?:cu|hip|cuda)(?:Module|Library)Load|^compilation of "
+        r"|^(?:Runtime Triggered Module|Lazy Function) Loading$"
         r"|^tf\.function-graph_building$|^trace_to_jaxpr|^lower_\w+_computation$"
     ),
     HostClass.SYNC: r"^(?:cu|cuda|hip)[A-Za-z]*Synchronize|^(?:cu|cuda|hip)EventQuery"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _GROWS: Final = {"segment_alloc": 1, "segment_map": 1}
 _SHRINKS: Final = {"segment_free": -1, "segment_unmap": -1}
 _RESERVES: Final = {**_GROWS, **_SHRINKS}
+#: Action of a failed allocation.
+FAILED: Final = "oom"
 #: Granularity of the allocator, in bytes: block sizes are multiples of it.
 _ROUNDED: Final = 512
 
@@ -47,26 +49,33 @@ class Segment(NamedTuple):
 
 
 class Report(NamedTuple):
-    """One event of the allocator; `stack` is the number of its call stack."""
+    """One event of the allocator.
+
+    Attributes:
+        stack: Number of its call stack.
+        free: For a failed allocation: free bytes of the device; None if unknown.
+    """
 
     action: str
     address: int
     size: int
     time_us: int
     stack: int | None
+    free: int | None = None
 
 
 class Change(NamedTuple):
     """One change of memory use, which becomes a row of `allocations`.
 
     Attributes:
-        kind: `held`, `allocate` or `deallocate`.
+        kind: `held`, `allocate`, `deallocate` or `failed`.
         number: Number of the event; -1 for a block that is older than the events.
         size: Bytes that the program requested for the block.
         stack: Number of the call stack that requested the block.
         active: Bytes, after the change, that are in use or wait for a stream.
         tensors: Bytes, after the change, that the program has not yet freed.
         reserved: Bytes reserved from the driver after the change; None if unknown.
+        free: As in `Report`.
     """
 
     kind: str
@@ -78,6 +87,7 @@ class Change(NamedTuple):
     active: int
     tensors: int
     reserved: int | None
+    free: int | None = None
 
 
 class History(NamedTuple):
@@ -125,9 +135,8 @@ def allocator_history(
         for change in changes
     ):
         changes = [change._replace(reserved=None) for change in changes]
-    peak = max(
-        range(len(changes)), key=lambda row: (changes[row].active, row), default=None
-    )
+    in_use = (row for row, change in enumerate(changes) if change.kind != "failed")
+    peak = max(in_use, key=lambda row: (changes[row].active, row), default=None)
     divided = None
     if peak is not None and changes[peak].reserved is not None:
         divided = _fragmentation_at_peak(changes[: peak + 1], events, segments)
@@ -137,7 +146,7 @@ def allocator_history(
     for change in until:
         if change.kind == "held" and change.stack is None:
             nameless[change.address] = change.size
-        elif change.kind != "held":
+        elif change.kind in ("allocate", "deallocate"):
             nameless.pop(change.address, None)
     return History(tuple(changes), contradicted, divided, peak, sum(nameless.values()))
 
@@ -193,7 +202,9 @@ def _replay_changes(
         address = event.address
         reserved += _RESERVES.get(event.action, 0) * event.size
         known = known and reserved >= 0
-        if event.action == "alloc":
+        if event.action == FAILED:
+            kind, stack, size = "failed", event.stack, event.size
+        elif event.action == "alloc":
             lost, freed = alive.get(address, (0, True))
             active += event.size - lost
             tensors += event.size - (0 if freed else lost)
@@ -215,7 +226,7 @@ def _replay_changes(
             continue
         yield Change(
             kind, number, event.time_us, address, size, stack, active, tensors,
-            reserved if known else None,
+            reserved if known else None, event.free,
         )  # fmt: skip
 
 
@@ -226,7 +237,7 @@ def _fragmentation_at_peak(
     for change in until:
         if change.kind == "deallocate":
             alive.pop(change.address, None)
-        else:
+        elif change.kind != "failed":
             alive[change.address] = change.size
     later = events[until[-1].number + 1 :]
     if any(event.action in ("segment_map", "segment_unmap") for event in later):

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope.errors import BadInput, Malformed
 from stepscope.formats.assemble import only_file
 from stepscope.formats.declared_texts import quality_note
-from stepscope.formats.memory.history import Block, Report, Segment, allocator_history
+from stepscope.formats.memory.history import (
+    FAILED,
+    Block,
+    Report,
+    Segment,
+    allocator_history,
+)
 from stepscope.formats.memory.plain_pickle import RefusedPickle, plain_pickle
 from stepscope.formats.memory.tables import Frame, Stacks, memory_trace
 from stepscope.units import PS_PER_US
@@ -30,10 +36,9 @@ if TYPE_CHECKING:
 _ACTIONS: Final = frozenset(
     {
         *("alloc", "free_requested", "free_completed"),
-        *("segment_alloc", "segment_free", "segment_map", "segment_unmap"),
+        *("segment_alloc", "segment_free", "segment_map", "segment_unmap", FAILED),
     }
 )
-_FAILED: Final = "oom"
 #: Actions that do not change the memory use.
 _MARKS: Final = frozenset({"snapshot", "workspace_snapshot", "user_defined"})
 _ADDRESSES: Final = 2**64
@@ -113,11 +118,12 @@ class SnapshotValues:
         for number, event in enumerate(map(_dict_or_empty, _list_or_empty(raw))):
             action = event.get("action")
             action = action if isinstance(action, str) else ""
-            if action == _FAILED:
-                self.failed += 1
-            if action in _MARKS or action == _FAILED:
+            if action in _MARKS:
                 continue
-            address = _number_below(event.get("addr"), _ADDRESSES)
+            failed = action == FAILED
+            self.failed += failed
+            # A failed allocation has no address.
+            address = _number_below(0 if failed else event.get("addr"), _ADDRESSES)
             size = _number_below(event.get("size"), _MAX_BYTES)
             if action not in _ACTIONS:
                 self.refused["events of an unknown kind"] += 1
@@ -127,9 +133,8 @@ class SnapshotValues:
                 continue
             time_us = _number_below(event.get("time_us"), _LAST_US)
             self.timed = self.timed and time_us is not None
-            stack = (
-                self._stack_index(event.get("frames")) if action == "alloc" else None
-            )
+            requests = action == "alloc" or failed
+            stack = self._stack_index(event.get("frames")) if requests else None
             reports.append(
                 Report(
                     action=action,
@@ -137,6 +142,7 @@ class SnapshotValues:
                     size=size,
                     time_us=number if time_us is None else time_us,
                     stack=stack,
+                    free=_number_below(event.get("device_free"), _MAX_BYTES),
                 )
             )
 
@@ -277,16 +283,18 @@ def _rows_of_history(
         # Keep the allocator's order, because the clocks of threads differ slightly.
         latest = max(latest, change.time_us)
         reserved, stack = change.reserved, change.stack
+        free = None if reserved is None else reserved - change.active
+        failed = change.kind == "failed"
         yield {
             "start_ps": (latest - begin_us) * PS_PER_US,
             "kind": change.kind,
             "allocator": name,
-            "address": change.address,
-            "allocated_bytes": change.size,
+            "address": None if failed else change.address,
+            "allocated_bytes": None if failed else change.size,
             "requested_bytes": change.size,
             "heap_bytes": change.active,
             "tensor_bytes": change.tensors,
-            "free_bytes": None if reserved is None else reserved - change.active,
+            "free_bytes": change.free if failed else free,
             "older_counted": not history.contradicted,
             "fragmentation": history.fragmentation if index == history.peak else None,
             "source": None if stack is None else lines[stack],

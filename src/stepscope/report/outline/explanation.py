@@ -106,7 +106,7 @@ def _gain_with_basis(finding: Finding) -> str | None:
     saving, text = finding.saving_ms, gain_text(finding)
     if saving is None or text is None:
         return None
-    basis = "bounds from the breakdown of the step's time"
+    basis = "an upper bound from the breakdown of the step's time"
     if saving.basis == "replay":
         basis = "a replay of the steps with the change"
     error = saving.identity_error_percent

@@ -18,7 +18,7 @@ from stepscope.report.words.names import (
     range_ms,
     us,
 )
-from stepscope.units import PS_PER_MS, duration_text
+from stepscope.units import PS_PER_MS, bytes_text, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,6 +39,7 @@ _UNITS: Final[dict[str, Callable[[float], str]]] = {
     "percent": percent,
     "count": "{:,.0f}".format,
     "ratio": "{:.3g}".format,
+    "bytes": bytes_text,
 }
 #: Unit → function that writes a threshold, a round number that a person chose.
 _LIMITS: Final[dict[str, Callable[[float], str]]] = {

@@ -163,8 +163,6 @@ _OUTPUT_ON_HOST: Final = Owned(
 _OUTPUT_ON_DEVICE: Final = replace(
     _OUTPUT_ON_HOST, parts={**_OUTPUT_ON_HOST.parts, "copies": ("copy_out",)}, lost=True
 )
-#: Minimum share of the lost time that is saved; another thread still copies the data.
-_MIN_GAIN_PART: Final = 0.7
 
 
 @rule(_OUTPUT_ITEM, *OWNED_READS)
@@ -176,14 +174,9 @@ def judge_output(signals: Signals, thresholds: Thresholds) -> Finding:
     judged = _judge_named_time(_OUTPUT_ITEM, owned, signals, thresholds, shares)
     nothing = judged.verdict.status == "pass" and not sum(shares.times(*owned.owners))
     largest = judged.verdict.causes[0].cause if judged.failed else None
-    finding = judged.finding(
+    return judged.finding(
         note="none" if nothing else None, actions=_OUTPUT_ITEM.actions_for(largest)
     )
-    saving, effect_ms = finding.saving_ms, finding.ms_per_step
-    if saving is None or effect_ms is None:
-        return finding
-    low = max(saving.low, _MIN_GAIN_PART * effect_ms)
-    return replace(finding, saving_ms=replace(saving, low=low))
 
 
 _GARBAGE_ITEM: Final = rule_item("gap.gc")

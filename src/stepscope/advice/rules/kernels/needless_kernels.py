@@ -30,17 +30,12 @@ if TYPE_CHECKING:
 
 _FUSABLE_RUNS_ITEM: Final = rule_item("fuse.runs")
 
-#: Minimum and maximum share of the time of a run of consecutive kernels that fusing
-#: them saves, if their bytes are unknown.
-_FUSABLE_RUNS_GAIN: Final = (0.25, 0.75)
-
 
 def fusable_runs_changes(signals: Signals, _: Thresholds) -> Changes:
     """Return what-if edits that fuse each run of kernels into one shorter kernel."""
-    work = signals.needed(kernel_work)
-    low, high = _FUSABLE_RUNS_GAIN
-    classes = work.runs.rows["class"].to_list()
-    return (Joined(classes, MIN_RUN_KERNELS, (1 - low, 1 - high)),)
+    runs = signals.needed(kernel_work).runs
+    classes = runs.rows["class"].to_list()
+    return (Joined(classes, MIN_RUN_KERNELS, (1.0, 1 - runs.removable)),)
 
 
 @rule(_FUSABLE_RUNS_ITEM, *WORKED_READS, program_traits, change=fusable_runs_changes)
@@ -52,11 +47,12 @@ def judge_fusable_runs(signals: Signals, thresholds: Thresholds) -> Finding:
         signals,
         thresholds,
         work,
-        Worked(runs.rows, _FUSABLE_RUNS_GAIN),
+        Worked(runs.rows, (0.0, runs.removable)),
         actions=_FUSABLE_RUNS_ITEM.actions_for(*program_facts(signals)),
         facts=_FUSABLE_RUNS_ITEM.facts(
             runs=runs.count if work.has_steps else None,
             runs_in_all=None if work.has_steps else runs.count,
+            removable=100 * runs.removable,
         ),
     )
 
@@ -67,23 +63,33 @@ _TRANSPOSES_ITEM: Final = rule_item("layout.transpose")
 _OPS: Final = r"(?i)conv(?:[^e]|$)|batch_?norm"
 _CONVOLUTION: Final = (
     r"(?i)conv(?:[^e]|$)|fprop|dgrad|wgrad|winograd|batch_?norm|bn_(?:fw|bw)"
+    r"|igemm_|implicit_gemm|[sh]cudnn"
 )
+#: Kernels with which cuDNN and MIOpen re-order the tensors of convolutions.
+_OF_CONVOLUTIONS: Final = r"(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|^batched_transpose_\d+x"
 _TRANSPOSES_GAIN: Final = (0.5, 1.0)
 
 
 def _reorder_kernels(work: KernelWork, _: Thresholds) -> Worked:
     """Return the kernels that reorder tensors next to convolutions."""
     ordered = work.shown.sort("stream", "start_ps", maintain_order=True)
+    # Of consecutive kernels that re-order, all count if one is next to a convolution.
+    reorders = ordered["class"].is_in(work.rows.filter("reorders")["class"].implode())
     is_convolution = ordered["class"].is_in(sorted(_convolution_classes(work)))
-    # Find kernels directly before or after a convolution on its stream.
-    same = ordered["stream"] == ordered["stream"].shift(1)
-    after = is_convolution.shift(1, fill_value=False) & same.fill_null(value=False)
-    before = is_convolution.shift(-1, fill_value=False) & same.shift(-1).fill_null(
-        value=False
+    same = (ordered["stream"] == ordered["stream"].shift(1)).fill_null(value=False)
+    after = is_convolution.shift(1, fill_value=False) & same
+    before = (is_convolution & same).shift(-1, fill_value=False)
+    run = (~(reorders & reorders.shift(1) & same).fill_null(value=False)).cum_sum()
+    near_runs = run.filter(reorders & (after | before))
+    nearby = ordered["class"].filter(run.is_in(near_runs.implode()))
+    of_convolutions = pl.col("full_name").str.contains(_OF_CONVOLUTIONS) & (
+        pl.col("op_type").is_null() | pl.col("op_type").str.contains(_OPS)
     )
-    nearby = set(ordered.filter(after | before)["class"])
     return Worked(
-        work.rows.filter(pl.col("reorders") & pl.col("class").is_in(sorted(nearby))),
+        work.rows.filter(
+            pl.col("reorders")
+            & (of_convolutions | pl.col("class").is_in(nearby.unique().implode()))
+        ),
         _TRANSPOSES_GAIN,
     )
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS
@@ -199,10 +197,7 @@ def _judge_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
     effect = verdict.effect_ms
     saving = None
     if failed and has_steps and not eager:
-        calls = {"dispatch": ops.dispatch_ps, "ops": ops.call_ps}
-        sure = _judge_ops_time(shares, calls, thresholds)
-        low_ms = sure.pattern.promise(sure.effect_ms).low
-        saving = msgspec.structs.replace(verdict.pattern.promise(effect), low=low_ms)
+        saving = verdict.pattern.promise(effect)
     return _ITEM.finding(
         verdict.status,
         severity=verdict.severity,

@@ -161,6 +161,7 @@ def judge_failed_allocation(signals: Signals, thresholds: Thresholds) -> Finding
         value=len(memories.failures),
         unit="count",
         devices=(last.label,),
+        parts=last.alive,
         because=(because,),
         facts=_failed_allocation_facts(last),
         evidence=(
@@ -179,11 +180,16 @@ def judge_failed_allocation(signals: Signals, thresholds: Thresholds) -> Finding
 
 def _failed_allocation_facts(failure: Failure | None) -> tuple[Fact, ...]:
     sizes: tuple[int | None, ...] = (None, None, None)
+    free = memory = None
     if failure is not None:
         sizes = (failure.asked_bytes, failure.allocated_bytes, failure.kept_bytes)
+        free, memory = failure.free_bytes, failure.memory
     asked, allocated, kept = (None if size is None else _as_gib(size) for size in sizes)
-    return _FAILED_ALLOCATION_ITEM.facts(
-        asked_gib=asked, allocated_gib=allocated, kept_gib=kept
+    return (
+        _FAILED_ALLOCATION_ITEM.fact("asked_gib", asked, note=memory),
+        *_FAILED_ALLOCATION_ITEM.facts(
+            allocated_gib=allocated, kept_gib=kept, free=free
+        ),
     )
 
 

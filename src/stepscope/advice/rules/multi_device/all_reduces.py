@@ -19,6 +19,7 @@ from stepscope.derive.facts.devices.all_reduces import (
 )
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part, Saving
+from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Carried, Faster
 from stepscope.derive.verdicts.effect_status import StepSeries
@@ -41,6 +42,7 @@ ALL_REDUCE_READS: Final[tuple[RunDerivation[Any], ...]] = (
     communication_signals,
     device_signals,
     exchange_signals,
+    program_traits,
     record_grade,
 )
 #: Kinds of collectives of programs that divide the model, or its state, among devices.
@@ -61,7 +63,10 @@ def judged_all_reduces(signals: Signals, *, sized: bool = True) -> AllReduceSign
     if not any(signals.needed(communication_signals).count.values()):
         raise NotApplicable(_TEXTS.reason("no_exchange"))
     all_reduces = signals.needed(exchange_signals)
-    if all_reduces.kinds & _SHARDING_KINDS:
+    # Without gradients, all-reduces join the results of a divided layer.
+    traits = signals.known(program_traits)
+    forward = traits is not None and not traits.trains
+    if forward or all_reduces.kinds & _SHARDING_KINDS:
         raise NotApplicable(_TEXTS.reason("divided"))
     if not all_reduces.count and "all-reduce" in all_reduces.kinds:
         raise CannotTell(_TEXTS.reason("in_no_step"))

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
+from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
+from stepscope.derive.facts.program_traits import program_traits
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ _ALL_TO_ALL: Final = "all-to-all"
 _MIN_ALL_TO_ALL_PART: Final = 0.8
 
 
-@rule(_ITEM, *OWNED_READS, communication_signals)
+@rule(_ITEM, *OWNED_READS, communication_signals, program_traits)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
     collectives = signals.of(communication_signals)
@@ -50,11 +52,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         part.share_percent for part in kinds if part.name.endswith(_ALL_TO_ALL)
     )
     total_percent = sum(part.share_percent for part in kinds)
-    # An all-to-all does not transfer gradients.
+    # An all-to-all does not transfer gradients, and neither does inference.
+    forward = "forward" in program_facts(signals)
+    other = all_to_all < _MIN_ALL_TO_ALL_PART * total_percent or not total_percent
     carried = {
         "rows": bool(all_to_all),
-        "gradients": all_to_all < _MIN_ALL_TO_ALL_PART * total_percent
-        or not total_percent,
+        "gradients": other and not forward,
+        "activations": other and forward,
     }
     waits = (*collectives.longest.get(shares.label, ()), *shares.evidence("peer"))
     by_length = sorted(waits, key=lambda wait: wait.start_ps - wait.end_ps)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.judged_series import judge_series
@@ -17,7 +15,7 @@ from stepscope.advice.judging.worker_comparison import (
 )
 from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.devices.moved_data import moved_data
-from stepscope.derive.facts.evidence import Part, Saving
+from stepscope.derive.facts.evidence import Part
 from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
@@ -36,8 +34,6 @@ _COPIES: Final = Owned(
     # Tracers of some devices do not record copies.
     seen=("copy_in", "copy_out"),
 )
-#: Share of the gain that is certain even if the link cannot run copies in parallel.
-_MIN_GAIN_PART: Final = 0.3
 
 
 @rule(_ITEM, *OWNED_READS, communication_signals, moved_data)
@@ -70,7 +66,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         "gathering": short_worker_name(moves.gathering or "", moves.devices),
     }
     largest = sorted(moves.bytes.items(), key=lambda pair: (-pair[1], pair[0]))
-    finding = judged.finding(
+    return judged.finding(
         devices=moves.devices,
         # Each name describes a cause, with the devices that it concerns if known.
         parts=tuple(
@@ -84,10 +80,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         inputs=("account", "exposure", "windows"),
         actions=_ITEM.actions_for(*(cause.cause for cause in causes)),
     )
-    if finding.saving_ms is None:
-        return finding
-    high = finding.saving_ms.high
-    return replace(finding, saving_ms=Saving(low=_MIN_GAIN_PART * high, high=high))
 
 
 _MAX_COPIES_NAMED: Final = 8

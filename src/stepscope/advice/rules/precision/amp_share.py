@@ -9,6 +9,7 @@ import polars as pl
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.kernel_time import (
+    idle_percent,
     measured_gain_ms,
     measured_speed_changes,
 )
@@ -19,6 +20,7 @@ from stepscope.derive.facts.evidence import Fact, Saving
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Faster
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -28,10 +30,13 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.kernel_precision import PrecisionSignals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.savings.what_if_changes import Changes
-    from stepscope.thresholds import Thresholds
+    from stepscope.thresholds import Threshold, Thresholds
     from stepscope.unavailable import Unavailable
 
 _ITEM: Final = rule_item("amp.share")
+_IS_TF32: Final = pl.col("precision") == "tf32"
+#: Kernels on matrix units that compute in 32 bit emulate 32-bit products.
+_IS_EMULATED: Final = ~_IS_TF32 & pl.col("matrix_units").fill_null(value=False)
 
 
 def narrower_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
@@ -42,20 +47,32 @@ def narrower_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes
     rows = _replaceable_kernels(signals.needed(kernel_work))
     measured = rows.filter(pl.col("speedup").is_not_null())
     eligible = rows.filter(pl.col("speedup").is_null())
-    factors = (
-        (("32", "64"), thresholds.amp_gain_low, thresholds.amp_gain_high),
-        (("tf32",), thresholds.amp_gain_tf32_low, thresholds.amp_gain_tf32_high),
-    )
     predicted = tuple(
         Faster(chosen["class"].to_list(), (1 / low.value, 1 / high.value))
-        for kinds, low, high in factors
-        if (chosen := eligible.filter(pl.col("precision").is_in(kinds))).height
+        for kind, low, high in _speed_ups(thresholds)
+        if (chosen := eligible.filter(kind)).height
     )
     return (*predicted, *measured_speed_changes(measured))
 
 
+def _speed_ups(
+    thresholds: Thresholds,
+) -> tuple[tuple[pl.Expr, Threshold, Threshold], ...]:
+    """Return kinds of kernels, and how many times as fast 16 bit makes them."""
+    return (
+        (_IS_TF32, thresholds.amp_gain_tf32_low, thresholds.amp_gain_tf32_high),
+        (
+            _IS_EMULATED,
+            thresholds.amp_gain_emulated_low,
+            thresholds.amp_gain_emulated_high,
+        ),
+        (~_IS_TF32 & ~_IS_EMULATED, thresholds.amp_gain_low, thresholds.amp_gain_high),
+    )
+
+
 @rule(
     _ITEM,
+    account_signals,
     device_signals,
     kernel_work,
     precision_signals,
@@ -152,10 +169,17 @@ def _judge_precision(
             )
         share = _share_of_time(signals, times)
         little = share is not None and share < thresholds.amp_least.value
-        if narrow + tf32 >= warn or little:
-            note = "tf32" if narrow + tf32 >= warn else "little"
-            return _make_finding(signals, times, thresholds, status="fail", note=note)
-        return _make_finding(signals, times, thresholds, status="fail", severity="warn")
+        mostly_tf32 = narrow + tf32 >= warn
+        note = "tf32" if mostly_tf32 else "little" if little else None
+        # TF32 is fast already, so that only a large gain is worth a change.
+        gain = (share or 0.0) * (1 - 1 / thresholds.amp_gain_tf32_high.value)
+        starved = idle_percent(signals) >= thresholds.starved_device.value
+        small = starved or gain < thresholds.minor_gain.value
+        minor = little or (mostly_tf32 and small)
+        severity: Severity = "info" if minor else "warn"
+        return _make_finding(
+            signals, times, thresholds, status="fail", severity=severity, note=note
+        )
     if narrow < warn and narrow_of_all < thresholds.amp_info.value:
         note = "share_of_all"
         return _make_finding(signals, times, thresholds, status="fail", note=note)
@@ -236,23 +260,24 @@ def _saving_by_precision(
         times.wide_per_step_ps / PS_PER_MS,
         times.tf32_per_step_ps / PS_PER_MS,
     )
-    known = 0.0
+    known = emulated_ms = 0.0
     work = _judged_work(signals, times)
     if work is not None:
-        measured = _replaceable_kernels(work).filter(pl.col("speedup").is_not_null())
-        of_tf32 = pl.col("precision") == "tf32"
-        tf32_ms = max(tf32_ms - _time_ms(measured.filter(of_tf32)), 0.0)
-        wide_ms = max(wide_ms - _time_ms(measured.filter(~of_tf32)), 0.0)
+        rows = _replaceable_kernels(work)
+        measured = rows.filter(pl.col("speedup").is_not_null())
+        tf32_ms = max(tf32_ms - _time_ms(measured.filter(_IS_TF32)), 0.0)
+        wide_ms = max(wide_ms - _time_ms(measured.filter(~_IS_TF32)), 0.0)
         known = measured_gain_ms(measured)
-    return Saving(
-        low=known
-        + wide_ms * (1 - 1 / thresholds.amp_gain_low.value)
-        + tf32_ms * (1 - 1 / thresholds.amp_gain_tf32_low.value),
-        high=known
-        + wide_ms * (1 - 1 / thresholds.amp_gain_high.value)
-        + tf32_ms * (1 - 1 / thresholds.amp_gain_tf32_high.value),
-        open_above=wide_ms + tf32_ms > 0,
-    )
+        emulated = rows.filter(pl.col("speedup").is_null() & _IS_EMULATED)
+        emulated_ms = min(_time_ms(emulated), wide_ms)
+    predicted_ms = (tf32_ms, emulated_ms, wide_ms - emulated_ms)
+    low, high = known, known
+    for time_ms, (_, least, most) in zip(
+        predicted_ms, _speed_ups(thresholds), strict=True
+    ):
+        low += time_ms * (1 - 1 / least.value)
+        high += time_ms * (1 - 1 / most.value)
+    return Saving(low=low, high=high, open_above=sum(predicted_ms) > 0)
 
 
 def _time_ms(rows: pl.DataFrame) -> float:

@@ -13,6 +13,7 @@ from stepscope.derive.columns.dense_codes import totals_by_code
 from stepscope.derive.costs.operands import operands_from_text
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,8 @@ _COPY: Final = "aten::copy_"
 #: Names of kernels that change the order of a tensor's elements. `_PRODUCT` excludes
 #: matrix products, whose names contain the order of their operands.
 _REORDERS: Final = Pattern(
-    r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor|transpose|permute", re.IGNORECASE
+    r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor|transpose|permute|SwapDimension",
+    re.IGNORECASE,
 )
 _PRODUCT: Final = Pattern(r"cutlass|gemm|xmma|fprop|dgrad|wgrad", re.IGNORECASE)
 #: Names of convolutions; all other products multiply matrices.
@@ -104,7 +106,15 @@ _FUSABLE: Final = (
 _FUSED: Final = (
     r"(?i)fus|triton|wrapped_|inductor|gemm|conv|attention|flash|fmha|cutlass|nvjet"
     r"|cudnn|sort|scan|gather|scatter|embedding|index"
+    # Optimizers of Apex, and its functions for norms and scaling of many tensors.
+    r"|(?:adam|lamb|lars|sgd|adagrad|novograd|norm|scale|axpby)\w*functor"
 )
+#: Kernels from this mean duration on are not fused: they move gigabytes, and one kernel
+#: of that length rarely passes its output to the next.
+_MAX_FUSABLE_PS: Final = PS_PER_MS
+#: Maximum share of the time of a run that fusing removes: a fused kernel reads the
+#: inputs of the run, and writes its output.
+_MAX_REMOVABLE: Final = 0.75
 #: Minimum number of consecutive kernels in a fusable run.
 MIN_RUN_KERNELS: Final = 3
 
@@ -115,10 +125,13 @@ class FusableRuns(Frozen, frozen=True):
     Attributes:
         rows: Rows of `KernelWork.rows`, with only the time of kernels in fusable runs.
         count: Number of fusable runs in the typical step.
+        removable: Maximum share of the time of `rows` that fusing removes. A fused
+            kernel moves at least the bytes of the longest kernel of its run.
     """
 
     rows: pl.DataFrame
     count: int
+    removable: float = 0.0
 
 
 def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
@@ -135,6 +148,7 @@ def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
         & name.str.contains(_FUSABLE)
         & ~name.str.contains(_FUSED)
         & ~rows["op"].fill_null("").str.contains(r"(?i)fusion")
+        & (rows["time_ps"] < _MAX_FUSABLE_PS * rows["count"])
     )
     order = shown.sort("stream", "start_ps", maintain_order=True)
     kind, stream = ints(order, "class"), handles(order, "stream")
@@ -157,4 +171,9 @@ def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
     runs = rows.with_columns(
         time_ps=(ints(rows, "time_ps") * part).astype(np.int64)
     ).filter(pl.Series(part > 0))
-    return FusableRuns(runs, len(np.unique(run[inside])))
+    longest = np.zeros(int(run.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(longest, run, dur_ps)
+    kinds = np.unique(run[inside])
+    time_ps = int(dur_ps[inside].sum())
+    removable = 1 - int(longest[kinds].sum()) / time_ps if time_ps else 0.0
+    return FusableRuns(runs, len(kinds), min(removable, _MAX_REMOVABLE))

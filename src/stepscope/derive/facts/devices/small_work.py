@@ -141,7 +141,6 @@ class SmallOps(Frozen, frozen=True):
         dispatch_ps: Time from the end of a short op to the start of the next one on its
             thread, in each judged step.
         own_ps: Self time of the short ops in each judged step.
-        call_ps: Part of `own_ps` that is the overhead of calling the ops.
         per_step: Mean number of short ops in a step.
         mean_ps: Mean self time of a short op; null without short ops.
         names: Type → mean number in a step, most `dispatch_ps` first.
@@ -149,7 +148,6 @@ class SmallOps(Frozen, frozen=True):
 
     dispatch_ps: tuple[int, ...]
     own_ps: tuple[int, ...]
-    call_ps: tuple[int, ...]
     per_step: float
     mean_ps: float | None
     names: tuple[tuple[str, float], ...]
@@ -196,22 +194,13 @@ def small_ops(
     )
     if often.is_empty():
         nothing = (0,) * steps
-        return SmallOps(nothing, nothing, nothing, per_step=0.0, mean_ps=None, names=())
+        return SmallOps(nothing, nothing, per_step=0.0, mean_ps=None, names=())
     short = rows.with_columns(short=pl.col("type").is_in(often["type"].to_list()))
     gaps = _dispatch_gaps(short)
     times = np.zeros(steps, np.int64)
     np.add.at(times, gaps["window"].to_numpy(), gaps["gap"].to_numpy())
-    limit = THRESHOLDS.op_call.value * pl.col("count")
-    called = often.select("type", call=(limit / pl.col("self")).clip(upper_bound=1))
-    counted = (
-        short.filter(pl.col("short") & pl.col("program"))
-        .join(called, on="type")
-        .with_columns(call=pl.col("call") * pl.col("self"))
-    )
-    own, call = (
-        np.bincount(counted["window"], counted[name], minlength=steps).astype(np.int64)
-        for name in ("self", "call")
-    )
+    counted = short.filter(pl.col("short") & pl.col("program"))
+    own = np.bincount(counted["window"], counted["self"], minlength=steps)
     largest = (
         gaps.group_by("type")
         .agg(pl.col("gap").sum())
@@ -221,8 +210,7 @@ def small_ops(
     count = int(often["count"].sum())
     return SmallOps(
         dispatch_ps=tuple(times.tolist()),
-        own_ps=tuple(own.tolist()),
-        call_ps=tuple(call.tolist()),
+        own_ps=tuple(own.astype(np.int64).tolist()),
         per_step=count / steps,
         mean_ps=int(often["self"].sum()) / count,
         names=tuple(

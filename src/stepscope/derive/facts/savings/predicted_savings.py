@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepscope.derive.columns.arrays import codes
 from stepscope.derive.facts.evidence import Limits, Saving
@@ -12,7 +13,11 @@ from stepscope.derive.facts.savings.what_if_changes import Recorded, apply_chang
 from stepscope.derive.replay.activities import NO_STEPS
 from stepscope.derive.replay.critical import path_owners
 from stepscope.derive.replay.graph_edits import joint_edit
-from stepscope.derive.replay.node_times import joint_gain, replayed_gain
+from stepscope.derive.replay.node_times import (
+    joint_gain,
+    largest_floor_ps,
+    replayed_gain,
+)
 from stepscope.derive.replay.owners import Silences, silent_share
 from stepscope.derive.run_derivation import of_run
 from stepscope.derive.verdicts.effect_status import mean_interval_ms
@@ -45,6 +50,8 @@ _COPIES: Final = {
     for owner, kind in (("copy_in", "h2d"), ("copy_out", "d2h"))
 }
 _COLLECTIVE: Final = _KINDS.index("collective")
+#: Minimum busy share of a device that no wait delays.
+_MIN_SATURATED_SHARE: Final = 0.95
 #: If unrecorded time of threads is more than this percentage of the critical path after
 #: a change, the saving is unknown.
 _MAX_SILENT_PERCENT: Final = 10.0
@@ -109,9 +116,16 @@ class HostReplay(Frozen, frozen=True):
         return low, high
 
     def promised_saving(
-        self, edits: Sequence[Edits], limits: Limits | None, bound: Saving | None
+        self,
+        edits: Sequence[Edits],
+        limits: Limits | None,
+        bound: Saving | None,
+        device: int | None,
     ) -> Saving | None:
         """Return the predicted saving of changes in the mean step; None if unknown.
+
+        On a device that is always busy, faster kernels shorten the step by the time
+        that they save, because nothing else delays the device.
 
         Args:
             limits: Time affected by the changes in a mean step, and duration of this
@@ -119,26 +133,59 @@ class HostReplay(Frozen, frozen=True):
             bound: Greatest saving according to the breakdown of step time.
         """
         gains = self.gains_of_edits(edits)
+        if (
+            bound is not None
+            and all(edit.only_faster for edit in edits)
+            and self._is_saturated(device)
+        ):
+            gain = replace(gains[1], floor_ps=self._floor_without_silence(edits))
+            saving = self._replayed_saving(bound.low, bound.high)
+            return saving.within(_raise_floor(limits, gain))
         scale = _gain_scale(edits, None if limits is None else limits.effect_ms, bound)
-        if scale is None or not all(gain.is_reportable for gain in gains):
+        if scale is None or not self.explains_path(edits, gains):
             return None
-        if any(edit.device for edit in edits):
-            joint = joint_edit(self.graph, [edit.most for edit in edits])
-            silent = silent_share(self.graph, joint, self._silent_threads())
-            # The unrecorded time may contain what delays the step after the changes.
-            if 100 * silent > _MAX_SILENT_PERCENT:
-                return None
         low, high = (gain_ms * scale for gain_ms in self.spread_ms(gains))
         if bound is not None:
             high = min(high, bound.high)
             if any(edit.partly for edit in edits):
                 low = min(low, bound.low)
+        return self._replayed_saving(low, high).within(_raise_floor(limits, gains[1]))
+
+    def explains_path(self, edits: Sequence[Edits], gains: tuple[Gain, Gain]) -> bool:
+        """Return whether records explain the critical path after edits.
+
+        Unrecorded time may contain what delays the step after the changes.
+        """
+        if not any(edit.device for edit in edits):
+            return all(gain.is_reportable for gain in gains)
+        joint = joint_edit(self.graph, [edit.most for edit in edits])
+        silent = silent_share(self.graph, joint, self._silent_threads())
+        enough = 100 * silent <= _MAX_SILENT_PERCENT
+        return enough and all(gain.is_reportable for gain in gains)
+
+    def _replayed_saving(self, low: float, high: float) -> Saving:
+        error_percent = self.identity.median_error_percent
         return Saving(
-            low=low,
-            high=high,
-            basis="replay",
-            identity_error_percent=self.identity.median_error_percent,
-        ).within(_raise_floor(limits, gains[1]))
+            low=low, high=high, basis="replay", identity_error_percent=error_percent
+        )
+
+    def _is_saturated(self, device: int | None) -> bool:
+        sets, chosen = self.recorded.device_sets, self.graph.sampled
+        busy_ps = sum(
+            times.busy.clip(chosen.first_ps, chosen.last_ps).length_ps
+            for times in (() if isinstance(sets, Unavailable) else sets.devices)
+            if times.device == device
+        )
+        return busy_ps >= _MIN_SATURATED_SHARE * (chosen.last_ps - chosen.first_ps)
+
+    def _floor_without_silence(self, edits: Sequence[Edits]) -> float:
+        """Return the floor after edits; silent threads wait for a busy device."""
+        edit = joint_edit(self.graph, [edit.most for edit in edits])
+        silences, dur_ps = self._silent_threads(), edit.dur_ps.copy()
+        held = np.flatnonzero(silences.may_hold(np.arange(self.graph.count)))
+        for node in held.tolist():
+            dur_ps[node] -= min(silences.silent_time(node), int(dur_ps[node]))
+        return largest_floor_ps(self.graph, replace(edit, dur_ps=dur_ps))
 
 
 class ReplaySignals(Frozen, frozen=True):
@@ -177,7 +224,8 @@ class ReplaySignals(Frozen, frozen=True):
         if replay is None or not changes:
             return None
         edits = replay.edits_for_changes(changes, self.device_of_label(label))
-        return replay.promised_saving(edits, limits, bound)
+        device = self.device_of_label(label)
+        return replay.promised_saving(edits, limits, bound, device)
 
     def together(
         self, findings: Sequence[tuple[Sequence[Change], str, Saving]], limits: Limits
@@ -230,6 +278,8 @@ class ReplaySignals(Frozen, frozen=True):
         if replay is None:
             return None
         edits = replay.edits_for_changes(changes, self.device_of_label(label))
+        if not replay.explains_path(edits, replay.gains_of_edits(edits)):
+            return None
         owners = replay.path_owners(edits)
         return next((share for share in owners.items() if share[0] != "profiler"), None)
 

@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.graph_edits import (
@@ -180,6 +181,7 @@ class Edits(Frozen, frozen=True, eq=True):
         partly: Whether the change rarely removes all of the time.
         device: Whether the change affects device activities or waits for a device. If
             it does, unrecorded time of threads may also be a wait for the device.
+        only_faster: Whether the change only makes kernels faster.
     """
 
     least: Edit
@@ -189,6 +191,7 @@ class Edits(Frozen, frozen=True, eq=True):
     effect_ms: float | None = None
     partly: bool = False
     device: bool = True
+    only_faster: bool = False
 
 
 def apply_change(  # noqa: PLR0911 - one return for each kind of change
@@ -341,7 +344,8 @@ def _speed_up_kernels(change: Faster | Joined, recorded: Recorded) -> Edits:
         runs = _number_runs(graph, chosen, change.shortest)
         chosen = runs >= 0
         joined = [launched_as_one(graph, runs)]
-    return _scale_work(graph, chosen, change.left, joined)
+    edits = _scale_work(graph, chosen, change.left, joined)
+    return replace(edits, only_faster=isinstance(change, Faster))
 
 
 def _scale_work(

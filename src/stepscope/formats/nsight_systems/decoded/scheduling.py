@@ -20,6 +20,11 @@ _PERIOD_NS: Final = 10_000_000
 #: Maximum number of periods; in longer recordings the periods are longer.
 _MAX_PERIODS: Final = 2**16
 _CPU: Final = "process CPU (percent)"
+#: Python's threads ask for the interpreter's lock at this interval (in ns, with the
+#: delay of a wake-up), so that a waiting thread has no core for slices of this length.
+_LOCK_SLICE_NS: Final = (4_900_000, 5_500_000)
+#: Minimum number of such slices of a thread that waits for the lock.
+_MIN_LOCK_SLICES: Final = 3
 #: Upper bound of core numbers; a larger number comes from a damaged file.
 _MAX_CORES: Final = 2**16
 
@@ -58,8 +63,10 @@ def off_core(
 ) -> pl.DataFrame:
     """Return the intervals in which the given threads had no core, as events.
 
-    An interval that begins in a system call is a wait in that call. Every other
-    interval is attributed to the thread that got the core next.
+    Slices of the length with which Python's threads wait for the interpreter's lock are
+    such waits if several threads of a process have them. An interval that begins in a
+    system call is a wait in that call. Every other interval is attributed to the thread
+    that got the core next.
 
     Args:
         turns: Result of `scheduling_turns`.
@@ -92,6 +99,7 @@ def off_core(
     )
     waits = pl.col("ended") > pl.col("start")
     causes = lost.select(
+        lock=_waits_for_lock(lost),
         call=pl.when(waits).then("call"),
         # The core was free if no thread took it before the waiting thread continued.
         holder=pl.when(
@@ -107,14 +115,26 @@ def off_core(
     )
 
 
+def _waits_for_lock(lost: pl.DataFrame) -> pl.Series:
+    """Return whether each interval is a wait for the lock of Python's interpreter."""
+    is_slice = (pl.col("until") - pl.col("start")).is_between(*_LOCK_SLICE_NS)
+    process = pl.col("globalTid") // 2**24
+    waiting = (is_slice.sum() >= _MIN_LOCK_SLICES).over("globalTid")
+    threads = pl.col("globalTid").filter("waiting").n_unique().over("process")
+    marked = lost.with_columns(process=process, waiting=waiting)
+    return marked.select(lock=is_slice & pl.col("waiting") & (threads > 1))["lock"]
+
+
 def _names_of_waits(
     causes: pl.DataFrame, names: Names, shown: Callable[[int], str | None]
 ) -> pl.Series:
     distinct = causes.unique(maintain_order=True)
     texts = names.texts()
     labels = []
-    for call, holder in distinct.iter_rows():
-        if call is not None:
+    for lock, call, holder in distinct.iter_rows():
+        if lock and (call is None or "cond" in texts[call]):
+            labels.append("waits for the lock of Python's interpreter")
+        elif call is not None:
             labels.append(f"waits in {texts[call]}")
         elif holder is None:
             labels.append("no recorded thread took the core")
