@@ -56,6 +56,7 @@ _DERIVATIONS: Final = {
     "account.host_waits": "host_waits",
     "phases": "phases host_phases",
     "steps.chosen": "step_candidates steps activity_steps",
+    "steps.recording_end": "recording_end",
     "step_windows.windows": "windows",
     "device.correlation": "device_timeline correlation",
     "host.values": "host_values",
