@@ -47,6 +47,7 @@ _DERIVATIONS: Final = {
     "host.event_nesting": "event_nesting launching_ops",
     "step_time.host_classes": "host_classes event_categories",
     "step_time.device_sets": "device_sets",
+    "step_time.start_up": "start_up",
     "account.places": "between_steps",
     "account.host_states": "host_states",
     "account.time_by_cause": "account",
@@ -141,8 +142,7 @@ _FACTS: Final = {
     "facts.memory_use": "memory_signals host_growth kept_growth",
     "facts.processors": "processor_signals asleep",
     "facts.program_traits": (
-        "program_traits collected_by_hand host_annotations "
-        "annotation_names blocking_calls anomaly_checks"
+        "program_traits collected_by_hand blocking_calls anomaly_checks"
     ),
     "facts.recording": (
         "record_grade capture_signals version_signals recorder_signals"
