@@ -141,6 +141,7 @@ _FACTS: Final = {
     "facts.judged_steps": "step_signals unexplained_outside",
     "facts.memory_use": "memory_signals host_growth kept_growth",
     "facts.processors": "processor_signals asleep",
+    "facts.outside_steps": "outside_steps",
     "facts.program_traits": (
         "program_traits collected_by_hand blocking_calls anomaly_checks"
     ),
@@ -186,6 +187,15 @@ def _import_declared(name: str) -> Callable[..., object] | RunDerivation[Any]:
     module = import_module(f"{__package__}.{_MODULES[name]}")
     declared: Callable[..., object] | RunDerivation[Any] = getattr(module, name)
     return declared
+
+
+@cache
+def needs_derivation(name: str, needed: str) -> bool:
+    """Return whether a per-host derivation is computed from another one."""
+    if name not in _MODULES:
+        return False
+    inputs = host_derivation(name).inputs
+    return needed in inputs or any(needs_derivation(each, needed) for each in inputs)
 
 
 def is_derivation(function: Callable[..., object]) -> bool:

@@ -1,0 +1,93 @@
+"""`outside_steps`: what a recording consists of if its steps are a small part of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.derive.account.time_by_cause import account
+from stepscope.derive.facts.step_shares import AccountSignals, account_signals
+from stepscope.derive.run_derivation import of_run
+from stepscope.derive.step_time.owners import OWNERS
+from stepscope.derive.verdicts.effect_status import NO_JUDGED_STEPS
+from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.facts.evidence import Part
+    from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.derive.profile_data import ProfileData
+
+_OWNER_NAMES: Final = tuple(owner.name for owner in OWNERS)
+
+
+class OutsideSteps(Frozen, frozen=True):
+    """The largest cause of the time outside the steps; shares are of the recording.
+
+    Attributes:
+        steps_percent: Share of the time from the first step to the end of the last.
+        owner: Cause of most of the time outside the steps.
+        percent: Share of the owner's time outside the steps.
+        part: Largest named part of the owner's time in the recording; None if unknown.
+    """
+
+    steps_percent: float
+    owner: str
+    percent: float
+    part: Part | None
+
+
+@of_run
+def outside_steps(
+    *, profile: ProfileData, account_signals: AccountSignals
+) -> OutsideSteps | None:
+    """Return what most of the time outside the steps is spent on.
+
+    The result is None if the recording has no steps, or if they are no small part of
+    it. The judged device is described.
+    """
+    shares = account_signals.judged()
+    accounted = profile.derived(shares.host, account)
+    environment = profile.table(shares.host, "environment")
+    if (
+        shares.step_source is None
+        or isinstance(accounted, Unavailable)
+        or isinstance(environment, Unavailable)
+    ):
+        return None
+    begin_ps, end_ps = environment.select("begin_ps", "end_ps").row(0)
+    own = pl.col("device").eq_missing(pl.lit(shares.device, pl.Int32))
+    rows = accounted.rows.filter(own)
+    recorded_ps, steps_ps = end_ps - begin_ps, int(rows["window_ps"].sum())
+    if 100 * steps_ps >= THRESHOLDS.minor_steps.value * recorded_ps:
+        return None
+    whole = _shares_without_steps(profile, shares)
+    if whole is None:
+        return None
+    in_steps = {name: int(rows[f"{name}_ps"].sum()) for name in _OWNER_NAMES}
+    outside = {
+        name: whole.percent(name) - 100 * in_steps[name] / recorded_ps
+        for name in _OWNER_NAMES
+    }
+    owner = max(outside, key=outside.__getitem__)
+    parts = whole.parts(owner)
+    return OutsideSteps(
+        steps_percent=100 * steps_ps / recorded_ps,
+        owner=owner,
+        percent=outside[owner],
+        part=parts[0] if parts else None,
+    )
+
+
+def _shares_without_steps(
+    profile: ProfileData, shares: StepShares
+) -> StepShares | None:
+    """Return the breakdown of the same device's time in the whole recording."""
+    run = profile.select([shares.host]).replace_value("steps", NO_JUDGED_STEPS)
+    signals = run.of_run(account_signals)
+    if isinstance(signals, Unavailable):
+        return None
+    same = (each for each in signals.shares if each.label == shares.label)
+    return next(same, None)
