@@ -53,6 +53,9 @@ def test_the_first_call_is_told_before_the_steps() -> None:
     [
         # The steps are 30 of 290 ms.
         [("main", "tf.function-graph_building", 700_000, 260_000), *STEPS],
+        # What the rest is was not recorded: the program may have ended.
+        [*STEPS, ("main", "f", 3_000_000, 10)],
+        [*STEPS, ("main", "Buffer Flush", 1_000_000, 2_000_000)],
         # There are no steps.
         [GRAPH],
     ],

@@ -66,7 +66,7 @@ def test_all_until_the_steady_work_is_start_up() -> None:
 def test_it_is_said_first_and_advised_to_be_done_once() -> None:
     document = document_of(blueprint.trace([*CONSTRUCTION, *STEADY]))
     assert document.headline.text == (
-        "Start-up, mostly init_model, takes 76.4 % of the recording."
+        "Start-up takes 76.4 % of the recording, the largest part of it init_model."
     )
     (found,) = (one for one in document.findings if one.id == "capture.window")
     assert (found.note, found.severity, found.owners) == (

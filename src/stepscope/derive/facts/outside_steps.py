@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.profile_data import ProfileData
 
-_OWNER_NAMES: Final = tuple(owner.name for owner in OWNERS)
+#: Causes that say nothing about the program, for example after its last step.
+_NOT_TOLD: Final = ("profiler", "switch", "queued", "between", "unexplained")
+_OWNER_NAMES: Final = tuple(
+    owner.name for owner in OWNERS if owner.name not in _NOT_TOLD
+)
 
 
 class OutsideSteps(Frozen, frozen=True):
@@ -45,8 +49,8 @@ def outside_steps(
 ) -> OutsideSteps | None:
     """Return what most of the time outside the steps is spent on.
 
-    The result is None if the recording has no steps, or if they are no small part of
-    it. The judged device is described.
+    The result is None if the recording has no steps, if they are no small part of it,
+    or if no known cause has much of the time. The judged device is described.
     """
     shares = account_signals.judged()
     accounted = profile.derived(shares.host, account)
@@ -72,6 +76,8 @@ def outside_steps(
         for name in _OWNER_NAMES
     }
     owner = max(outside, key=outside.__getitem__)
+    if outside[owner] < THRESHOLDS.idle_owner.value:
+        return None
     parts = whole.parts(owner)
     return OutsideSteps(
         steps_percent=100 * steps_ps / recorded_ps,
