@@ -17,11 +17,11 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.facts.evidence import Part
-    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.profile_data import ProfileData
 
 #: Causes that say nothing about the program, for example after its last step.
 _NOT_TOLD: Final = ("profiler", "switch", "queued", "between", "unexplained")
+_SHARES: Final = account_signals
 _OWNER_NAMES: Final = tuple(
     owner.name for owner in OWNERS if owner.name not in _NOT_TOLD
 )
@@ -67,33 +67,30 @@ def outside_steps(
     recorded_ps, steps_ps = end_ps - begin_ps, int(rows["window_ps"].sum())
     if 100 * steps_ps >= THRESHOLDS.minor_steps.value * recorded_ps:
         return None
-    whole = _shares_without_steps(profile, shares)
-    if whole is None:
+    run = profile.select([shares.host]).replace_value("steps", NO_JUDGED_STEPS)
+    whole = run.derived(shares.host, account)
+    if isinstance(whole, Unavailable) or whole.rows.filter(own).height != 1:
         return None
-    in_steps = {name: int(rows[f"{name}_ps"].sum()) for name in _OWNER_NAMES}
-    outside = {
-        name: whole.percent(name) - 100 * in_steps[name] / recorded_ps
+    times = {
+        name: (whole.rows.filter(own)[f"{name}_ps"].sum() - rows[f"{name}_ps"].sum())
         for name in _OWNER_NAMES
     }
-    owner = max(outside, key=outside.__getitem__)
-    if outside[owner] < THRESHOLDS.idle_owner.value:
+    owner = max(times, key=times.__getitem__)
+    percent = 100 * times[owner] / recorded_ps
+    if percent < THRESHOLDS.idle_owner.value:
         return None
-    parts = whole.parts(owner)
     return OutsideSteps(
         steps_percent=100 * steps_ps / recorded_ps,
         owner=owner,
-        percent=outside[owner],
-        part=parts[0] if parts else None,
+        percent=percent,
+        part=_largest_part(run.of_run(_SHARES), shares.label, owner),
     )
 
 
-def _shares_without_steps(
-    profile: ProfileData, shares: StepShares
-) -> StepShares | None:
-    """Return the breakdown of the same device's time in the whole recording."""
-    run = profile.select([shares.host]).replace_value("steps", NO_JUDGED_STEPS)
-    signals = run.of_run(account_signals)
+def _largest_part(
+    signals: AccountSignals | Unavailable, label: str, owner: str
+) -> Part | None:
     if isinstance(signals, Unavailable):
         return None
-    same = (each for each in signals.shares if each.label == shares.label)
-    return next(same, None)
+    same = (each for each in signals.shares if each.label == label)
+    return next((part for each in same for part in each.parts(owner)), None)
