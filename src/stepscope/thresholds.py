@@ -139,6 +139,8 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     few_steps: Threshold
     many_steps: Threshold
     dominant: Threshold
+    minor_steps: Threshold
+    start_up_warn: Threshold
     dirty_compile: Threshold
     medium_confidence: Threshold
     copy_warn: Threshold

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stepscope.advice.rules.launches.launch_delay import evaluate
+from stepscope.derive.facts.devices.op_sides import HostPlaced, placement_signals
 from stepscope.derive.facts.evidence import Saving
-from stepscope.derive.facts.program_traits import annotation_names
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import lead_sentence
@@ -21,6 +21,10 @@ US = 1_000_000
 
 def op(ms: float) -> NamedTime:
     return NamedTime("host_compute", "inside", "aten::mm", time_ps=round(ms * MS))
+
+
+#: The op was executed and launched nothing.
+ON_HOST = {placement_signals: {"vm:0": (HostPlaced("aten::mm", "heavy", 1),)}}
 
 
 def function(ms: float) -> NamedTime:
@@ -178,7 +182,7 @@ def test_one_op_on_the_host_is_not_answered_with_fewer_launches(
 ) -> None:
     """The device waits 3 ms of 10 in 12 steps: 1 for launches, 2 for the host."""
     one = shares(launch=1.0, host_compute=2.0, names=names)
-    finding = evaluate(signals_of(one, launching=launch_of()), THRESHOLDS)
+    finding = evaluate(signals_of(one, ON_HOST, launching=launch_of()), THRESHOLDS)
     assert (finding.status, finding.share_percent) == ("fail", pytest.approx(30.0))
     assert ("host_op" in finding.because) is said
     assert ("20.0 % in aten::mm" in lead_sentence(finding)) is said
@@ -187,12 +191,15 @@ def test_one_op_on_the_host_is_not_answered_with_fewer_launches(
     assert any("Compile the step" in text for text in texts) is not said
 
 
-def test_a_range_of_the_program_is_no_op(
-    signals_of: Any, shares: Any, launch_of: Any
+@pytest.mark.parametrize("placed", [{}, {placement_signals: {"vm:0": ()}}])
+def test_what_launches_or_compiles_is_no_op_for_the_device(
+    signals_of: Any, shares: Any, launch_of: Any, placed: dict[Any, Any]
 ) -> None:
-    """The same 2 of 3 ms, in a range that the program put around what it does."""
+    """A range of a compiler, or an op that runs on the device, takes 2 of 3 ms.
+
+    "Run the op on the device" was said of NVRTC's compilation.
+    """
     one = shares(launch=1.0, host_compute=2.0, names=[op(24.0)])
-    ranges = {annotation_names: frozenset({"aten::mm"})}
-    finding = evaluate(signals_of(one, ranges, launching=launch_of()), THRESHOLDS)
+    finding = evaluate(signals_of(one, placed, launching=launch_of()), THRESHOLDS)
     assert "host_op" not in finding.because
     assert "in aten::mm" not in lead_sentence(finding)

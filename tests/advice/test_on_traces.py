@@ -71,18 +71,23 @@ def first_use(*, set_up_us: float, begin: float = 0) -> list[blueprint.Line]:
 
 
 def test_the_first_use_of_a_device_is_no_want_of_launches() -> None:
-    """By hand: 90 ms of 91.612 ms is one call; 160 µs are kernels."""
-    lines = first_use(set_up_us=90_000)
+    """By hand: 15 ms of 16.612 ms is one call; 160 µs are kernels."""
+    lines = first_use(set_up_us=15_000)
     found = findings(lines)["launch.delay"]
     assert (found.status, found.note) == ("fail", "set_up")
     (part,) = found.parts
     assert part.name == "cudaMalloc"
     (share,) = [one.value for one in found.facts if one.name == "set_up"]
-    assert share == part.share_percent == pytest.approx(100 * 90 / 91.612, abs=0.1)
+    assert share == part.share_percent == pytest.approx(100 * 15 / 16.612, abs=0.1)
     assert {one.cause for one in found.actions} == {"set_up"}
     assert msgspec.json.decode(msgspec.json.encode(found))["note"] == "set_up"
     # Short allocations are what any program makes.
     assert findings(first_use(set_up_us=900))["launch.delay"].note != "set_up"
+    # Of 91.612 ms, 90 ms create a context: the program starts until the first kernel.
+    start = findings(first_use(set_up_us=90_000))
+    assert start["launch.delay"].status == "pass"
+    assert start["capture.window"].note == "start_up"
+    assert start["capture.window"].share_percent == pytest.approx(98.3, abs=0.1)
 
 
 def test_long_calls_in_every_step_are_no_first_use() -> None:

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.results.pages import document_of
+from tests.support.traces import blueprint
 from tests.support.traces.kineto import call, complete, kernel, read_file
 
 from stepscope.advice.finding import Finding
 from stepscope.advice.headline import findings_by_cost
+from stepscope.report.outline import as_text
+from stepscope.report.outline.report import report_outline
+from stepscope.report.page import plain_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,3 +75,24 @@ def test_work_counts_by_a_third(share: float, first: str) -> None:
     )
     work = Finding(id="amp", stage=6, share_percent=share, **fields)
     assert findings_by_cost([idle, work])[0].id == first
+
+
+def test_waiting_for_batches_is_input_bound_without_steps_too() -> None:
+    """A fetch of 60 of 100 ms was told as idle time that no check explains."""
+    lines = [
+        ("main", "cuLaunchKernel", 0, 5, {"correlation_id": 1}),
+        ("gpu:0/7(Compute)", "sgemm", 10, 20_000, {"correlation_id": 1}),
+        ("main", "IteratorGetNext", 20_100, 59_900),
+        ("main", "cuLaunchKernel", 80_000, 5, {"correlation_id": 2}),
+        ("gpu:0/7(Compute)", "relu", 80_010, 19_990, {"correlation_id": 2}),
+    ]
+    document = document_of(blueprint.trace(lines))
+    assert document.headline.finding == "input.bound"
+    assert document.headline.text == (
+        "Input-bound: waiting for data takes 59.9 % of the time."
+    )
+    (found,) = (one for one in document.findings if one.id == "input.bound")
+    assert (found.severity, found.ms_per_step, found.saving_ms) == ("warn", None, None)
+    said = plain_text(as_text.render(report_outline(document), width=200))
+    assert "The program waits for its data: 59.9 % of the time." in said
+    assert "Without steps, the verdict is at most moderately input-bound." in said

@@ -194,6 +194,18 @@ def test_why_no_amount_of_input_gives_a_verdict(
         assert (found.why.remedy == ABSENT.remedy) is (why == "ABSENT")
 
 
+def test_without_steps_recorded_fetches_make_the_recording_one_window() -> None:
+    """58.8 % of a recording waited for batches, and no check explained it."""
+    whole = {"step_source": None, "step_confidence": 0.0, "steps": 1}
+    found = decided(time_of(fetch=5.88, **whole))
+    assert (found.word, found.why) == (MODERATELY, None)
+    assert found.share_percent == pytest.approx(58.8)
+    # A copy, or a silence before it, may be that of weights.
+    unseen = decided(time_of(transfer=5.88, **whole), fetched=False)
+    assert unseen.word == UNKNOWN
+    assert unseen.why is not None
+
+
 def test_lost_records_put_a_finding_in_doubt() -> None:
     """6 of 120 ms are a twentieth, and not without 1 ps that may be lost."""
     assert decided(time_of(fetch=0.5)).word == MODERATELY
@@ -330,7 +342,8 @@ def test_without_steps_and_launches_nothing_is_known_of_them() -> None:
     found = input_verdict(profile, {"a": rows_of(0, 0)})
     series = found.series
     assert (series.step_source, series.step_confidence) == (None, 0.0)
-    assert (series.excess_ps, found.word) == (0, UNKNOWN)
+    # Recorded fetches show that the recording waits for input.
+    assert (series.excess_ps, found.word) == (0, MODERATELY)
 
 
 def test_one_host_with_fetches_or_threads_is_enough() -> None:

@@ -182,7 +182,7 @@ def findings_by_cost(findings: Iterable[Finding]) -> list[Finding]:
 def _explains_idle_time(finding: Finding) -> bool:
     """Return whether a finding explains time in which a device computes nothing."""
     owners = set(finding.owners)
-    explains = finding.stage != 0 or owners == {_RECORDING_OWNER}
+    explains = finding.stage != 0 or owners in ({_RECORDING_OWNER}, {"startup"})
     return explains and bool(owners) and owners <= _NOT_COMPUTING
 
 

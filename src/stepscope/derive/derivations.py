@@ -48,6 +48,7 @@ _DERIVATIONS: Final = {
     "step_time.host_classes": "host_classes event_categories",
     "step_time.unseen_device": "unseen_device",
     "step_time.device_sets": "device_sets",
+    "step_time.start_up": "start_up",
     "account.places": "between_steps",
     "account.host_states": "host_states",
     "account.time_by_cause": "account",
@@ -57,6 +58,7 @@ _DERIVATIONS: Final = {
     "account.host_waits": "host_waits",
     "phases": "phases host_phases",
     "steps.chosen": "step_candidates steps activity_steps",
+    "steps.recording_end": "recording_end",
     "step_windows.windows": "windows",
     "device.correlation": "device_timeline correlation",
     "host.values": "host_values",
@@ -140,9 +142,9 @@ _FACTS: Final = {
     "facts.judged_steps": "step_signals unexplained_outside",
     "facts.memory_use": "memory_signals host_growth kept_growth",
     "facts.processors": "processor_signals asleep",
+    "facts.outside_steps": "outside_steps",
     "facts.program_traits": (
-        "program_traits collected_by_hand host_annotations "
-        "annotation_names blocking_calls anomaly_checks"
+        "program_traits collected_by_hand blocking_calls anomaly_checks"
     ),
     "facts.recording": (
         "record_grade capture_signals version_signals recorder_signals"
@@ -186,6 +188,15 @@ def _import_declared(name: str) -> Callable[..., object] | RunDerivation[Any]:
     module = import_module(f"{__package__}.{_MODULES[name]}")
     declared: Callable[..., object] | RunDerivation[Any] = getattr(module, name)
     return declared
+
+
+@cache
+def needs_derivation(name: str, needed: str) -> bool:
+    """Return whether a per-host derivation is computed from another one."""
+    if name not in _MODULES:
+        return False
+    inputs = host_derivation(name).inputs
+    return needed in inputs or any(needs_derivation(each, needed) for each in inputs)
 
 
 def is_derivation(function: Callable[..., object]) -> bool:

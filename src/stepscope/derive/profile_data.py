@@ -11,6 +11,7 @@ from stepscope.derive.derivations import (
     FACTS,
     host_derivation,
     is_derivation,
+    needs_derivation,
     read_signature,
     run_derivation,
 )
@@ -73,10 +74,12 @@ class ProfileData:
     values were computed before.
     """
 
-    def __init__(self, run: str, traces: Mapping[str, TraceData]) -> None:
+    def __init__(
+        self, run: str, traces: Mapping[str, TraceData], kept: Kept | None = None
+    ) -> None:
         self.run = run
         self.traces = dict(traces)
-        self._kept = Kept()
+        self._kept = kept or Kept()
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -193,6 +196,23 @@ class ProfileData:
         """Return the run with one table absent on every host, for a stated reason."""
         traces = {host: each.without(table, why) for host, each in self.traces.items()}
         return type(self)(self.run, traces)
+
+    def replace_value(self, name: str, value: object) -> Self:
+        """Return the run with another value of one derivation of hosts.
+
+        Cached values of hosts that do not depend on that derivation are shared.
+        """
+        kept = self._kept.copy_values(
+            lambda key: (
+                isinstance(key, tuple)
+                and isinstance(key[0], str)
+                and key[1] != name
+                and not needs_derivation(key[1], name)
+            )
+        )
+        for host in self.hosts:
+            kept.get((host, name), lambda: value)
+        return type(self)(self.run, self.traces, kept)
 
     def _derived_value(self, trace: TraceData, name: str) -> object:
         derivation = host_derivation(name)

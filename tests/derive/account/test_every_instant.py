@@ -126,9 +126,9 @@ def sets_of(rows: list[Any], activity: pl.DataFrame) -> DeviceSets:
 
 
 def slow_owners(
-    rows: list[Any], calls: list[Any], states: States, device: int
+    rows: list[Any], calls: list[Any], states: States, device: int, *, until: int
 ) -> dict[int, str]:
-    """Instant → its owner, on one device."""
+    """Instant → its owner, on one device of a program that starts `until` then."""
     own = sorted((row for row in rows if row[0] == device), key=lambda row: row[2])
     own = [row for row in own if row[3]]
     owners: dict[int, str] = {}
@@ -139,6 +139,7 @@ def slow_owners(
     charge_awaited_copies(own, owners)
     free = [t for t in range(BOUNDS[0], BOUNDS[-1]) if t not in owners]
     recording = {t for t in free if holds(states.profiler, t)}
+    starting = {t for t in free if t < until}
     while free:
         start = end = free[0]
         while end in free:
@@ -146,6 +147,7 @@ def slow_owners(
         free = [t for t in free if t >= end]
         following = [row for row in own if row[2] >= end]
         owners |= slow_gap(start, end, following, calls, states)
+    owners |= dict.fromkeys(starting, "startup")
     return owners | dict.fromkeys(recording, "profiler")
 
 
@@ -225,9 +227,14 @@ def times_of(frame: pl.DataFrame, row: int, names: Any) -> dict[str, int | None]
     calls=st.lists(CALL, min_size=5, max_size=5),
     claims=CLAIMS,
     between=PAIRS,
+    until=st.integers(0, 40),
 )
 def test_every_instant_of_every_device_has_the_owner_that_a_plain_loop_finds(
-    rows: list[Any], calls: list[Any], claims: dict[str, Any], between: list[Any]
+    rows: list[Any],
+    calls: list[Any],
+    claims: dict[str, Any],
+    between: list[Any],
+    until: int,
 ) -> None:
     rows = sorted(rows, key=lambda row: (row[0], row[2]))
     activity = activity_of([(row[0], *row[:2], 0, *row[2:4]) for row in rows])
@@ -239,6 +246,7 @@ def test_every_instant_of_every_device_has_the_owner_that_a_plain_loop_finds(
     found = account(
         windows=windows_of(*BOUNDS),
         between_steps=gaps,
+        start_up=Spans.of([(0, until)]),
         host_states=states,
         host_classes=classes_of(),
         device_timeline=device_timeline(device_activity=activity),
@@ -260,8 +268,8 @@ def test_every_instant_of_every_device_has_the_owner_that_a_plain_loop_finds(
     every = sorted({row[0] for row in rows})
     numbers = [device for device in every if works(device)] or every
     assert [each.device for each in found.devices] == numbers
-    owned = {one: slow_owners(rows, calls, states, one) for one in numbers}
-    check_each_device(found, owned, gaps, rows)
+    owned = {one: slow_owners(rows, calls, states, one, until=until) for one in numbers}
+    check_each_device(found, owned, gaps | Spans.of([(0, until)]), rows)
     check_all_devices(found, owned, sets)
 
 
@@ -326,14 +334,15 @@ def check_all_devices(
     assert found.any_device["device"].to_list() == [None, None]
 
 
-@given(claims=CLAIMS, between=PAIRS)
+@given(claims=CLAIMS, between=PAIRS, until=st.integers(0, 40))
 def test_without_a_device_the_first_claim_owns_an_instant(
-    claims: dict[str, Any], between: list[Any]
+    claims: dict[str, Any], between: list[Any], until: int
 ) -> None:
     states: Any = States(claims)
     found = account(
         windows=windows_of(*BOUNDS),
         between_steps=Spans.of((a, a + b) for a, b in between),
+        start_up=Spans.of([(0, until)]),
         host_states=states,
         host_classes=classes_of(),
         device_timeline=NO_DEVICE,
@@ -349,6 +358,8 @@ def test_without_a_device_the_first_claim_owns_an_instant(
         for name, spans in reversed(states.claims_without_device(Spans.empty())):
             if holds(spans, t):
                 owners[t] = name
+        if t < until and not holds(states.profiler, t):
+            owners[t] = "startup"
     lacking = {*BUSY_OWNERS, "switch", "queued", "launch"}
     assert found.missing == dict.fromkeys(lacking, NO_DEVICE)
     for window in (0, 1):
@@ -391,6 +402,7 @@ def test_owners_whose_time_is_unknown_are_missing_and_their_time_unexplained() -
         claims = {"profiler": [(60, 1)], "launch": [(17, 3)], "host_compute": [(20, 9)]}
         given_values = {
             "between_steps": WHY,
+            "start_up": WHY,
             "host_states": States(claims),
             "host_classes": classes_of(),
             "device_timeline": device_timeline(device_activity=activity),
@@ -453,6 +465,7 @@ def test_a_launch_is_on_its_way_for_its_call_and_the_longest_usual_wait(
     found = account(
         windows=windows_of(10, 50),
         between_steps=WHY,
+        start_up=WHY,
         host_states=states,
         host_classes=classes_of(),
         device_timeline=device_timeline(device_activity=activity),

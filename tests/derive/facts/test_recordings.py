@@ -20,11 +20,9 @@ from tests.support.traces.literal import (
 
 from stepscope.derive.facts.program_traits import (
     ProgramTraits,
-    annotation_names,
     anomaly_checks,
     blocking_calls,
     collected_by_hand,
-    host_annotations,
     program_traits,
 )
 from stepscope.derive.facts.recording import (
@@ -324,15 +322,6 @@ def test_graph_calls_must_take_more_time_than_eager_ops() -> None:
     both = kinds(EventFlag.FUNCTION_CALL, EventFlag.EAGER_OP)
     assert not traits(["a"], both, 0, 1).graphed
     assert traits(["a"], both, 0, 0, 1).graphed
-
-
-def test_annotations_of_all_hosts_are_named_once() -> None:
-    given = kinds(EventFlag.PJIT, EventFlag.ANNOTATION, EventFlag.ANNOTATION)
-    given.is_op = lambda: np.array([False, True, False])
-    names = host_annotations(event_kinds=given, event_types=types_named("a", "b", "c"))
-    assert names == {"c"}
-    hosts = {"x": names, "y": frozenset({"d", "a"}), "z": ABSENT}
-    assert annotation_names.function(host_annotations=hosts) == {"c", "d", "a"}
 
 
 @pytest.mark.parametrize(

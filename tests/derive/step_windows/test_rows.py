@@ -39,6 +39,7 @@ def windows_of(steps: Any, **given_values: Any) -> Windows | Unavailable:
         "environment": pl.DataFrame(environment),
         "activity_steps": WHY,
         "device_activity": WHY,
+        "recording_end": None,
     }
     return windows(
         trace=None,

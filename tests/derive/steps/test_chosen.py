@@ -154,7 +154,10 @@ def test_an_activity_belongs_to_the_step_of_its_group_else_of_its_call_on_the_ho
                 step = groups.index(row[4])
             known.append(step)
         found = activity_steps(
-            steps=given_steps, device_activity=activity, correlation=correlation
+            recording_end=None,
+            steps=given_steps,
+            device_activity=activity,
+            correlation=correlation,
         )
         if correlation is WHY and max(known, default=-1) < 0:
             assert found is WHY
@@ -191,7 +194,10 @@ def test_on_the_device_an_activity_belongs_to_the_step_in_which_it_or_its_call_r
                     step = last_begun(first + (last - first) // 2, end)
             known.append(step)
         found = activity_steps(
-            steps=given_steps, device_activity=activity, correlation=correlation
+            recording_end=None,
+            steps=given_steps,
+            device_activity=activity,
+            correlation=correlation,
         )
         assert not isinstance(found, Unavailable)
         assert found.tolist() == filled([row[0] for row in rows], known)
@@ -210,6 +216,7 @@ def test_work_of_one_call_within_three_steps_is_of_one_if_it_is_short(
 ) -> None:
     activity = activity_of([(0, 0, "kernel", 0, *part) for part in parts])
     found = activity_steps(
+        recording_end=None,
         steps=steps_of(STARTS, on_device=True),
         device_activity=activity,
         correlation=correlation_of(activity, [(0, 0, 0, 1)], [0, 0]),
@@ -226,6 +233,7 @@ def test_many_times_in_order_are_searched_as_few_are(*, on_device: bool) -> None
     activity = activity_of(rows)
     calls = [(track, 0, time, 1) for track, _, _, _, time, _ in rows]
     found = activity_steps(
+        recording_end=None,
         steps=steps_of(STARTS, on_device=on_device),
         device_activity=activity,
         correlation=correlation_of(activity, calls, range(len(rows))),

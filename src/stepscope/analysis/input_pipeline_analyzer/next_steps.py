@@ -179,7 +179,11 @@ def _verdict_reasons(decided: InputVerdict, input_percent: float | None) -> str:
         sentences.append("The time varies strongly from step to step.")
     elif share >= critical and decided.word == MODERATELY:
         judged = "1 step is" if steps == 1 else f"{steps} steps are"
-        sentences.append(f"{judged} too few for the verdict highly input-bound.")
+        sentences.append(
+            f"{judged} too few for the verdict highly input-bound."
+            if decided.series.step_source
+            else "Without steps, the verdict is at most moderately input-bound."
+        )
     return "".join(f" {sentence}" for sentence in sentences)
 
 

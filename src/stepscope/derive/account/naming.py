@@ -61,7 +61,7 @@ NAMED_OWNERS: Final = frozenset(
 #: Causes and topics whose time is named by functions if no op or call names it.
 OF_FUNCTIONS: Final = frozenset(
     {
-        *("host_compute", "between", "input", "output", "sync"),
+        *("host_compute", "between", "input", "output", "sync", "startup"),
         *("writing", "debugging", "scaling", "read_back", "callback"),
     }
 )
@@ -436,9 +436,10 @@ class Naming(Frozen, frozen=True, dict=True):
             return [(between, spans.length_ps)]
         if owner in _NAMED_AS:
             return self._parts_by_ops(_NAMED_AS[owner], spans)
-        if owner in {"host_compute", "debugging"}:
+        if owner in {"host_compute", "debugging", "startup"}:
             pool = owner == "host_compute" and not on_device
-            return self._parts_by_ranges(spans, _POOL_TASKS if pool else UNNAMED)
+            last = _POOL_TASKS if pool else UNNAMED
+            return self._parts_by_ranges(spans, None if owner == "startup" else last)
         if owner == "sync":
             lines = (
                 self.off_core[track] for track in self.threads if track in self.off_core
@@ -449,9 +450,13 @@ class Naming(Frozen, frozen=True, dict=True):
         return [(UNNAMED, spans.length_ps)]
 
     def _parts_by_ranges(
-        self, spans: Spans, last: Name, tracks: tuple[int, ...] | None = None
+        self, spans: Spans, last: Name | None, tracks: tuple[int, ...] | None = None
     ) -> list[tuple[Name, int]]:
-        """Name time by the innermost enclosing range, one thread after the other."""
+        """Name time by the innermost enclosing range, one thread after the other.
+
+        Args:
+            last: Name of the remaining time; None to name it by the work around it.
+        """
         parts: list[tuple[Name, int]] = []
         for track in self.threads if tracks is None else tracks:
             if not len(spans):
@@ -462,8 +467,10 @@ class Naming(Frozen, frozen=True, dict=True):
             covered = spans & Spans.from_events(start, self.classes.rows.dur_ps[rows])
             parts += self._parts_by_type(rows, self._self_time(rows, covered))
             spans = spans - covered
-        if len(spans):
-            parts.append((last, spans.length_ps))
+        if len(spans) and last is None:
+            parts += self._parts_by_neighbours(spans)
+        elif len(spans):
+            parts.append((last or UNNAMED, spans.length_ps))
         return parts
 
     def _parts_by_ops(

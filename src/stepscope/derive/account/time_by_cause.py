@@ -335,6 +335,7 @@ def account(
     *,
     windows: Windows,
     between_steps: Spans | Unavailable,
+    start_up: Spans | Unavailable,
     host_states: HostStates | Unavailable,
     host_classes: HostClasses | Unavailable,
     device_timeline: DeviceTimeline | Unavailable,
@@ -355,12 +356,18 @@ def account(
     launch = _Launching.collect_launches(device_timeline, correlation, launch_latency)
     states = None if isinstance(host_states, Unavailable) else host_states
     between = Spans.empty() if isinstance(between_steps, Unavailable) else between_steps
+    starting = Spans.empty() if isinstance(start_up, Unavailable) else start_up
+    between = between | starting
     if isinstance(device_sets, Unavailable):
         missing = dict.fromkeys(_OF_DEVICES, device_sets) | _unknown_host_owners(
             host_classes
         )
         left = Spans.of([window_range])
         idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
+        if states is not None:
+            starting = starting - states.profiler
+        idle["startup"].append(left & starting)
+        left = left - starting
         if states is not None:
             left = _apply_claims(left, states.claims_without_device(left), idle)
         idle["unexplained"].append(left)
@@ -385,7 +392,9 @@ def account(
     )
     working = replace(device_sets, devices=within or device_sets.devices)
     accounts = tuple(
-        _account_device(device, window_range, states, between, launch)
+        _account_device(
+            device, window_range, states, launch, between=between, starting=starting
+        )
         for device in working.devices
     )
     return _build_account(windows.rows, accounts, working, missing)
@@ -454,39 +463,44 @@ def _account_device(
     device: DeviceTimes,
     window_range: tuple[int, int],
     states: HostStates | None,
-    between: Spans,
     launching: _Launching | None,
+    *,
+    between: Spans,
+    starting: Spans,
 ) -> DeviceAccount:
     free = device.busy.gaps(*window_range)
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
-    if states is None:
-        idle["unexplained"].append(free)
-        return _device_account(device.device, idle, between, {}, Spans.empty())
-    recording = free & states.profiler
+    recording = Spans.empty() if states is None else free & states.profiler
     idle["profiler"].append(recording)
+    idle["startup"].append((free & starting) - recording)
+    # No other cause gets the time of the profiler or of the program's start.
+    taken = recording | (free & starting)
+    if states is None:
+        idle["unexplained"].append(free - taken)
+        return _device_account(device.device, idle, between, {}, Spans.empty())
     if launching is None:
-        left = free - recording
+        left = free - taken
         claimed = states.claims_of_any_thread(left)
         claims = tuple((owner, spans) for owner, spans in claimed if owner != "launch")
         idle["unexplained"].append(_apply_claims(left, claims, idle))
         return _device_account(device.device, idle, between, {}, Spans.empty())
     gaps = launching.divide_gaps(device.device, free)
-    idle["switch"].append(gaps.switch - recording)
+    idle["switch"].append(gaps.switch - taken)
     # While a thread loads kernels, before it launches them, queued work has to wait.
     loading = states.loading_spans(gaps.queued)
-    idle["compile"].append(loading - recording)
-    idle["queued"].append(gaps.queued - loading - recording)
-    idle["launch"].append(gaps.latency - recording)
+    idle["compile"].append(loading - taken)
+    idle["queued"].append(gaps.queued - loading - taken)
+    idle["launch"].append(gaps.latency - taken)
     feeds = launching.inputs[gaps.copy_call_rows]
     for owner, chosen in (("input", feeds), ("output", ~feeds)):
         spans = Spans(gaps.copy_call.start_ps[chosen], gaps.copy_call.end_ps[chosen])
-        idle[owner].append(spans - recording)
+        idle[owner].append(spans - taken)
     preparing = {}
     for track in np.unique(gaps.prepare_track).tolist():
         on_track = gaps.prepare_track == track
         spans = Spans(gaps.prepare_start_ps[on_track], gaps.prepare_end_ps[on_track])
         preparing[track] = spans
-        left = spans - recording
+        left = spans - taken
         claims = states.claims_of_any_thread(left)
         if track >= 0:
             claims = states.thread_claims(track, left, claims)

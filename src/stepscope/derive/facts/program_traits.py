@@ -143,22 +143,6 @@ def collected_by_hand(
     )
 
 
-def host_annotations(
-    *, event_kinds: EventKinds, event_types: pl.DataFrame
-) -> frozenset[str]:
-    """Return the names of annotations by the program or its libraries, on one host."""
-    named = event_kinds.has(EventFlag.ANNOTATION) & ~event_kinds.is_op()
-    return frozenset(event_types["name"].gather(np.flatnonzero(named)).to_list())
-
-
-@of_run
-def annotation_names(*, host_annotations: OfHosts[frozenset[str]]) -> frozenset[str]:
-    """Return the names of annotations by the program or its libraries, on all hosts."""
-    return frozenset(
-        name for names in known_hosts(host_annotations).values() for name in names
-    )
-
-
 #: Op with which PyTorch checks a gradient for NaN; it has no other use.
 _CHECK: Final = "aten::_is_any_true"
 _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from stepscope.derive.names.start_up import COMPILERS
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.frozen import Frozen
 from stepscope.patterns import (
@@ -185,6 +186,7 @@ _CLASS_RULES: Final[dict[HostClass, str]] = {
         r"|^(?:cu|hip|cuda)(?:Module|Library)Load|^compilation of "
         r"|^(?:Runtime Triggered Module|Lazy Function) Loading$"
         r"|^tf\.function-graph_building$|^trace_to_jaxpr|^lower_\w+_computation$"
+        rf"|{COMPILERS}"
     ),
     HostClass.SYNC: r"^(?:cu|cuda|hip)[A-Za-z]*Synchronize|^(?:cu|cuda|hip)EventQuery"
     r"|^(?:BlockUntilReady|BlockHostUntilReady)|Buffer::Await$"

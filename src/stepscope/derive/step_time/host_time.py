@@ -84,9 +84,13 @@ HOST_TIMES: Final = (
         HostCode.PROFILER, "profiler", ("profiler",), HostClass.PROFILER, is_sticky=True
     ),
     HostTime(
-        HostCode.COMPILE, "compile", ("compile",), HostClass.COMPILE, is_sticky=True
+        HostCode.COMPILE,
+        "compile",
+        ("compile", "startup"),
+        HostClass.COMPILE,
+        is_sticky=True,
     ),
-    HostTime(HostCode.TRACING, "compile", ("compile",)),
+    HostTime(HostCode.TRACING, "compile", ("compile", "startup")),
     HostTime(HostCode.PEER, "peer", ("peer",)),
     HostTime(HostCode.INPUT_WAIT, "input", ("input",), is_sticky=True),
     HostTime(
@@ -121,7 +125,7 @@ HOST_TIMES: Final = (
     HostTime(
         HostCode.SYSTEM_CALL, "host_compute", ("host_compute",), HostClass.SYSTEM_CALL
     ),
-    HostTime(HostCode.LAUNCH, "launch", ("launch",), HostClass.LAUNCH),
+    HostTime(HostCode.LAUNCH, "launch", ("launch", "startup"), HostClass.LAUNCH),
     HostTime(HostCode.LAUNCHING, "launch"),
     HostTime(HostCode.DISPATCH, "launch", ("launch", "host_compute", "debugging")),
     HostTime(HostCode.LAUNCH_OR_COMPUTE, "launch", ("launch", "debugging")),

@@ -45,6 +45,7 @@ _BUSY: Final = (
 #: several reasons apply at a time, the time is charged to the first one.
 _IDLE: Final = (
     Owner("profiler", *_OTHER),
+    Owner("startup", "compilation", "Compilation"),
     Owner("switch", *_OTHER),
     Owner("queued", *_OTHER),
     Owner("compile", "compilation", "Compilation"),

@@ -38,7 +38,11 @@ _RANGE_COLUMNS: Final = dict(list(DEVICE_SPANS.items())[:4])
 
 
 def device_spans(
-    steps: Steps, activity_steps: Int32s | None, device_activity: pl.DataFrame | None
+    steps: Steps,
+    activity_steps: Int32s | None,
+    device_activity: pl.DataFrame | None,
+    *,
+    is_ended: bool = False,
 ) -> pl.DataFrame:
     """Return one row per (step, device) that has activity or a stored span.
 
@@ -46,6 +50,9 @@ def device_spans(
     time from the start of the step's first activity to the end of its last one.
 
     Definition: docs/how-steps-are-found.md#windows.
+
+    Args:
+        is_ended: Whether the last stored span may include work after the last step.
     """
     measured = pl.DataFrame(schema=_RANGE_COLUMNS)
     if activity_steps is not None and device_activity is not None:
@@ -71,6 +78,12 @@ def device_spans(
             how="full",
             coalesce=True,
         ).sort("step_row", "device")
+    if is_ended:
+        is_last = pl.col("step_row") == steps.rows.height - 1
+        end = pl.min_horizontal("stored_end_ps", "last_end_ps")
+        both = both.with_columns(
+            pl.when(is_last).then(end).otherwise("stored_end_ps").alias("stored_end_ps")
+        )
     length = pl.col("stored_end_ps") - pl.col("stored_start_ps")
     range_ps = pl.col("last_end_ps") - pl.col("first_begin_ps")
     return both.with_columns(device_step_time_ps=pl.coalesce(length, range_ps)).select(

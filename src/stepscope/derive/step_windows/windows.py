@@ -383,6 +383,7 @@ def windows(
     activity_steps: Int32s | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
+    recording_end: int | Unavailable | None,
 ) -> Windows | Unavailable:
     """Find the windows of the steps and flag the unusual ones."""
     if isinstance(steps, Unavailable):
@@ -402,7 +403,8 @@ def windows(
     work = None if isinstance(device_activity, Unavailable) else device_activity
     correlated = None if isinstance(correlation, Unavailable) else correlation
     of_steps = None if isinstance(activity_steps, Unavailable) else activity_steps
-    spans = device_spans(steps, of_steps, work)
+    is_ended = isinstance(recording_end, int)
+    spans = device_spans(steps, of_steps, work, is_ended=is_ended)
     values = None if isinstance(host_values, Unavailable) else host_values
     instructions = None
     if work is None and values is not None:
@@ -411,9 +413,9 @@ def windows(
     run = step_kernels(len(steps.rows), of_steps, work, correlated)
     if instructions is not None:
         run = step_instructions(steps, instructions) or run
-    rows, anchor = _place_windows(steps, spans, run)
+    rows, anchor = _place_windows(steps, spans, run, is_ended=is_ended)
     fewer = None if correlated is None else steps_with_fewer_records(steps, correlated)
-    if is_last_closed(rows, steps, events, of_steps, fewer):
+    if is_ended or is_last_closed(rows, steps, events, of_steps, fewer):
         rows = rows.with_columns(open_end=False)
     flags = window_flags(
         rows,
@@ -439,7 +441,7 @@ def windows(
 
 
 def _place_windows(
-    steps: Steps, spans: pl.DataFrame, run: StepKernels
+    steps: Steps, spans: pl.DataFrame, run: StepKernels, *, is_ended: bool
 ) -> tuple[pl.DataFrame, str]:
     count = len(steps.rows)
     last, busy = np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -461,8 +463,11 @@ def _place_windows(
     ends = fill_nulls(steps.rows["end_ps"], unknown)
     worked_until: Int64s = np.maximum(ends, np.where(busy, last, unknown))
     if steps.source == "device_line":
-        # Activity after the end of the last stored step belongs to no step.
+        # Activity after the end of the last stored step belongs to no step. The step
+        # line may include the work that ends the recording.
         worked_until[-1] = ends[-1]
+        if is_ended and busy[-1]:
+            worked_until[-1] = min(ends[-1], last[-1])
     # Find the time at which each step would end if it were the last step.
     closing = worked_until
     if steps.last_end_ps is not None and not steps.on_device:

@@ -200,6 +200,7 @@ def activity_steps(
     steps: Steps,
     device_activity: pl.DataFrame,
     correlation: Correlation | Unavailable,
+    recording_end: int | Unavailable | None,
 ) -> Int32s | Unavailable:
     """Return the step of each device activity, as row of `steps.rows`; -1 for none.
 
@@ -230,8 +231,19 @@ def activity_steps(
     _assign_by_group(steps, device_activity, step_of)
     # Fill gaps from the previous row of the same stream; rows are ordered by stream.
     track = handles(device_activity, "track")
-    if not len(step_of) or (step_of >= 0).all():
+    if not len(step_of):
         return step_of
+    if (step_of < 0).any():
+        step_of = _fill_by_stream(step_of, track)
+    if isinstance(recording_end, int) and not isinstance(correlation, Unavailable):
+        # The work that ends the recording belongs to no step.
+        ending = ints(correlation.launches, "start_ps") >= recording_end
+        launch = correlation.launch_of_activity
+        step_of[values_by_row(ending, launch, none=False)] = -1
+    return step_of
+
+
+def _fill_by_stream(step_of: Int32s, track: Int32s) -> Int32s:
     last = np.maximum.accumulate(np.where(step_of != -1, np.arange(len(step_of)), -1))
     filled = np.where(last >= 0, step_of[last], np.int32(-1))
     same = (last >= 0) & (track[last] == track) & (filled >= 0)

@@ -284,7 +284,10 @@ def decide_input(
         thresholds=thresholds,
     )
     why = blind
-    if judged.step_confidence < thresholds.medium_confidence.value:
+    # Without steps, only recorded fetches show that time or a copy is input.
+    if judged.step_confidence < thresholds.medium_confidence.value and (
+        judged.step_source is not None or not fetched
+    ):
         why = NO_JUDGED_STEPS
     elif why is None and device.recorded == "silent" and status.status == "fail":
         why = _device_not_recorded(device, judged.percent)

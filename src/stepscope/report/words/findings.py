@@ -146,6 +146,7 @@ def _fit_to_recording(finding: Finding, text: str) -> str:
 def rewrite_for_recording(text: str) -> str:
     """Rewrite a sentence about the step as a sentence about the recording."""
     text = re.sub(r"\b([Hh]olds?|[Dd]elays?) the steps?\b", r"\1 the program", text)
+    text = re.sub(r"\b([Tt]he) step waits\b", r"\1 program waits", text)
     return re.sub(r"\bof the step\b", "of the recording", text)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.headline import Lead
     from stepscope.analysis.memory_profile import MemoryProfileResult
+    from stepscope.derive.facts.outside_steps import OutsideSteps
 
 #: Number at the end of a graph node's name; it distinguishes nodes of the same op.
 _NUMBER: Final = Pattern(r"_\d+$")
@@ -32,6 +33,22 @@ def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
         return _name_place(lead_sentence(finding), lead if finding.owners else None)
     sentence = _name_place(_time_sentence(lead), lead)
     return sentence if lead.has_steps else rewrite_for_recording(sentence)
+
+
+def outside_sentence(rest: OutsideSteps | None) -> str:
+    """Write what a recording consists of besides its few steps; empty if not needed."""
+    if rest is None:
+        return ""
+    part = rest.part
+    mostly = (
+        f", mostly {part_text(part)}"
+        if part is not None and 2 * part.share_percent >= rest.percent
+        else ""
+    )
+    return (
+        f"The steps are only {percent(rest.steps_percent)} of the recording; "
+        f"{percent(rest.percent)} is {OWNER_TEXTS[rest.owner]}{mostly}. "
+    )
 
 
 def _name_place(sentence: str, lead: Lead | None) -> str:

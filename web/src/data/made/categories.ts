@@ -24,6 +24,7 @@ export const CATEGORIES: Category[] = [
 
 /** Owners told under their category, and their titles. */
 export const DETAILS: Record<string, Record<string, string>> = {
+  compilation: { startup: "start-up", compile: "compilation" },
   input: { input: "waiting for input", copy_in: "copying batches to the device" },
   output: { output: "reading results back", copy_out: "copying results back" },
   device_collectives: { collective: "communication", peer: "waiting for peers in a collective" },
@@ -34,7 +35,7 @@ export const DETAILS: Record<string, Record<string, string>> = {
 
 /** Owner of time → its category. */
 export const CATEGORY_OF: Record<string, string> = {
-  compile: "compilation",
+  startup: "compilation", compile: "compilation",
   input: "input", copy_in: "input",
   output: "output", copy_out: "output",
   launch: "kernel_launch",

@@ -2,6 +2,7 @@
 
 /** Owner of time → what the time is. */
 export const OWNERS: Record<string, string> = {
+  "startup": "start-up",
   "compile": "compilation",
   "input": "waiting for input",
   "copy_in": "copying batches to the device",

@@ -131,10 +131,7 @@ def _require_sharp_samples(signals: Signals, shares: StepShares) -> None:
 _READBACK_ITEM: Final = rule_item("gap.readback")
 
 _READBACK_ON_HOST: Final = Owned(
-    parts={"read_back": ("read_back",)},
-    host=True,
-    steps=True,
-    seen=("read_back", "sync"),
+    parts={"read_back": ("read_back",)}, host=True, seen=("read_back", "sync")
 )
 _READBACK_ON_DEVICE: Final = replace(
     _READBACK_ON_HOST, seen=("read_back", "launch", "output", "sync"), lost=True
@@ -158,7 +155,7 @@ def judge_readback(signals: Signals, thresholds: Thresholds) -> Finding:
 _OUTPUT_ITEM: Final = rule_item("gap.output")
 
 _OUTPUT_ON_HOST: Final = Owned(
-    parts={"writing": ("writing",)}, host=True, steps=True, seen=("writing", "output")
+    parts={"writing": ("writing",)}, host=True, seen=("writing", "output")
 )
 _OUTPUT_ON_DEVICE: Final = replace(
     _OUTPUT_ON_HOST, parts={**_OUTPUT_ON_HOST.parts, "copies": ("copy_out",)}, lost=True

@@ -11,8 +11,9 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.devices.launching import launch_signals, queue_signals
+from stepscope.derive.facts.devices.op_sides import placement_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
-from stepscope.derive.facts.program_traits import annotation_names, program_traits
+from stepscope.derive.facts.program_traits import program_traits
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ _MIN_OPS_PERCENT: Final = 0.5
 @rule(
     _ITEM,
     *OWNED_READS,
-    annotation_names,
     launch_signals,
+    placement_signals,
     program_traits,
     queue_signals,
     set_up_signals,
@@ -70,7 +71,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         ("one_program", launching.one_program is True),
     )
     if first_use is None:
-        one_op = _largest_op_percent(shares, owned, signals.known(annotation_names))
+        one_op = _largest_op_percent(signals, shares, owned)
         because = (
             *(() if one_op is None else ("host_op",)),
             *(name for name, holds in tests if holds),
@@ -135,18 +136,20 @@ def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
 
 
 def _largest_op_percent(
-    shares: StepShares, owned: Owned, ranges: frozenset[str] | None
+    signals: Signals, shares: StepShares, owned: Owned
 ) -> float | None:
     """Return the share of the host's longest op if it is most of the wait, else None.
 
-    A named range of the program is not an op; it stands for all work inside the range.
+    Ops that launch work already run on the device, and ranges are not ops.
     """
     if owned is not _LAUNCH_OR_HOST_OPS:
         return None
+    placed = (signals.known(placement_signals) or {}).get(shares.label, ())
+    on_host = {op.name for op in placed}
     ops = (
         part.share_percent
         for part in shares.parts("host_compute")
-        if part.function is None and part.name not in (ranges or ())
+        if part.function is None and part.name in on_host
     )
     largest = max(ops, default=0.0)
     min_percent = max(_MIN_WAIT_PART * shares.percent(*owned.owners), _MIN_OPS_PERCENT)

@@ -1,4 +1,4 @@
-"""`capture.window`: whether warm-up was recorded, and whether enough steps remain."""
+"""`capture.window`: whether start-up was recorded, and whether enough steps remain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.judged_steps import HostSteps
-    from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("capture.window")
@@ -52,7 +52,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     hosts = signals.needed(step_signals)
     shares = account.judged("compile")
     if shares.step_source is None:
-        return _ITEM.cannot_tell("no_steps")
+        return _judge_start_up(account, signals.of(record_grade), thresholds)
     windows = _window_facts(shares, hosts, thresholds)
     note, severity = _window_flaw(
         windows, shares, thresholds, compile_unknown="compile" in shares.missing
@@ -79,6 +79,33 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_facts_of_window(windows, hosts.get(shares.host)),
         inputs=("windows", "steps", "account"),
         actions=_ITEM.actions_for(note),
+    )
+
+
+def _judge_start_up(
+    account: AccountSignals, grade: float, thresholds: Thresholds
+) -> Finding:
+    """Judge the share of the program's start in a recording without steps."""
+    shares = account.judged("startup")
+    percent = shares.percent("startup")
+    if percent < thresholds.start_up_warn.value:
+        return _ITEM.cannot_tell("no_steps")
+    return _ITEM.finding(
+        "fail",
+        severity="warn",
+        note="start_up",
+        confidence=grade,
+        value=percent,
+        unit="percent",
+        share_percent=percent,
+        owners=("startup",),
+        place="between",
+        threshold=thresholds.start_up_warn,
+        devices=account.ranked_labels("startup"),
+        parts=shares.parts("startup"),
+        evidence=shares.evidence("startup"),
+        inputs=("windows", "account"),
+        actions=_ITEM.actions_for("start_up"),
     )
 
 

@@ -1,0 +1,96 @@
+"""`outside_steps`: what a recording consists of if its steps are a small part of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.derive.account.time_by_cause import account
+from stepscope.derive.facts.step_shares import AccountSignals, account_signals
+from stepscope.derive.run_derivation import of_run
+from stepscope.derive.step_time.owners import OWNERS
+from stepscope.derive.verdicts.effect_status import NO_JUDGED_STEPS
+from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.facts.evidence import Part
+    from stepscope.derive.profile_data import ProfileData
+
+#: Causes that say nothing about the program, for example after its last step.
+_NOT_TOLD: Final = ("profiler", "switch", "queued", "between", "unexplained")
+_SHARES: Final = account_signals
+_OWNER_NAMES: Final = tuple(
+    owner.name for owner in OWNERS if owner.name not in _NOT_TOLD
+)
+
+
+class OutsideSteps(Frozen, frozen=True):
+    """The largest cause of the time outside the steps; shares are of the recording.
+
+    Attributes:
+        steps_percent: Share of the time from the first step to the end of the last.
+        owner: Cause of most of the time outside the steps.
+        percent: Share of the owner's time outside the steps.
+        part: Largest named part of the owner's time in the recording; None if unknown.
+    """
+
+    steps_percent: float
+    owner: str
+    percent: float
+    part: Part | None
+
+
+@of_run
+def outside_steps(
+    *, profile: ProfileData, account_signals: AccountSignals
+) -> OutsideSteps | None:
+    """Return what most of the time outside the steps is spent on.
+
+    The result is None if the recording has no steps, if they are no small part of it,
+    or if no known cause has much of the time. The judged device is described.
+    """
+    shares = account_signals.judged()
+    accounted = profile.derived(shares.host, account)
+    environment = profile.table(shares.host, "environment")
+    if (
+        shares.step_source is None
+        or isinstance(accounted, Unavailable)
+        or isinstance(environment, Unavailable)
+    ):
+        return None
+    begin_ps, end_ps = environment.select("begin_ps", "end_ps").row(0)
+    own = pl.col("device").eq_missing(pl.lit(shares.device, pl.Int32))
+    rows = accounted.rows.filter(own)
+    recorded_ps, steps_ps = end_ps - begin_ps, int(rows["window_ps"].sum())
+    if 100 * steps_ps >= THRESHOLDS.minor_steps.value * recorded_ps:
+        return None
+    run = profile.select([shares.host]).replace_value("steps", NO_JUDGED_STEPS)
+    whole = run.derived(shares.host, account)
+    if isinstance(whole, Unavailable) or whole.rows.filter(own).height != 1:
+        return None
+    times = {
+        name: (whole.rows.filter(own)[f"{name}_ps"].sum() - rows[f"{name}_ps"].sum())
+        for name in _OWNER_NAMES
+    }
+    owner = max(times, key=times.__getitem__)
+    percent = 100 * times[owner] / recorded_ps
+    if percent < THRESHOLDS.idle_owner.value:
+        return None
+    return OutsideSteps(
+        steps_percent=100 * steps_ps / recorded_ps,
+        owner=owner,
+        percent=percent,
+        part=_largest_part(run.of_run(_SHARES), shares.label, owner),
+    )
+
+
+def _largest_part(
+    signals: AccountSignals | Unavailable, label: str, owner: str
+) -> Part | None:
+    if isinstance(signals, Unavailable):
+        return None
+    same = (each for each in signals.shares if each.label == label)
+    return next((part for each in same for part in each.parts(owner)), None)
