@@ -53,7 +53,7 @@ _DERIVATIONS: Final = {
     "account.topics": "idle_topics",
     "account.naming": "naming",
     "account.parts": "account_parts",
-    "account.host_waits": "host_waits",
+    "account.host_waits": "thread_sleep host_waits",
     "phases": "phases host_phases",
     "steps.chosen": "step_candidates steps activity_steps",
     "step_windows.windows": "windows",

@@ -32,13 +32,15 @@ from stepscope.derive.facts.hosts.worker_processes import (
 )
 from stepscope.derive.facts.processors import (
     Processors,
-    Readings,
     asleep,
-    core_count,
-    counter_readings,
     mean_by_window,
     processor_signals,
     usable_cores,
+)
+from stepscope.derive.host.core_time import (
+    Readings,
+    core_count,
+    counter_readings,
 )
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.thresholds import THRESHOLDS
@@ -219,7 +221,7 @@ def sleeping(**fields: Any) -> Any:
             "running": Name(None, None, "work", "b.py", 5),
             "works": True,
             "of_library": False,
-            "pooled": False,
+            "work": None,
             **fields,
         }
     )
@@ -260,6 +262,7 @@ def test_every_field_of_the_programs_sleep() -> None:
             )
         ),
         "workers": None,
+        "work": None,
     }
     assert slept(sleeping(thread=None)).other is None
     assert slept(sleeping(running=None)).other is None
@@ -282,14 +285,6 @@ def test_workers_count_unless_the_program_itself_works(
 ) -> None:
     cores = Processors(4, (), 1.0, None, None, workers)
     assert slept(sleeping(**fields), cores).workers == known
-
-
-def test_with_all_cores_in_use_a_pool_may_have_computed() -> None:
-    full, free = (Processors(10, (), used, None, None) for used in (8.0, 7.9))
-    assert slept(sleeping(pooled=True), full) is None
-    assert slept(sleeping(pooled=True), free) is not None
-    assert slept(sleeping(pooled=False), full) is not None
-    assert slept(sleeping(pooled=True)) is not None
 
 
 # --- workers ---

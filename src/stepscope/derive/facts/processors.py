@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
+from stepscope.derive.host.core_time import (
+    MACHINE_USE,
+    Readings,
+    core_count,
+    counter_readings,
+)
 from stepscope.derive.run_derivation import of_each_host, of_each_host_or_why
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.thresholds import THRESHOLDS
-from stepscope.trace.tables import DOUBLE
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -22,26 +25,10 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s
     from stepscope.derive.account.host_waits import HostWaits
     from stepscope.derive.account.naming import Name
+    from stepscope.derive.host.function_purposes import KnownWork
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
-
-_OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
-
-
-class Readings(Frozen, frozen=True):
-    """Samples of one counter, in time order."""
-
-    time_ps: Int64s
-    value: NDArray[np.float64]
-
-
-def core_count(trace: TraceData) -> int | None:
-    """Return the number of cores with a usage counter; None without such counters."""
-    types = trace.table("event_types")
-    if isinstance(types, Unavailable):
-        return None
-    return int(types["name"].str.contains(_OF_A_CORE).sum()) or None
 
 
 def usable_cores(trace: TraceData) -> int | None:
@@ -54,36 +41,7 @@ def usable_cores(trace: TraceData) -> int | None:
     return core_count(trace) if core_limit is None else int(core_limit)
 
 
-def counter_readings(trace: TraceData, name: str) -> Readings | None:
-    """Return the samples of a counter; None if it was not recorded."""
-    types = trace.table("event_types")
-    events = trace.table("events")
-    stats = trace.table("stats")
-    if (
-        isinstance(types, Unavailable)
-        or isinstance(events, Unavailable)
-        or isinstance(stats, Unavailable)
-    ):
-        return None
-    wanted = (types["name"] == name).to_numpy()
-    if not wanted.any():
-        return None
-    rows = wanted_rows(handles(events, "type"), wanted)
-    readings = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
-        "event", keep="first"
-    )
-    if not len(readings):
-        return None
-    time_ps = ints(events, "start_ps")[readings["event"].to_list()]
-    order = np.argsort(time_ps, kind="stable")
-    value = readings["value"].to_numpy()
-    real = (readings["kind"] == DOUBLE).to_numpy()
-    number = np.where(real, value.view(np.float64), value)
-    return Readings(time_ps[order], number[order].astype(np.float64))
-
-
 _PRESSURE: Final = "CPU pressure (percent)"
-_MACHINE: Final = "machine CPU (percent)"
 _OWN: Final = ("process CPU (percent)", "worker processes CPU (percent)")
 _THREADS: Final = ("threads", "worker processes")
 
@@ -132,7 +90,7 @@ def processor_signals(
     cores = core_count(trace)
     pressure, machine = (
         counter_readings(trace, _PRESSURE),
-        counter_readings(trace, _MACHINE),
+        counter_readings(trace, MACHINE_USE),
     )
     if cores is None or pressure is None or machine is None:
         return _NOT_RECORDED
@@ -205,18 +163,21 @@ class Asleep(Frozen, frozen=True):
         times_ps: Sleep in each judged step.
         share_percent: Share of the sleep in the time of all judged steps.
         function: Function in which the thread sleeps longest.
-        works: Whether another thread of the program works during most of the sleep.
+        works: Whether another thread of the program works during most of the sleep;
+            None if the clocks of threads were not read.
         other: Function that this other thread executes; None if unknown.
         workers: Number of cores that worker processes use; None if they wait, or if
             another thread of the program works.
+        work: Kind of work that most of the sleep is part of; None if unknown.
     """
 
     times_ps: tuple[int, ...]
     share_percent: float
     function: Part
-    works: bool
+    works: bool | None
     other: Part | None
     workers: float | None = None
+    work: KnownWork | None = None
 
 
 #: Worker processes that use fewer cores than this count as waiting.
@@ -230,14 +191,8 @@ def asleep(
     windows: Windows,
     processor_signals: Processors | Unavailable,
 ) -> Asleep | None:
-    """Return the sleep of the program's thread on each host where it is known.
-
-    None if all cores are in use and library threads may have computed for the thread:
-    without a core, their low CPU use does not prove that they waited.
-    """
+    """Return the sleep of the program's thread on each host where it is known."""
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
-    if host_waits.pooled and cores is not None and cores.are_full(THRESHOLDS):
-        return None
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     times = tuple(host_waits.spans.within(starts, ends).tolist())
@@ -249,7 +204,8 @@ def asleep(
     used = None if cores is None else cores.workers
     works_itself = host_waits.works and not host_waits.of_library
     workers = None if works_itself or (used or 0.0) < _MIN_WORKER_CORES else used
-    return Asleep(times, share, function, host_waits.works, running_part, workers)
+    work = host_waits.work
+    return Asleep(times, share, function, host_waits.works, running_part, workers, work)
 
 
 def _named_part(name: Name, share_percent: float, *, thread: str | None = None) -> Part:

@@ -8,12 +8,8 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
-from stepscope.derive.facts.processors import (
-    core_count,
-    counter_readings,
-    mean_by_window,
-    usable_cores,
-)
+from stepscope.derive.facts.processors import mean_by_window, usable_cores
+from stepscope.derive.host.core_time import MACHINE_USE, core_count, counter_readings
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.derive.host.function_names import name_with_location
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
 
 _WORKERS: Final = "worker processes"
 _USED: Final = "worker processes CPU (percent)"
-_MACHINE: Final = "machine CPU (percent)"
 #: Workers count as computing if they use at least this many cores each, on average.
 _MIN_CORE_USE: Final = 0.5
 #: If workers mostly wait, this multiple of their number is advised.
@@ -97,7 +92,7 @@ def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | Non
     if not workers:
         return None
     every, full = core_count(trace), None
-    in_use = _mean_cores(trace, _MACHINE, starts, ends)
+    in_use = _mean_cores(trace, MACHINE_USE, starts, ends)
     if every is not None and in_use is not None:
         full = 100 * in_use >= THRESHOLDS.busy_cores.value * every
     return LoaderWorkers(workers, cores, _mean_cores(trace, _USED, starts, ends), full)
