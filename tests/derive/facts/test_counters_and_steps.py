@@ -328,11 +328,14 @@ def test_how_many_workers_there_could_be() -> None:
         # Workers that wait: twice as many, or one for each core.
         (4, 6, 1.9, False, 8),
         (2, 6, 0.9, False, 6),
+        # On a busy machine, too; there, workers that compute get less than a core.
+        (4, 6, 0.39, True, 8),
+        (4, 6, 0.4, True, None),
     ]
     for workers, cores, used, full, could_be in cases:
         found = LoaderWorkers(workers, cores, used, full)
         assert found.could_be == could_be
-        compute = None if used is None else used >= workers / 2
+        compute = None if used is None else used >= workers / (10 if full else 2)
         assert found.compute is compute
 
 
@@ -355,6 +358,8 @@ def sampled(**fields: Any) -> Any:
                 "waits_ps": 125,
                 "idle_ps": 25,
                 "workers": 3,
+                "waited_ps": 40,
+                "alone_ps": 30,
                 **fields,
             }
         )
@@ -381,10 +386,13 @@ def test_every_field_of_the_workers_time() -> None:
             "functions": (part("a", 20.0), part("b", 19.8), part("c", 19.6)),
             "most": part("b", 19.8),
             "idle_percent": 50.0,
+            "alone_percent": 75.0,
         }
     )
     assert found.are_idle
     assert found.place == "`b` (b.py:7)"
+    assert sampled(workers=1).alone_percent is None
+    assert sampled(waited_ps=14).alone_percent is None
     nameless = sampled(worth_naming=None, idle_ps=24)
     assert (nameless.most, nameless.place, nameless.are_idle) == (None, None, False)
 

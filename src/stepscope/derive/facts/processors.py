@@ -42,7 +42,10 @@ def usable_cores(trace: TraceData) -> int | None:
 
 
 _PRESSURE: Final = "CPU pressure (percent)"
-_OWN: Final = ("process CPU (percent)", "worker processes CPU (percent)")
+_OWN: Final = (
+    *("process CPU (percent)", "worker processes CPU (percent)"),
+    "child processes CPU (percent)",
+)
 _THREADS: Final = ("threads", "worker processes")
 
 
@@ -54,9 +57,12 @@ class Processors(Frozen, frozen=True):
         waiting_percent: Share of time in which at least one thread of the machine
             waited for a core, by judged step.
         machine: Mean number of cores in use.
-        own: Mean number of cores that program and workers use; None if unknown.
+        own: Mean number of cores that the program and the processes that it started
+            use; None if unknown.
         threads: Number of the program's threads, plus one per worker; None if unknown.
         workers: Mean number of cores that the workers use; None without workers.
+        children: Mean number of cores that other processes use which the program
+            started; None without such processes.
     """
 
     cores: int
@@ -65,6 +71,7 @@ class Processors(Frozen, frozen=True):
     own: float | None
     threads: int | None
     workers: float | None = None
+    children: float | None = None
 
     def are_full(self, thresholds: Thresholds) -> bool:
         """Return whether nearly all cores are in use, by this or other programs."""
@@ -72,12 +79,14 @@ class Processors(Frozen, frozen=True):
 
     def whose_threads_crowd(
         self, thresholds: Thresholds
-    ) -> Literal["own", "others"] | None:
+    ) -> Literal["own", "children", "others"] | None:
         """Return whose threads overload the cores; None if no threads do."""
         if not self.are_full(thresholds):
             return None
         if self.own is not None and 2 * self.own < self.machine:
             return "others"
+        if 2 * (self.children or 0.0) >= self.machine:
+            return "children"
         limit = thresholds.threads_of_a_core.value * self.cores
         return "own" if self.threads is not None and self.threads > limit else None
 
@@ -100,14 +109,16 @@ def processor_signals(
     threads = [
         _overall_mean(counter_readings(trace, name), starts, ends) for name in _THREADS
     ]
+    workers, children = own[1] or 0.0, own[2] or 0.0
     waiting = np.clip(mean_by_window(pressure, starts, ends), 0.0, 100.0)
     return Processors(
         cores=cores,
         waiting_percent=tuple(waiting.tolist()),
         machine=(_overall_mean(machine, starts, ends) or 0.0) / 100,
-        own=None if own[0] is None else (own[0] + (own[1] or 0.0)) / 100,
+        own=None if own[0] is None else (own[0] + max(workers, children)) / 100,
         threads=None if threads[0] is None else round(threads[0] + (threads[1] or 0.0)),
         workers=None if own[1] is None else own[1] / 100,
+        children=None if own[2] is None else max(children - workers, 0.0) / 100,
     )
 
 

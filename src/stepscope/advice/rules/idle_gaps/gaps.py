@@ -22,7 +22,7 @@ from stepscope.advice.judging.worker_processes import (
 )
 from stepscope.advice.signals import CannotTell
 from stepscope.derive.facts.evidence import Saving
-from stepscope.derive.facts.hosts.function_runs import function_runs
+from stepscope.derive.facts.hosts.function_runs import MIN_MAIN_PERCENT, function_runs
 from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.facts.savings.what_if_changes import NotAwaited
@@ -73,6 +73,8 @@ def judge_between(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _WAITS_ITEM: Final = rule_item("host.wait")
 
+#: Kinds of waits for something outside of the program, which have their own actions.
+_OUTSIDE: Final = ("pauses", "asks_the_network", "runs_a_program")
 _WAITS_OWNED: Final = Owned(parts={"waits": ("wait",)}, host=True, seen=("wait",))
 
 
@@ -84,25 +86,27 @@ def judge_waits(signals: Signals, thresholds: Thresholds) -> Finding:
     if finding.status != "fail" or waits is None:
         return finding
     processes = worker_processes(signals, judged.shares.host) or NO_WORKERS
+    alone = None if processes.time is None else processes.time.alone_percent
+    is_uneven = alone is not None and alone >= MIN_MAIN_PERCENT
     # Stack samples of worker processes are more reliable than their use of cores: a
     # process that waits for a disk uses no core, but the step may wait for the process.
     for_processes = waits.workers is not None
     if processes.time is not None:
-        for_processes = processes.are_working and (for_processes or not waits.works)
+        works = processes.are_working or is_uneven
+        for_processes = works and (for_processes or not waits.works)
     kind = {True: "waits_for_thread", False: "waits_for_nothing", None: "waits_only"}[
         waits.works
     ]
-    actions = _WAITS_ITEM.chosen("waits_for_thread" if waits.works else "default")
-    if waits.work is not None and not waits.works:
-        actions = _WAITS_ITEM.chosen(waits.work, "default")
+    outside = [work for work in _OUTSIDE if work == waits.work]
+    actions = _WAITS_ITEM.chosen(
+        *(["waits_for_thread"] if waits.works else [*outside, "default"])
+    )
     if for_processes:
-        kind = "waits_for_processes"
+        kind = "waits_for_one" if is_uneven else "waits_for_processes"
         cheaper, actions = processes.cheaper_actions(), _WAITS_ITEM.chosen(kind)
-        actions = (
-            (*cheaper, *actions)
-            if cheaper
-            else (*actions, _WAITS_ITEM.action("make_workers_cheaper"))
-        )
+        cheaper = cheaper or (_WAITS_ITEM.action("make_workers_cheaper"),)
+        first = bool(processes.functions) and not is_uneven
+        actions = (*cheaper, *actions) if first else (*actions, *cheaper)
     other = None if for_processes else waits.other
     waiting = (waits.function, *((other,) if other else ()))
     keys = {part.key for part in waiting}
@@ -112,7 +116,7 @@ def judge_waits(signals: Signals, thresholds: Thresholds) -> Finding:
         workers=processes.functions if for_processes else (),
         facts=(
             _WAITS_ITEM.fact(kind, finding.share_percent),
-            *_WAITS_ITEM.facts(worker_cores=waits.workers),
+            *_WAITS_ITEM.facts(worker_cores=waits.workers, one_works=alone),
             *(processes.facts() if for_processes else ()),
         ),
         actions=actions,

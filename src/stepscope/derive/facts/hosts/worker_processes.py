@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 _WORKERS: Final = "worker processes"
 _USED: Final = "worker processes CPU (percent)"
-#: Workers count as computing if they use at least this many cores each, on average.
+#: Workers count as computing if they use at least this many cores each, on average. If
+#: all cores are in use, computing workers get fewer.
 _MIN_CORE_USE: Final = 0.5
+_MIN_CORE_USE_IF_FULL: Final = 0.1
 #: If workers mostly wait, this multiple of their number is advised.
 _WORKER_FACTOR: Final = 2
 
@@ -61,7 +63,8 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
 
         Workers that do not compute are assumed to wait for a disk or a network.
         """
-        return None if self.used is None else self.used >= _MIN_CORE_USE * self.workers
+        limit = _MIN_CORE_USE_IF_FULL if self.full else _MIN_CORE_USE
+        return None if self.used is None else self.used >= limit * self.workers
 
     @property
     def could_be(self) -> int | None:
@@ -70,10 +73,10 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
         Computing workers need one core each. Workers that wait for a disk or a network
         leave their cores to others.
         """
-        if self.full:
-            return None
         if self.compute is False:
             return max(_WORKER_FACTOR * self.workers, self.cores)
+        if self.full:
+            return None
         return self.cores if self.workers < self.cores else None
 
 
@@ -131,6 +134,8 @@ class WorkerTime(Frozen, frozen=True, eq=True):
             else a library's; None if no function has enough of the time.
         idle_percent: Share of the steps' waiting for batches in which no worker had a
             task; None with too few samples.
+        alone_percent: Share of the steps' other waiting in which one worker works and
+            the others have no task; None with one worker, or too few samples.
     """
 
     workers: int
@@ -138,6 +143,7 @@ class WorkerTime(Frozen, frozen=True, eq=True):
     functions: tuple[Part, ...]
     most: Part | None
     idle_percent: float | None
+    alone_percent: float | None = None
 
     @property
     def are_idle(self) -> bool:
@@ -160,17 +166,20 @@ def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
         return None
     functions = tuple(_worker_part(function, workers) for function in workers.functions)
     named = workers.worth_naming
-    # If steps rarely wait, few samples show what the workers do during the waits.
-    enough = (
-        workers.awaited_ps * workers.looks >= MIN_INTERVAL_SAMPLES * workers.sampled_ps
-    )
+
+    def share(part_ps: int, waited_ps: int) -> float | None:
+        # If steps rarely wait, few samples show what the workers do during the waits.
+        enough = waited_ps * workers.looks >= MIN_INTERVAL_SAMPLES * workers.sampled_ps
+        return 100 * part_ps / waited_ps if enough and waited_ps else None
+
     return WorkerTime(
         workers=workers.workers,
         waits_percent=100 * workers.waits_ps / workers.sampled_ps,
         functions=functions[:MAX_RANGES_SHOWN],
         most=None if named is None else _worker_part(named, workers),
-        idle_percent=100 * workers.idle_ps / workers.awaited_ps
-        if enough and workers.awaited_ps
+        idle_percent=share(workers.idle_ps, workers.awaited_ps),
+        alone_percent=share(workers.alone_ps, workers.waited_ps)
+        if workers.workers > 1
         else None,
     )
 
