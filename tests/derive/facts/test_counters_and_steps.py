@@ -170,6 +170,10 @@ def test_every_field_of_how_processors_are_used() -> None:
             workers=pytest.approx(0.1),
         )
     )
+    # All children use 1.1 cores, of which workers use 0.1.
+    more = COUNTERS | {"child processes CPU (percent)": [(10, 140.0), (40, 100.0)]}
+    found = processor_signals.function(trace=counted(more), windows=STEPS)
+    assert (found.own, found.children) == pytest.approx((0.7 + 1.1, 1.0))
     alone = {name: of for name, of in COUNTERS.items() if "worker" not in name}
     found = processor_signals.function(trace=counted(alone), windows=STEPS)
     assert (found.own, found.threads, found.workers) == (pytest.approx(0.7), 5, None)
@@ -207,6 +211,18 @@ def test_whose_threads_crowd_the_cores(
     assert found.whose_threads_crowd(THRESHOLDS) == whose
     twelve = Processors(10, (), machine, own, 12)
     assert twelve.are_full(THRESHOLDS) is (machine >= 8.0)
+
+
+@pytest.mark.parametrize(
+    ("children", "whose"), [(4.5, "children"), (4.4, "own"), (None, "own")]
+)
+def test_half_of_the_use_may_be_that_of_processes_which_the_program_started(
+    children: float | None, whose: str
+) -> None:
+    found = Processors(10, (), 9.0, 9.0, 99, children=children)
+    assert found.whose_threads_crowd(THRESHOLDS) == whose
+    others = Processors(10, (), 9.0, 4.4, 99, children=children)
+    assert others.whose_threads_crowd(THRESHOLDS) == "others"
 
 
 # --- sleep ---
