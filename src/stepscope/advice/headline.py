@@ -185,7 +185,8 @@ def _is_large_burst(finding: Finding) -> bool:
         and pattern is not None
         and pattern.steps < _MIN_JUDGED_STEPS
     )
-    return (finding.note == "noisy" or of_few) and share >= THRESHOLDS.idle_owner.value
+    bursts = finding.note in {"noisy", "each_epoch"}
+    return (bursts or of_few) and share >= THRESHOLDS.idle_owner.value
 
 
 def _cost_rank(finding: Finding, known_percent: float) -> tuple[bool, float, float]:

@@ -136,7 +136,7 @@ _FACTS: Final = {
     "facts.hosts.worker_processes": (
         "loader_workers machine_cores worker_time op_runs worker_ops"
     ),
-    "facts.judged_steps": "step_signals unexplained_outside",
+    "facts.judged_steps": "step_signals unexplained_outside epoch_starts",
     "facts.memory_use": "memory_signals host_growth kept_growth",
     "facts.processors": "processor_signals asleep",
     "facts.program_traits": (

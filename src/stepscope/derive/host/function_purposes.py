@@ -67,6 +67,7 @@ KnownWork: TypeAlias = Literal[
     "asks_keras_dataset",
     "fetches_from_loader",
     "hands_out_elements",
+    "begins_epoch",
     "pauses",
     "asks_the_network",
     "runs_a_program",

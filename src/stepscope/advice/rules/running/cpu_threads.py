@@ -20,7 +20,8 @@ _ITEM: Final = rule_item("cpu.threads")
 
 #: Cause of the lack of cores → note of the finding; the default is "unsure".
 _NOTES: Final[dict[str, str | None]] = {
-    "own": None, "children": "children",
+    "own": None,
+    "children": "children",
     "others": "others",
 }
 #: Time of work of the host that would end sooner if a core were free.
