@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
 
 #: Maximum share of the sleep in which threads outside of Python may compute for the
-#: sleeping thread. On a busy machine threads outside of Python rarely get a core.
+#: sleeping thread; if all cores are in use, such threads rarely get a core.
 _MAX_UNKNOWN_SHARE: Final = 0.1
+_MAX_UNKNOWN_SHARE_IF_FULL: Final = 0.02
 #: Another thread causes a wait if it works (or sleeps) during this share of the wait.
 _MIN_CAUSE_SHARE: Final = 0.5
 #: Suffix of the names of pool threads and of threads that the program did not name.
@@ -108,7 +109,8 @@ def thread_sleep(
                 rest = core_time.rest.get(thread_ids[track][:2])
                 waits = _clocked_waits(
                     *(named, waits, clock, rest),
-                    are_full=core_time.are_full or not host_classes.no_device,
+                    are_full=core_time.are_full,
+                    on_device=not host_classes.no_device,
                 )
         spans[track] = waits
         for_threads[track] = waits & spans_of(FunctionPurpose.AWAIT)
@@ -123,20 +125,19 @@ def _clocked_waits(
     rest: ThreadTime | None,
     *,
     are_full: bool,
+    on_device: bool,
 ) -> Spans:
     """Return the waits of a thread whose CPU clock was read.
 
     No thread computes for a thread that is in a system call or a wait of Python. For
-    any other sleeping thread, threads outside of Python may compute: on a device, or on
-    cores that are all in use, little CPU time of theirs does not prove that they wait.
+    any other sleeping thread a device, or threads outside of Python, may compute.
     """
     asleep = named & clock.asleep
     surely = asleep & (clock.system | waits)
     pooled = asleep - surely
-    unknown = pooled if rest is None else pooled & rest.awake
-    is_proven = unknown.length_ps <= _MAX_UNKNOWN_SHARE * asleep.length_ps and (
-        not are_full or 2 * surely.length_ps >= asleep.length_ps
-    )
+    unknown = pooled if rest is None or on_device else pooled & rest.awake
+    max_share = _MAX_UNKNOWN_SHARE_IF_FULL if are_full else _MAX_UNKNOWN_SHARE
+    is_proven = unknown.length_ps <= max_share * asleep.length_ps
     return (asleep if is_proven else surely) | (waits - clock.seen)
 
 

@@ -104,9 +104,11 @@ def judge_waits(signals: Signals, thresholds: Thresholds) -> Finding:
     if for_processes:
         kind = "waits_for_one" if is_uneven else "waits_for_processes"
         cheaper, actions = processes.cheaper_actions(), _WAITS_ITEM.chosen(kind)
-        cheaper = cheaper or (_WAITS_ITEM.action("make_workers_cheaper"),)
-        first = bool(processes.functions) and not is_uneven
-        actions = (*cheaper, *actions) if first else (*actions, *cheaper)
+        actions = (
+            (*cheaper, *actions)
+            if cheaper and not is_uneven
+            else (*actions, _WAITS_ITEM.action("make_workers_cheaper"))
+        )
     other = None if for_processes else waits.other
     waiting = (waits.function, *((other,) if other else ()))
     keys = {part.key for part in waiting}
