@@ -22,7 +22,7 @@ from stepscope.advice.judging.worker_processes import (
 )
 from stepscope.advice.signals import CannotTell
 from stepscope.derive.facts.evidence import Saving
-from stepscope.derive.facts.hosts.function_runs import MIN_MAIN_PERCENT, function_runs
+from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.facts.savings.what_if_changes import NotAwaited
@@ -73,6 +73,9 @@ def judge_between(signals: Signals, thresholds: Thresholds) -> Finding:
 
 _WAITS_ITEM: Final = rule_item("host.wait")
 
+#: If one of several workers works alone in this share of a wait, in percent, its task
+#: is too long. With tasks of equal length the share is about 10 %.
+_MIN_ALONE_PERCENT: Final = 100 / 3
 #: Kinds of waits for something outside of the program, which have their own actions.
 _OUTSIDE: Final = ("pauses", "asks_the_network", "runs_a_program")
 _WAITS_OWNED: Final = Owned(parts={"waits": ("wait",)}, host=True, seen=("wait",))
@@ -87,7 +90,7 @@ def judge_waits(signals: Signals, thresholds: Thresholds) -> Finding:
         return finding
     processes = worker_processes(signals, judged.shares.host) or NO_WORKERS
     alone = None if processes.time is None else processes.time.alone_percent
-    is_uneven = alone is not None and alone >= MIN_MAIN_PERCENT
+    is_uneven = alone is not None and alone >= _MIN_ALONE_PERCENT
     # Stack samples of worker processes are more reliable than their use of cores: a
     # process that waits for a disk uses no core, but the step may wait for the process.
     for_processes = waits.workers is not None
