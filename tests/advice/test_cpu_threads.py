@@ -11,10 +11,10 @@ from tests.support.traces.training import ahead, cores, findings, on_host
 from stepscope.advice.rules.running.cpu_threads import evaluate
 from stepscope.derive.facts.processors import (
     Processors,
-    Readings,
     mean_by_window,
     processor_signals,
 )
+from stepscope.derive.host.core_time import Readings
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 

@@ -19,6 +19,7 @@ from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.frameworks import PLAIN, frameworks_used
+from stepscope.report.words.checks import most_valuable_findings
 from stepscope.report.words.first_sentence import first_sentence
 from stepscope.thresholds import THRESHOLDS
 
@@ -269,8 +270,38 @@ def test_much_time_that_one_of_two_steps_loses_comes_before_a_little_in_each(
     assert choose_lead_sentence((wait, half), signals, THRESHOLDS).finding == said
 
 
+def test_of_gains_that_are_about_the_same_the_order_is_that_of_the_checklist() -> None:
+    """Each recording of a program measures other gains, and all advise the same."""
+    for work, launches in ((10.0, 8.0), (9.0, 9.5), (8.0, 10.0)):
+        found = (
+            failing(
+                "host.work",
+                50.0,
+                ms_per_step=work,
+                saving_ms=Saving(low=1.0, high=work),
+            ),
+            failing(
+                "launch.delay",
+                50.0,
+                ms_per_step=launches + 1.0,
+                saving_ms=Saving(low=1.0, high=launches),
+            ),
+        )
+        first = costliest_finding(found)
+        assert first is not None
+        assert first.id == "host.work"
+        told = most_valuable_findings(found, first=first.id, frameworks=())
+        assert [one.label for one in told] == ["Do first", "About as valuable"]
+    clearly = replace(found[0], saving_ms=Saving(low=1.0, high=7.9))
+    first = costliest_finding((clearly, found[1]))
+    assert first is not None
+    assert first.id == "launch.delay"
+    told = most_valuable_findings((clearly, found[1]), first=first.id, frameworks=())
+    assert [one.label for one in told] == ["Do first", "Then"]
+
+
 @pytest.mark.parametrize(
-    ("gain", "first"), [(51.1, "multi.balance"), (55.7, "host.work")]
+    ("gain", "first"), [(62.6, "multi.balance"), (62.7, "host.work")]
 )
 def test_of_gains_that_are_about_the_same_the_more_exact_finding_comes_first(
     gain: float, first: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.advice.conftest import shares, signals_of
+from tests.advice.host_functions import MS, part_of
 from tests.support.traces.training import cores, findings, on_host
 from tests.support.traces.waiting import (
     AT_THE_TIME,
@@ -15,17 +17,32 @@ from tests.support.traces.waiting import (
     waiting,
 )
 
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.registry import RULES
+from stepscope.derive.facts.hosts.worker_processes import (
+    LoaderWorkers,
+    WorkerTime,
+    loader_workers,
+    worker_time,
+)
+from stepscope.derive.facts.processors import Asleep, asleep
+from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import lead_sentence
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
 
 
+HOST_ONLY = DeviceSignals(recorded="host_only")
 PRESSED: Any = {"CPU pressure (percent)": 60.0}
 
 
 def said(lines: list[Any]) -> tuple[Finding, str]:
-    found = findings(lines, devices=None)["host.work"]
+    """What is said of waits, else of work, where one of them fails."""
+    judged = findings(lines, devices=None)
+    waits = judged["host.wait"].status == "fail"
+    found = judged["host.wait" if waits else "host.work"]
     return found, lead_sentence(found)
 
 
@@ -167,3 +184,90 @@ def test_what_a_thread_beside_the_steps_does_is_none_of_theirs() -> None:
         it: one.status for it, one in before.items()
     }
     assert after["host.work"].parts == before["host.work"].parts
+
+
+# --- every number, over literal waits ---
+
+ITEM = rule_item("host.wait")
+SLEEP, OTHER = part_of("sleep", 40.0), part_of("helper", 1.0)
+AT_WORK = WorkerTime(2, 49.9, (part_of("make", 60.0),), part_of("make", 60.0), None)
+
+
+def judged(account: Any, known: Any = {}, **fields: Any) -> Any:  # noqa: B006 - read only
+    usual = {"times_ps": (4 * MS,) * 10, "share_percent": 40.0, "function": SLEEP}
+    usual |= {"works": False, "other": None}
+    slept = {asleep: {"vm": Asleep(**{**usual, **fields})}}
+    given = signals_of(account, slept | known, device=HOST_ONLY)
+    rule = next(rule for rule in RULES if rule.item.id == "host.wait")
+    return rule.evaluate(given, THRESHOLDS)
+
+
+def facts_of(finding: Any) -> dict[str, float]:
+    return {fact.name: fact.value for fact in finding.facts if fact.value is not None}
+
+
+WAITS = shares(device=None, steps=10, wait=4.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "workers", "kind", "groups"),
+    [
+        ({}, None, "waits_for_nothing", ("default",)),
+        ({"works": None}, None, "waits_only", ("default",)),
+        (
+            *({"work": "asks_the_network"}, None, "waits_for_nothing"),
+            ("asks_the_network", "default"),
+        ),
+        # It waits for a thread of the program that works: that thread is the cause.
+        (
+            *({"work": "pauses", "works": True}, None, "waits_for_thread"),
+            ("waits_for_thread",),
+        ),
+        ({"works": True}, None, "waits_for_thread", ("waits_for_thread",)),
+        ({"workers": 1.5}, None, "waits_for_processes", ("waits_for_processes",)),
+        # What processes were seen to do is more certain than their use of cores.
+        ({}, 49.9, "waits_for_processes", ("waits_for_processes",)),
+        ({}, 50.0, "waits_for_nothing", ("default",)),
+        ({"workers": 1.5}, 50.0, "waits_for_nothing", ("default",)),
+        ({"works": True}, 49.9, "waits_for_thread", ("waits_for_thread",)),
+        (
+            *({"works": True, "workers": 1.5}, 49.9, "waits_for_processes"),
+            ("waits_for_processes",),
+        ),
+    ],
+)
+def test_for_whom_a_thread_waits(
+    fields: Any, workers: float | None, kind: str, groups: Any
+) -> None:
+    known: dict[Any, Any] = {}
+    if workers is not None:
+        time = WorkerTime(2, workers, AT_WORK.functions, AT_WORK.most, None)
+        known[worker_time] = {"vm": time}
+        known[loader_workers] = {"vm": LoaderWorkers(2, 4)}
+    finding = judged(WAITS, known, other=OTHER, **fields)
+    told = facts_of(finding)
+    assert (finding.status, finding.owners, told[kind]) == ("fail", ("wait",), 40.0)
+    assert told.get("worker_cores") == fields.get("workers")
+    expected = ITEM.chosen(*groups)
+    if kind != "waits_for_processes":
+        assert finding.actions == expected
+        assert (finding.workers, "workers" in told) == ((), False)
+        assert finding.parts[:2] == (SLEEP, OTHER)
+        return
+    assert OTHER not in finding.parts
+    if workers is None:
+        assert finding.actions == (*expected, ITEM.action("make_workers_cheaper"))
+        assert finding.workers == ()
+    else:
+        assert finding.actions[1:] == expected
+        assert "`make`" in finding.actions[0].text
+        assert (finding.workers, told["workers"]) == (AT_WORK.functions, 2)
+
+
+def test_waits_are_judged_by_their_share() -> None:
+    for ms, status, severity in (
+        *((0.49, "pass", "info"), (0.5, "fail", "warn")),
+        *((1.99, "fail", "warn"), (2.0, "fail", "critical")),
+    ):
+        finding = judged(shares(device=None, steps=10, wait=ms))
+        assert (finding.status, finding.severity) == (status, severity)

@@ -13,7 +13,7 @@ from tests.support.traces.literal import spans_of
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.registry import RULES
 from stepscope.derive.facts.devices.small_work import small_ops
-from stepscope.derive.facts.evidence import CauseShare, Part, Saving
+from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.facts.hosts.callbacks import CalledBack, called_back
 from stepscope.derive.facts.hosts.function_divisions import (
     TimeDivision,
@@ -22,13 +22,8 @@ from stepscope.derive.facts.hosts.function_divisions import (
 from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.facts.hosts.own_lines import OwnLines, enclosing_functions
 from stepscope.derive.facts.hosts.worker_processes import (
-    LoaderWorkers,
-    WorkerTime,
-    loader_workers,
     machine_cores,
-    worker_time,
 )
-from stepscope.derive.facts.processors import Asleep, asleep
 from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.frameworks import frameworks_used
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
@@ -311,110 +306,6 @@ def test_half_of_the_work_beside_a_device_leads(
     assert found.parts == (part_of("f", 40.0),)
     nothing = RULE.evaluate(signals_of(shares(host_compute=5.0)), THRESHOLDS)
     assert "leading_share" not in facts_of(nothing)
-
-
-# --- waits ---
-
-SLEEP, OTHER = part_of("sleep", 40.0), part_of("helper", 1.0)
-AT_WORK = WorkerTime(2, 49.9, (part_of("make", 60.0),), part_of("make", 60.0), None)
-
-
-def sleeping(**fields: Any) -> dict[Any, Any]:
-    usual = {"times_ps": (4 * MS,) * 10, "share_percent": 40.0, "function": SLEEP}
-    usual |= {"works": False, "other": None}
-    return {asleep: {"vm": Asleep(**{**usual, **fields})}}
-
-
-@pytest.mark.parametrize(
-    ("share", "ms", "waits"),
-    [(20.0, 3, True), (19.9, 3, False), (25.0, 5, True), (24.9, 5, False)],
-)
-def test_waits_of_half_of_the_work_outweigh_it(
-    share: float, ms: float, *, waits: bool
-) -> None:
-    found = judged(time_of(ms), known=sleeping(share_percent=share))
-    assert ("waits_for_nothing" in facts_of(found)) is waits
-    alone = shares(device=None, steps=10, names=[op(90)])
-    found = judged(account=alone, known=sleeping(share_percent=share))
-    assert (found.status == "fail") is (share >= 20.0)
-
-
-def test_every_number_of_waits() -> None:
-    found = judged(time_of(3), known=sleeping(other=OTHER))
-    assert found.causes == (
-        CauseShare(cause="functions", share_percent=60.0),
-        CauseShare(cause="waits", share_percent=40.0),
-    )
-    f = part_of("f", 30.0, inclusive=True)
-    assert found.parts == (SLEEP, OTHER, f, Part(name="Conv", share_percent=60.0))
-    assert found.saving_ms == Saving(low=2.0, high=4.0)
-    assert (found.steps_hit, found.pattern.steps) == (10, 10)
-    assert facts_of(found)["waits_for_nothing"] == 40.0
-    assert found.actions == ITEM.chosen("waits")
-    most = sleeping(share_percent=60.0, function=part_of("f", 60.0))
-    found = judged(time_of(3), known=most)
-    assert [cause.cause for cause in found.causes] == ["waits", "functions"]
-    assert [part.name for part in found.parts] == ["f", "Conv"]
-    little = shares(device=None, steps=10, rest="sync", host_compute=3.0)
-    found = judged(account=little, known=sleeping())
-    assert found.causes == (
-        CauseShare(cause="waits", share_percent=40.0),
-        CauseShare(cause="functions", share_percent=0.0),
-    )
-    some = sleeping(times_ps=(9 * MS,) * 4 + (0,) * 6)
-    found = judged(time_of(3), known=some)
-    assert (found.steps_hit, found.pattern.steps_hit) == (4, 4)
-    fewer = sleeping(times_ps=(9 * MS,) * 4)
-    assert judged(time_of(3), known=fewer).steps_hit == 10
-
-
-@pytest.mark.parametrize(
-    ("fields", "workers", "kind", "groups"),
-    [
-        ({}, None, "waits_for_nothing", ("waits",)),
-        ({"works": True}, None, "waits_for_thread", ("waits_for_thread",)),
-        ({"workers": 1.5}, None, "waits_for_processes", ("waits_for_processes",)),
-        # What processes were seen to do is more certain than their use of cores.
-        ({}, 49.9, "waits_for_processes", ("waits_for_processes",)),
-        ({}, 50.0, "waits_for_nothing", ("waits",)),
-        ({"workers": 1.5}, 50.0, "waits_for_nothing", ("waits",)),
-        ({"works": True}, 49.9, "waits_for_thread", ("waits_for_thread",)),
-        (
-            *({"works": True, "workers": 1.5}, 49.9, "waits_for_processes"),
-            ("waits_for_processes",),
-        ),
-    ],
-)
-def test_for_whom_a_thread_waits(
-    fields: Any, workers: float | None, kind: str, groups: Any
-) -> None:
-    known = sleeping(other=OTHER, **fields)
-    expected = ITEM.chosen(*groups)
-    for_processes = kind == "waits_for_processes"
-    if workers is not None:
-        time = WorkerTime(2, workers, AT_WORK.functions, AT_WORK.most, None)
-        known[worker_time] = {"vm": time}
-        known[loader_workers] = {"vm": LoaderWorkers(2, 4)}
-    found = judged(time_of(3), known=known)
-    told = facts_of(found)
-    assert told[kind] == 40.0
-    assert len({"waits_for_nothing", "waits_for_thread"} & set(told)) == (
-        0 if for_processes else 1
-    )
-    assert told.get("worker_cores") == fields.get("workers")
-    if not for_processes:
-        assert found.actions == expected
-        assert (found.workers, "workers" in told) == ((), False)
-        assert found.parts[:2] == (SLEEP, OTHER)
-        return
-    assert OTHER not in found.parts
-    if workers is None:
-        assert found.actions == (*expected, ITEM.action("make_workers_cheaper"))
-        assert found.workers == ()
-    else:
-        assert found.actions[1:] == expected
-        assert "`make`" in found.actions[0].text
-        assert (found.workers, told["workers"]) == (AT_WORK.functions, 2)
 
 
 def test_numbers_of_workers_fit_the_machine() -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.training import cores, on_host
-from tests.support.traces.waiting import GET, waiting
+from tests.support.traces.waiting import GET, STEPS, waiting
 
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.rules.idle_gaps import host_work
+from stepscope.advice.rules.idle_gaps.gaps import judge_waits
 from stepscope.advice.rules.input_pipeline import input_bound, input_stage
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.pipeline_stages import (
@@ -203,7 +203,7 @@ def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
         "CPU pressure (percent)": 10.0,
     }
     lines = [*waiting(inner=GET), *looks, *cores(2, busy=20.0, **counted)]
-    finding = host_work.evaluate(
+    finding = judge_waits.evaluate(
         signals_of_profile(blueprint.profile(blueprint.trace(lines))), THRESHOLDS
     )
     assert lead_sentence(finding) == (
@@ -212,6 +212,37 @@ def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
         "in `simulate` (sim.py:7)."
     )
     assert "in `simulate` (sim.py:7)" in finding.actions[0].text
+
+
+def test_one_task_that_takes_longer_than_the_others_is_an_imbalance() -> None:
+    """Of the waits from 50 to 3,850 µs of each step, four workers share the first 1 ms.
+
+    Then one of them works alone, in bursts of 2.85 of 3.8 ms: 75 %.
+    """
+    take = GET.replace("queue.py", "multiprocessing/queues.py")
+    looks: list[Any] = []
+    for number in range(4):
+        line = (
+            f"samples beside the steps of worker process Process-{number}, 50 a second"
+        )
+        for begin in STEPS:
+            end = begin + (3_850.0 if number == 2 else 1_000.0)
+            looks += [(line, "$/app/sim.py:7 simulate", begin, end - begin)]
+            looks += [(line, take, end, begin + 10_000.0 - end)]
+    counted: Any = {"worker processes": 4.0, "worker processes CPU (percent)": 60.0}
+    counted["CPU pressure (percent)"] = 10.0
+    lines = [*waiting(inner=GET), *looks, *cores(4, busy=20.0, **counted)]
+    finding = judge_waits.evaluate(
+        signals_of_profile(blueprint.profile(blueprint.trace(lines))), THRESHOLDS
+    )
+    assert lead_sentence(finding) == (
+        "Waiting takes 38.0 % of the step: `take_batch` (train.py:41) waits in "
+        "`Queue.get` while one of 4 worker processes works (`simulate` (sim.py:7)) and "
+        "the others have finished their tasks."
+    )
+    facts = {fact.name: fact.value for fact in finding.facts}
+    assert facts["one_works"] == pytest.approx(75.0, abs=0.1)
+    assert "Divide the longest task" in finding.actions[0].text
 
 
 def test_usable_cores_are_those_that_the_recording_says(

@@ -202,3 +202,28 @@ def test_without_workers_nothing_is_said_of_them(tmp_path: Path) -> None:
         time.sleep(0.1)
     assert run.path is not None
     assert not [name for name in samples_of(run.path) if "worker" in name]
+
+
+def test_processes_that_the_program_started_count_with_those_that_they_started(
+    tmp_path: Path,
+) -> None:
+    """Ended ones used 3 s, a shell 1 s, and the program that it started 5 s."""
+
+    def write(process: str, own_s: int, ended_s: int, children: str) -> None:
+        main = str(os.getpid()) if process == "self" else process
+        folder = tmp_path / process / "task" / main
+        folder.mkdir(parents=True, exist_ok=True)
+        times = f"{own_s * TICKS} 0 {ended_s * TICKS} 0"
+        (tmp_path / process / "stat").write_text(f"1 (a) S{' 0' * 10} {times} 0 0 1 0")
+        (folder / "children").write_text(children)
+
+    children = process._Children(tmp_path)
+    assert children() == ({}, {})
+    write("self", 9, 3, "70 ")
+    write("70", 1, 0, "71 ")
+    write("71", 5, 0, "")
+    used = ({}, {"child processes CPU (percent)": 900.0})
+    assert children() == used
+    # What ended unawaited is no negative work.
+    write("self", 9, 3, "")
+    assert children() == used

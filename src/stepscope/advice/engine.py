@@ -5,7 +5,9 @@ Definition: docs/definitions/judging.md#order-of-findings.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -22,6 +24,7 @@ from stepscope.advice.registry import RULES
 from stepscope.advice.signals import Signals
 from stepscope.derive.facts.devices.launching import queue_signals
 from stepscope.derive.facts.devices.small_work import small_ops
+from stepscope.derive.facts.evidence import Fact
 from stepscope.derive.facts.hosts.callbacks import called_back
 from stepscope.derive.facts.hosts.function_divisions import function_divisions
 from stepscope.derive.facts.hosts.worker_processes import (
@@ -30,12 +33,14 @@ from stepscope.derive.facts.hosts.worker_processes import (
     worker_ops,
     worker_time,
 )
+from stepscope.derive.facts.judged_steps import epoch_starts
 from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED
 from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,7 +53,8 @@ if TYPE_CHECKING:
 #: Derivations that few rules need; each is computed only when a rule reads it.
 _RARELY_READ: Final = frozenset(
     {
-        *(called_back, collected_by_hand, function_divisions, loader_workers),
+        *(called_back, collected_by_hand, epoch_starts, function_divisions),
+        loader_workers,
         *(machine_cores, queue_signals, small_ops, worker_ops, worker_time),
     }
 )
@@ -83,7 +89,9 @@ def evaluate(
             shared_texts("judging").reason("no_framework")
         )
         if plain and rule.item.of_frameworks
-        else limit_saving(rule.evaluate(signals, thresholds), signals)
+        else mark_epoch_bursts(
+            limit_saving(rule.evaluate(signals, thresholds), signals), signals
+        )
         for rule in RULES
     }
     shared = shared_time(accounted)
@@ -91,6 +99,47 @@ def evaluate(
     return mark_stage_order(
         keep_upper_bound(promise_by_replay(finding, signals, thresholds))
         for finding in marked
+    )
+
+
+def mark_epoch_bursts(finding: Finding, signals: Signals) -> Finding:
+    """Mark a burst in the first step of an epoch: it comes back with each epoch.
+
+    If the recording has a whole epoch, the burst is a warning like any other.
+    """
+    account = signals.of(account_signals)
+    if (
+        finding.note not in {"once", "noisy"}
+        or finding.status != "fail"
+        or not (finding.evidence and finding.devices)
+        or isinstance(account, Unavailable)
+    ):
+        return finding
+    longest = finding.evidence[0]
+    starts = [start for start, _ in account.shares_of_label(finding.devices[0]).bounds]
+    # A step that ends with the next fetch contains the beginning of the next epoch.
+    begun = sorted(
+        {
+            bisect_right(starts, time_ps) - 1
+            for time_ps in signals.of(epoch_starts).get(longest.host, ())
+        }
+    )
+    first = {row + later for row in begun for later in (0, 1)}
+    hit = {
+        bisect_right(starts, interval.start_ps) - 1
+        for interval in finding.evidence
+        if 2 * (interval.end_ps - interval.start_ps)
+        >= longest.end_ps - longest.start_ps
+    }
+    if not hit <= first or 2 * len(first) > len(starts):
+        return finding
+    lengths = [last - row for row, last in pairwise(begun) if last - row > 1]
+    every = Fact(name="epoch_steps", value=min(lengths, default=None), unit="count")
+    return replace(
+        finding,
+        note="each_epoch",
+        severity="warn" if lengths else finding.severity,
+        facts=(*finding.facts, every),
     )
 
 

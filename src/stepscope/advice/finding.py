@@ -121,7 +121,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         inputs: Names of the derivations and results from which the verdict is computed.
         unavailable: Why there is no verdict; null if there is a verdict.
         note: Identifier of a qualification of the verdict: "noisy", "once",
-            "borderline", "few_steps", or one that the rule defines, such as "hidden";
+            "each_epoch" (in the first step of each epoch), "borderline", "few_steps",
+            or one that the rule defines, such as "hidden";
             "short" for a pass whose value is beyond the threshold but whose time per
             step is too small; null without a qualification.
         confirm: How to confirm the verdict.

@@ -45,8 +45,11 @@ _MIN_JUDGED_STEPS: Final = 3
 #: Assumed gain for device work if none is known, as a fraction of the work's time: a
 #: change only shortens work, whereas idle time can be removed.
 _COST_PART: Final = 1 / 3
-#: Minimum ratio of two gains (smaller / larger) that count as about the same.
-MIN_SIMILAR_RATIO: Final = 0.9
+#: Minimum ratio of two gains (smaller / larger) that count as about the same: two
+#: recordings of one program on a busy machine differ by this much.
+MIN_SIMILAR_RATIO: Final = 0.8
+#: The shares of their lost time that findings gain differ if they do by more than this.
+_PRECISION_UNIT: Final = 0.25
 #: Minimum share of the judged time, in percent, of a finding that can be the headline.
 _MIN_HEADLINE_PERCENT: Final = 1.0
 #: Minimum share of all step time, in percent, of slow steps that are the headline.
@@ -117,20 +120,29 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     if not ranked or _is_grave(ranked[0]) or not _gain_ms(ranked[0]):
         return ranked[0] if ranked else None
     # Of findings with about equal gains, take the one whose gain is the largest share
-    # of its own lost time: its action is the most precise.
-    similar = [
-        finding
-        for finding in ranked
-        if _gain_ms(finding) >= MIN_SIMILAR_RATIO * _gain_ms(ranked[0])
-    ]
+    # of its own lost time: its action is the most precise. Among equals the order of
+    # the checklist decides, which is the same in all recordings of a program.
+    position = {finding.id: place for place, finding in enumerate(findings)}
+    largest_ms = max(map(_gain_ms, ranked))
+    similar = sorted(
+        (finding for finding in ranked if is_similar_gain(finding, largest_ms)),
+        key=lambda finding: position[finding.id],
+    )
     return max(
         similar,
-        key=lambda finding: _gain_ms(finding) / (finding.ms_per_step or math.inf),
+        key=lambda finding: round(
+            _gain_ms(finding) / (finding.ms_per_step or math.inf) / _PRECISION_UNIT
+        ),
     )
 
 
 def _ends_program(finding: Finding) -> bool:
     return finding.id == _FAILURE_FINDING and finding.severity == "critical"
+
+
+def is_similar_gain(finding: Finding, largest_ms: float) -> bool:
+    """Return whether a gain is about as large as the largest one."""
+    return 0 < MIN_SIMILAR_RATIO * largest_ms <= _gain_ms(finding)
 
 
 def _outweighs_flaws(finding: Finding, flaws: Sequence[Finding]) -> bool:
@@ -195,7 +207,8 @@ def _is_large_burst(finding: Finding) -> bool:
         and pattern is not None
         and pattern.steps < _MIN_JUDGED_STEPS
     )
-    return (finding.note == "noisy" or of_few) and share >= THRESHOLDS.idle_owner.value
+    bursts = finding.note in {"noisy", "each_epoch"}
+    return (bursts or of_few) and share >= THRESHOLDS.idle_owner.value
 
 
 def _cost_rank(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
@@ -213,8 +226,11 @@ def _gain_ms(finding: Finding) -> float:
 
 
 def are_slow_steps(finding: Finding) -> bool:
-    """Return whether a finding is about slow steps with most of the recorded time."""
-    return finding.note != "once" and any(
+    """Return whether a finding is about slow steps with most of the recorded time.
+
+    Slow steps that other programs cause are no property of the program.
+    """
+    return finding.note not in {"once", "others"} and any(
         fact.name == HELD_BY_SLOW and (fact.value or 0.0) >= _MIN_SLOW_STEPS_PERCENT
         for fact in finding.facts
     )

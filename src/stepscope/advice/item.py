@@ -57,6 +57,7 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     - `{elsewhere}`: what another thread of the program runs while the steps wait;
     - `{pattern}`: how the lost time is distributed over the steps, as a sentence;
     - `{bursts}`: the steps that wait, and how long each; known for bursts;
+    - `{epoch}`: how often bursts in the first step of each epoch come; known for these;
     - `{mostly_<cause>}`: the share of a cause; known if it is the largest cause.
 
     Numbers have a suitable unit. `{value:nothing}` writes a zero as "nothing".

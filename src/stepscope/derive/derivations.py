@@ -55,7 +55,7 @@ _DERIVATIONS: Final = {
     "account.topics": "idle_topics",
     "account.naming": "naming",
     "account.parts": "account_parts",
-    "account.host_waits": "host_waits",
+    "account.host_waits": "thread_sleep host_waits",
     "phases": "phases host_phases",
     "steps.chosen": "step_candidates steps activity_steps",
     "steps.recording_end": "recording_end",
@@ -139,7 +139,7 @@ _FACTS: Final = {
     "facts.hosts.worker_processes": (
         "loader_workers machine_cores worker_time op_runs worker_ops"
     ),
-    "facts.judged_steps": "step_signals unexplained_outside",
+    "facts.judged_steps": "step_signals unexplained_outside epoch_starts",
     "facts.memory_use": "memory_signals host_growth kept_growth",
     "facts.processors": "processor_signals asleep",
     "facts.outside_steps": "outside_steps",

@@ -20,6 +20,7 @@ from stepscope.derive.account.host_states import (
     host_states,
     min_work_gap_ps,
 )
+from stepscope.derive.account.host_waits import thread_sleep
 from stepscope.derive.account.thread_waits import (
     awaited_thread,
     common_spans,
@@ -72,6 +73,7 @@ class Host:
         tracks: Any = ("main", "second"),
         driving: tuple[int, ...] = (0,),
         frames: FunctionFrames | Unavailable = WHY,
+        beside: FunctionFrames | Unavailable = WHY,
         purposes: list[int] = (),
         between: Spans | None = None,
         latency: Any = WHY,
@@ -107,6 +109,16 @@ class Host:
             rows=rows,
             computing=computing or nothing,
         )
+        reasons = FunctionPurposes(np.array(purposes, np.uint8), {})
+        sleep: Any = frames
+        if not isinstance(frames, Unavailable):
+            sleep = thread_sleep(
+                tracks=self.tracks,
+                core_time=WHY,
+                function_frames=frames,
+                function_purposes=reasons,
+                host_classes=self.classes,
+            )
         self.states = host_states(
             tracks=self.tracks,
             events=self.events,
@@ -115,7 +127,9 @@ class Host:
             steps=steps_of([0], marker=["train"], name=["train 0"]),
             host_classes=self.classes,
             function_frames=frames,
-            function_purposes=FunctionPurposes(np.array(purposes, np.uint8), {}),
+            function_purposes=reasons,
+            thread_sleep=sleep,
+            non_step_frames=beside,
             launch_latency=latency,
             between_steps=between or nothing,
         )
@@ -365,7 +379,8 @@ PURPOSES = {
     "wait": (FunctionPurpose.SYNC, "sync", "sync"),
     "launch": (FunctionPurpose.CALL, "launch", "host_compute"),
     "compute": (FunctionPurpose.UNKNOWN, "host_compute", "host_compute"),
-    "join": (FunctionPurpose.AWAIT, "sync", "host_compute"),
+    "join": (FunctionPurpose.AWAIT, "wait", "wait"),
+    "barrier": (FunctionPurpose.PEER, "peer", "peer"),
     "reload_batcher": (FunctionPurpose.UNKNOWN, "host_compute", "host_compute"),
 }
 
@@ -381,6 +396,35 @@ def test_a_function_s_purpose_owns_its_time_where_nothing_else_is_recorded() -> 
         compute = "output" if owner == "output" else "host_compute"
         assert owners(states.claims_of_any_thread(ALL), at) == [owner, compute]
         assert owners(states.claims_without_device(ALL), at) == [without, compute]
+
+
+def test_a_wait_for_a_thread_that_fetches_a_batch_meanwhile_is_one_for_input() -> None:
+    """From 10 ms on the other thread has fetched its batch, and does something else."""
+    frames = frames_of([(0, 0, 40 * MS, "join")])
+    rows = [(1, 0, 10 * MS, "load_batch"), (1, 10 * MS, 30 * MS, "count")]
+    states = Host(
+        [(0, Code.LAUNCH, 50 * MS, MS)],
+        frames=frames,
+        beside=frames_of(rows),
+        purposes=[FunctionPurpose.AWAIT],
+    ).states
+    at = [5 * MS, 15 * MS]
+    assert owners(states.claims_of_any_thread(ALL), at) == ["input", "wait"]
+    assert owners(states.claims_without_device(ALL), at) == ["input", "wait"]
+
+
+def test_a_step_thread_that_works_while_another_one_waits_owns_the_time() -> None:
+    frames = frames_of([(0, 0, 40 * MS, "join"), (1, 10 * MS, 10 * MS, "compute")])
+    purposes = [FunctionPurpose.AWAIT, FunctionPurpose.UNKNOWN]
+    lines = [(0, Code.LAUNCH, 50 * MS, MS), (1, Code.LAUNCH, 60 * MS, MS)]
+    states = Host(lines, frames=frames, purposes=purposes, driving=(0, 1)).states
+    at = [5 * MS, 15 * MS, 25 * MS]
+    expected = ["wait", "host_compute", "wait"]
+    assert owners(states.claims_without_device(ALL), at) == expected
+    of_any = states.claims_of_any_thread(ALL)
+    assert owners(of_any, at) == expected
+    # Of the thread that launches next, what it does itself counts.
+    assert owners(states.thread_claims(0, ALL, of_any), at) == ["wait"] * 3
 
 
 def test_a_thread_without_a_core_waits() -> None:

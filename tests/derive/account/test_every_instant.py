@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces.literal_tables import activity_of, correlation_of
 
+from stepscope.derive.account.host_waits import ThreadSleep
 from stepscope.derive.account.naming import UNNAMED, Name
 from stepscope.derive.account.parts import (
     account_parts,
@@ -36,6 +37,7 @@ from stepscope.derive.step_windows.windows import WINDOW_ROWS, Windows
 from stepscope.unavailable import Unavailable
 
 WHY = Unavailable(code="NOT_RECORDED", reason="no", remedy="record it")
+NO_SLEEP = ThreadSleep({}, {}, {})
 NO_DEVICE = Unavailable(code="NO_DEVICE_PLANE", reason="none", remedy="none")
 BOUNDS = (10, 40, 70)
 #: A latency of 2; a gap of at most 3 is a switch; a launch explains 4.
@@ -249,6 +251,7 @@ def test_every_instant_of_every_device_has_the_owner_that_a_plain_loop_finds(
         start_up=Spans.of([(0, until)]),
         host_states=states,
         host_classes=classes_of(),
+        thread_sleep=NO_SLEEP,
         device_timeline=device_timeline(device_activity=activity),
         device_sets=sets,
         correlation=matched,
@@ -345,6 +348,7 @@ def test_without_a_device_the_first_claim_owns_an_instant(
         start_up=Spans.of([(0, until)]),
         host_states=states,
         host_classes=classes_of(),
+        thread_sleep=NO_SLEEP,
         device_timeline=NO_DEVICE,
         device_sets=NO_DEVICE,
         correlation=NO_DEVICE,
@@ -390,9 +394,10 @@ def test_owners_whose_time_is_unknown_are_missing_and_their_time_unexplained() -
             {"host_classes": WHY},
             {
                 *("profiler", "compile", "peer", "input", "output"),
-                *("host_compute", "launch", "sync"),
+                *("wait", "host_compute", "launch", "sync"),
             },
         ),
+        ({"thread_sleep": WHY}, {"wait"}),
         ({"host_states": WHY}, set()),
     ]
     for change, lacking in cases:
@@ -405,6 +410,7 @@ def test_owners_whose_time_is_unknown_are_missing_and_their_time_unexplained() -
             "start_up": WHY,
             "host_states": States(claims),
             "host_classes": classes_of(),
+            "thread_sleep": NO_SLEEP,
             "device_timeline": device_timeline(device_activity=activity),
             "correlation": correlation_of(activity, calls, [0, 1]),
             "launch_latency": FACTS,
@@ -437,7 +443,7 @@ def test_owners_whose_time_is_unknown_are_missing_and_their_time_unexplained() -
         assert Spans.union_of(device.idle.values()) == Spans.of([(15, 50), (55, 70)])
         assert sum(spans.length_ps for spans in device.idle.values()) == 50
         # Whose launch the gaps end with, and when it was on its way.
-        launched = not change or "host_classes" in change
+        launched = not change or change.keys() <= {"host_classes", "thread_sleep"}
         walked = {-1: Spans.of([(55, 70)]), 3: Spans.of([(15, 45)])}
         assert device.walked_by == (walked if launched else {})
         assert device.latency == (Spans.of([(45, 50)]) if launched else Spans.empty())
@@ -468,6 +474,7 @@ def test_a_launch_is_on_its_way_for_its_call_and_the_longest_usual_wait(
         start_up=WHY,
         host_states=states,
         host_classes=classes_of(),
+        thread_sleep=NO_SLEEP,
         device_timeline=device_timeline(device_activity=activity),
         device_sets=sets_of(rows, activity),
         correlation=correlation_of(activity, calls, [0, 1]),

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from tests.support.traces.literal_tables import tables_of
 
-from stepscope.derive.account.host_waits import HostWaits, host_waits
+from stepscope.derive.account.host_waits import HostWaits, host_waits, thread_sleep
 from stepscope.derive.account.naming import Name
 from stepscope.derive.host.core_time import CoreTime, ThreadTime
 from stepscope.derive.host.function_frames import FunctionFrames
 from stepscope.derive.host.function_names import FunctionName
-from stepscope.derive.host.function_purposes import FunctionPurpose
+from stepscope.derive.host.function_purposes import FunctionPurpose, FunctionPurposes
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.unavailable import Unavailable
 
 WHY = Unavailable(code="NOT_RECORDED", reason="no", remedy="record it")
@@ -62,6 +63,11 @@ def clock(name: str, awake: Pairs, *, seen: Pairs = (), system: Pairs = ()) -> A
 
 #: No thread outside of Python computes.
 SILENT = clock("rest", [])
+PURPOSES = {
+    "wait": FunctionPurpose.AWAIT,
+    "synchronize": FunctionPurpose.SYNC,
+    "compile": FunctionPurpose.COMPILE,
+}
 TWO_STEPS = (np.array([0, 50]), np.array([50, 100]))
 
 
@@ -71,12 +77,13 @@ def waits(
     *,
     rows: Any = ((0, "load", 0, 100),),
     rest: ThreadTime | None = SILENT,
-    between: Pairs = (),
     ops: Pairs = (),
     steps: Any = TWO_STEPS,
+    full: bool = False,
+    device: int | None = None,
     **change: Any,
 ) -> HostWaits | Unavailable:
-    """The program computes on the host from 0 to 100, in two steps."""
+    """The program is in its functions from 0 to 100, in two steps."""
     tracks, _ = tables_of(
         [], [{"name": f"t{at}", "id": at, "process": 9 if at < 5 else 8} for at in IDS]
     )
@@ -85,31 +92,37 @@ def waits(
     def name(table: Any, kind: int, detail: int = -1) -> Name:
         return Name(table.names[kind].function, None if detail < 0 else str(detail))
 
-    device = SimpleNamespace(
-        device=None,
-        idle={"host_compute": Spans.of([(0, 100)])},
-        between=Spans.of(between),
-    )
-    naming = SimpleNamespace(
-        function_tracks=(0,),
-        windows=steps,
-        function_name=name,
-        tasks_of_ops=lambda *given: given[-1] & Spans.of(ops),
-    )
+    naming = SimpleNamespace(function_tracks=(0,), windows=steps, function_name=name)
     threads = {("p", 9, at): each for at, each in others.items() if at < 5}
     threads |= {("p", 8, at): each for at, each in others.items() if at == 5}
     if main is not None:
         threads[("p", 9, 1)] = main
-    purposes = np.where(
-        [row[1] == "wait" for row in rows], FunctionPurpose.AWAIT, 0
-    ).astype(np.uint8)
+    purposes = np.array(
+        [PURPOSES.get(row[1], FunctionPurpose.UNKNOWN) for row in rows], np.uint8
+    )
     values: dict[str, Any] = {
-        "account": SimpleNamespace(devices=[device]),
+        "core_time": CoreTime(
+            threads, {} if rest is None else {("p", 9): rest}, are_full=full
+        ),
+        "function_frames": frames,
+        "function_purposes": FunctionPurposes(purposes, {}),
+    }
+    values |= {key: change.pop(key) for key in list(change) if key in values}
+    classes: Any = SimpleNamespace(
+        host_compute=Spans.of(ops),
+        no_device=device is None,
+        by_thread={0: {HostCode.HOST_COMPUTE: Spans.of(ops)}},
+    )
+    sleep = Spans.empty()
+    if not any(isinstance(values[key], Unavailable) for key in list(values)[1:]):
+        slept = thread_sleep(tracks=tracks, host_classes=classes, **values)
+        sleep = slept.spans.get(0, sleep)
+    values |= {
+        "account": SimpleNamespace(
+            devices=[SimpleNamespace(device=device, idle={"wait": sleep})]
+        ),
         "naming": naming,
         "windows": SimpleNamespace(judged=Spans.of([(0, 100)])),
-        "core_time": CoreTime(threads, {} if rest is None else {("p", 9): rest}),
-        "function_frames": frames,
-        "function_purposes": SimpleNamespace(purpose=purposes),
         "non_step_frames": WHY,
     }
     return host_waits(tracks=tracks, **values | change)
@@ -132,7 +145,7 @@ def test_a_thread_that_works_while_the_program_sleeps_is_awaited() -> None:
     assert answer.function == Name("load", loop=True)
     assert (answer.busy_ps, answer.thread, answer.works) == (40, "worker", True)
     assert answer.running == Name("make")
-    assert (answer.of_library, answer.pooled) == (False, False)
+    assert not answer.of_library
 
 
 @pytest.mark.parametrize(
@@ -181,68 +194,76 @@ def test_a_library_s_thread_is_said_to_be_one() -> None:
     assert answer.running.name == "_manage"
 
 
-def test_only_judged_time_within_steps_without_ops_is_a_sleep() -> None:
+def test_only_judged_time_without_ops_is_a_sleep() -> None:
     main = clock("main", [(0, 20)])
-    answer = found(main, between=[(90, 100)], ops=[(20, 50)])
-    assert answer.spans == Spans.of([(50, 90)])
+    answer = found(main, ops=[(20, 50)])
+    assert answer.spans == Spans.of([(50, 100)])
     windows = SimpleNamespace(judged=Spans.of([(0, 60)]))
     assert found(main, windows=windows).spans == Spans.of([(20, 60)])
 
 
-@pytest.mark.parametrize(("seen", "known"), [([(50, 100)], True), ([(51, 100)], False)])
-def test_the_clock_must_be_read_during_half_of_the_computing(
-    seen: Pairs, *, known: bool
-) -> None:
-    answer = waits(clock("main", [], seen=seen))
-    assert isinstance(answer, HostWaits) is known
+def test_a_thread_sleeps_only_where_its_clock_was_read() -> None:
+    answer = found(clock("main", [], seen=[(50, 100)]))
+    assert answer.spans == Spans.of([(50, 100)])
 
 
-@pytest.mark.parametrize(
-    "name", ["naming", "core_time", "function_frames", "function_purposes"]
-)
-def test_without_clocks_or_functions_sleep_is_unknown(name: str) -> None:
+@pytest.mark.parametrize("name", ["naming", "function_frames", "function_purposes"])
+def test_without_functions_sleep_is_unknown(name: str) -> None:
     main = clock("main", [(0, 40)])
-    answer = waits(main, **{name: WHY})
-    assert isinstance(answer, Unavailable)
-    unread = waits(None)
-    assert answer == unread
-    account = SimpleNamespace(devices=[SimpleNamespace(device=0)])
-    assert waits(main, account=account) == unread
-    assert waits(main, rows=[(0, "other", 0, 30)]) == unread
+    unread = waits(main, **{name: WHY})
+    assert isinstance(unread, Unavailable)
     # One that never sleeps is known not to.
     awake = waits(clock("main", [(0, 100)]))
     assert isinstance(awake, Unavailable)
     assert awake != unread
 
 
+def test_without_clocks_only_functions_that_wait_are_known() -> None:
+    """Nor is it known what other threads do meanwhile."""
+    rows = [(0, "load", 0, 40), (0, "wait", 40, 70), (0, "load", 70, 100)]
+    for change in ({"core_time": WHY}, {}):
+        answer = found(None, rows=rows, **change)
+        assert answer.spans == Spans.of([(40, 70)])
+    assert (found(None, rows=rows, core_time=WHY).works, answer.works) == (None, False)
+    assert isinstance(waits(None), Unavailable)
+
+
+def test_waits_for_a_device_and_for_compilers_are_no_waits_of_the_program() -> None:
+    main = clock("main", [(0, 40)], system=[(40, 100)])
+    rows = [(0, "synchronize", 0, 60), (0, "compile", 60, 80), (0, "load", 80, 100)]
+    assert found(main, rows=rows).spans == Spans.of([(80, 100)])
+
+
 @pytest.mark.parametrize(
-    ("computing", "spans", "pooled"),
+    ("computing", "spans"),
     [
-        ([(40, 46)], [(40, 100)], True),  # a tenth of the sleep
-        ([(40, 47)], [(80, 100)], False),
-        ([], [(40, 100)], False),
-        ([(80, 100)], [(40, 100)], False),  # during a system call
+        ([(40, 46)], [(40, 100)]),  # a tenth of the sleep
+        ([(40, 47)], [(80, 100)]),
+        ([], [(40, 100)]),
+        ([(80, 100)], [(40, 100)]),  # during a system call
     ],
 )
 def test_threads_outside_of_python_may_compute_for_a_tenth_of_the_sleep(
-    computing: Pairs, spans: Pairs, *, pooled: bool
+    computing: Pairs, spans: Pairs
 ) -> None:
     """The last 20 of the sleep are a system call."""
     main = clock("main", [(0, 40)], system=[(80, 100)])
-    answer = found(main, rest=clock("rest", computing))
-    assert answer.spans == Spans.of(spans)
-    assert answer.pooled is pooled
+    assert found(main, rest=clock("rest", computing)).spans == Spans.of(spans)
+    # A device may compute whatever the threads do.
+    on_device = found(main, rest=clock("rest", computing), device=0)
+    assert on_device.spans == Spans.of([(80, 100)])
 
 
-def test_sleep_that_is_mostly_a_wait_of_python_is_not_pooled() -> None:
-    """30 of 60 are a wait; without the clocks of the others all may be pooled."""
-    main = clock("main", [(0, 40)])
-    for end, pooled in ((70, False), (69, True)):
-        rows = [(0, "load", 0, 40), (0, "wait", 40, end), (0, "load", end, 100)]
-        assert found(main, rows=rows, rest=clock("rest", [(95, 100)])).pooled is pooled
-    unknown = waits(main, rest=None)
-    assert isinstance(unknown, Unavailable)
-    assert unknown != waits(clock("main", [(0, 100)]))
+def test_with_all_cores_in_use_a_pool_that_computes_hardly_gets_a_core() -> None:
+    """It computes for a fiftieth of the sleep of 50, or a little longer."""
+    main = clock("main", [(0, 50)])
+    for end, spans in ((51, [(50, 100)]), (52, [])):
+        rest = clock("rest", [(50, end)])
+        answer = waits(main, rest=rest, full=True)
+        assert isinstance(answer, HostWaits) is bool(spans)
+        assert isinstance(answer, Unavailable) or answer.spans == Spans.of(spans)
+        assert found(main, rest=rest).spans == Spans.of([(50, 100)])
+    assert isinstance(waits(main, rest=None), Unavailable)
 
 
 def test_functions_of_threads_beside_the_steps_are_recorded_too() -> None:

@@ -317,6 +317,11 @@ def test_only_time_of_some_owners_has_a_topic() -> None:
                 "callback": [(400, 500)],
                 "unnamed": [(500, 600)],
             },
+            "wait": {
+                "debugging": [(50, 150)],
+                "callback": [(400, 500)],
+                "unnamed": [(500, 600)],
+            },
             "host_compute": {"garbage": [(0, 100)], "debugging": [(100, 150)]},
             "launch": {"debugging": [(50, 150)]},
             "output": {

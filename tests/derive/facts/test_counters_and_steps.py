@@ -32,13 +32,15 @@ from stepscope.derive.facts.hosts.worker_processes import (
 )
 from stepscope.derive.facts.processors import (
     Processors,
-    Readings,
     asleep,
-    core_count,
-    counter_readings,
     mean_by_window,
     processor_signals,
     usable_cores,
+)
+from stepscope.derive.host.core_time import (
+    Readings,
+    core_count,
+    counter_readings,
 )
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.thresholds import THRESHOLDS
@@ -168,6 +170,10 @@ def test_every_field_of_how_processors_are_used() -> None:
             workers=pytest.approx(0.1),
         )
     )
+    # All children use 1.1 cores, of which workers use 0.1.
+    more = COUNTERS | {"child processes CPU (percent)": [(10, 140.0), (40, 100.0)]}
+    found = processor_signals.function(trace=counted(more), windows=STEPS)
+    assert (found.own, found.children) == pytest.approx((0.7 + 1.1, 1.0))
     alone = {name: of for name, of in COUNTERS.items() if "worker" not in name}
     found = processor_signals.function(trace=counted(alone), windows=STEPS)
     assert (found.own, found.threads, found.workers) == (pytest.approx(0.7), 5, None)
@@ -207,6 +213,18 @@ def test_whose_threads_crowd_the_cores(
     assert twelve.are_full(THRESHOLDS) is (machine >= 8.0)
 
 
+@pytest.mark.parametrize(
+    ("children", "whose"), [(4.5, "children"), (4.4, "own"), (None, "own")]
+)
+def test_half_of_the_use_may_be_that_of_processes_which_the_program_started(
+    children: float | None, whose: str
+) -> None:
+    found = Processors(10, (), 9.0, 9.0, 99, children=children)
+    assert found.whose_threads_crowd(THRESHOLDS) == whose
+    others = Processors(10, (), 9.0, 4.4, 99, children=children)
+    assert others.whose_threads_crowd(THRESHOLDS) == "others"
+
+
 # --- sleep ---
 
 
@@ -219,7 +237,7 @@ def sleeping(**fields: Any) -> Any:
             "running": Name(None, None, "work", "b.py", 5),
             "works": True,
             "of_library": False,
-            "pooled": False,
+            "work": None,
             **fields,
         }
     )
@@ -260,6 +278,7 @@ def test_every_field_of_the_programs_sleep() -> None:
             )
         ),
         "workers": None,
+        "work": None,
     }
     assert slept(sleeping(thread=None)).other is None
     assert slept(sleeping(running=None)).other is None
@@ -282,14 +301,6 @@ def test_workers_count_unless_the_program_itself_works(
 ) -> None:
     cores = Processors(4, (), 1.0, None, None, workers)
     assert slept(sleeping(**fields), cores).workers == known
-
-
-def test_with_all_cores_in_use_a_pool_may_have_computed() -> None:
-    full, free = (Processors(10, (), used, None, None) for used in (8.0, 7.9))
-    assert slept(sleeping(pooled=True), full) is None
-    assert slept(sleeping(pooled=True), free) is not None
-    assert slept(sleeping(pooled=False), full) is not None
-    assert slept(sleeping(pooled=True)) is not None
 
 
 # --- workers ---
@@ -333,11 +344,14 @@ def test_how_many_workers_there_could_be() -> None:
         # Workers that wait: twice as many, or one for each core.
         (4, 6, 1.9, False, 8),
         (2, 6, 0.9, False, 6),
+        # On a busy machine, too; there, workers that compute get less than a core.
+        (4, 6, 0.39, True, 8),
+        (4, 6, 0.4, True, None),
     ]
     for workers, cores, used, full, could_be in cases:
         found = LoaderWorkers(workers, cores, used, full)
         assert found.could_be == could_be
-        compute = None if used is None else used >= workers / 2
+        compute = None if used is None else used >= workers / (10 if full else 2)
         assert found.compute is compute
 
 
@@ -360,6 +374,8 @@ def sampled(**fields: Any) -> Any:
                 "waits_ps": 125,
                 "idle_ps": 25,
                 "workers": 3,
+                "waited_ps": 40,
+                "alone_ps": 30,
                 **fields,
             }
         )
@@ -386,10 +402,13 @@ def test_every_field_of_the_workers_time() -> None:
             "functions": (part("a", 20.0), part("b", 19.8), part("c", 19.6)),
             "most": part("b", 19.8),
             "idle_percent": 50.0,
+            "alone_percent": 75.0,
         }
     )
     assert found.are_idle
     assert found.place == "`b` (b.py:7)"
+    assert sampled(workers=1).alone_percent is None
+    assert sampled(waited_ps=14).alone_percent is None
     nameless = sampled(worth_naming=None, idle_ps=24)
     assert (nameless.most, nameless.place, nameless.are_idle) == (None, None, False)
 

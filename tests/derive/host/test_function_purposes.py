@@ -14,10 +14,8 @@ from stepscope.derive.host.function_purposes import (
     FunctionPurpose,
     KnownWork,
     function_purposes,
-    idle_waits,
 )
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_US
 
 LIBRARY = "/v/lib/python3.12/site-packages"
 
@@ -134,39 +132,3 @@ def test_where_its_path_is_unknown_so_is_its_purpose() -> None:
 
 
 QUEUE = "$queue.py:154 get"
-
-
-@pytest.mark.parametrize(
-    ("beside", "idle"),
-    [
-        # The other thread waits, too, and is in no function before.
-        ([("other", "$threading.py:323 wait", 20, 60)], [(10, 70)]),
-        # It works, and then waits: for the first 30 somebody may be waited for.
-        (
-            [
-                ("other", "$app.py:9 load", 0, 100),
-                ("other", "$selectors.py:450 select", 40, 60),
-            ],
-            [(40, 70)],
-        ),
-        # What it does is not known.
-        ([], []),
-    ],
-)
-def test_waits_are_idle_where_no_recorded_thread_works(
-    beside: list[blueprint.Line], idle: list[tuple[int, int]]
-) -> None:
-    lines: list[blueprint.Line] = [
-        ("main", "$app.py:3 serve", 0, 100),
-        ("main", QUEUE, 10, 60),
-        ("main", "$threading.py:323 wait", 10, 60),
-        *beside,
-    ]
-    profile = blueprint.profile(blueprint.trace(lines))
-    frames = profile.derived("vm", function_frames)
-    purposes = profile.derived("vm", function_purposes)
-    assert not isinstance(frames, Unavailable)
-    assert not isinstance(purposes, Unavailable)
-    waits = idle_waits(frames, purposes)
-    starts, ends = waits.start_ps // PS_PER_US, waits.end_ps // PS_PER_US
-    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == idle

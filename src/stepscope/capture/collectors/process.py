@@ -8,6 +8,7 @@ Definition: docs/capture.md#how-the-recorders-are-driven.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sys
@@ -108,7 +109,7 @@ class ProcessCollector:
         return Collected(last.xspace, failed)
 
     def _read_until_stopped(self) -> None:
-        sources: list[_Source | _Workers] = []
+        sources: list[_Source | _Workers | _Children] = []
         try:
             sources += _open_sources(self._proc)
             before: dict[str, tuple[int, float]] = {}
@@ -207,6 +208,45 @@ class _Workers:
         """Do nothing: no file stays open."""
 
 
+class _Children:
+    """CPU time of all processes that the program started, and that these started.
+
+    A process that a thread other than the main one started counts when it has ended.
+    """
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        self._used = 0
+
+    def __call__(self) -> tuple[Readings, Readings]:
+        own = os.getpid()
+        # Fields 11 and 12 are a process's own time, 13 and 14 its ended children's.
+        used, running = self._ticks("self", 13), self._children_of("self", own)
+        while running:
+            child = running.pop()
+            used += self._ticks(child, 11)
+            running += self._children_of(child, child)
+        # The time of a process that ends unawaited is lost.
+        self._used = max(self._used, used)
+        percent = _cpu_percent(self._used)
+        return {}, {"child processes CPU (percent)": percent} if self._used else {}
+
+    def _ticks(self, process: str, first: int) -> int:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            text = (self._proc / process / "stat").read_text("ascii", "replace")
+            return sum(map(int, _stat_fields(text)[first:15]))
+        return 0
+
+    def _children_of(self, process: str, main_thread: int | str) -> list[str]:
+        with contextlib.suppress(OSError):
+            path = self._proc / process / "task" / str(main_thread) / "children"
+            return path.read_text("ascii").split()
+        return []
+
+    def close_file(self) -> None:
+        """Do nothing: no file stays open."""
+
+
 def child_processes() -> dict[int, str]:
     """Return the unjoined processes that multiprocessing started.
 
@@ -219,9 +259,9 @@ def child_processes() -> dict[int, str]:
     return dict(sorted(names.items()))
 
 
-def _open_sources(proc: Path) -> list[_Source | _Workers]:
+def _open_sources(proc: Path) -> list[_Source | _Workers | _Children]:
     """Open the sources of this machine; a container may hide some files."""
-    sources: list[_Source | _Workers] = []
+    sources: list[_Source | _Workers | _Children] = []
     for name, parse in _PARSERS.items():
         try:
             source = _Source(proc / name, parse)
@@ -233,8 +273,7 @@ def _open_sources(proc: Path) -> list[_Source | _Workers]:
             source.close_file()
         else:
             sources.append(source)
-    sources.append(_Workers(proc))
-    return sources
+    return [*sources, _Workers(proc), _Children(proc)]
 
 
 def _stat_fields(text: str) -> list[str]:

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.account.thread_waits import common_spans, long_intervals, off_core
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.host.function_purposes import FunctionPurpose, idle_waits
+from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
-from stepscope.derive.step_time.host_time import HostCode
+from stepscope.derive.step_time.host_time import THREAD_WAITS, HostCode
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from stepscope.array_types import Bools, Int32s, UInt8s
+    from stepscope.derive.account.host_waits import ThreadSleep
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
@@ -104,8 +105,6 @@ _WORKING: Final = (
 )
 #: Codes of a blocked thread, on a host without devices.
 _BLOCKED: Final = (HostCode.SYNC, HostCode.READ_BACK, HostCode.SYSTEM_WAIT)
-#: Codes of waiting for another thread, whose activity explains the wait.
-_THREAD_WAITS: Final = (HostCode.BLOCKED, HostCode.SYSTEM_WAIT)
 
 
 def min_work_gap_ps(latency_ps: int) -> int:
@@ -117,12 +116,15 @@ class _FunctionSpans(Frozen, frozen=True, eq=True):
     """The times at which a thread's functions fetch, write, wait or call a runtime.
 
     Attributes:
-        named: When functions that neither wait for a device nor call its runtime ran;
-            in `HostStates` also when annotated ranges show what the thread does.
-        fetching: When a function fetches or produces a batch.
+        named: When functions ran that neither wait nor call a device's runtime; in
+            `HostStates` also when annotated ranges show what the thread does.
+        fetching: When a function fetches or produces a batch, or waits for a thread
+            that does.
         writing: When a function writes a checkpoint or a model.
         waiting: When a function waits for a device.
         calling: When a function calls a device's runtime.
+        sleeping: When a function sleeps, polls, or waits for anything but a device.
+        exchanging: When a function waits for other workers; also part of `sleeping`.
     """
 
     named: Spans
@@ -130,6 +132,8 @@ class _FunctionSpans(Frozen, frozen=True, eq=True):
     writing: Spans
     waiting: Spans
     calling: Spans
+    sleeping: Spans
+    exchanging: Spans
 
     def limit_to(self, within: Spans) -> _FunctionSpans:
         """Return all fields restricted to a set of spans."""
@@ -150,26 +154,40 @@ _WRITING: Final = (FunctionPurpose.CHECKPOINT, FunctionPurpose.SUMMARY)
 
 
 def _states_by_functions(
-    frames: FunctionFrames | Unavailable, purposes: FunctionPurposes | Unavailable
-) -> tuple[dict[int, _FunctionSpans], Spans]:
+    frames: FunctionFrames | Unavailable,
+    purposes: FunctionPurposes | Unavailable,
+    sleep: ThreadSleep | Unavailable,
+    non_step_frames: FunctionFrames | Unavailable,
+) -> dict[int, _FunctionSpans]:
     if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
-        return {}, Spans.empty()
+        return {}
     fetching = purposes.purpose == FunctionPurpose.INPUT
     fetching |= _are_named(frames, _FETCHES)
     writing = np.isin(purposes.purpose, _WRITING) | _are_named(frames, _WRITES)
-    states = {}
+    # A wait for a thread that produces a batch meanwhile is a wait for input.
+    producing = Spans.empty()
+    if not isinstance(non_step_frames, Unavailable):
+        producing = non_step_frames.spans(_are_named(non_step_frames, _FETCHES))
+    empty, states = Spans.empty(), {}
     for track in np.unique(frames.track).tolist():
         on_thread = frames.track == track
         waits = frames.spans(on_thread & (purposes.purpose == FunctionPurpose.SYNC))
         calls = frames.spans(on_thread & (purposes.purpose == FunctionPurpose.CALL))
+        asleep, for_threads, for_peers = (
+            (empty, empty, empty)
+            if isinstance(sleep, Unavailable)
+            else (sleep.spans[track], sleep.for_threads[track], sleep.for_peers[track])
+        )
         states[track] = _FunctionSpans(
-            frames.spans(on_thread) - waits - calls,
-            frames.spans(on_thread & fetching),
+            frames.spans(on_thread) - waits - calls - asleep,
+            frames.spans(on_thread & fetching) | (for_threads & producing),
             frames.spans(on_thread & writing),
             waits,
             calls,
+            asleep,
+            for_peers,
         )
-    return states, idle_waits(frames, purposes)
+    return states
 
 
 def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
@@ -191,7 +209,6 @@ class HostStates(Frozen, frozen=True):
         chores: When ranges named as callbacks, metrics, evaluations or logs ran.
         dense: When ops or launches begin in quick succession on the step threads.
         function_spans: Row of tracks → what functions and annotated ranges show.
-        awaiting: When a function waits for another thread and no thread works.
     """
 
     classes: HostClasses
@@ -202,7 +219,6 @@ class HostStates(Frozen, frozen=True):
     between: Spans
     dense: Spans
     function_spans: dict[int, _FunctionSpans]
-    awaiting: Spans
     off_core: dict[int, Spans]
 
     def program_threads(self) -> tuple[int, ...]:
@@ -256,7 +272,12 @@ class HostStates(Frozen, frozen=True):
         return (
             ("profiler", self.profiler),
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
-            ("peer", (state(HostCode.PEER) - self.classes.computing) | peers),
+            (
+                "peer",
+                (state(HostCode.PEER) - self.classes.computing)
+                | peers
+                | functions.exchanging,
+            ),
             # Ops and garbage collections are recorded as events. Stack samples are late
             # on a busy machine and during garbage collections.
             (
@@ -268,6 +289,7 @@ class HostStates(Frozen, frozen=True):
             ),
             ("output", state(HostCode.OUTPUT) | functions.writing),
             ("between", (self.chores | state(HostCode.GARBAGE)) & self.between),
+            ("wait", functions.sleeping - functions.named - state(HostCode.GARBAGE)),
             *((("host_compute", work),) if not isinstance(work, Unavailable) else ()),
             ("host_compute", state(HostCode.GARBAGE) | state(HostCode.SYSTEM_CALL)),
             ("sync", _union_codes(state, _BLOCKED) | functions.waiting),
@@ -289,7 +311,7 @@ class HostStates(Frozen, frozen=True):
         # recorded for it. If a long op launches only at its end, the time before the
         # launch is computing. The few long intervals are found first.
         dense = within & self.dense
-        long = functions.named - dense - self.awaiting
+        long = functions.named - dense
         silent = _subtract_codes(long, state, (*_LAUNCHES, *_WAITING))
         swift = dense if active is None else dense & active
         # A thread without a core does nothing, whatever range it is in.
@@ -300,7 +322,7 @@ class HostStates(Frozen, frozen=True):
         return (
             ("profiler", self.profiler),
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
-            ("peer", state(HostCode.PEER)),
+            ("peer", state(HostCode.PEER) | functions.exchanging),
             (
                 "input",
                 _union_codes(state, _INPUT)
@@ -309,6 +331,7 @@ class HostStates(Frozen, frozen=True):
             ),
             ("output", _union_codes(state, _OUTPUT) | functions.writing),
             ("between", (self.chores | garbage) & self.between),
+            ("wait", functions.sleeping - functions.named - garbage),
             (
                 "host_compute",
                 (state(HostCode.HOST_COMPUTE) - unscheduled)
@@ -329,7 +352,6 @@ class HostStates(Frozen, frozen=True):
                 state(HostCode.SYNC)
                 | state(HostCode.SYSTEM_WAIT)
                 | functions.waiting
-                | (functions.named & self.awaiting)
                 | away,
             ),
             ("between", self.between),
@@ -371,7 +393,7 @@ class HostStates(Frozen, frozen=True):
         if track not in self.threads:
             return Spans.empty()
         sets = self.classes.by_thread.get(track, {})
-        recorded = [spans for code, spans in sets.items() if code not in _THREAD_WAITS]
+        recorded = [spans for code, spans in sets.items() if code not in THREAD_WAITS]
         functions = self.function_spans.get(track, _NO_SPANS)
         return _union_within((*recorded, functions.named, functions.calling), within)
 
@@ -399,13 +421,17 @@ def host_states(
     host_classes: HostClasses,
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
+    thread_sleep: ThreadSleep | Unavailable,
+    non_step_frames: FunctionFrames | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
     between_steps: Spans,
 ) -> HostStates:
     """Collect the states of the threads that drive the steps."""
     rows_of = host_classes.rows
     types = handles(events, "type")
-    functions, awaiting = _states_by_functions(function_frames, function_purposes)
+    functions = _states_by_functions(
+        *(function_frames, function_purposes, thread_sleep, non_step_frames)
+    )
     calling = rows_of.tracks_having(types, of_the_program(event_types, event_kinds))
     threads, program = _considered_threads(tracks, calling, host_classes, functions)
     notes = _note_lines(tracks, calling, host_classes)
@@ -417,8 +443,10 @@ def host_states(
     shows_activity &= ~event_types["name"].is_in(list(marker_names(steps))).to_numpy()
     chore = event_kinds.has(EventFlag.CHORE) & ~event_kinds.has(EventFlag.PYTHON_FRAME)
     # For threads outside `threads`, only the purposes of their functions count.
+    nothing = Spans.empty()
     function_states = {
-        track: replace(ran, named=Spans.empty()) for track, ran in functions.items()
+        track: replace(ran, named=nothing, sleeping=nothing, exchanging=nothing)
+        for track, ran in functions.items()
     }
     chores = []
     for track in threads:
@@ -432,6 +460,7 @@ def host_states(
             named = rows_of.covered_spans(rows, shows_activity[own_types] & plain) | (
                 ran.named - sets.get(HostCode.PIPELINE, Spans.empty())
             )
+            named = named - ran.sleeping
             function_states[track] = replace(ran, named=named)
         if chore.any():
             chores.append(rows_of.covered_spans(rows, chore[own_types]))
@@ -449,7 +478,6 @@ def host_states(
             rows_of, threads, host_classes.code, max_gap_ps=min_work_gap_ps(latency_ps)
         ),
         function_spans=function_states,
-        awaiting=awaiting,
         off_core=off_core(tracks, events, event_types, rows_of=rows_of),
     )
 

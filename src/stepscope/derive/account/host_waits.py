@@ -1,4 +1,4 @@
-"""`host_waits`: where the program's thread sleeps in a step, and what runs meanwhile.
+"""When the program's threads wait, where they wait in a step, and what runs meanwhile.
 
 A recorded function shows where a thread is, not whether it computes. A thread that
 needs no core waits for a lock, a queue, a slow source, a process, or a time.
@@ -18,25 +18,29 @@ from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
+from stepscope.derive.step_time.host_time import THREAD_WAITS
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import polars as pl
 
+    from stepscope.array_types import Bools
     from stepscope.derive.account.naming import Name, Naming
     from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.host.core_time import CoreTime, ThreadTime
     from stepscope.derive.host.function_frames import FunctionFrames
-    from stepscope.derive.host.function_purposes import FunctionPurposes
+    from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
+    from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-#: The thread's CPU clock must have been read during this share of host computing.
-_MIN_READ_SHARE: Final = 0.5
 #: Maximum share of the sleep in which threads outside of Python may compute for the
-#: sleeping thread. On a busy machine threads outside of Python rarely get a core.
+#: sleeping thread; if all cores are in use, such threads rarely get a core.
 _MAX_UNKNOWN_SHARE: Final = 0.1
+_MAX_UNKNOWN_SHARE_IF_FULL: Final = 0.02
 #: Another thread causes a wait if it works (or sleeps) during this share of the wait.
 _MIN_CAUSE_SHARE: Final = 0.5
 #: Suffix of the names of pool threads and of threads that the program did not name.
@@ -46,7 +50,95 @@ _FOR_THREADS: Final = Pattern(
     r"[\\/](?:threading|queue|(?:concurrent|multiprocessing)[\\/][\w\\/]+)\.py\Z"
 )
 
-_CORE_NOT_RECORDED: Final = WHY["core_not_recorded"]
+#: Kinds of work that are waits for something outside of the program.
+WAITING_WORKS: Final[tuple[KnownWork, ...]] = (
+    *("pauses", "asks_the_network", "runs_a_program"),
+)
+#: Purposes of functions that wait for a thread, a process, a message or a worker.
+_WAITS: Final = (FunctionPurpose.AWAIT, FunctionPurpose.PEER)
+#: Purposes of functions whose time belongs to other owners, even if they sleep.
+_OWNED: Final = (FunctionPurpose.SYNC, FunctionPurpose.CALL, FunctionPurpose.COMPILE)
+
+
+class ThreadSleep(Frozen, frozen=True):
+    """When threads wait in functions, outside of recorded ops and calls.
+
+    Attributes:
+        spans: Row of tracks → when the thread sleeps, polls, or waits.
+        for_threads: The parts of `spans` in functions that wait for other threads.
+        for_peers: The parts of `spans` in functions that wait for other workers.
+    """
+
+    spans: Mapping[int, Spans]
+    for_threads: Mapping[int, Spans]
+    for_peers: Mapping[int, Spans]
+
+
+def thread_sleep(
+    *,
+    tracks: pl.DataFrame,
+    core_time: CoreTime | Unavailable,
+    function_frames: FunctionFrames,
+    function_purposes: FunctionPurposes,
+    host_classes: HostClasses,
+) -> ThreadSleep:
+    """Find when threads wait, from their clocks and the functions that they are in.
+
+    Definition: docs/definitions/host-time.md#waiting-and-working.
+    """
+    frames, thread_ids = function_frames, thread_identities(tracks)
+    work = host_classes.host_compute
+    tasks = work if host_classes.no_device and isinstance(work, Spans) else None
+    spans, for_threads, for_peers = {}, {}, {}
+    for track in np.unique(frames.track).tolist():
+        on_track = frames.track == track
+
+        def spans_of(*purposes: FunctionPurpose, chosen: Bools = on_track) -> Spans:
+            return frames.spans(chosen & np.isin(function_purposes.purpose, purposes))
+
+        recorded = host_classes.by_thread.get(track, {})
+        ran = Spans.union_of(
+            done for code, done in recorded.items() if code not in THREAD_WAITS
+        )
+        named = frames.spans(on_track) - spans_of(*_OWNED) - ran
+        named = named if tasks is None else named - tasks
+        waits = named & spans_of(*_WAITS)
+        if not isinstance(core_time, Unavailable):
+            clock = core_time.threads.get(thread_ids[track])
+            if clock is not None:
+                rest = core_time.rest.get(thread_ids[track][:2])
+                waits = _clocked_waits(
+                    *(named, waits, clock, rest),
+                    are_full=core_time.are_full,
+                    on_device=not host_classes.no_device,
+                )
+        spans[track] = waits
+        for_threads[track] = waits & spans_of(FunctionPurpose.AWAIT)
+        for_peers[track] = waits & spans_of(FunctionPurpose.PEER)
+    return ThreadSleep(spans, for_threads, for_peers)
+
+
+def _clocked_waits(
+    named: Spans,
+    waits: Spans,
+    clock: ThreadTime,
+    rest: ThreadTime | None,
+    *,
+    are_full: bool,
+    on_device: bool,
+) -> Spans:
+    """Return the waits of a thread whose CPU clock was read.
+
+    No thread computes for a thread that is in a system call or a wait of Python. For
+    any other sleeping thread a device, or threads outside of Python, may compute.
+    """
+    asleep = named & clock.asleep
+    surely = asleep & (clock.system | waits)
+    pooled = asleep - surely
+    unknown = pooled if rest is None or on_device else pooled & rest.awake
+    max_share = _MAX_UNKNOWN_SHARE_IF_FULL if are_full else _MAX_UNKNOWN_SHARE
+    is_proven = unknown.length_ps <= max_share * asleep.length_ps
+    return (asleep if is_proven else surely) | (waits - clock.seen)
 
 
 class HostWaits(Frozen, frozen=True):
@@ -59,11 +151,11 @@ class HostWaits(Frozen, frozen=True):
         thread: Name of the thread or thread pool that the sleeping thread waits for;
             None if unknown. The named thread works most, or it alone is in a function.
         running: Function that `thread` is in for most of this time; None for none.
-        works: Whether `thread` works; if not, no thread of the process works.
+        works: Whether `thread` works; if not, no thread of the process works. None if
+            the threads' clocks were not read.
+        work: Kind of work that most of the wait is part of; None if unknown.
         of_library: Whether a library started `thread` and runs nothing of the program
             on it, for example to manage a pool of processes.
-        pooled: Whether threads outside of Python may have computed for the sleeping
-            thread: most of `spans` is neither a system call nor a Python wait.
     """
 
     spans: Spans
@@ -71,9 +163,9 @@ class HostWaits(Frozen, frozen=True):
     busy_ps: int
     thread: str | None
     running: Name | None
-    works: bool
+    works: bool | None
     of_library: bool = False
-    pooled: bool = False
+    work: KnownWork | None = None
 
 
 class _OtherThread(Frozen, frozen=True, eq=True):
@@ -96,57 +188,52 @@ def host_waits(
     function_purposes: FunctionPurposes | Unavailable,
     non_step_frames: FunctionFrames | Unavailable,
 ) -> HostWaits | Unavailable:
-    """Find when the program's thread sleeps, on a host without devices.
-
-    Time of ops is excluded: a framework's pool computes ops while the program waits.
-    """
+    """Find where the program's thread waits in the steps, and what works meanwhile."""
     if (
         isinstance(naming, Unavailable)
-        or isinstance(core_time, Unavailable)
         or isinstance(function_frames, Unavailable)
         or isinstance(function_purposes, Unavailable)
         or not naming.function_tracks
     ):
-        return _CORE_NOT_RECORDED
-    main = naming.function_tracks[0]
-    thread_id = thread_identities(tracks)[main]
-    own = core_time.threads.get(thread_id)
-    hosts = [device for device in account.devices if device.device is None]
-    if own is None or not hosts:
-        return _CORE_NOT_RECORDED
-    inside = (hosts[0].idle["host_compute"] & windows.judged) - hosts[0].between
-    inside = inside - naming.tasks_of_ops(hosts[0], "host_compute", inside)
-    if (inside & own.seen).length_ps < _MIN_READ_SHARE * inside.length_ps:
-        return _CORE_NOT_RECORDED
-    asleep = inside & own.asleep
-    threads = _other_threads(
-        core_time, thread_id, tracks, (function_frames, non_step_frames), main=main
-    )
-    busy = asleep & Spans.union_of(thread.time.awake for thread in threads)
-    other_clocks = core_time.rest.get(thread_id[:2])
-    awaits = function_purposes.purpose == FunctionPurpose.AWAIT
-    waits = function_frames.spans(awaits & (function_frames.track == main))
-    # No thread computes for a thread that is in a system call or a wait of Python.
-    surely = asleep & (own.system | waits)
-    pooled = asleep - surely
-    unknown = pooled if other_clocks is None else pooled & other_clocks.awake
-    may_be_pooled = bool(unknown.length_ps)
-    if unknown.length_ps > _MAX_UNKNOWN_SHARE * asleep.length_ps:
-        asleep, busy, may_be_pooled = surely, surely & busy, False
+        return WHY["core_not_recorded"]
+    waits = [device.idle["wait"] & windows.judged for device in account.devices]
+    asleep = max(waits, key=lambda spans: spans.length_ps)
     if not len(asleep):
-        return WHY["pool_may_compute"] if len(pooled) else WHY["no_sleep"]
+        return WHY["no_sleep"]
+    main = naming.function_tracks[0]
     parts = function_parts(function_frames, asleep, track=main, windows=naming.windows)
-    if parts[0].type < 0:
-        return _CORE_NOT_RECORDED
+    if not parts or parts[0].type < 0:
+        return WHY["core_not_recorded"]
     function = naming.function_name(
         function_frames, parts[0].type, parts[0].detail
     )._replace(loop=parts[0].is_loop)
+    kinds = (
+        work
+        for work in WAITING_WORKS
+        if 2
+        * (
+            asleep
+            & function_frames.spans(
+                np.isin(function_frames.type, function_purposes.types_with_work(work))
+            )
+        ).length_ps
+        >= asleep.length_ps
+    )
+    work = next(kinds, None)
+    if isinstance(core_time, Unavailable):
+        return HostWaits(asleep, function, 0, None, None, works=None, work=work)
+    threads = _other_threads(
+        *(core_time, thread_identities(tracks)[main], tracks),
+        (function_frames, non_step_frames),
+        main=main,
+    )
+    busy = asleep & Spans.union_of(thread.time.awake for thread in threads)
     works = busy.length_ps >= _MIN_CAUSE_SHARE * asleep.length_ps
     thread, running, of_library = _awaited_thread(naming, threads, asleep, works=works)
     return HostWaits(
         *(asleep, function, busy.length_ps, thread, running, works),
         of_library=of_library,
-        pooled=may_be_pooled and 2 * surely.length_ps < asleep.length_ps,
+        work=work,
     )
 
 

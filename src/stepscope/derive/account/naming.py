@@ -55,13 +55,13 @@ NAMED_OWNERS: Final = frozenset(
     {
         *(name for it in HOST_TIMES for name in it.names),
         # These topics have no events: functions show what the program does meanwhile.
-        *("scaling", "read_back", "callback", "unfed", "unnamed"),
+        *("wait", "scaling", "read_back", "callback", "unfed", "unnamed"),
     }
 )
 #: Causes and topics whose time is named by functions if no op or call names it.
 OF_FUNCTIONS: Final = frozenset(
     {
-        *("host_compute", "between", "input", "output", "sync", "startup"),
+        *("wait", "host_compute", "between", "input", "output", "sync", "startup"),
         *("writing", "debugging", "scaling", "read_back", "callback"),
     }
 )

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.host_states import Claims, HostStates
+    from stepscope.derive.account.host_waits import ThreadSleep
     from stepscope.derive.device.correlation import (
         Correlation,
         DeviceRows,
@@ -338,6 +339,7 @@ def account(
     start_up: Spans | Unavailable,
     host_states: HostStates | Unavailable,
     host_classes: HostClasses | Unavailable,
+    thread_sleep: ThreadSleep | Unavailable,
     device_timeline: DeviceTimeline | Unavailable,
     device_sets: DeviceSets | Unavailable,
     correlation: Correlation | Unavailable,
@@ -354,14 +356,15 @@ def account(
         int(ints(windows.rows, "end_ps").max()),
     )
     launch = _Launching.collect_launches(device_timeline, correlation, launch_latency)
+    unknown = _unknown_host_owners(host_classes)
+    if isinstance(thread_sleep, Unavailable):
+        unknown.setdefault("wait", thread_sleep)
     states = None if isinstance(host_states, Unavailable) else host_states
     between = Spans.empty() if isinstance(between_steps, Unavailable) else between_steps
     starting = Spans.empty() if isinstance(start_up, Unavailable) else start_up
     between = between | starting
     if isinstance(device_sets, Unavailable):
-        missing = dict.fromkeys(_OF_DEVICES, device_sets) | _unknown_host_owners(
-            host_classes
-        )
+        missing = dict.fromkeys(_OF_DEVICES, device_sets) | unknown
         left = Spans.of([window_range])
         idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
         if states is not None:
@@ -377,7 +380,7 @@ def account(
         owner: why
         for device in device_sets.devices
         for owner, why in device.unknown.items()
-    } | _unknown_host_owners(host_classes)
+    } | unknown
     if launch is None:
         missing |= dict.fromkeys(
             _OF_LAUNCHES,
@@ -406,7 +409,7 @@ _OF_DEVICES: Final = (*BUSY_OWNERS, "switch", "queued", "launch")
 _OF_LAUNCHES: Final = ("switch", "queued", "launch")
 _OF_THREADS: Final = (
     *("profiler", "compile", "peer", "input", "output"),
-    *("host_compute", "launch", "sync"),
+    *("wait", "host_compute", "launch", "sync"),
 )
 
 

@@ -183,7 +183,7 @@ _COLLECTING: Final = ("between", "host_compute")
 _REFILLING: Final = ("launch", "sync", "output", "between")
 
 #: Causes whose time can have a topic.
-_CHECK_OWNERS: Final = ("between", "host_compute", "launch", "output", "sync")
+_CHECK_OWNERS: Final = ("between", "wait", "host_compute", "launch", "output", "sync")
 _EVERY: Final = (*_CHECK_OWNERS, "unexplained")
 
 
@@ -316,7 +316,10 @@ class _Host(Frozen, frozen=True):
             )
             watched = watched or collecting[types].any()
         doing = Spans.union_of(
-            states.doing_spans(track, within) for track in states.threads
+            (
+                *(states.doing_spans(track, within) for track in states.threads),
+                *(ran.sleeping for ran in states.function_spans.values()),
+            )
         )
         work = states.classes.host_compute
         waiting = union(HostCode.SYNC, HostCode.READ_BACK)
@@ -390,14 +393,14 @@ def _topics_of_device(
     if device.device is None:
         # If ops still run while the host reads a result, the step itself waits.
         reading = idle["sync"] & host.for_device
-        chores = idle["between"] | (idle["host_compute"] - host.work)
+        chores = idle["between"] | idle["wait"] | (idle["host_compute"] - host.work)
         # A step goes on while another thread computes.
         debugging = host.debugging - host.parallel_to_debugging
     else:
         debugging = host.debugging
         reading = (idle["output"] - writing) | (idle["sync"] & host.for_device)
         reading = reading | drained
-        chores = idle["between"]
+        chores = idle["between"] | idle["wait"]
         if host.marked:
             chores = chores | idle["host_compute"] | (idle["launch"] - device.latency)
     chores = chores & device.between

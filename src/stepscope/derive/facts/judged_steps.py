@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.run_derivation import of_each_device, of_each_host_or_why
+from stepscope.derive.run_derivation import (
+    of_each_device,
+    of_each_host,
+    of_each_host_or_why,
+)
 from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.frozen import Frozen
@@ -18,6 +23,8 @@ from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
     from stepscope.derive.account.time_by_cause import Account
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.inference_requests import Requests
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import StepCandidates, Steps
@@ -192,6 +199,36 @@ def step_signals(
         early_end=next(iter(ends), None),
         recorded_ps=recorded_ps,
     )
+
+
+#: Ops that begin a pass over the data: they create an iterator.
+_CREATES_ITERATOR: Final = (
+    r"(?:^|[/:])(?:MakeIterator|AnonymousIterator(?:V\d)?|OneShotIterator"
+    r"|MultiDeviceIteratorInit)(?::|$)"
+)
+
+
+@of_each_host
+def epoch_starts(
+    *,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    function_frames: FunctionFrames | Unavailable,
+    function_purposes: FunctionPurposes | Unavailable,
+) -> tuple[int, ...]:
+    """Return when passes over the data begin, in ps: an iterator is created or reset.
+
+    Afterwards worker processes start, and shuffle buffers are filled.
+    """
+    creates = event_types["name"].str.contains(_CREATES_ITERATOR).fill_null(value=False)
+    rows = wanted_rows(handles(events, "type"), creates.to_numpy())
+    times = [ints(events, "start_ps")[rows]]
+    if not isinstance(function_frames, Unavailable) and not isinstance(
+        function_purposes, Unavailable
+    ):
+        kinds = function_purposes.types_with_work("begins_epoch")
+        times.append(function_frames.start_ps[np.isin(function_frames.type, kinds)])
+    return tuple(np.unique(np.concatenate(times)).tolist())
 
 
 @of_each_device

@@ -10,7 +10,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
-from stepscope.derive.facts.processors import counter_readings
+from stepscope.derive.host.core_time import counter_readings
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.verdicts.recorded_devices import HOST_MEMORY
 from stepscope.frozen import Frozen

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
+from stepscope.derive.host.core_time import (
+    MACHINE_USE,
+    Readings,
+    core_count,
+    counter_readings,
+)
 from stepscope.derive.run_derivation import of_each_host, of_each_host_or_why
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.thresholds import THRESHOLDS
-from stepscope.trace.tables import DOUBLE
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -22,26 +25,10 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int64s
     from stepscope.derive.account.host_waits import HostWaits
     from stepscope.derive.account.naming import Name
+    from stepscope.derive.host.function_purposes import KnownWork
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
-
-_OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
-
-
-class Readings(Frozen, frozen=True):
-    """Samples of one counter, in time order."""
-
-    time_ps: Int64s
-    value: NDArray[np.float64]
-
-
-def core_count(trace: TraceData) -> int | None:
-    """Return the number of cores with a usage counter; None without such counters."""
-    types = trace.table("event_types")
-    if isinstance(types, Unavailable):
-        return None
-    return int(types["name"].str.contains(_OF_A_CORE).sum()) or None
 
 
 def usable_cores(trace: TraceData) -> int | None:
@@ -54,37 +41,11 @@ def usable_cores(trace: TraceData) -> int | None:
     return core_count(trace) if core_limit is None else int(core_limit)
 
 
-def counter_readings(trace: TraceData, name: str) -> Readings | None:
-    """Return the samples of a counter; None if it was not recorded."""
-    types = trace.table("event_types")
-    events = trace.table("events")
-    stats = trace.table("stats")
-    if (
-        isinstance(types, Unavailable)
-        or isinstance(events, Unavailable)
-        or isinstance(stats, Unavailable)
-    ):
-        return None
-    wanted = (types["name"] == name).to_numpy()
-    if not wanted.any():
-        return None
-    rows = wanted_rows(handles(events, "type"), wanted)
-    readings = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
-        "event", keep="first"
-    )
-    if not len(readings):
-        return None
-    time_ps = ints(events, "start_ps")[readings["event"].to_list()]
-    order = np.argsort(time_ps, kind="stable")
-    value = readings["value"].to_numpy()
-    real = (readings["kind"] == DOUBLE).to_numpy()
-    number = np.where(real, value.view(np.float64), value)
-    return Readings(time_ps[order], number[order].astype(np.float64))
-
-
 _PRESSURE: Final = "CPU pressure (percent)"
-_MACHINE: Final = "machine CPU (percent)"
-_OWN: Final = ("process CPU (percent)", "worker processes CPU (percent)")
+_OWN: Final = (
+    *("process CPU (percent)", "worker processes CPU (percent)"),
+    "child processes CPU (percent)",
+)
 _THREADS: Final = ("threads", "worker processes")
 
 
@@ -96,9 +57,12 @@ class Processors(Frozen, frozen=True):
         waiting_percent: Share of time in which at least one thread of the machine
             waited for a core, by judged step.
         machine: Mean number of cores in use.
-        own: Mean number of cores that program and workers use; None if unknown.
+        own: Mean number of cores that the program and the processes that it started
+            use; None if unknown.
         threads: Number of the program's threads, plus one per worker; None if unknown.
         workers: Mean number of cores that the workers use; None without workers.
+        children: Mean number of cores that other processes use which the program
+            started; None without such processes.
     """
 
     cores: int
@@ -107,6 +71,7 @@ class Processors(Frozen, frozen=True):
     own: float | None
     threads: int | None
     workers: float | None = None
+    children: float | None = None
 
     def are_full(self, thresholds: Thresholds) -> bool:
         """Return whether nearly all cores are in use, by this or other programs."""
@@ -114,12 +79,14 @@ class Processors(Frozen, frozen=True):
 
     def whose_threads_crowd(
         self, thresholds: Thresholds
-    ) -> Literal["own", "others"] | None:
+    ) -> Literal["own", "children", "others"] | None:
         """Return whose threads overload the cores; None if no threads do."""
         if not self.are_full(thresholds):
             return None
         if self.own is not None and 2 * self.own < self.machine:
             return "others"
+        if 2 * (self.children or 0.0) >= self.machine:
+            return "children"
         limit = thresholds.threads_of_a_core.value * self.cores
         return "own" if self.threads is not None and self.threads > limit else None
 
@@ -132,7 +99,7 @@ def processor_signals(
     cores = core_count(trace)
     pressure, machine = (
         counter_readings(trace, _PRESSURE),
-        counter_readings(trace, _MACHINE),
+        counter_readings(trace, MACHINE_USE),
     )
     if cores is None or pressure is None or machine is None:
         return _NOT_RECORDED
@@ -142,14 +109,16 @@ def processor_signals(
     threads = [
         _overall_mean(counter_readings(trace, name), starts, ends) for name in _THREADS
     ]
+    workers, children = own[1] or 0.0, own[2] or 0.0
     waiting = np.clip(mean_by_window(pressure, starts, ends), 0.0, 100.0)
     return Processors(
         cores=cores,
         waiting_percent=tuple(waiting.tolist()),
         machine=(_overall_mean(machine, starts, ends) or 0.0) / 100,
-        own=None if own[0] is None else (own[0] + (own[1] or 0.0)) / 100,
+        own=None if own[0] is None else (own[0] + max(workers, children)) / 100,
         threads=None if threads[0] is None else round(threads[0] + (threads[1] or 0.0)),
         workers=None if own[1] is None else own[1] / 100,
+        children=None if own[2] is None else max(children - workers, 0.0) / 100,
     )
 
 
@@ -205,18 +174,21 @@ class Asleep(Frozen, frozen=True):
         times_ps: Sleep in each judged step.
         share_percent: Share of the sleep in the time of all judged steps.
         function: Function in which the thread sleeps longest.
-        works: Whether another thread of the program works during most of the sleep.
+        works: Whether another thread of the program works during most of the sleep;
+            None if the clocks of threads were not read.
         other: Function that this other thread executes; None if unknown.
         workers: Number of cores that worker processes use; None if they wait, or if
             another thread of the program works.
+        work: Kind of work that most of the sleep is part of; None if unknown.
     """
 
     times_ps: tuple[int, ...]
     share_percent: float
     function: Part
-    works: bool
+    works: bool | None
     other: Part | None
     workers: float | None = None
+    work: KnownWork | None = None
 
 
 #: Worker processes that use fewer cores than this count as waiting.
@@ -230,14 +202,8 @@ def asleep(
     windows: Windows,
     processor_signals: Processors | Unavailable,
 ) -> Asleep | None:
-    """Return the sleep of the program's thread on each host where it is known.
-
-    None if all cores are in use and library threads may have computed for the thread:
-    without a core, their low CPU use does not prove that they waited.
-    """
+    """Return the sleep of the program's thread on each host where it is known."""
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
-    if host_waits.pooled and cores is not None and cores.are_full(THRESHOLDS):
-        return None
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     times = tuple(host_waits.spans.within(starts, ends).tolist())
@@ -249,7 +215,8 @@ def asleep(
     used = None if cores is None else cores.workers
     works_itself = host_waits.works and not host_waits.of_library
     workers = None if works_itself or (used or 0.0) < _MIN_WORKER_CORES else used
-    return Asleep(times, share, function, host_waits.works, running_part, workers)
+    work = host_waits.work
+    return Asleep(times, share, function, host_waits.works, running_part, workers, work)
 
 
 def _named_part(name: Name, share_percent: float, *, thread: str | None = None) -> Part:

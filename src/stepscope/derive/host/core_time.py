@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.derive.columns.arrays import handles, ints
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
+from stepscope.trace.tables import DOUBLE
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import (
     AWAKE,
@@ -22,13 +27,64 @@ from stepscope.xspace.samples_line import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.array_types import Int64s
+    from stepscope.trace.model import TraceData
 
 _NOT_READ: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The CPU clocks of the program's threads were not read.",
     remedy="Record with stepscope on Linux, with `python_sampling_hz` above 0.",
 )
+
+
+#: Counters of the utilisation of each core, and of all cores together.
+_OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
+MACHINE_USE: Final = "machine CPU (percent)"
+
+
+class Readings(Frozen, frozen=True):
+    """Samples of one counter, in time order."""
+
+    time_ps: Int64s
+    value: NDArray[np.float64]
+
+
+def core_count(trace: TraceData) -> int | None:
+    """Return the number of cores with a usage counter; None without such counters."""
+    types = trace.table("event_types")
+    if isinstance(types, Unavailable):
+        return None
+    return int(types["name"].str.contains(_OF_A_CORE).sum()) or None
+
+
+def counter_readings(trace: TraceData, name: str) -> Readings | None:
+    """Return the samples of a counter; None if it was not recorded."""
+    types = trace.table("event_types")
+    events = trace.table("events")
+    stats = trace.table("stats")
+    if (
+        isinstance(types, Unavailable)
+        or isinstance(events, Unavailable)
+        or isinstance(stats, Unavailable)
+    ):
+        return None
+    wanted = (types["name"] == name).to_numpy()
+    if not wanted.any():
+        return None
+    rows = wanted_rows(handles(events, "type"), wanted)
+    readings = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
+        "event", keep="first"
+    )
+    if not len(readings):
+        return None
+    time_ps = ints(events, "start_ps")[readings["event"].to_list()]
+    order = np.argsort(time_ps, kind="stable")
+    value = readings["value"].to_numpy()
+    real = (readings["kind"] == DOUBLE).to_numpy()
+    number = np.where(real, value.view(np.float64), value)
+    return Readings(time_ps[order], number[order].astype(np.float64))
 
 
 class ThreadTime(Frozen, frozen=True):
@@ -56,6 +112,7 @@ class CoreTime(Frozen, frozen=True):
     """The times at which a process's threads had or wanted a core.
 
     Attributes:
+        are_full: Whether nearly all cores were in use, by this or other programs.
         threads: (Plane, process, thread id of the system) → times of the thread.
         rest: (Plane, process) → when any other thread of the process was on a core. The
             recording does not show when these threads were ready for a core.
@@ -63,10 +120,15 @@ class CoreTime(Frozen, frozen=True):
 
     threads: Mapping[tuple[str, int | None, int], ThreadTime]
     rest: Mapping[tuple[str, int | None], ThreadTime]
+    are_full: bool = False
 
 
 def core_time(
-    *, tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
+    *,
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
 ) -> CoreTime | Unavailable:
     """Collect the core times from the lines of their samples."""
     threads: dict[tuple[str, int | None, int], ThreadTime] = {}
@@ -89,7 +151,12 @@ def core_time(
             others_by_process[plane, process] = time
         else:
             threads[plane, process, samples.thread] = time
-    return CoreTime(threads, others_by_process) if threads else _NOT_READ
+    if not threads:
+        return _NOT_READ
+    cores, used = core_count(trace), counter_readings(trace, MACHINE_USE)
+    limit = THRESHOLDS.busy_cores.value * (cores or 0)
+    are_full = used is not None and cores is not None and used.value.mean() >= limit
+    return CoreTime(threads, others_by_process, are_full=bool(are_full))
 
 
 def thread_identities(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:

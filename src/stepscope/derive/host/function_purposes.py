@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ class FunctionPurpose(IntEnum):
     SYNC = 5
     CALL = 6
     AWAIT = 7
+    PEER = 8
 
 
 #: What a function does, whatever the cause (owner) of its time.
@@ -68,6 +68,10 @@ KnownWork: TypeAlias = Literal[
     "fetches_from_loader",
     "computes_in_numpy",
     "hands_out_elements",
+    "begins_epoch",
+    "pauses",
+    "asks_the_network",
+    "runs_a_program",
 ]
 
 
@@ -95,10 +99,11 @@ def _known_functions() -> tuple[_KnownFunctions, ...]:
 def _first_row(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None:
     """Return the first matching row with a purpose (`with_work`: a kind of work)."""
     path = (name.file or "").replace("\\", "/")
-    if not path or (not name.library and "/" in path):
+    if not name.library and "/" in path:
         # A file name without its folder may be that of a library or of the program.
         return None
-    # A path may begin with the searched folder, so a separator is added in front.
+    # A path may begin with the searched folder, so a separator is added in front. A
+    # built-in function has no path.
     path = f"/{path}" if "/" in path else path
     for row in _known_functions():
         if (row.work is not None) == with_work:
@@ -161,19 +166,3 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
 def is_wait(name: FunctionName) -> bool:
     """Return whether Python waits for another thread in this function."""
     return _known_purpose(name) is FunctionPurpose.AWAIT
-
-
-def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
-    """Return when a thread waits for another one while no recorded thread works.
-
-    If only one thread's functions were recorded, the awaited thread is unknown.
-    """
-    if not len(frames.track) or frames.track.min() == frames.track.max():
-        return Spans.empty()
-    awaits = purposes.purpose == FunctionPurpose.AWAIT
-    waiting, working = [], []
-    for track in np.unique(frames.track).tolist():
-        on_track = frames.track == track
-        waiting.append(frames.spans(on_track & awaits))
-        working.append(frames.spans(on_track) - waiting[-1])
-    return Spans.union_of(waiting) - Spans.union_of(working)

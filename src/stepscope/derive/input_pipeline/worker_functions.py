@@ -24,6 +24,8 @@ from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import unseen_reason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import polars as pl
 
     from stepscope.array_types import Bools
@@ -88,6 +90,8 @@ class WorkerFunctions(Frozen, frozen=True):
         awaited_ps: Time in which steps wait for a batch while workers were sampled.
         idle_ps: Part of `awaited_ps` in which no worker produced a batch or handed one
             over: more workers would not have made the wait shorter.
+        waited_ps: Other waits of the steps (`wait`) while workers were sampled.
+        alone_ps: Part of `waited_ps` in which exactly one of several workers works.
     """
 
     workers: int
@@ -99,6 +103,8 @@ class WorkerFunctions(Frozen, frozen=True):
     looks: int
     awaited_ps: int
     idle_ps: int
+    waited_ps: int = 0
+    alone_ps: int = 0
 
     @property
     def works_ps(self) -> int:
@@ -146,14 +152,16 @@ def worker_functions(
     works = row.looked - waits - sends
     lines = None if isinstance(worker_lines, Unavailable) else worker_lines
     rate = worker_frames.hz or 0.0
-    # Find the time in which a step on any device waits for its batch.
-    if isinstance(account, Unavailable):
-        input_waits = Spans.empty()
-    else:
-        input_waits = Spans.union_of(
-            device.idle.get("input", Spans.empty()) for device in account.devices
+    # Find the time in which a step on any device waits: for its batch, or otherwise.
+    awaited, waited = (
+        steps
+        & row.clock_times(row.looked)
+        & Spans.union_of(
+            device.idle.get(owner, Spans.empty())
+            for device in (() if isinstance(account, Unavailable) else account.devices)
         )
-    awaited = input_waits & steps & row.clock_times(row.looked)
+        for owner in ("input", "wait")
+    )
     parts = function_parts(row.frames, works, track=0, windows=(_NOTHING, _NOTHING))
     caller = calling_function(
         row.frames, works, tracks=(0,), windows=(_NOTHING, _NOTHING)
@@ -180,6 +188,8 @@ def worker_functions(
         looks=round(row.looked.length_ps * rate / 1e12),
         awaited_ps=awaited.length_ps,
         idle_ps=(awaited - row.clock_times(works | sends)).length_ps,
+        waited_ps=waited.length_ps,
+        alone_ps=(waited & row.times_alone(works)).length_ps,
     )
 
 
@@ -227,13 +237,21 @@ class _JoinedWorkers(NamedTuple):
 
     def clock_times(self, spans: Spans) -> Spans:
         """Convert shifted times to clock times, united over all workers."""
-        parts = []
+        return Spans.union_of(self._by_worker(spans))
+
+    def times_alone(self, works: Spans) -> Spans:
+        """Return the clock times at which exactly one of several workers works."""
+        seen, several = Spans.empty(), Spans.empty()
+        for worked in self._by_worker(works) if self.workers > 1 else ():
+            several, seen = several | (seen & worked), seen | worked
+        return seen - several
+
+    def _by_worker(self, spans: Spans) -> Iterator[Spans]:
         for number in range(self.places):
             begin = number * self.width
             own_spans = spans.clip(begin, begin + self.width)
             back = self.first - begin
-            parts.append(Spans(own_spans.start_ps + back, own_spans.end_ps + back))
-        return Spans.union_of(parts)
+            yield Spans(own_spans.start_ps + back, own_spans.end_ps + back)
 
     def queue_spans(self, what: Literal["waits", "gives"]) -> Spans:
         """Return when workers wait for work, or hand over results (shifted times)."""

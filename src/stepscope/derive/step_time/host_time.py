@@ -132,6 +132,8 @@ HOST_TIMES: Final = (
     HostTime(HostCode.SYNC, "sync", ("sync",), HostClass.SYNC),
     HostTime(HostCode.SYSTEM_WAIT, "sync", ("sync",), HostClass.SYSTEM_WAIT),
 )
+#: Codes of waiting for another thread, whose activity explains the wait.
+THREAD_WAITS: Final = (HostCode.BLOCKED, HostCode.SYSTEM_WAIT)
 OWNER_OF_CODE: Final = {it.code: it.owner for it in HOST_TIMES}
 _CATEGORY_OF_OWNER: Final = {owner.name: owner.category for owner in OWNERS}
 CATEGORY_OF_CODE: Final = {it.code: _CATEGORY_OF_OWNER[it.owner] for it in HOST_TIMES}

@@ -52,6 +52,7 @@ _IDLE: Final = (
     Owner("peer", "device_collectives", "Device to device"),
     Owner("input", "input", "Input"),
     Owner("output", "output", "Output"),
+    Owner("wait", *_OTHER),
     Owner("host_compute", "host_compute", "Host compute"),
     Owner("launch", "kernel_launch", "Kernel launch"),
     Owner("sync", *_OTHER),

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import OWNER_TEXTS
-from stepscope.advice.headline import findings_by_cost
+from stepscope.advice.headline import findings_by_cost, is_similar_gain
 from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
 from stepscope.report.words.findings import (
@@ -58,8 +58,10 @@ def stage_line(
     return f"{stage.title}: {' · '.join(parts)}"
 
 
-#: Labels of the most valuable findings, in order.
+#: Labels of the most valuable findings, in order, and of one that gains about as much
+#: as the first: another recording of the program may show these in the other order.
 _ORDER: Final = ("First", "Then", "After that")
+_AS_VALUABLE: Final = "About as valuable"
 
 
 class Valuable(Frozen, frozen=True, eq=True):
@@ -109,9 +111,17 @@ def most_valuable_findings(
     if ranked and ranked[0].note == "ended":
         # If a program ended before its first step, no other finding matters.
         ranked = ranked[:1]
+    largest_ms = 0.0
+    if ranked and ranked[0].saving_ms is not None:
+        largest_ms = ranked[0].saving_ms.high
     return tuple(
         _make_valuable(
-            finding, label, is_first=finding.id == first, frameworks=frameworks
+            finding,
+            _AS_VALUABLE
+            if finding is not ranked[0] and is_similar_gain(finding, largest_ms)
+            else label,
+            is_first=finding.id == first,
+            frameworks=frameworks,
         )
         for finding, label in zip(ranked, _ORDER, strict=False)
     )

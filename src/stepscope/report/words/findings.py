@@ -196,7 +196,11 @@ def _known_values(finding: Finding, declared: Sentences) -> dict[str, _KnownValu
     }
     if finding.causes:
         texts["cause"] = declared.causes.get(finding.causes[0].cause)
-    if finding.pattern is not None and finding.pattern.kind == "bursts":
+    texts["epoch"] = _epoch_text(finding)
+    if finding.pattern is not None and texts["epoch"] is not None:
+        waits = _wait_range(finding.pattern)
+        texts["bursts"] = f"{texts['epoch']} waits {waits}"
+    elif finding.pattern is not None and finding.pattern.kind == "bursts":
         texts["bursts"] = burst_text(finding.pattern)
     if finding.parts:
         texts |= _largest_part_texts(finding.parts[0])
@@ -230,6 +234,10 @@ def pattern_sentence(finding: Finding) -> str | None:
     if spread.kind == "every":
         which = "every step" if spread.steps_hit == spread.steps else "most steps"
         return f"This affects {which}, by up to {ms(spread.longest_ms)}."
+    epoch = _epoch_text(finding)
+    if epoch is not None:
+        which = f"{spread.steps_hit} of {spread.steps} recorded steps"
+        return f"This affects {epoch}, by {_wait_range(spread)}: {which}."
     if spread.kind == "once":
         return f"This affects one of {spread.steps} steps, by {ms(spread.longest_ms)}."
     return f"This comes in bursts: {burst_text(spread)}."
@@ -237,9 +245,22 @@ def pattern_sentence(finding: Finding) -> str | None:
 
 def burst_text(spread: Pattern) -> str:
     """Write how many steps are affected, and how long each waits."""
+    return f"{spread.steps_hit} of {spread.steps} steps wait {_wait_range(spread)}"
+
+
+def _wait_range(spread: Pattern) -> str:
     shortest = spread.longest_ms if spread.shortest_ms is None else spread.shortest_ms
-    long = range_ms(shortest, spread.longest_ms)
-    return f"{spread.steps_hit} of {spread.steps} steps wait {long}"
+    return range_ms(shortest, spread.longest_ms)
+
+
+def _epoch_text(finding: Finding) -> str | None:
+    """Write how often a burst in the first step of an epoch comes; None for others."""
+    if finding.note != "each_epoch":
+        return None
+    lengths = (fact.value for fact in finding.facts if fact.name == "epoch_steps")
+    steps = next(lengths, None)
+    often = "" if steps is None else f" (every {steps:,.0f} steps)"
+    return f"the first step of each epoch{often}"
 
 
 def _called_function(parts: tuple[Part, ...]) -> str | None:
@@ -327,6 +348,7 @@ def evidence_basis_text(finding: Finding) -> str:
         "few_steps": "fewer than three steps: at most a warning",
         "once": "a single step: at most a note",
         "noisy": "the step times vary too much for certainty",
+        "each_epoch": "in the first step of each epoch",
     }
     if not finding.calibrated:
         parts.append(UNCALIBRATED)

@@ -23,6 +23,7 @@ export const OWNERS: Record<string, string> = {
   "profiler": "the profiler's own work",
   "switch": "switching between activities",
   "queued": "idle with launched work waiting",
+  "wait": "waiting",
   "sync": "synchronising",
   "between": "between steps",
   "unexplained": "unexplained",

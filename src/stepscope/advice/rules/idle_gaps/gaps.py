@@ -15,9 +15,15 @@ from stepscope.advice.judging.owned import (
     judge_owned,
     owned_shares,
 )
+from stepscope.advice.judging.worker_processes import (
+    NO_WORKERS,
+    WORKER_READS,
+    worker_processes,
+)
 from stepscope.advice.signals import CannotTell
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.hosts.function_runs import function_runs
+from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.facts.savings.what_if_changes import NotAwaited
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
@@ -63,6 +69,63 @@ def judge_between(signals: Signals, thresholds: Thresholds) -> Finding:
         return finding
     # Steps in the middle of training may have no wait at their end.
     return replace(finding, note="at_end", saving_ms=Saving(low=0.0, high=ms_at_end))
+
+
+_WAITS_ITEM: Final = rule_item("host.wait")
+
+#: If one of several workers works alone in this share of a wait, in percent, its task
+#: is too long. With tasks of equal length the share is about 10 %.
+_MIN_ALONE_PERCENT: Final = 100 / 3
+#: Kinds of waits for something outside of the program, which have their own actions.
+_OUTSIDE: Final = ("pauses", "asks_the_network", "runs_a_program")
+_WAITS_OWNED: Final = Owned(parts={"waits": ("wait",)}, host=True, seen=("wait",))
+
+
+@rule(_WAITS_ITEM, *OWNED_READS, *WORKER_READS, asleep)
+def judge_waits(signals: Signals, thresholds: Thresholds) -> Finding:
+    judged = judge_owned(_WAITS_ITEM, _WAITS_OWNED, signals, thresholds)
+    waits = signals.of(asleep).get(judged.shares.host)
+    finding = judged.finding(actions=_WAITS_ITEM.chosen("default"))
+    if finding.status != "fail" or waits is None:
+        return finding
+    processes = worker_processes(signals, judged.shares.host) or NO_WORKERS
+    alone = None if processes.time is None else processes.time.alone_percent
+    is_uneven = alone is not None and alone >= _MIN_ALONE_PERCENT
+    # Stack samples of worker processes are more reliable than their use of cores: a
+    # process that waits for a disk uses no core, but the step may wait for the process.
+    for_processes = waits.workers is not None
+    if processes.time is not None:
+        works = processes.are_working or is_uneven
+        for_processes = works and (for_processes or not waits.works)
+    kind = {True: "waits_for_thread", False: "waits_for_nothing", None: "waits_only"}[
+        waits.works
+    ]
+    outside = [work for work in _OUTSIDE if work == waits.work]
+    actions = _WAITS_ITEM.chosen(
+        *(["waits_for_thread"] if waits.works else [*outside, "default"])
+    )
+    if for_processes:
+        kind = "waits_for_one" if is_uneven else "waits_for_processes"
+        cheaper, actions = processes.cheaper_actions(), _WAITS_ITEM.chosen(kind)
+        actions = (
+            (*cheaper, *actions)
+            if cheaper and not is_uneven
+            else (*actions, _WAITS_ITEM.action("make_workers_cheaper"))
+        )
+    other = None if for_processes else waits.other
+    waiting = (waits.function, *((other,) if other else ()))
+    keys = {part.key for part in waiting}
+    return replace(
+        finding,
+        parts=(*waiting, *(part for part in finding.parts if part.key not in keys)),
+        workers=processes.functions if for_processes else (),
+        facts=(
+            _WAITS_ITEM.fact(kind, finding.share_percent),
+            *_WAITS_ITEM.facts(worker_cores=waits.workers, one_works=alone),
+            *(processes.facts() if for_processes else ()),
+        ),
+        actions=actions,
+    )
 
 
 _CALLBACKS_ITEM: Final = rule_item("gap.callbacks")

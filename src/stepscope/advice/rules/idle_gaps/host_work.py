@@ -1,4 +1,4 @@
-"""`host.work`: most of the step is work, or waiting, of the program on the host."""
+"""`host.work`: most of the step is work of the program on the host."""
 
 from __future__ import annotations
 
@@ -16,25 +16,18 @@ from stepscope.advice.judging.host_functions import (
     rule_of_ops,
 )
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
-from stepscope.advice.judging.worker_processes import (
-    NO_WORKERS,
-    WORKER_READS,
-    fit_worker_numbers,
-    worker_processes,
-)
-from stepscope.advice.lost_time_verdict import effect_pattern, saving_of_effect
-from stepscope.derive.facts.evidence import CauseShare, Limits, Part, Saving
+from stepscope.advice.judging.worker_processes import fit_worker_numbers
+from stepscope.advice.lost_time_verdict import saving_of_effect
+from stepscope.derive.facts.evidence import Limits, Part, Saving
 from stepscope.derive.facts.hosts.function_divisions import function_divisions
 from stepscope.derive.facts.hosts.function_runs import MIN_MAIN_PERCENT
 from stepscope.derive.facts.hosts.own_lines import enclosing_functions
-from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.program_traits import collected_by_hand
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.judging.host_functions import HostFunction, HostFunctions
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.processors import Asleep
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
@@ -72,7 +65,7 @@ def change_without_function(signals: Signals, thresholds: Thresholds) -> Changes
 
 @rule(
     _ITEM,
-    *(*OWNED_READS, *FUNCTION_READS, *WORKER_READS),
+    *(*OWNED_READS, *FUNCTION_READS),
     *(enclosing_functions, collected_by_hand, function_divisions),
     change=change_without_function,
 )
@@ -82,9 +75,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     on_device = shares.device is not None
     functions = host_functions(signals, shares, thresholds)
     blocking = functions.blocking
-    waits = _outweighing_waits(signals, shares, blocking, thresholds)
-    is_fault = blocking is not None or waits is not None
-    if judged.failed and not (not shares.host_ops_lead() if on_device else is_fault):
+    is_fault = not shares.host_ops_lead() if on_device else blocking is not None
+    if judged.failed and not is_fault:
         note = "ops" if on_device or functions.has_model else "functions"
         judged = judged.with_verdict(status="pass", severity="info", note=note)
     named = _named_parts(signals, shares, functions)
@@ -109,86 +101,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if finding.status != "fail":
         return finding
-    if waits is not None:
-        return _finding_of_waits(finding, waits, signals, shares, thresholds)
     if shares.system_calls_lead():
         return replace(finding, actions=_ITEM.chosen("ask_system_once"))
     finding = _advise_by_time_use(finding, signals, shares, blocking)
     if blocking is None:
         return replace(finding, actions=fit_worker_numbers(finding.actions, signals))
     return _finding_of_function(finding, blocking, signals, shares, thresholds)
-
-
-def _outweighing_waits(
-    signals: Signals,
-    shares: StepShares,
-    blocking: HostFunction | None,
-    thresholds: Thresholds,
-) -> Asleep | None:
-    """Return the waits of a host without devices, if longer than half of its work."""
-    waits = signals.of(asleep).get(shares.host) if shares.device is None else None
-    work = 0.0 if blocking is None else blocking.part.share_percent
-    min_percent = max(work / 2, thresholds.host_function.value)
-    return waits if waits is not None and waits.share_percent >= min_percent else None
-
-
-def _finding_of_waits(
-    finding: Finding,
-    waits: Asleep,
-    signals: Signals,
-    shares: StepShares,
-    thresholds: Thresholds,
-) -> Finding:
-    """Return the finding about waits, which faster work would not shorten."""
-    processes = worker_processes(signals, shares.host) or NO_WORKERS
-    # Stack samples of worker processes are more reliable than their use of cores: a
-    # process that waits for a disk uses no core, but the step may wait for the process.
-    for_processes = waits.workers is not None
-    if processes.time is not None:
-        for_processes = processes.are_working and (for_processes or not waits.works)
-    kind = "waits_for_thread" if waits.works else "waits_for_nothing"
-    actions = _ITEM.chosen("waits_for_thread" if waits.works else "waits")
-    if for_processes:
-        kind = "waits_for_processes"
-        cheaper, actions = processes.cheaper_actions(), _ITEM.chosen(kind)
-        actions = (
-            (*cheaper, *actions)
-            if cheaper
-            else (*actions, _ITEM.action("make_workers_cheaper"))
-        )
-    other_thread = None if for_processes else waits.other
-    waiting = (waits.function, *((other_thread,) if other_thread else ()))
-    waiting_keys = {part.key for part in waiting}
-    work = max((finding.share_percent or 0.0) - waits.share_percent, 0.0)
-    causes = (
-        CauseShare(cause="waits", share_percent=waits.share_percent),
-        CauseShare(cause="functions", share_percent=work),
-    )
-    if finding.saving_ms is not None and len(waits.times_ps) == len(shares.window_ps):
-        min_steps_percent = thresholds.steps_share.value
-        pattern = effect_pattern(waits.times_ps, every_percent=min_steps_percent)
-        finding = replace(
-            finding,
-            saving_ms=saving_of_effect(waits.times_ps, shares.window_ps),
-            pattern=pattern,
-            steps_hit=pattern.steps_hit,
-        )
-    return replace(
-        finding,
-        causes=tuple(sorted(causes, key=lambda cause: -cause.share_percent)),
-        parts=(
-            *waiting,
-            *(part for part in finding.parts if part.key not in waiting_keys),
-        ),
-        workers=processes.functions if for_processes else (),
-        facts=(
-            *finding.facts,
-            _ITEM.fact(kind, waits.share_percent),
-            *_ITEM.facts(worker_cores=waits.workers),
-            *(processes.facts() if for_processes else ()),
-        ),
-        actions=actions,
-    )
 
 
 def _named_parts(

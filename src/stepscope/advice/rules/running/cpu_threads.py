@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("cpu.threads")
 
 #: Cause of the lack of cores → note of the finding; the default is "unsure".
-_NOTES: Final[dict[str, str | None]] = {"own": None, "others": "others"}
+_NOTES: Final[dict[str, str | None]] = {
+    "own": None,
+    "children": "children",
+    "others": "others",
+}
 #: Time of work of the host that would end sooner if a core were free.
 _OWNED: Final = Owned(
     parts={"waiting": ("host_compute", "launch", "input", "output", "compile")},
@@ -59,6 +63,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             cores=processor.cores,
             threads=processor.threads,
             busy_cores=processor.machine,
+            children=processor.children,
             others=None if own is None else max(processor.machine - own, 0.0),
         ),
         inputs=("account", "events"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.facts.processors import core_count
+from stepscope.derive.host.core_time import core_count
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device_or_why
 from stepscope.derive.step_time.host_time import HostCode

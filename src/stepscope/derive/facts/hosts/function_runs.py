@@ -62,7 +62,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         purposes: Purposes of known library functions.
         tracks: Rows of tracks of the threads whose functions are used. Threads that a
             framework started are excluded, unless no other thread has functions.
-        inside: Time inside the judged steps, without the time between steps.
+        inside: Time inside the judged steps in which the program does not wait.
         working: When the host computes, according to the breakdown of step time.
         starts_ps: Start of each judged step.
         ends_ps: End of each judged step.
@@ -465,7 +465,7 @@ def function_runs(
         frames=function_frames,
         purposes=function_purposes,
         tracks=tuple(own),
-        inside=judged - host.between,
+        inside=judged - host.between - host.idle["wait"],
         working=(host.idle["host_compute"] & judged) - host.between,
         starts_ps=ints(windows.measured, "start_ps"),
         ends_ps=ints(windows.measured, "end_ps"),

@@ -8,12 +8,8 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
-from stepscope.derive.facts.processors import (
-    core_count,
-    counter_readings,
-    mean_by_window,
-    usable_cores,
-)
+from stepscope.derive.facts.processors import mean_by_window, usable_cores
+from stepscope.derive.host.core_time import MACHINE_USE, core_count, counter_readings
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.derive.host.function_names import name_with_location
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
@@ -38,9 +34,10 @@ if TYPE_CHECKING:
 
 _WORKERS: Final = "worker processes"
 _USED: Final = "worker processes CPU (percent)"
-_MACHINE: Final = "machine CPU (percent)"
-#: Workers count as computing if they use at least this many cores each, on average.
+#: Workers count as computing if they use at least this many cores each, on average. If
+#: all cores are in use, computing workers get fewer.
 _MIN_CORE_USE: Final = 0.5
+_MIN_CORE_USE_IF_FULL: Final = 0.1
 #: If workers mostly wait, this multiple of their number is advised.
 _WORKER_FACTOR: Final = 2
 
@@ -66,7 +63,8 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
 
         Workers that do not compute are assumed to wait for a disk or a network.
         """
-        return None if self.used is None else self.used >= _MIN_CORE_USE * self.workers
+        limit = _MIN_CORE_USE_IF_FULL if self.full else _MIN_CORE_USE
+        return None if self.used is None else self.used >= limit * self.workers
 
     @property
     def could_be(self) -> int | None:
@@ -75,10 +73,10 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
         Computing workers need one core each. Workers that wait for a disk or a network
         leave their cores to others.
         """
-        if self.full:
-            return None
         if self.compute is False:
             return max(_WORKER_FACTOR * self.workers, self.cores)
+        if self.full:
+            return None
         return self.cores if self.workers < self.cores else None
 
 
@@ -97,7 +95,7 @@ def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | Non
     if not workers:
         return None
     every, full = core_count(trace), None
-    in_use = _mean_cores(trace, _MACHINE, starts, ends)
+    in_use = _mean_cores(trace, MACHINE_USE, starts, ends)
     if every is not None and in_use is not None:
         full = 100 * in_use >= THRESHOLDS.busy_cores.value * every
     return LoaderWorkers(workers, cores, _mean_cores(trace, _USED, starts, ends), full)
@@ -136,6 +134,8 @@ class WorkerTime(Frozen, frozen=True, eq=True):
             else a library's; None if no function has enough of the time.
         idle_percent: Share of the steps' waiting for batches in which no worker had a
             task; None with too few samples.
+        alone_percent: Share of the steps' other waiting in which one worker works and
+            the others have no task; None with one worker, or too few samples.
     """
 
     workers: int
@@ -143,6 +143,7 @@ class WorkerTime(Frozen, frozen=True, eq=True):
     functions: tuple[Part, ...]
     most: Part | None
     idle_percent: float | None
+    alone_percent: float | None = None
 
     @property
     def are_idle(self) -> bool:
@@ -165,17 +166,20 @@ def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
         return None
     functions = tuple(_worker_part(function, workers) for function in workers.functions)
     named = workers.worth_naming
-    # If steps rarely wait, few samples show what the workers do during the waits.
-    enough = (
-        workers.awaited_ps * workers.looks >= MIN_INTERVAL_SAMPLES * workers.sampled_ps
-    )
+
+    def share(part_ps: int, waited_ps: int) -> float | None:
+        # If steps rarely wait, few samples show what the workers do during the waits.
+        enough = waited_ps * workers.looks >= MIN_INTERVAL_SAMPLES * workers.sampled_ps
+        return 100 * part_ps / waited_ps if enough and waited_ps else None
+
     return WorkerTime(
         workers=workers.workers,
         waits_percent=100 * workers.waits_ps / workers.sampled_ps,
         functions=functions[:MAX_RANGES_SHOWN],
         most=None if named is None else _worker_part(named, workers),
-        idle_percent=100 * workers.idle_ps / workers.awaited_ps
-        if enough and workers.awaited_ps
+        idle_percent=share(workers.idle_ps, workers.awaited_ps),
+        alone_percent=share(workers.alone_ps, workers.waited_ps)
+        if workers.workers > 1
         else None,
     )
 
