@@ -72,7 +72,8 @@ def outside_steps(
     if isinstance(whole, Unavailable) or whole.rows.filter(own).height != 1:
         return None
     times = {
-        name: (whole.rows.filter(own)[f"{name}_ps"].sum() - rows[f"{name}_ps"].sum())
+        name: int(whole.rows.filter(own)[f"{name}_ps"].sum())
+        - int(rows[f"{name}_ps"].sum())
         for name in _OWNER_NAMES
     }
     owner = max(times, key=times.__getitem__)

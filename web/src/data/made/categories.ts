@@ -30,7 +30,7 @@ export const DETAILS: Record<string, Record<string, string>> = {
   device_collectives: { collective: "communication", peer: "waiting for peers in a collective" },
   device_to_device: { copy_within: "copying on the device", memset: "clearing memory", transfer_wait: "waiting for transfers" },
   device_compute_32: { compute_32: "computing in 32-bit precision", compute_tf32: "computing in TF32", compute_64: "computing in 64-bit precision", compute_unknown: "computing in unknown precision" },
-  other: { profiler: "the profiler's own work", switch: "switching between activities", queued: "idle with launched work waiting", sync: "synchronising", between: "between steps", unexplained: "unexplained" },
+  other: { profiler: "the profiler's own work", switch: "switching between activities", queued: "idle with launched work waiting", wait: "waiting", sync: "synchronising", between: "between steps", unexplained: "unexplained" },
 };
 
 /** Owner of time → its category. */
@@ -44,5 +44,5 @@ export const CATEGORY_OF: Record<string, string> = {
   copy_within: "device_to_device", memset: "device_to_device", transfer_wait: "device_to_device",
   compute_16: "device_compute_16",
   compute_32: "device_compute_32", compute_tf32: "device_compute_32", compute_64: "device_compute_32", compute_unknown: "device_compute_32",
-  profiler: "other", switch: "other", queued: "other", sync: "other", between: "other", unexplained: "other",
+  profiler: "other", switch: "other", queued: "other", wait: "other", sync: "other", between: "other", unexplained: "other",
 };

@@ -125,8 +125,8 @@ def _facts_of_steps(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...
         _ITEM.fact("repeats", refused, note=None if best is None else best.what),
         *_ITEM.facts(
             outside=steps.outside_percent,
-            passes=doubtful and doubtful.count,
-            pass_ms=doubtful and (doubtful.period_ps or 0) / PS_PER_MS,
+            passes=None if doubtful is None else doubtful.count,
+            pass_ms=None if doubtful is None else (doubtful.period_ps or 0) / PS_PER_MS,
         ),
         _ITEM.fact(
             "ended",
