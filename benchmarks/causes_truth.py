@@ -71,9 +71,13 @@ def divide_steps(told: Mapping[str, Any], first: int, last: int) -> Truth:
     held_s = {
         law: statistics.mean(times[first:last]) for law, times in told["held_s"].items()
     }
-    # The median: a recorder takes long to start and to stop, in one step each.
-    base_s = rest_s = _rest_s(told, first, last)
-    if told["beside"] is not None:
+    # A recorder takes long to start and to stop, in one step each: the median leaves
+    # them out, of all steps but the first one where few were recorded.
+    is_beside = told["beside"] is not None
+    many = (first, last) if last - first >= _MANY_STEPS else None
+    whole = (told["starts"] + 1 if is_beside else 1, len(told["begun_s"]) - 1)
+    base_s = rest_s = _rest_s(told, *(many or whole))
+    if is_beside:
         base_s = _rest_s(told, 1, told["starts"])
         held_s[told["beside"]] = max(0.0, rest_s - base_s)
     step_s = sum(held_s.values()) + base_s

@@ -52,6 +52,15 @@ def test_a_cause_of_some_steps_is_shared_among_all(truths: Any) -> None:
     assert found.shares["fetch"] == pytest.approx(0.1)
 
 
+def test_of_few_recorded_steps_the_rest_is_that_of_all(truths: Any) -> None:
+    # Only the third step was recorded, and the recorder stopped in it.
+    found = truths.divide_steps(
+        told([9, 0.3, 2.0, 0.3, 0.3], nap=[0, 0, 0.1, 0.1, 0.1]), 2, 3
+    )
+    assert found.base_ms == pytest.approx(250)
+    assert found.shares["nap"] == pytest.approx(0.1 / 0.35)
+
+
 def test_what_starts_late_takes_what_steps_are_longer_by(truths: Any) -> None:
     steps_s = [0.9, 0.15, 0.15, 0.15, 0.15, 0.4, 0.4, 0.4]
     found = truths.divide_steps(
