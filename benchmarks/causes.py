@@ -12,6 +12,7 @@ people, `said.json` go there too. The frameworks are those of `make frameworks`.
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import shutil
@@ -33,6 +34,7 @@ from causes_drawn import (
     write_program,
 )
 from causes_scored import Scored, count_scores, score_program
+from causes_truth import read_truth
 from judged_recordings import said_of
 from pages import machine
 from recorded_programs import HERE, record_programs, request
@@ -108,7 +110,10 @@ def program_request(program: Program, folder: Path) -> dict[str, Any]:
     return request(
         file,
         folder,
-        environment={"PROGRAM_TRUTH": str(folder / "truth")},
+        environment={
+            "PROGRAM_TRUTH": str(folder / "truth"),
+            "PROGRAM_NOTES": str(folder / "notes"),
+        },
         plan={
             "skip_steps": program.skip,
             "steps": program.recorded,
@@ -121,8 +126,8 @@ def program_request(program: Program, folder: Path) -> dict[str, Any]:
 
 def score(program: Program, folder: Path) -> Scored | None:
     """Judge and score a recording; None, and a line, if there is none."""
-    truth = folder / program.name / "truth"
-    if not truth.exists():
+    truth = read_truth(folder / program.name)
+    if truth is None:
         sys.stderr.write(f"not recorded: {program.name}\n")
         return None
     try:
@@ -130,7 +135,7 @@ def score(program: Program, folder: Path) -> Scored | None:
     except StepscopeError as error:
         sys.stderr.write(f"not read: {program.name}: {error}\n")
         return None
-    return score_program(program, json.loads(truth.read_text()), said)
+    return score_program(program, truth, said)
 
 
 def table_lines(scored: Sequence[Scored], drawn: int, took_s: float) -> list[str]:
@@ -153,7 +158,7 @@ def write_results(folder: Path, table: str, scored: Sequence[Scored]) -> None:
     told = {
         one.program.name: {
             "true": {it.law.name: round(it.share, 3) for it in one.causes},
-            "truth": one.truth,
+            "truth": dataclasses.asdict(one.truth),
             "sentence": one.said.text,
             "headline": one.headline,
             "failing": one.said.failing,
@@ -172,7 +177,7 @@ def _row(one: Scored) -> tuple[str, ...]:
     failing = ", ".join(said.failing) if one.is_healthy else said.finding
     return (
         one.program.name,
-        f"{one.truth['step_ms']:.1f}",
+        f"{one.truth.step_ms:.1f}",
         true or "nothing",
         failing or SILENT,
         said.owner or SILENT,

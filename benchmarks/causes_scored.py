@@ -4,11 +4,12 @@ Only data decides: ids of findings, owners, names of functions; never a sentence
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from causes_drawn import Law, Program, read_frameworks
+from causes_truth import Truth
 from judged_recordings import Advice, Said
 
 Verdict = Literal["right", "partly", "silent", "wrong"]
@@ -69,7 +70,7 @@ class Scored:
     """
 
     program: Program
-    truth: Mapping[str, Any]
+    truth: Truth
     causes: tuple[Cause, ...]
     said: Said
     headline: Verdict
@@ -105,7 +106,7 @@ class Scored:
         return self.is_healthy and self.headline == "wrong"
 
 
-def score_program(program: Program, truth: Mapping[str, Any], said: Said) -> Scored:
+def score_program(program: Program, truth: Truth, said: Said) -> Scored:
     """Score what a report says of a program."""
     causes = causes_of(program, truth)
     is_weak = bool(program.planted) and all(one.law == CROWD for one in causes)
@@ -115,22 +116,23 @@ def score_program(program: Program, truth: Mapping[str, Any], said: Said) -> Sco
             causes, said, read_frameworks()[program.framework]["label"]
         )
     else:
-        alarms = false_alarms(causes, said, truth["steps"])
+        alarms = false_alarms(causes, said, truth.steps)
         headline, advice = ("wrong" if alarms else "right"), None
     return Scored(program, truth, causes, said, headline, advice, is_weak)
 
 
-def causes_of(program: Program, truth: Mapping[str, Any]) -> tuple[Cause, ...]:
+def causes_of(program: Program, truth: Truth) -> tuple[Cause, ...]:
     """Return the causes that take enough of the steps.
 
     First the planted ones, the largest first, then the other programs of the machine.
     """
-    shares = {law: times["share"] for law, times in truth["causes"].items()}
-    planted = [Cause(one.law, shares.get(one.law.name, 0.0)) for one in program.planted]
+    planted = [
+        Cause(one.law, truth.shares.get(one.law.name, 0.0)) for one in program.planted
+    ]
     planted.sort(key=lambda one: -one.share)
     # A thread that takes the cores or the lock is the cause of that wait itself.
     is_beside = any(one.slot == "beside" for one in program.planted)
-    crowd = [] if is_beside else [Cause(CROWD, truth["no_core"])]
+    crowd = [] if is_beside else [Cause(CROWD, truth.no_core)]
     return tuple(one for one in (*planted, *crowd) if one.share >= LEAST_SHARE)
 
 

@@ -1,24 +1,24 @@
 """The clock of a generated program: it times its own steps and planted causes.
 
 `causes_drawn.py` writes programs that import this module. It imports nothing of
-stepscope. The truth goes into the file that PROGRAM_TRUTH names:
+stepscope. What it measured goes into the file that PROGRAM_TRUTH names:
 
-    steps       number of timed steps: all but the first one, which compiles
-    step_ms     mean time that causes held a step up, and the median of the rest
-    base_ms     the median of the rest; of a program that starts a cause which runs
-                beside all later steps, that of the steps before
-    no_core     share of the recorded steps in which the loop's thread could run, and
-                had no core
-    causes      by law: share of the steps, milliseconds a step, calls, function, and
-                where it is called (slots of `frameworks.toml`)
+    begun_s   when each step began, and the last one ended
+    held_s    by law: for how long it held up the loop, for each step
+    places    by law: its function, file and line, and where it is called (slots of
+              `frameworks.toml`)
+    beside    the law that slows down the steps from a thread of its own, or null
+    starts    the step before which it started
+    no_core   share of the recorded steps in which the loop's thread could run, and had
+              no core
+
+A program goes on until its recording is in the folder that PROGRAM_NOTES names.
 """
 
 import json
 import os
-import statistics
 import time
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ now = time.perf_counter
 #: A trial call is long enough for the clock if it lasts so many seconds.
 _TRIAL_S = 0.02
 _MAX_ROUNDS = 10_000_000
-#: Seconds after which a program takes no further step, if it has taken one that is
-#: recorded, and seconds after which it takes none at all.
+#: Seconds after which a program takes no further step, if it is recorded then, and
+#: seconds after which it takes none at all.
 _MAX_LOOP_S, _LATEST_S = 9.0, 30.0
 _SCHEDULED = Path("/proc/self/schedstat")
 
@@ -63,10 +63,13 @@ class TruthClock:
             # Not in each step: reading a file gives the interpreter's lock away.
             self._without_core_s = _seconds_without_core()
         lasted_s = begun[-1] - begun[0]
-        if lasted_s > (_MAX_LOOP_S if self.step > skip + 1 else _LATEST_S):
-            return False
-        is_short = begun[-1] - begun[min(skip, self.step)] < self._plan["timed_s"]
-        return bool(self.step < self._plan["steps"] or is_short)
+        timed_s = begun[-1] - begun[min(skip, self.step)]
+        is_enough = (
+            self.step >= self._plan["steps"] and timed_s >= self._plan["timed_s"]
+        )
+        if is_enough or lasted_s > _MAX_LOOP_S:
+            return not _is_recorded() and lasted_s < _LATEST_S
+        return True
 
     def note_call(self, law: str, begun: float) -> None:
         """Note that a cause has held up the loop from a time until now."""
@@ -102,58 +105,36 @@ class TruthClock:
         return 8 * self.rounds_for(lambda count: forward(8 * count), seconds)
 
     def write_truth(self, *, beside: str | None = None) -> None:
-        """Write the truth.
+        """Write what was measured.
 
         Args:
-            beside: The law that slows the steps down from another thread or process:
-                what neither the step's own work nor other causes explain is its time.
+            beside: The law that slows the steps down from another thread or process.
         """
-        truth = self.truth(beside=beside)
-        Path(os.environ["PROGRAM_TRUTH"]).write_text(json.dumps(truth, indent=1))
+        truth = json.dumps(self.truth(beside=beside))
+        Path(os.environ["PROGRAM_TRUTH"]).write_text(truth)
 
     def truth(self, *, beside: str | None = None) -> dict[str, Any]:
         """Return what `write_truth` writes."""
-        last, starts = len(self._begun) - 1, self._plan["starts"]
-        first = 1 if beside is None else starts + 1
-        if last <= first:
-            raise SystemExit("The program took no step that is timed.")
-        held_s = {
-            law: sum(took for step, took in calls if first <= step < last)
-            / (last - first)
-            for law, calls in self._calls.items()
-        }
-        # The median: a recorder takes long to start and to stop, in one step each.
-        base_s = rest_s = self._rest_s(first, last)
-        if beside is not None:
-            base_s = self._rest_s(1, starts)
-            held_s[beside] = max(0.0, rest_s - base_s)
-        step_s = sum(held_s.values()) + base_s
+        held_s = {law: [0.0] * (len(self._begun) - 1) for law in self._calls}
+        for law, calls in self._calls.items():
+            for step, took_s in calls:
+                held_s[law][step] += took_s
         waited_s = _seconds_without_core() - self._without_core_s
-        recorded_s = self._begun[last] - self._begun[min(self._plan["skip"], last - 1)]
+        recorded_s = self._begun[-1] - self._begun[self._plan["skip"]]
         return {
-            "steps": last - first,
-            "step_ms": 1000 * step_s,
-            "base_ms": 1000 * base_s,
+            "begun_s": self._begun,
+            "held_s": held_s,
+            "places": self._places,
+            "beside": beside,
+            "starts": self._plan["starts"],
             "no_core": waited_s / recorded_s,
-            "causes": {
-                law: {
-                    "share": seconds / step_s,
-                    "ms_per_step": 1000 * seconds,
-                    "calls": len(self._calls.get(law, ())),
-                    **self._places.get(law, {}),
-                }
-                for law, seconds in held_s.items()
-            },
         }
 
-    def _rest_s(self, first: int, last: int) -> float:
-        """Return the median time of steps without what causes take of each."""
-        rest_s = [end - begin for begin, end in pairwise(self._begun[first : last + 1])]
-        for calls in self._calls.values():
-            for step, took in calls:
-                if first <= step < last:
-                    rest_s[step - first] -= took
-        return statistics.median(rest_s)
+
+def _is_recorded() -> bool:
+    """Whether the recording of this process has ended, as far as it can know."""
+    notes = os.environ.get("PROGRAM_NOTES")
+    return notes is None or Path(notes, f"{os.getpid()}.json").exists()
 
 
 def _seconds_of(function: Callable[[int], object], rounds: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,47 +161,25 @@ def clock_of(clocked: Any, **plan: float) -> Any:
     return clocked.TruthClock(usual | plan)
 
 
-def test_truth_is_of_all_steps_but_the_first(
+def test_the_clock_notes_what_held_each_step(
     clocked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = 0.0
     monkeypatch.setattr(clocked, "now", lambda: seconds)
-    clock = clock_of(clocked, steps=6, skip=3)
+    clock = clock_of(clocked, steps=3)
     clock.note_place("nap", clock_of, "step")
     while clock.begin_step():
-        begun = seconds
-        seconds += 0.9 if clock.step == 0 else 0.2
-        clock.note_call("nap", begun)
-        # In the first step a function is compiled, in the fourth a recorder starts.
-        seconds += 0.8 if clock.step in {0, 3} else 0.3
-    truth = clock.truth()
-    assert truth["steps"] == 5
-    assert truth["step_ms"] == pytest.approx(500)
-    assert truth["base_ms"] == pytest.approx(300)
-    nap = truth["causes"]["nap"]
-    assert nap["calls"] == 6
-    assert nap["share"] == pytest.approx(0.4)
-    assert nap["ms_per_step"] == pytest.approx(200)
-    assert nap["function"] == "clock_of"
-    assert nap["slot"] == "step"
-
-
-def test_what_starts_late_takes_what_steps_are_longer_by(
-    clocked: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = 0.0
-    monkeypatch.setattr(clocked, "now", lambda: seconds)
-    clock = clock_of(clocked, steps=10, skip=6, starts=4)
-    while clock.begin_step():
-        begun = seconds
-        seconds += 0.05
-        clock.note_call("nap", begun)
-        # The first step compiles; from the fourth on a thread takes the lock.
-        seconds += 0.5 if clock.step == 0 else 0.1 if clock.step < 4 else 0.35
-    truth = clock.truth(beside="hog")
-    assert truth["base_ms"] == pytest.approx(100)
-    assert truth["step_ms"] == pytest.approx(400)
-    assert truth["causes"]["hog"]["share"] == pytest.approx(0.25 / 0.4)
+        for _ in range(clock.step):
+            begun = seconds
+            seconds += 0.25
+            clock.note_call("nap", begun)
+        seconds += 0.5
+    told = clock.truth(beside="hog")
+    assert told["begun_s"] == [0, 0.5, 1.25, 2.25]
+    assert told["held_s"] == {"nap": [0, 0.25, 0.5]}
+    assert told["places"]["nap"]["function"] == "clock_of"
+    assert told["places"]["nap"]["slot"] == "step"
+    assert (told["beside"], told["starts"]) == ("hog", 0)
 
 
 def test_a_program_takes_no_step_after_its_time(
@@ -213,12 +192,25 @@ def test_a_program_takes_no_step_after_its_time(
         seconds += 2.0
     # The step that begins at 10 s is not taken: it ends the fifth.
     assert clock.step == 5
-    assert clock.truth()["steps"] == 4
-    # Where none is recorded yet, it goes on.
-    clock, seconds = clock_of(clocked, steps=100, skip=10), 0.0
+
+
+def test_a_program_goes_on_until_it_is_recorded(
+    clocked: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(clocked, "now", lambda: seconds)
+    monkeypatch.setenv("PROGRAM_NOTES", str(tmp_path))
+    clock = clock_of(clocked)
     while clock.begin_step():
-        seconds += 2.0
-    assert clock.step == 12
+        seconds += 1.0
+    # It never is, so it ends after half a minute.
+    assert clock.step == 30
+    clock = clock_of(clocked)
+    while clock.begin_step():
+        seconds += 1.0
+        if clock.step == 10:
+            (tmp_path / f"{os.getpid()}.json").write_text("{}")
+    assert clock.step == 11
 
 
 def test_short_steps_go_on_until_a_recording_has_ended(

@@ -178,9 +178,9 @@ def program(*names: str) -> Any:
     return drawn.Program("one", "plain", 50.0, planted, 0)
 
 
-def truth(no_core: float = 0.0, steps: int = 10, **shares: float) -> dict[str, Any]:
-    found = {law: {"share": share} for law, share in shares.items()}
-    return {"no_core": no_core, "steps": steps, "step_ms": 50.0, "causes": found}
+def truth(no_core: float = 0.0, steps: int = 10, **shares: float) -> Any:
+    told = importlib.import_module("causes_truth")
+    return told.Truth(steps, 50.0, 20.0, no_core, shares, {})
 
 
 def test_causes_are_those_of_the_programs_clock(scored: Any) -> None:
