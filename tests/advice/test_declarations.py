@@ -24,8 +24,10 @@ from tests.support.traces.training import (
 )
 from tests.support.traces.waiting import (
     AT_THE_TIME,
+    GET,
     decoding,
     in_processes,
+    uneven_tasks,
     waiting,
 )
 
@@ -131,7 +133,11 @@ def _bases() -> list[Signals]:
             )
         ),
     )
-    waits = (waiting(), waiting() + decoding(AT_THE_TIME), in_processes())
+    unread = [it for it in waiting(inner=GET) if not it[0].startswith("core time")]
+    waits = (
+        *(waiting(), waiting() + decoding(AT_THE_TIME), in_processes()),
+        *(uneven_tasks(), unread),
+    )
     recorded = (RECORDED, ROOT / "tests" / "data" / "gpu" / "torch_healthy")
     return [
         *(signals_of(open_profile(path)) for path in recorded),

@@ -317,8 +317,8 @@ def staged(stage: int, gain: float | None, **fields: Any) -> Finding:
 @pytest.mark.parametrize(
     ("earlier", "later", "waits_for"),
     [
-        (staged(1, 10.0), staged(3, 9.0), 1),
-        (staged(1, 10.0), staged(3, 9.1), None),
+        (staged(1, 10.0), staged(3, 8.0), 1),
+        (staged(1, 10.0), staged(3, 8.1), None),
         (staged(3, 10.0), staged(3, 1.0), None),
         (staged(1, 10.0, severity="info"), staged(3, 1.0), None),
         (staged(1, 10.0, status="pass"), staged(3, 1.0), None),

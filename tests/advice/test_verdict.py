@@ -301,7 +301,7 @@ def test_what_gains_less_than_an_earlier_stage_waits_for_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(("earlier", "waits_for"), [(2.1, None), (2.3, 1)])
+@pytest.mark.parametrize(("earlier", "waits_for"), [(2.4, None), (2.6, 1)])
 def test_what_gains_about_as_much_as_an_earlier_stage_need_not_wait(
     earlier: float, waits_for: int | None
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.training import cores, on_host
-from tests.support.traces.waiting import GET, STEPS, waiting
+from tests.support.traces.waiting import GET, uneven_tasks, waiting
 
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.idle_gaps.gaps import judge_waits
@@ -215,25 +215,10 @@ def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
 
 
 def test_one_task_that_takes_longer_than_the_others_is_an_imbalance() -> None:
-    """Of the waits from 50 to 3,850 µs of each step, four workers share the first 1 ms.
-
-    Then one of them works alone, in bursts of 2.85 of 3.8 ms: 75 %.
-    """
-    take = GET.replace("queue.py", "multiprocessing/queues.py")
-    looks: list[Any] = []
-    for number in range(4):
-        line = (
-            f"samples beside the steps of worker process Process-{number}, 50 a second"
-        )
-        for begin in STEPS:
-            end = begin + (3_850.0 if number == 2 else 1_000.0)
-            looks += [(line, "$/app/sim.py:7 simulate", begin, end - begin)]
-            looks += [(line, take, end, begin + 10_000.0 - end)]
-    counted: Any = {"worker processes": 4.0, "worker processes CPU (percent)": 60.0}
-    counted["CPU pressure (percent)"] = 10.0
-    lines = [*waiting(inner=GET), *looks, *cores(4, busy=20.0, **counted)]
+    """2.85 of 3.8 ms are 75 %."""
+    trace = blueprint.trace(uneven_tasks())
     finding = judge_waits.evaluate(
-        signals_of_profile(blueprint.profile(blueprint.trace(lines))), THRESHOLDS
+        signals_of_profile(blueprint.profile(trace)), THRESHOLDS
     )
     assert lead_sentence(finding) == (
         "Waiting takes 38.0 % of the step: `take_batch` (train.py:41) waits in "

@@ -41,7 +41,7 @@ SCHEMA = {
     "device_busy_ps": pl.Int64,
     "work_ps": pl.Int64,
     "begin_ps": pl.Int64,
-    "wait_ps": pl.Int64,
+    "collective_wait_ps": pl.Int64,
     "waited_for_ps": pl.Int64,
     "aligned_start_ps": pl.Int64,
     "compute_ps": pl.Int64,
@@ -78,7 +78,7 @@ def drawn_rows(chance: random.Random, *, devices: bool) -> list[Row]:
                     "device_busy_ps": scale * chance.randint(0, 300),
                     "work_ps": some(9) if devices else None,
                     "begin_ps": some(9),
-                    "wait_ps": some(6),
+                    "collective_wait_ps": some(6),
                     "waited_for_ps": chance.choice([None, 0, some(14)]),
                     "aligned_start_ps": some(5),
                     "compute_ps": scale * chance.randint(0, 9),
@@ -125,7 +125,7 @@ def verdict(rows: list[Row]) -> tuple[str, Row, Row] | None:
         return None
     awaited = first_largest(rows, "waited_for_ps")
     if (awaited["waited_for_ps"] or 0) / (len(rows) - 1) >= least:
-        return "collectives", awaited, first_largest(rows, "wait_ps")
+        return "collectives", awaited, first_largest(rows, "collective_wait_ps")
     scale = "work_ps"
     if any(row["work_ps"] is None for row in rows):
         scale = "window_ps"
@@ -301,7 +301,7 @@ def excess_of(
     for row in rows:
         name = name_of(row)
         spent["compute"][name].append(row["compute_ps"])
-        waited = row["device_collectives_ps"] - (row["wait_ps"] or 0)
+        waited = row["device_collectives_ps"] - (row["collective_wait_ps"] or 0)
         spent["device_collectives"][name].append(waited)
         begins = [
             other["aligned_start_ps"]

@@ -20,7 +20,6 @@ from stepscope.derive.account.host_states import (
     host_states,
     min_work_gap_ps,
 )
-from stepscope.derive.account.host_waits import thread_sleep
 from stepscope.derive.account.thread_waits import (
     awaited_thread,
     common_spans,
@@ -28,6 +27,7 @@ from stepscope.derive.account.thread_waits import (
     lines_without_core,
     long_intervals,
     off_core,
+    thread_sleep,
 )
 from stepscope.derive.host.function_frames import FunctionFrames
 from stepscope.derive.host.function_names import FunctionName

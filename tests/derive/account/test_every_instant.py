@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces.literal_tables import activity_of, correlation_of
 
-from stepscope.derive.account.host_waits import ThreadSleep
 from stepscope.derive.account.naming import UNNAMED, Name
 from stepscope.derive.account.parts import (
     account_parts,
@@ -20,6 +19,7 @@ from stepscope.derive.account.parts import (
     largest_times,
     owner_events,
 )
+from stepscope.derive.account.thread_waits import ThreadSleep
 from stepscope.derive.account.time_by_cause import (
     Account,
     Launched,

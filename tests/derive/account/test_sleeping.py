@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from tests.support.traces.literal_tables import tables_of
 
-from stepscope.derive.account.host_waits import HostWaits, host_waits, thread_sleep
+from stepscope.derive.account.host_waits import HostWaits, host_waits
 from stepscope.derive.account.naming import Name
+from stepscope.derive.account.thread_waits import thread_sleep
 from stepscope.derive.host.core_time import CoreTime, ThreadTime
 from stepscope.derive.host.function_frames import FunctionFrames
 from stepscope.derive.host.function_names import FunctionName

@@ -27,7 +27,7 @@ BY_ID: Final = {rule.item.id: rule for rule in RULES}
 class Judged(Mapping[str, "Finding"]):
     """Findings by id: those that are asked for, and whatever may explain them.
 
-    Among all 59 rules one finding takes a fraction of the time. `make test` judges all
+    Among all 60 rules one finding takes a fraction of the time. `make test` judges all
     of them at once, as a report does: no trace of any test may be an error for a rule.
     Only then is it known which stage a finding waits for.
     """

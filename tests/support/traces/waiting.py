@@ -113,3 +113,23 @@ def for_workers(*, looked_at: bool = True) -> TraceData:
         (WORKER, GET.replace("queue", "multiprocessing/queues"), 99_000.0, 21_000.0),
     ]
     return blueprint.trace([*lines, *(looks if looked_at else ())])
+
+
+def uneven_tasks() -> list[Any]:
+    """Of the waits of each step four worker processes share the first 950 µs.
+
+    Then one of them works alone, for 2,850 of 3,800 µs.
+    """
+    used: Any = {"worker processes": 4.0, "worker processes CPU (percent)": 60.0}
+    used["CPU pressure (percent)"] = 10.0
+    lines = waiting(inner=GET) + cores(4, busy=20.0, **used)
+    for number in range(4):
+        line = WORKER.replace("Process-1", f"Process-{number}")
+        for begin in STEPS:
+            end = begin + (3_850.0 if number == 2 else 1_000.0)
+            take = GET.replace("queue.py", "multiprocessing/queues.py")
+            lines += [
+                (line, "$/app/sim.py:7 simulate", begin, end - begin),
+                (line, take, end, begin + 10_000.0 - end),
+            ]
+    return lines

@@ -168,7 +168,7 @@ def _scale_ends() -> list[pl.Expr]:
     return [
         (per_other >= min_difference).alias("collectives"),
         _row_at_end("waited_for_ps").alias("collectives_slowest"),
-        _row_at_end("wait_ps").alias("collectives_fastest"),
+        _row_at_end("collective_wait_ps").alias("collectives_fastest"),
         pl.when(work.null_count() == 0)
         .then(work.max() - work.min() >= min_difference)
         .alias("device_work"),
@@ -241,7 +241,7 @@ def slowest_worker(
     )
     host, device, total = totals.row(0)
     name = WorkerName(host=host, device=device)
-    waiting = pl.col("wait_ps").fill_null(0)
+    waiting = pl.col("collective_wait_ps").fill_null(0)
     spent = {
         category: pl.col(f"{category}_ps")
         - (waiting if category == "device_collectives" else 0)

@@ -116,7 +116,7 @@ _TIMES: Final = {
     "total_ms": "window_ps",
     "device_step_time_ms": "device_step_time_ps",
     "device_work_ms": "work_ps",
-    "collective_wait_ms": "wait_ps",
+    "collective_wait_ms": "collective_wait_ps",
     "collective_transfer_ms": "transfer_ps",
     "collective_untold_ms": "untold_ps",
     "waited_for_ms": "waited_for_ps",

@@ -51,7 +51,7 @@ WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
     # if the host's clock is not aligned, on the host's clock.
     "begin_ps": pl.Int64(),
     "work_ps": pl.Int64(),  # device work without collectives
-    "wait_ps": pl.Int64(),  # part of the charged collectives that is waiting
+    "collective_wait_ps": pl.Int64(),  # part of the charged collectives that is waiting
     "transfer_ps": pl.Int64(),  # part of the charged collectives that moves data
     "untold_ps": pl.Int64(),  # part of the charged collectives that may be either
     "waited_for_ps": pl.Int64(),  # time that other workers waited for it, summed
@@ -62,7 +62,7 @@ _OWN_WORK: Final = tuple(
 )
 #: Cause just before collectives in the order in which overlapping time is charged.
 _BEFORE_COLLECTIVES: Final = "memset"
-_SPLIT: Final = ("wait_ps", "transfer_ps", "untold_ps")
+_SPLIT: Final = ("collective_wait_ps", "transfer_ps", "untold_ps")
 
 SLOTS: Final[dict[str, pl.DataType]] = {
     "host": pl.String(),
@@ -326,7 +326,7 @@ def _add_waits(
             exposed = [device.idle_until(_BEFORE_COLLECTIVES, spans) for spans in waits]
             parts.append(_parts_by_window(exposed, device.device, starts, ends))
         split = pl.concat(parts)
-    explained = pl.col("wait_ps") + pl.col("transfer_ps")
+    explained = pl.col("collective_wait_ps") + pl.col("transfer_ps")
     known = (explained > 0) | (pl.col("untold_ps") == 0)
     return rows.join(
         split,
@@ -335,7 +335,8 @@ def _add_waits(
         nulls_equal=True,
         maintain_order="left",
     ).with_columns(
-        pl.when(known).then(name).alias(name) for name in ("wait_ps", "transfer_ps")
+        pl.when(known).then(name).alias(name)
+        for name in ("collective_wait_ps", "transfer_ps")
     )
 
 

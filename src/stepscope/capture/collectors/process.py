@@ -221,17 +221,17 @@ class _Children:
     def __call__(self) -> tuple[Readings, Readings]:
         own = os.getpid()
         # Fields 11 and 12 are a process's own time, 13 and 14 its ended children's.
-        used, running = self._ticks("self", 13), self._children_of("self", own)
+        used, running = self._used_ticks("self", 13), self._children_of("self", own)
         while running:
             child = running.pop()
-            used += self._ticks(child, 11)
+            used += self._used_ticks(child, 11)
             running += self._children_of(child, child)
         # The time of a process that ends unawaited is lost.
         self._used = max(self._used, used)
         percent = _cpu_percent(self._used)
         return {}, {"child processes CPU (percent)": percent} if self._used else {}
 
-    def _ticks(self, process: str, first: int) -> int:
+    def _used_ticks(self, process: str, first: int) -> int:
         with contextlib.suppress(OSError, ValueError, IndexError):
             text = (self._proc / process / "stat").read_text("ascii", "replace")
             return sum(map(int, _stat_fields(text)[first:15]))

@@ -510,7 +510,7 @@ class Naming(Frozen, frozen=True, dict=True):
         around = self._surroundings.nearest_events(spans)
 
         @cache
-        def name(first: int, last: int, *, inside: bool) -> Name:
+        def name_between(first: int, last: int, *, inside: bool) -> Name:
             if first >= 0 and last >= 0 and self.marks[[first, last]].all():
                 return _FROM_STEP_TO_STEP
             texts = (
@@ -522,7 +522,7 @@ class Naming(Frozen, frozen=True, dict=True):
         lengths = spans.end_ps - spans.start_ps
         rows = zip(*(column.tolist() for column in (*around, lengths)), strict=True)
         return [
-            (name(first, last, inside=inside), length)
+            (name_between(first, last, inside=inside), length)
             for first, last, inside, length in rows
         ]
 

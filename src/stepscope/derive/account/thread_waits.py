@@ -1,4 +1,4 @@
-"""When threads had no core, and what other threads did while one waited for them.
+"""When threads waited or had no core, and what other threads did meanwhile.
 
 Few profilers record when a thread has a core. A wait for a thread is recorded as a
 system call.
@@ -16,18 +16,24 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles
+from stepscope.derive.host.core_time import thread_identities
+from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_codes import SHORT_OP_PS
-from stepscope.derive.step_time.host_time import HostCode
+from stepscope.derive.step_time.host_time import THREAD_WAITS, HostCode
+from stepscope.frozen import Frozen
 from stepscope.trace.tables import OFF_CORE
+from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stepscope.array_types import Bools, Int32s
+    from stepscope.derive.host.core_time import CoreTime, ThreadTime
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.step_time.host_classes import HostClasses
 
@@ -173,3 +179,98 @@ def _innermost_functions(
         if track in threads:
             functions.append((int(total[largest]), threads[track], int(kind[largest])))
     return functions
+
+
+#: Maximum share of the sleep in which threads outside of Python may compute for the
+#: sleeping thread; if all cores are in use, such threads rarely get a core.
+_MAX_UNKNOWN_SHARE: Final = 0.1
+_MAX_UNKNOWN_SHARE_IF_FULL: Final = 0.02
+#: Purposes of functions that wait for a thread, a process, a message or a worker.
+_WAIT_PURPOSES: Final = (FunctionPurpose.AWAIT, FunctionPurpose.PEER)
+#: Purposes of functions whose time belongs to other owners, even if they sleep.
+_OTHER_PURPOSES: Final = (
+    FunctionPurpose.SYNC,
+    FunctionPurpose.CALL,
+    FunctionPurpose.COMPILE,
+)
+
+
+class ThreadSleep(Frozen, frozen=True):
+    """When threads wait in functions, outside of recorded ops and calls.
+
+    Attributes:
+        spans: Row of tracks → when the thread sleeps, polls, or waits.
+        for_threads: The parts of `spans` in functions that wait for other threads.
+        for_peers: The parts of `spans` in functions that wait for other workers.
+    """
+
+    spans: Mapping[int, Spans]
+    for_threads: Mapping[int, Spans]
+    for_peers: Mapping[int, Spans]
+
+
+def thread_sleep(
+    *,
+    tracks: pl.DataFrame,
+    core_time: CoreTime | Unavailable,
+    function_frames: FunctionFrames,
+    function_purposes: FunctionPurposes,
+    host_classes: HostClasses,
+) -> ThreadSleep:
+    """Find when threads wait, from their clocks and the functions that they are in.
+
+    Definition: docs/definitions/host-time.md#waiting-and-working.
+    """
+    frames, thread_ids = function_frames, thread_identities(tracks)
+    work = host_classes.host_compute
+    tasks = work if host_classes.no_device and isinstance(work, Spans) else None
+    spans, for_threads, for_peers = {}, {}, {}
+    for track in np.unique(frames.track).tolist():
+        on_track = frames.track == track
+
+        def spans_of(*purposes: FunctionPurpose, chosen: Bools = on_track) -> Spans:
+            return frames.spans(chosen & np.isin(function_purposes.purpose, purposes))
+
+        recorded = host_classes.by_thread.get(track, {})
+        ran = Spans.union_of(
+            done for code, done in recorded.items() if code not in THREAD_WAITS
+        )
+        named = frames.spans(on_track) - spans_of(*_OTHER_PURPOSES) - ran
+        named = named if tasks is None else named - tasks
+        waits = named & spans_of(*_WAIT_PURPOSES)
+        if not isinstance(core_time, Unavailable):
+            clock = core_time.threads.get(thread_ids[track])
+            if clock is not None:
+                rest = core_time.rest.get(thread_ids[track][:2])
+                waits = _clocked_waits(
+                    *(named, waits, clock, rest),
+                    are_full=core_time.are_full,
+                    on_device=not host_classes.no_device,
+                )
+        spans[track] = waits
+        for_threads[track] = waits & spans_of(FunctionPurpose.AWAIT)
+        for_peers[track] = waits & spans_of(FunctionPurpose.PEER)
+    return ThreadSleep(spans, for_threads, for_peers)
+
+
+def _clocked_waits(
+    named: Spans,
+    waits: Spans,
+    clock: ThreadTime,
+    rest: ThreadTime | None,
+    *,
+    are_full: bool,
+    on_device: bool,
+) -> Spans:
+    """Return the waits of a thread whose CPU clock was read.
+
+    No thread computes for a thread that is in a system call or a wait of Python. For
+    any other sleeping thread a device, or threads outside of Python, may compute.
+    """
+    asleep = named & clock.asleep
+    surely = asleep & (clock.system | waits)
+    pooled = asleep - surely
+    unknown = pooled if rest is None or on_device else pooled & rest.awake
+    max_share = _MAX_UNKNOWN_SHARE_IF_FULL if are_full else _MAX_UNKNOWN_SHARE
+    is_proven = unknown.length_ps <= max_share * asleep.length_ps
+    return (asleep if is_proven else surely) | (waits - clock.seen)

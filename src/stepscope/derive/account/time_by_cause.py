@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.host_states import Claims, HostStates
-    from stepscope.derive.account.host_waits import ThreadSleep
+    from stepscope.derive.account.thread_waits import ThreadSleep
     from stepscope.derive.device.correlation import (
         Correlation,
         DeviceRows,

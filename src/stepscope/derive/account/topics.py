@@ -301,7 +301,7 @@ class _Host(Frozen, frozen=True):
     ) -> _Host:
         sets = [states.classes.by_thread.get(track, {}) for track in states.threads]
 
-        def union(*wanted: HostCode) -> Spans:
+        def union_codes(*wanted: HostCode) -> Spans:
             return Spans.union_of(
                 by_code[code] for by_code in sets for code in wanted if code in by_code
             )
@@ -322,7 +322,7 @@ class _Host(Frozen, frozen=True):
             )
         )
         work = states.classes.host_compute
-        waiting = union(HostCode.SYNC, HostCode.READ_BACK)
+        waiting = union_codes(HostCode.SYNC, HostCode.READ_BACK)
         debugging = _debugging_spans(states, event_types, types)
         return cls(
             marked=marked,
@@ -336,7 +336,7 @@ class _Host(Frozen, frozen=True):
             )
             if any(map(len, debugging))
             else Spans.empty(),
-            writing=union(HostCode.OUTPUT)
+            writing=union_codes(HostCode.OUTPUT)
             | Spans.union_of(
                 functions.writing for functions in states.function_spans.values()
             ),

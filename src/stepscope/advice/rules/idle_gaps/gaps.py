@@ -120,6 +120,7 @@ def judge_waits(signals: Signals, thresholds: Thresholds) -> Finding:
         parts=(*waiting, *(part for part in finding.parts if part.key not in keys)),
         workers=processes.functions if for_processes else (),
         facts=(
+            *finding.facts,
             _WAITS_ITEM.fact(kind, finding.share_percent),
             *_WAITS_ITEM.facts(worker_cores=waits.workers, one_works=alone),
             *(processes.facts() if for_processes else ()),

@@ -167,7 +167,7 @@ def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
     functions = tuple(_worker_part(function, workers) for function in workers.functions)
     named = workers.worth_naming
 
-    def share(part_ps: int, waited_ps: int) -> float | None:
+    def share_of_waits(part_ps: int, waited_ps: int) -> float | None:
         # If steps rarely wait, few samples show what the workers do during the waits.
         enough = waited_ps * workers.looks >= MIN_INTERVAL_SAMPLES * workers.sampled_ps
         return 100 * part_ps / waited_ps if enough and waited_ps else None
@@ -177,8 +177,8 @@ def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
         waits_percent=100 * workers.waits_ps / workers.sampled_ps,
         functions=functions[:MAX_RANGES_SHOWN],
         most=None if named is None else _worker_part(named, workers),
-        idle_percent=share(workers.idle_ps, workers.awaited_ps),
-        alone_percent=share(workers.alone_ps, workers.waited_ps)
+        idle_percent=share_of_waits(workers.idle_ps, workers.awaited_ps),
+        alone_percent=share_of_waits(workers.alone_ps, workers.waited_ps)
         if workers.workers > 1
         else None,
     )
