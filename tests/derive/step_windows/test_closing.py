@@ -146,8 +146,8 @@ def test_work_after_the_last_step_belongs_to_no_step() -> None:
     [
         # Calls before the first step, in steps, and after the end of the last.
         ([19, 29, 39], [5, 10, 25, 38, 39, 50], [-1, 0, 1, 2, -2, -2]),
-        # Where other steps go on for up to 4 after their end, so does the last.
-        ([16, 29, 39], [17, 25, 38, 42, 43], [0, 1, 2, 2, -2]),
+        # Where other steps go on until 3 after their end, so does the last.
+        ([16, 29, 39], [19, 25, 38, 42, 43], [0, 1, 2, 2, -2]),
         # An inferred step is as long as the longest other.
         ([None, None, None], [12, 25, 39, 40], [0, 1, 2, -2]),
         # Nothing is known of the length of a single one.
