@@ -158,7 +158,7 @@ def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
             key=lambda candidate: candidate.confidence,
         )
         repeats = f"the best repetition, {best.n} times {best.what}, has"
-        if best.equal and best.period_ps:
+        if best.may_be_steps and best.period_ps:
             period = duration_text(best.period_ps)
             repeats = (
                 f"{best.n} equal passes of {period} ({best.what}), perhaps steps, "
