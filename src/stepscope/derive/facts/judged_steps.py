@@ -95,7 +95,7 @@ class Tried(Frozen, frozen=True):
         what: Name of the repeating event or pattern, in words.
         count: Number of steps found in this way.
         confidence: Confidence in these steps, 0 to 1.
-        period_ps: Median time from start to start, if nearly all work repeats equally.
+        period_ps: Median time from start to start, if these may be steps.
     """
 
     what: str
@@ -187,7 +187,7 @@ def step_signals(
                 each.what,
                 each.n,
                 each.confidence,
-                each.period_ps if each.equal else None,
+                each.period_ps if each.may_be_steps else None,
             )
             for each in tried
         ),

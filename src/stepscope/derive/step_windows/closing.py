@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Maximum usual time between two steps, as a share of the time from start to start:
 #: such time is missing after the last step.
-_MAX_PAUSE_SHARE: Final = 0.05
+_MAX_PAUSE_SHARE: Final = 0.1
 #: Minimum number of events of a complete last step, as a share of the other minimum.
 _MIN_COMPLETE_SHARE: Final = 0.9
 
@@ -52,7 +52,7 @@ def is_last_closed(
         )
         usual = float(np.median((ends - gaps) / np.maximum(ends - begins, 1)))
         pause_share = max(usual, pause_share or 0.0)
-    if pause_share is None or pause_share > _MAX_PAUSE_SHARE:
+    if pause_share is None or pause_share >= _MAX_PAUSE_SHARE:
         return False
     if fewer_records is not None and fewer_records[-1]:
         return False

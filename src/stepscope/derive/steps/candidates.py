@@ -76,10 +76,11 @@ class Candidate(Frozen, frozen=True, eq=True):
     why_not: str = ""
 
     @property
-    def equal(self) -> bool:
-        """Whether nearly all work repeats equally, so that it is perhaps steps."""
+    def may_be_steps(self) -> bool:
+        """Whether nearly all work repeats equally, but nothing else shows a step."""
         uneven = 1.0 if self.cv is None else self.cv
-        return (self.coverage or 0.0) * (1.0 - uneven) >= _MIN_EQUAL_SHARE
+        equal = (self.coverage or 0.0) * (1.0 - uneven) >= _MIN_EQUAL_SHARE
+        return equal and self.confidence < INFERRED_CONFIDENCE
 
 
 class CandidateSteps(Frozen, frozen=True, eq=True):

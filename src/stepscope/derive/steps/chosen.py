@@ -158,7 +158,7 @@ def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
             key=lambda candidate: candidate.confidence,
         )
         repeats = f"the best repetition, {best.n} times {best.what}, has"
-        if best.equal and best.period_ps:
+        if best.may_be_steps and best.period_ps:
             period = duration_text(best.period_ps)
             repeats = (
                 f"{best.n} equal passes of {period} ({best.what}), perhaps steps, "
@@ -254,9 +254,8 @@ def steps_of_calls(steps: Steps, launches: pl.DataFrame) -> Int32s:
     """Return the step in which each launch call began, as row of `steps.rows`.
 
     -1: the call began before the first step. `AFTER_STEPS`: it began after the end of
-    the last step. After the end of other steps, calls may complete the step; then the
-    last step is as long after its end too. An inferred step is at most as long as the
-    longest other one.
+    the last step, later than any call after the end of another step. An inferred step
+    is at most as long as the longest other one.
     """
     rows, called = steps.rows, ints(launches, "start_ps")
     starts = ints(rows, "start_ps")
@@ -268,9 +267,11 @@ def steps_of_calls(steps: Steps, launches: pl.DataFrame) -> Int32s:
     # Other threads may still launch work of a step whose marker has ended.
     late = handles(launches, "track") == rows["track"][last]
     late &= (step_of >= 0) & (called >= ends[step_of])
-    continued = np.unique(step_of[late & (step_of < last)])
-    tail = (starts[1:] - ends[:-1])[continued].max(initial=0)
-    step_of[late & (step_of == last) & (called >= ends[last] + tail)] = AFTER_STEPS
+    since = called - ends[step_of]
+    tail = since[late & (step_of < last)].max(initial=-1)
+    if not has_ends:
+        tail = np.diff(starts).max() - 1
+    step_of[late & (step_of == last) & (since > tail)] = AFTER_STEPS
     return step_of
 
 
