@@ -496,19 +496,19 @@ def test_every_column_of_divided_gaps() -> None:
 
 @pytest.mark.parametrize(
     ("copy_ps", "is_first", "is_wait"),
-    [(100, True, False), (10**10, True, True), (100, False, True)],
+    [(100, True, False), (10**11, True, True), (100, False, True)],
 )
 def test_the_first_copy_call_of_a_device_waits_for_set_up_not_for_its_copy(
     copy_ps: int, *, is_first: bool, is_wait: bool
 ) -> None:
-    """A device is idle for 90 ms while a call, begun at 1 ms, makes a copy."""
-    begin, end = 10**9, 90 * 10**9
+    """A device is idle for 900 ms while a call, begun at 1 ms, makes a copy."""
+    begin, end = 10**9, 900 * 10**9
     starts = [end] if is_first else [-9, end]
     durs = [copy_ps] if is_first else [9, copy_ps]
     rows = [(0, 0, "h2d", 0, *row) for row in zip(starts, durs, strict=True)]
     activity = activity_of(rows)
     timeline = DeviceRows(0, np.arange(len(rows)), np.array(starts), np.array(durs))
-    tied = correlation_of(activity, [(5, 0, begin, 100 * 10**9)], [-1, 0][-len(rows) :])
+    tied = correlation_of(activity, [(5, 0, begin, 1000 * 10**9)], [-1, 0][-len(rows) :])
     launched = Launched(timeline, tied, np.ones(len(rows), np.bool_))
     found = divided_gaps(Spans.of([(0, end)]), launched, FACTS)
     waited = Spans.of([(begin, end)])

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _NEVER: Final = np.iinfo(np.int64).max
 #: The call of a device's first copy waits for set-up if it lasts longer than this, in
 #: ps, before the copy, and longer than this number of the copy's durations.
-_MIN_SET_UP_PS: Final = 20 * PS_PER_MS
+_MIN_SET_UP_PS: Final = 100 * PS_PER_MS
 _MIN_SET_UP_COPIES: Final = 10
 
 
