@@ -508,7 +508,9 @@ def test_the_first_copy_call_of_a_device_waits_for_set_up_not_for_its_copy(
     rows = [(0, 0, "h2d", 0, *row) for row in zip(starts, durs, strict=True)]
     activity = activity_of(rows)
     timeline = DeviceRows(0, np.arange(len(rows)), np.array(starts), np.array(durs))
-    tied = correlation_of(activity, [(5, 0, begin, 1000 * 10**9)], [-1, 0][-len(rows) :])
+    tied = correlation_of(
+        activity, [(5, 0, begin, 1000 * 10**9)], [-1, 0][-len(rows) :]
+    )
     launched = Launched(timeline, tied, np.ones(len(rows), np.bool_))
     found = divided_gaps(Spans.of([(0, end)]), launched, FACTS)
     waited = Spans.of([(begin, end)])

@@ -262,15 +262,13 @@ def _host_facts(shares: StepShares, *, device: _Flaw | None) -> Iterator[Fact]:
     """Yield what a host does for most of the time; null unless its device is silent."""
     silent = device is not None and device.word in _SILENT and shares.device is None
     for owner, name in _HOST_FACTS.items():
-        largest = next(iter(shares.parts(owner)), None)
-        percent = None
-        if silent and largest is not None and owner == "host_compute":
-            percent = largest.share_percent
-        elif silent and largest is not None:
-            percent = shares.percent(owner)
-        known = percent is not None and percent >= _MIN_HOST_PERCENT
-        note = largest.name if known and largest is not None else None
-        yield _ITEM.fact(name, percent if known else None, note=note)
+        percent, note = 0.0, ""
+        for largest in shares.parts(owner)[:1] if silent else ():
+            of_largest = owner == "host_compute"
+            percent = largest.share_percent if of_largest else shares.percent(owner)
+            note = largest.name
+        known = percent >= _MIN_HOST_PERCENT
+        yield _ITEM.fact(name, percent if known else None, note=note if known else None)
 
 
 def _cause_to_remove(
