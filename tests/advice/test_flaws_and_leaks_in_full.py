@@ -110,6 +110,8 @@ def test_every_number_of_unexplained_time(
         "clock_doubt": pytest.approx(0.02),
         "clock_error": 2.0,
         "outside": 12.5,
+        "on_host": None,
+        "waiting": None,
     }
     # A tenth of the time outside is not most of it, nor is the largest part then.
     less = {unexplained_outside: {"vm:0": 12.4}}

@@ -226,7 +226,6 @@ def test_causes_that_matter_are_advised_against(
         ({"pinned": frozenset({"vm:1"})}, 3.0, ("batch", "pageable", "computes")),
         ({"pieces": {"vm:0": 3.0}, "pinned": frozenset({"vm:0"})}, 3.0, ("pieces",)),
         ({"pieces": {"vm:0": 2.9}}, 3.0, ("batch", "pageable", "computes")),
-        # Where nothing computes, nothing can run while the next batch is copied.
         ({"pinned": frozenset({"vm:0"})}, 9.95, ("batch", "pinned")),
     ],
 )
@@ -247,27 +246,13 @@ def test_parts_of_a_batch_that_a_loader_copies_on_the_device_are_no_weights() ->
 
 
 @pytest.mark.parametrize(
-    ("waits", "copies", "status"),
-    [(3.0, 0.0, "fail"), (0.4, 3.0, "not_applicable"), (0.5, 3.0, "fail")],
-)
-def test_a_stage_is_slow_only_where_its_batch_is_waited_for(
-    waits: float, copies: float, status: str
-) -> None:
-    stages = (Stage("Map", "Map", 0, 90.0, 1.0, 1e9, transparent=False),)
-    made = PipelineSignals("vm", stages, own_process=False, absent=None)
-    found = judged(
-        shares(input=waits, copy_in=copies), {pipeline_signals: made}, "input.stage"
-    )
-    assert found.status == status
-
-
-@pytest.mark.parametrize(
     ("known", "facts"),
     [
         ({}, ("unseen", "one_by_one", "cacheable")),
         (
             {made_in_own_threads: frozenset({"vm"})},
-            ("unseen", "own_threads"),
+            # The loader has its own threads: worker processes do not help.
+            ("own_threads",),
         ),
         (
             {made_elsewhere: {"vm:0": {"unfed": ProductionWaits(25.0, 25.0)}}},

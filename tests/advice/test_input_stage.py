@@ -111,6 +111,18 @@ def test_steps_that_do_not_wait_have_no_slow_stage(
     assert evaluate(signals, THRESHOLDS).status == "not_applicable"
 
 
+@pytest.mark.parametrize(
+    ("waits", "copies", "status"),
+    [(3.0, 0.0, "fail"), (0.4, 3.0, "not_applicable"), (0.5, 3.0, "fail")],
+)
+def test_a_stage_is_slow_only_where_its_batch_is_waited_for(
+    signals_of: Any, shares: Any, waits: float, copies: float, status: str
+) -> None:
+    known = pipeline(("Map", 90.0))
+    found = evaluate(signals_of(shares(input=waits, copy_in=copies), known), THRESHOLDS)
+    assert found.status == status
+
+
 def test_without_stages_it_cannot_tell(signals_of: Any, shares: Any) -> None:
     nothing = PipelineSignals(None, (), own_process=False, absent=NO_STAGES)
     signals = signals_of(shares(input=3.0), {pipeline_signals: nothing})

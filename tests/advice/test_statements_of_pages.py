@@ -21,7 +21,7 @@ from tests.support.results.statements import (
 )
 
 from stepscope.advice.catalogue import OWNERS_OF
-from stepscope.derive.step_time.owners import CATEGORIES
+from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES
 from stepscope.report.outline import as_text
 from stepscope.report.outline.findings import doubt_parts
 from stepscope.report.outline.report import report_outline
@@ -144,7 +144,7 @@ def test_the_phases_add_up_to_compute(recorded_run: str, shared_profile: Any) ->
         return  # phases of several hosts are means over all of them
     (host,) = overview.by_host
     told = sum(part for part in overview.phases_ms.values() if part is not None)
-    compute = ("compute_16", "compute_tf32", "compute_32", "compute_64")
+    compute = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
     owners = compute if on_device(profile, host.host) else ("host_compute",)
     mean = sum(host.summary.breakdown_ms.values())
     one = Statement("phases", host.host, EVERY, owners, "any", 100 * told / mean)

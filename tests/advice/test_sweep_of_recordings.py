@@ -46,7 +46,7 @@ def test_remedies_are_those_of_the_recordings_platform(
     recorded_run: str, shared_profile: Any
 ) -> None:
     _, document = read(shared_profile(recorded_run))
-    text = plain_text(as_text(report_outline(document)))
+    text = plain_text(as_text.render(report_outline(document), width=100))
     commands = [line for remedy in CAUSES_OF_SILENT_DEVICES for line in remedy.commands]
     if document.silent_device is None or document.windows:
         assert not [line for line in commands if line in text]

@@ -514,17 +514,24 @@ def test_every_column_of_divided_gaps() -> None:
     assert list(prepared) == [(4, 12, 5, 3), (22, 35, -1, 1), (61, 70, -1, -1)]
 
 
-@pytest.mark.parametrize(("copy_ps", "is_wait"), [(100, False), (10**9, True)])
-def test_a_copy_call_that_waits_for_set_up_does_not_wait_for_its_copy(
-    copy_ps: int, *, is_wait: bool
+@pytest.mark.parametrize(
+    ("copy_ps", "is_first", "is_wait"),
+    [(100, True, False), (10**11, True, True), (100, False, True)],
+)
+def test_the_first_copy_call_of_a_device_waits_for_set_up_not_for_its_copy(
+    copy_ps: int, *, is_first: bool, is_wait: bool
 ) -> None:
-    """A device is idle for 3 ms while a call, begun at 1 ms, makes a first copy."""
-    begin, end = 10**9, 3 * 10**9
-    activity = activity_of([(0, 0, "h2d", 0, end, copy_ps)])
-    rows = DeviceRows(0, np.array([0]), np.array([end]), np.array([copy_ps]))
-    calls = [(5, 0, begin, 4 * 10**9)]
-    tied = correlation_of(activity, calls, [0])
-    launched = Launched(rows, tied, np.array([True]))
+    """A device is idle for 900 ms while a call, begun at 1 ms, makes a copy."""
+    begin, end = 10**9, 900 * 10**9
+    starts = [end] if is_first else [-9, end]
+    durs = [copy_ps] if is_first else [9, copy_ps]
+    rows = [(0, 0, "h2d", 0, *row) for row in zip(starts, durs, strict=True)]
+    activity = activity_of(rows)
+    timeline = DeviceRows(0, np.arange(len(rows)), np.array(starts), np.array(durs))
+    tied = correlation_of(
+        activity, [(5, 0, begin, 1000 * 10**9)], [-1, 0][-len(rows) :]
+    )
+    launched = Launched(timeline, tied, np.ones(len(rows), np.bool_))
     found = divided_gaps(Spans.of([(0, end)]), launched, FACTS)
     waited = Spans.of([(begin, end)])
     assert found.copy_call == (waited if is_wait else Spans.empty())

@@ -89,7 +89,8 @@ MADE = (
     ("h2d", 0, 2010, 90, 10),
     ("kernel", 1, 2060, 70, 4),
     ("kernel", 0, 3099, 30, 1),
-    ("kernel", 0, 3100, 99, 1),
+    # No kernel, so that no two kernels overlap: each instant would count once.
+    ("collective", 0, 3100, 99, 1),
 )
 ACTIVITY = activities(
     *(row[:4] for row in MADE),

@@ -11,7 +11,6 @@ import polars as pl
 from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
-from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import DERIVED_LINES, DEVICE_ACTIVITY, TRACK_KINDS
@@ -109,11 +108,6 @@ class Events(Frozen, frozen=True):
             if end - begin > last - first:
                 spans[group] = (str(group), begin, end)
         return spans
-
-    def spans_of_class(self, group: int, number: int) -> Spans:
-        """Return the active time of a class of events in a step group."""
-        rows = (self.group == group) & (self.number == number)
-        return Spans.from_events(self.start_ps[rows], self.dur_ps[rows])
 
 
 def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
@@ -274,69 +268,48 @@ class _Sweep(Frozen, frozen=True):
             if begin <= start_ps and end_ps <= end:
                 start_ps, end_ps = begin, end
                 break
-        left = Spans.of([(start_ps, end_ps)])
-        active = self._active_times(group)
         charged = dict.fromkeys(sorted({*CLASS_CATEGORIES.values(), "other"}), 0)
-        for number in sorted(active, reverse=True):
-            spans = active[number]
-            charged[CLASS_CATEGORIES.get(number, "other")] += (left & spans).length_ps
-            left = left - spans
-        charged["other"] += left.length_ps
-        return CompatStep(self.host, group, name, start_ps, end_ps - start_ps, charged)
-
-    def _active_times(self, group: int) -> dict[int, Spans]:
-        """Return when each class of events is active in a step group."""
-        numbers = np.union1d(self.on_host.number, self.on_device.number).tolist()
-        sides = (self.on_host, self.on_device)
-        kept = [
-            (side, (side.group == group) & (side.number != SKIPPED)) for side in sides
+        sides = [
+            (side, (side.group == group) & (side.number != SKIPPED))
+            for side in (on_host, self.on_device)
         ]
-        number, start_ps, dur_ps = (
-            np.concatenate([getattr(side, name)[rows] for side, rows in kept])
+        number, begun_ps, dur_ps = (
+            np.concatenate([getattr(side, name)[rows] for side, rows in sides])
             for name in ("number", "start_ps", "dur_ps")
         )
-        if dur_ps.all():
-            return {
-                each: self.on_host.spans_of_class(group, each)
-                | self.on_device.spans_of_class(group, each)
-                for each in numbers
-                if each != SKIPPED
-            }
-        return _spans_by_bounds(number, start_ps, start_ps + dur_ps)
+        times_ps = _times_of_largest(number, begun_ps, dur_ps, start_ps, end_ps)
+        for kind in np.flatnonzero(times_ps).tolist():
+            charged[CLASS_CATEGORIES.get(kind, "other")] += int(times_ps[kind])
+        charged["other"] += end_ps - start_ps - int(times_ps.sum())
+        return CompatStep(self.host, group, name, start_ps, end_ps - start_ps, charged)
 
 
-def _spans_by_bounds(
-    number: UInt8s, start_ps: Int64s, end_ps: Int64s
-) -> dict[int, Spans]:
-    """Return when each class is the largest, found bound by bound as TensorFlow does.
+def _times_of_largest(
+    number: UInt8s, start_ps: Int64s, dur_ps: Int64s, first_ps: int, last_ps: int
+) -> Int64s:
+    """Return the time in which each class is the largest, bound by bound.
 
     At equal times ends come before starts. An event without duration thus ends before
     it starts: its class stays the largest until an event of its class or of a larger
     class ends.
     """
-    times = np.concatenate([end_ps, start_ps])
+    times = np.concatenate([start_ps + dur_ps, start_ps])
     begins = np.repeat([False, True], len(number))
     classes = np.tile(number.astype(np.int64), 2)
     order = np.lexsort((-classes, begins, times))
-    active = np.zeros(256, np.int64)
+    active, spent = np.zeros(SKIPPED, np.int64), np.zeros(SKIPPED, np.int64)
+    lengths = np.diff(np.clip(times[order], first_ps, last_ps)).tolist()
     largest = 0
-    largest_of = []
-    for kind, is_start in zip(
-        classes[order].tolist(), begins[order].tolist(), strict=True
-    ):
-        active[kind] += 1 if is_start else -1
-        if is_start:
+    for row, length in zip(order.tolist(), lengths, strict=False):
+        kind = int(classes[row])
+        active[kind] += 1 if begins[row] else -1
+        if begins[row]:
             largest = max(largest, kind)
         elif kind == largest:
             largest = int(np.flatnonzero(active[: kind + 1] > 0).max(initial=0))
-        largest_of.append(largest)
-    largest_at = np.array(largest_of[:-1], np.int64)
-    ordered = times[order]
-    return {
-        kind: Spans.from_events(ordered[:-1][chosen], np.diff(ordered)[chosen])
-        for kind in np.unique(largest_at[largest_at > 0]).tolist()
-        for chosen in [largest_at == kind]
-    }
+        spent[largest] += length
+    spent[0] = 0
+    return spent
 
 
 def _stored_spans(

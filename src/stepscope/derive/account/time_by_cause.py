@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
 
 _NEVER: Final = np.iinfo(np.int64).max
-#: A copy call waits for set-up if the device is without work for longer than this, in
-#: ps, and longer than this number of the copy's durations.
-_MIN_SET_UP_PS: Final = PS_PER_MS
+#: The call of a device's first copy waits for set-up if it lasts longer than this, in
+#: ps, before the copy, and longer than this number of the copy's durations.
+_MIN_SET_UP_PS: Final = 100 * PS_PER_MS
 _MIN_SET_UP_COPIES: Final = 10
 
 
@@ -76,7 +76,7 @@ class _Endings(Frozen, frozen=True):
         called_ps: Start of the activity's launch call; the largest int64 if unknown.
         returned_ps: End of the activity's launch call; the largest int64 if unknown.
         track: Row of tracks of the thread that launched; -1 if unknown.
-        copy_ps: Duration of the activity; 0 if unknown.
+        first_copy_ps: Duration of the activity if it is the device's first; else -1.
         blocking: Whether the activity is a copy whose call lasted longer than the copy
             plus the launch latency, so that the call waited for the copy.
         behind_ps: Earliest return among the launch calls of all later activities; the
@@ -87,7 +87,7 @@ class _Endings(Frozen, frozen=True):
     called_ps: Int64s
     returned_ps: Int64s
     track: Int32s
-    copy_ps: Int64s
+    first_copy_ps: Int64s
     blocking: Bools
     behind_ps: Int64s
 
@@ -147,11 +147,11 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     arrives = np.minimum(np.maximum(returned, start), end - facts.max_wait_ps)
     arrives = np.clip(arrives + facts.max_wait_ps, transit_ps, end)
     preparing_end = np.minimum(queued_from, transit_ps)
-    # A copy on a device without work needs no more than its staging: a call that takes
-    # far longer waits for set-up, such as the creation of a context.
-    staging_ps = np.maximum(_MIN_SET_UP_PS, _MIN_SET_UP_COPIES * endings.copy_ps)
-    blocks = (transit_ps < end) & endings.blocking
-    blocks &= end - transit_ps <= staging_ps
+    # The first copy of a device needs no more than its staging: a call that takes far
+    # longer waits for set-up, such as the creation of a context.
+    staging_ps = np.maximum(_MIN_SET_UP_PS, _MIN_SET_UP_COPIES * endings.first_copy_ps)
+    sets_up = (endings.first_copy_ps >= 0) & (end - transit_ps > staging_ps)
+    blocks = (transit_ps < end) & endings.blocking & ~sets_up
     queued = Spans.union_of(
         (_nonempty_spans(preparing_end, transit_ps), _nonempty_spans(arrives, end))
     )
@@ -203,9 +203,8 @@ def _gap_endings(end_ps: Int64s, launched: Launched, latency_ps: int) -> _Ending
     blocking = np.zeros(len(end_ps), np.bool_)
     waits = dur_ps[call] > device.dur_ps[index[known]] + latency_ps
     blocking[known] = launched.copies[row[known]] & waits
-    copy_ps = np.zeros(len(end_ps), np.int64)
-    copy_ps[ended] = device.dur_ps[index[ended]]
-    return _Endings(row, called, returned, track, copy_ps, blocking, behind)
+    first_copy_ps = np.where(index == 0, device.dur_ps[:1].sum(), -1)
+    return _Endings(row, called, returned, track, first_copy_ps, blocking, behind)
 
 
 def _nonempty_spans(starts: Int64s, ends: Int64s) -> Spans:

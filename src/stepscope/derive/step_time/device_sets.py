@@ -202,21 +202,21 @@ def _charge_device(
 def _charge_awaited_copies(orders: dict[str, Spans], charged: dict[str, Spans]) -> None:
     """Charge the time of copies in both directions to those that are waited for.
 
-    In a stretch in which the device only copies, the work after it waits for the copies
-    that end last. Copies that go on after the stretch run next to that work.
+    In an interval in which the device only copies, the work after it waits for the
+    copies that end last. Copies that go on after the interval run next to that work.
     """
     out, into = charged["copy_out"], orders.get("copy_in", Spans.empty())
     both = out & into
     if not len(both):
         return
-    stretch = out | (into & (out | charged["copy_in"]))
+    interval = out | (into & (out | charged["copy_in"]))
     last = []
     for name in _TRANSFERS:
         ends = orders[name].end_ps
-        row = np.searchsorted(ends, stretch.end_ps, side="right") - 1
+        row = np.searchsorted(ends, interval.end_ps, side="right") - 1
         ended = np.where(row >= 0, ends[row], -1)
-        last.append(np.where(ended > stretch.start_ps, ended, -1))
+        last.append(np.where(ended > interval.start_ps, ended, -1))
     chosen = last[1] > last[0]
-    given = both & Spans(stretch.start_ps[chosen], stretch.end_ps[chosen])
+    given = both & Spans(interval.start_ps[chosen], interval.end_ps[chosen])
     charged["copy_out"] = out - given
     charged["copy_in"] = charged["copy_in"] | given

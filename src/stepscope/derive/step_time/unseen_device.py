@@ -1,8 +1,7 @@
 """`unseen_device`: host calls that show what a device without records delays.
 
-A tracer may lose the work of a device, or not know its kind. Reading one value then
-still waits for the device, a blocking copy waits for its data, and a launch call stops
-while the device's queue is full.
+Reading one value waits for the device, a blocking copy waits for its data, and a launch
+call stops while the device's queue is full.
 
 Definition: docs/definitions/host-time.md#unseen-devices.
 """
@@ -62,9 +61,10 @@ def unseen_device(
     device_activity: pl.DataFrame | Unavailable,
 ) -> UnseenDevice | None:
     """Find the calls and waits; None unless a used device has no recorded work."""
-    if not isinstance(device_activity, Unavailable) and device_activity.height:
-        return None
-    if getattr(device_activity, "code", "NO_DEVICE_EVENTS") != "NO_DEVICE_EVENTS":
+    if isinstance(device_activity, Unavailable):
+        if device_activity.code != "NO_DEVICE_EVENTS":
+            return None
+    elif device_activity.height:
         return None
     on_thread = absent_mask(tracks["device"]) & (
         codes(tracks, "kind") == TRACK_CODES["thread"]

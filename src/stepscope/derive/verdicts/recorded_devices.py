@@ -177,7 +177,8 @@ def _sign_of_device(trace: TraceData) -> str | None:
     if allocated is not None or code == HOST_ONLY.code:
         return allocated
     listed = _listed_sign(trace)
-    return "the host waits for it" if listed is None and code else listed
+    waits = listed is None and code == "NO_DEVICE_EVENTS"
+    return "the host waits for it" if waits else listed
 
 
 def _allocated_sign(trace: TraceData) -> str | None:

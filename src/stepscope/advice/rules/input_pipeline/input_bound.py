@@ -209,8 +209,10 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
         elif cause.cause == "unfed":
             # The recording does not show how these batches are produced.
             own_threads = shares.host in signals.of(made_in_own_threads)
-            assumed = ("own_threads",) if own_threads else ("one_by_one", "cacheable")
-            facts = _producers("unfed", shares, signals) or ("unseen", *assumed)
+            assumed: tuple[str, ...] = ("unseen", "one_by_one", "cacheable")
+            if own_threads:
+                assumed = ("own_threads",)
+            facts = _producers("unfed", shares, signals) or assumed
             actions += fit_worker_numbers(
                 _ITEM.actions_for("unfed", "fetch", *facts), signals
             )

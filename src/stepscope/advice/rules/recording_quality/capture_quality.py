@@ -227,7 +227,7 @@ def _finding_of_flaws(
         facts=(
             *_record_facts(capture, account),
             *_ITEM.facts(outside=outside),
-            *(_host_facts(shares) if first is not None and not owners else ()),
+            *_host_facts(shares, device=None if owners else first),
         ),
         parts=parts if concentrated else (),
         evidence=shares.evidence(*owners) if owners else (),
@@ -252,20 +252,23 @@ _CAUSES_OF_REMEDIES: Final[Mapping[str, str]] = {
     Remedy.FIND_CUPTI: "library",
     Remedy.USE_TRACER_OF_DEVICE: "unseen",
 }
+#: Flaws about a device without records.
+_SILENT: Final = frozenset({"silent", "in_doubt"})
 #: Owner of time of a host next to a device without records → name of its fact.
 _HOST_FACTS: Final = {"host_compute": "on_host", "sync": "waiting"}
 
 
-def _host_facts(shares: StepShares) -> Iterator[Fact]:
-    """Yield what a host without recorded devices does for most of the time."""
+def _host_facts(shares: StepShares, *, device: _Flaw | None) -> Iterator[Fact]:
+    """Yield what a host does for most of the time; null unless its device is silent."""
+    silent = device is not None and device.word in _SILENT and shares.device is None
     for owner, name in _HOST_FACTS.items():
-        largest = next(iter(shares.parts(owner)), None)
-        if shares.device is not None or largest is None:
-            continue
-        whole = owner != "host_compute"
-        percent = shares.percent(owner) if whole else largest.share_percent
-        if percent >= _MIN_HOST_PERCENT:
-            yield _ITEM.fact(name, percent, note=largest.name)
+        percent, note = 0.0, ""
+        for largest in shares.parts(owner)[:1] if silent else ():
+            of_largest = owner == "host_compute"
+            percent = largest.share_percent if of_largest else shares.percent(owner)
+            note = largest.name
+        known = percent >= _MIN_HOST_PERCENT
+        yield _ITEM.fact(name, percent if known else None, note=note if known else None)
 
 
 def _cause_to_remove(
@@ -273,7 +276,7 @@ def _cause_to_remove(
 ) -> str:
     """Return the cause whose action fixes a flaw, given the recording's options."""
     reported = "" if device.reason is None else device.reason.remedy
-    if word in {"silent", "in_doubt"} and reported in _CAUSES_OF_REMEDIES:
+    if word in _SILENT and reported in _CAUSES_OF_REMEDIES:
         return _CAUSES_OF_REMEDIES[reported]
     if word == "queued" and _begins_with_queued_work(shares):
         return "queued_before" if capture.replays else "launched_before"

@@ -35,8 +35,8 @@ _HOST: Final = 0
 #: Minimum number of allocations that prove where a program keeps its tensors.
 _MIN_ALLOCATIONS: Final = 10
 _MAX_KINDS: Final = 3
-#: The op that reads one value, and the duration from which a read waits, in ps. So many
-#: reads, for this share of the recording, are no accident of the scheduler.
+#: The op that reads one value, and the duration from which a read waits, in ps. The
+#: scheduler alone does not delay this number of reads for this share of the recording.
 _READ_OF_VALUE: Final = "aten::_local_scalar_dense"
 _MIN_WAIT_PS: Final = 100 * PS_PER_US
 _MIN_WAITS: Final = 3
