@@ -306,9 +306,9 @@ def test_emulated_32_bit_products_gain_most(signals_of: Any, precision_of: Any) 
     assert saving is not None
     assert saving.low == pytest.approx(5 / 2 + 1 - 1 / 1.3)
     assert saving.high == pytest.approx(5 * 3.5 / 4.5 + 2 / 3)
-    low, high = narrower_kernel_changes(signals_of(signals), THRESHOLDS)
-    assert (list(low.classes), low.left) == ([0], (1 / 2, 1 / 4.5))
-    assert (list(high.classes), high.left) == ([1], (1 / 1.3, 1 / 3))
+    plain, emulated = narrower_kernel_changes(signals_of(signals), THRESHOLDS)
+    assert (list(plain.classes), plain.left) == ([1], (1 / 1.3, 1 / 3))
+    assert (list(emulated.classes), emulated.left) == ([0], (1 / 2, 1 / 4.5))
 
 
 def test_undecided_kernels_in_32_bit_do_not_hide_a_failure(

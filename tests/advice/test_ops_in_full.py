@@ -192,7 +192,10 @@ def test_every_number_of_wide_work(
     signals_of: Any, shares: Any, precision_of: Any
 ) -> None:
     """Of a step of 20 ms 4 are in 32 bit and 2 in TF32; 1 of each has a fast twin."""
-    wide, tf32 = (kernel(2.0, precision=name, told=True) for name in ("32", "tf32"))
+    wide, tf32 = (
+        kernel(2.0, precision=name, matrix_units=name == "tf32")
+        for name in ("32", "tf32")
+    )
     twins = [row | {"speedup": 4.0, "time_ps": MS} for row in (wide, tf32)]
     others = [
         wide | {"told": False},

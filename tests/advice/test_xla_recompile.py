@@ -36,7 +36,7 @@ def test_a_function_that_is_compiled_in_many_steps_is_found_and_named() -> None:
     assert found.saving_ms is not None
     # 18 ms in 19 steps.
     assert found.saving_ms.high == pytest.approx(18 / 19)
-    assert 0 < found.saving_ms.low <= found.saving_ms.high / 2
+    assert found.saving_ms.low == 0.0
 
 
 def test_stages_that_lie_in_each_other_count_once_under_the_name_of_the_function() -> (

@@ -48,6 +48,9 @@ def allocations(*rows: tuple[int, int, int | None, str | None, int]) -> pl.DataF
         heap_bytes=pl.lit(50, pl.Int64),
         fragmentation=pl.col("start_ps") / 1000,
         older_counted=pl.lit(None, pl.Boolean),
+        source=pl.lit(None, pl.String),
+        kind=pl.lit("allocate"),
+        allocator=pl.lit("GPU_0_bfc"),
     )
 
 

@@ -172,13 +172,13 @@ def memory_signals(
     return MemorySignals(
         (*allocators, *(use for use in processes if use is not None)),
         None if allocators else first_reason(memory_replay) or _NO_EVENTS,
-        tuple(
-            failed
-            for host, trace in hosts.items()
-            for failed in (
-                *_failed_allocations(trace),
-                *_failed_rows(trace, memory_replay[host]),
-            )
+        (
+            *(one for trace in hosts.values() for one in _failed_allocations(trace)),
+            *(
+                failed
+                for host, replay in known_hosts(memory_replay).items()
+                for failed in _failed_rows(hosts[host], replay)
+            ),
         ),
         any(len(_rows_of_events(trace, _ALLOCATION)) for trace in hosts.values()),
     )
@@ -343,10 +343,10 @@ def _failed_allocations(trace: TraceData) -> list[Failure]:
     return sorted(failures, key=lambda failure: failure.time_ps)
 
 
-def _failed_rows(trace: TraceData, replay: MemoryReplay | Unavailable) -> list[Failure]:
+def _failed_rows(trace: TraceData, replay: MemoryReplay) -> list[Failure]:
     """Return the failed allocations in the table `allocations`."""
     allocations = trace.table("allocations")
-    if isinstance(allocations, Unavailable) or isinstance(replay, Unavailable):
+    if isinstance(allocations, Unavailable):
         return []
     failures = []
     for memory in replay.memories:

@@ -60,13 +60,13 @@ def _speed_ups(
 ) -> tuple[tuple[pl.Expr, Threshold, Threshold], ...]:
     """Return kinds of kernels, and how many times as fast 16 bit makes them."""
     return (
-        (_IS_TF32, thresholds.amp_gain_tf32_low, thresholds.amp_gain_tf32_high),
+        (~_IS_TF32 & ~_IS_EMULATED, thresholds.amp_gain_low, thresholds.amp_gain_high),
         (
             _IS_EMULATED,
             thresholds.amp_gain_emulated_low,
             thresholds.amp_gain_emulated_high,
         ),
-        (~_IS_TF32 & ~_IS_EMULATED, thresholds.amp_gain_low, thresholds.amp_gain_high),
+        (_IS_TF32, thresholds.amp_gain_tf32_low, thresholds.amp_gain_tf32_high),
     )
 
 
@@ -270,7 +270,7 @@ def _saving_by_precision(
         known = measured_gain_ms(measured)
         emulated = rows.filter(pl.col("speedup").is_null() & _IS_EMULATED)
         emulated_ms = min(_time_ms(emulated), wide_ms)
-    predicted_ms = (tf32_ms, emulated_ms, wide_ms - emulated_ms)
+    predicted_ms = (wide_ms - emulated_ms, emulated_ms, tf32_ms)
     low, high = known, known
     for time_ms, (_, least, most) in zip(
         predicted_ms, _speed_ups(thresholds), strict=True

@@ -120,7 +120,7 @@ class HostReplay(Frozen, frozen=True):
         edits: Sequence[Edits],
         limits: Limits | None,
         bound: Saving | None,
-        device: int | None,
+        device: int | None = None,
     ) -> Saving | None:
         """Return the predicted saving of changes in the mean step; None if unknown.
 
