@@ -290,7 +290,8 @@ class Naming(Frozen, frozen=True, dict=True):
 
         Wrappers, executors and thread pools may name only that time.
         """
-        threads, instances = [], {}
+        threads: list[ThreadOps] = []
+        instances: dict[int, set[str]] = {}
         for track in self.naming_threads(device):
             covered, rows, self_ps = self.covering_rows(track, "host_compute", spans)
             works = self.working[self.types[rows]]
