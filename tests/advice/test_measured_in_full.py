@@ -15,7 +15,9 @@ from stepscope.derive.facts.devices.kernel_limits import measured_work
 CLEAN: dict[str, Any] = {
     "compute_percent": 20.0,
     "memory_percent": 50.0,
+    "dram_percent": 50.0,
     "bound": "latency",
+    "memory_level": "dram",
     "occupancy_limiter": "registers",
     "achieved_occupancy_percent": 50.0,
     "theoretical_occupancy_percent": 50.0,
@@ -37,7 +39,7 @@ CLEAN: dict[str, Any] = {
 TYPES = {
     name: pl.Float64
     for name in CLEAN
-    if name not in ("bound", "occupancy_limiter", "registers")
+    if name not in ("bound", "memory_level", "occupancy_limiter", "registers")
 }
 
 

@@ -344,6 +344,7 @@ def test_spilled_registers_of_measured_kernels(
 def test_kernels_bound_by_memory(signals_of: Any, shares: Any) -> None:
     for compute, saved in ((60.0, 0.25), (20.0, 0.5)):
         metrics = {"bound": "memory", "compute_percent": compute}
+        metrics |= {"memory_level": "l2", "dram_percent": 30.0}
         seen = measured(signals_of, shares, metrics | {"memory_percent": 80.0})
         found = judged("kernel.bound", seen)
         assert found.value == 20.0

@@ -18,6 +18,7 @@ from stepscope.analysis.results.fitting_remedies import (
     with_fitting_remedies,
 )
 from stepscope.analysis.tools import tool_answers
+from stepscope.derive.facts.devices.kernel_limits import measured_alone
 from stepscope.derive.facts.outside_steps import outside_steps
 from stepscope.derive.frameworks import frameworks_used
 from stepscope.derive.model.annotation_calls import annotation_calls
@@ -89,13 +90,14 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
     announce("Findings")
     judged = _judge_signals(profile, signals_of(profile))
     headline = judged.headline
-    if headline.percent is None and headline.finding is None:
+    alone = not isinstance(profile.of_run(measured_alone), Unavailable)
+    if alone or (headline.percent is None and headline.finding is None):
         # If a profile has no times, the headline is about memory, else about kernels.
         sentence = peak_sentence(results["memory_profile"]) or measured_sentence(
             [profile.table(host, "kernel_metrics") for host in profile.hosts]
         )
         if sentence is not None:
-            headline = msgspec.structs.replace(headline, text=sentence)
+            headline = Headline(text=sentence, owner=None, percent=None, finding=None)
     tables = (profile.table(host, "device_activity") for host in profile.hosts)
     return Document(
         profile=describe_profile(profile),

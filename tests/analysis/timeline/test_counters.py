@@ -100,7 +100,7 @@ def test_memory_in_use_is_that_of_the_memory_profile(
     for name, memory in told.memories.items():
         (curve,) = [one for shown, one in found.items() if shown.endswith(f": {name}")]
         assert curve.value.max() == memory.peak.memory_in_use_bytes
-        at = int(np.argmax(curve.value))
+        at = int(np.flatnonzero(curve.value == curve.value.max())[-1])
         assert curve.time_ps[at] / 1e9 == pytest.approx(memory.peak.time_ms)
         assert len(curve.value) == memory.allocations + memory.deallocations
 

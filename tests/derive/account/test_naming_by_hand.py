@@ -327,7 +327,6 @@ def naming_of(
         may_have=lambda track, wanted: wanted in sets.get(track, {}),
     )
     flag = np.arange(len(NAMES))
-    no = np.zeros(len(NAMES), np.bool_)
     system = np.isin(flag, (Code.SYSTEM_WAIT, Code.SYSTEM_CALL, Code.FILE_READ))
     return Naming(
         classes=classes,
@@ -335,7 +334,7 @@ def naming_of(
         names=pl.Series(NAMES),
         marks=flag == MARK,
         passing=flag == Code.SYNC,
-        calls=no,
+        calls=flag < 0,
         system=system,
         working=~system,
         op_types=flag.astype(np.int32),

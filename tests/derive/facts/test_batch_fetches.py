@@ -81,8 +81,8 @@ def test_fetches_last_for_the_mean_of_each_step_with_some() -> None:
     )
     assert fields_of(fetched(device_sets=sets)) == {
         "consumer_recorded": True,
-        "parallel": False,
-        "ahead": False,
+        "parallel": None,
+        "ahead": None,
         "mean_fetch_ps": {"vm": (15.0, 35.0)},
         "hidden_fetch_ps": {"vm:0": (5.0, 10.0), "vm:3": (0.0, 0.0)},
         "pieces": {},
@@ -93,15 +93,15 @@ def test_fetches_last_for_the_mean_of_each_step_with_some() -> None:
 @pytest.mark.parametrize(
     ("names", "parallel", "ahead"),
     [
-        ((), False, False),
-        (("Batch", "ParallelMapV2"), True, False),
-        (("MapAndBatch",), True, False),
-        (("Batch", "Prefetch"), False, True),
+        ((), None, None),
+        (("Iterator::Batch", "Iterator::Batch::ParallelMapV2"), True, None),
+        (("Iterator::MapAndBatch", "Iterator::MapAndBatch::Range"), True, False),
+        (("Iterator::Prefetch", "Iterator::Prefetch::Batch"), False, True),
         (("_MultiProcessingDataLoaderIter", None), True, True),
     ],
 )
 def test_names_of_iterators_say_how_batches_are_made(
-    names: tuple[str | None, ...], *, parallel: bool, ahead: bool
+    names: tuple[str | None, ...], *, parallel: bool | None, ahead: bool | None
 ) -> None:
     table = pl.DataFrame({"long_name": pl.Series(names, dtype=pl.String)})
     found = fetched(iterators=table)

@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.account.function_parts import calling_function, function_parts
-from stepscope.derive.account.op_types import ThreadOps, time_by_op_type
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.account.thread_waits import (
     awaited_thread,
@@ -30,7 +29,11 @@ from stepscope.derive.step_time.host_time import (
     codes_that_name,
 )
 from stepscope.derive.step_time.neighbours import Surroundings, neighbours_text
-from stepscope.derive.step_time.pool_tasks import hand_on_work
+from stepscope.derive.step_time.pool_tasks import (
+    ThreadOps,
+    hand_on_work,
+    time_by_op_type,
+)
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
@@ -195,7 +198,7 @@ class Naming(Frozen, frozen=True, dict=True):
     ) -> tuple[list[tuple[Name, int]], Spans]:
         """Name what no single thread names: launches in transit, and types of ops."""
         if owner == "host_compute" and device.device is None:
-            return self._parts_by_op_types(device, spans)
+            return self.parts_by_op_types(device, spans)
         if owner != "launch":
             return [], spans
         transit = spans & device.latency
@@ -283,7 +286,7 @@ class Naming(Frozen, frozen=True, dict=True):
             parts.append((UNNAMED, unnamed_ps))
         return _Named(parts, covered)
 
-    def _parts_by_op_types(
+    def parts_by_op_types(
         self, device: DeviceAccount, spans: Spans
     ) -> tuple[list[tuple[Name, int]], Spans]:
         """Name host work by types of ops; also return the time in which no op runs.

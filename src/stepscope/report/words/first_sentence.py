@@ -210,7 +210,7 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
         if (value := longest[column]) is not None
     ]
     if reached and longest["memory_percent"] is not None:
-        reached[-1] += _memory_level(longest)
+        reached[-1] += memory_level_text(longest)
     rates = f"; {which}{duration} reaches {' and '.join(reached)}" if reached else ""
     launches = f"{rows.height:,} measured launch{'' if rows.height == 1 else 'es'}"
     return (
@@ -224,7 +224,7 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
 _LEVELS: Final = {"DRAM": "dram_percent", "L2": "l2_percent", "L1": "l1_percent"}
 
 
-def _memory_level(launch: Mapping[str, Any]) -> str:
+def memory_level_text(launch: Mapping[str, Any]) -> str:
     """Write which level is the busiest, and how busy the device's memory is."""
     known = {
         name: launch[column] for name, column in _LEVELS.items() if launch.get(column)

@@ -274,7 +274,8 @@ def _batch_production_facts(
         return ("worker_processes", "cacheable")
     stages = pipeline.stages
     works = any(_WORKS.search(stage.type) for stage in stages)
-    if stages and fetching.ahead and not works:
+    # Transformations may be missing only because their stages were not recorded.
+    if stages and fetching.ahead and not works and fetching.parallel is False:
         return ("untransformed",)
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # A function that runs for most of the wait shows how batches are produced.
