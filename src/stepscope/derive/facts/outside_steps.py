@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.derive.account.time_by_cause import account
+from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.step_shares import AccountSignals, account_signals
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_run
 from stepscope.derive.step_time.owners import OWNERS
+from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.verdicts.effect_status import NO_JUDGED_STEPS
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from stepscope.derive.facts.evidence import Part
@@ -53,36 +56,38 @@ def outside_steps(
     or if no known cause has much of the time. The judged device is described.
     """
     shares = account_signals.judged()
-    accounted = profile.derived(shares.host, account)
-    environment = profile.table(shares.host, "environment")
-    if (
-        shares.step_source is None
-        or isinstance(accounted, Unavailable)
-        or isinstance(environment, Unavailable)
-    ):
+    placed = profile.derived(shares.host, windows)
+    tables = [profile.table(shares.host, name) for name in ("environment", "events")]
+    if isinstance(placed, Unavailable) or not placed.has_steps:
         return None
+    environment, events = map(require_available, tables)
     begin_ps, end_ps = environment.select("begin_ps", "end_ps").row(0)
-    own = pl.col("device").eq_missing(pl.lit(shares.device, pl.Int32))
-    rows = accounted.rows.filter(own)
-    recorded_ps, steps_ps = end_ps - begin_ps, int(rows["window_ps"].sum())
+    steps_ps = int(placed.rows["end_ps"][-1] - placed.rows["start_ps"][0])
+    recorded_ps = end_ps - begin_ps
     if 100 * steps_ps >= THRESHOLDS.minor_steps.value * recorded_ps:
         return None
-    run = profile.select([shares.host]).replace_value("steps", NO_JUDGED_STEPS)
-    whole = run.derived(shares.host, account)
-    if isinstance(whole, Unavailable) or whole.rows.filter(own).height != 1:
+    # Most programs end after their last step, and nothing else was recorded.
+    known = Spans.from_events(ints(events, "start_ps"), ints(events, "dur_ps"))
+    min_ps = THRESHOLDS.idle_owner.value / 100 * recorded_ps
+    if known.length_ps - steps_ps < min_ps:
         return None
+    run = profile.select([shares.host]).replace_value("steps", NO_JUDGED_STEPS)
+    own = pl.col("device").eq_missing(pl.lit(shares.device, pl.Int32))
+    rows, whole = (
+        require_available(each.derived(shares.host, account)).rows.filter(own)
+        for each in (profile, run)
+    )
     times = {
-        name: (whole.rows.filter(own)[f"{name}_ps"].sum() - rows[f"{name}_ps"].sum())
+        name: whole[f"{name}_ps"].sum() - rows[f"{name}_ps"].sum()
         for name in _OWNER_NAMES
     }
     owner = max(times, key=times.__getitem__)
-    percent = 100 * times[owner] / recorded_ps
-    if percent < THRESHOLDS.idle_owner.value:
+    if times[owner] < min_ps:
         return None
     return OutsideSteps(
         steps_percent=100 * steps_ps / recorded_ps,
         owner=owner,
-        percent=percent,
+        percent=100 * times[owner] / recorded_ps,
         part=_largest_part(run.of_run(_SHARES), shares.label, owner),
     )
 
