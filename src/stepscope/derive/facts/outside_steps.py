@@ -20,6 +20,7 @@ from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from stepscope.derive.facts.evidence import Part
+    from stepscope.derive.facts.judged_steps import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
 #: Causes that say nothing about the program, for example after its last step.
@@ -48,7 +49,10 @@ class OutsideSteps(Frozen, frozen=True):
 
 @of_run
 def outside_steps(
-    *, profile: ProfileData, account_signals: AccountSignals
+    *,
+    profile: ProfileData,
+    account_signals: AccountSignals,
+    step_signals: dict[str, HostSteps],
 ) -> OutsideSteps | None:
     """Return what most of the time outside the steps is spent on.
 
@@ -57,14 +61,13 @@ def outside_steps(
     """
     shares = account_signals.judged()
     placed = profile.derived(shares.host, windows)
-    tables = [profile.table(shares.host, name) for name in ("environment", "events")]
-    if isinstance(placed, Unavailable) or not placed.has_steps:
+    events = profile.table(shares.host, "events")
+    if isinstance(placed, Unavailable) or isinstance(events, Unavailable):
         return None
-    environment, events = map(require_available, tables)
-    begin_ps, end_ps = environment.select("begin_ps", "end_ps").row(0)
+    recorded_ps = step_signals[shares.host].recorded_ps
     steps_ps = int(placed.rows["end_ps"][-1] - placed.rows["start_ps"][0])
-    recorded_ps = end_ps - begin_ps
-    if 100 * steps_ps >= THRESHOLDS.minor_steps.value * recorded_ps:
+    is_minor = 100 * steps_ps < THRESHOLDS.minor_steps.value * recorded_ps
+    if not placed.has_steps or not is_minor:
         return None
     # Most programs end after their last step, and nothing else was recorded.
     known = Spans.from_events(ints(events, "start_ps"), ints(events, "dur_ps"))
@@ -78,7 +81,7 @@ def outside_steps(
         for each in (profile, run)
     )
     times = {
-        name: whole[f"{name}_ps"].sum() - rows[f"{name}_ps"].sum()
+        name: int(whole[f"{name}_ps"].sum()) - int(rows[f"{name}_ps"].sum())
         for name in _OWNER_NAMES
     }
     owner = max(times, key=times.__getitem__)
