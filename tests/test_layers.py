@@ -135,8 +135,8 @@ ROOMS = {
         "device": "columns host intervals names",
         "facts": (
             "account collectives columns costs device frameworks host "
-            "inference_requests input_pipeline intervals memory names ops replay "
-            "run_derivation step_time step_windows steps verdicts"
+            "inference_requests input_pipeline intervals memory names ops profile_data "
+            "replay run_derivation step_time step_windows steps verdicts"
         ),
         "host": "columns intervals names",
         "input_pipeline": (

@@ -295,14 +295,18 @@ def test_absent_signals_cannot_tell_for_their_own_reason(
     assert (finding.status, finding.unavailable) == ("cannot_tell", why)
 
 
-def test_without_steps_there_is_no_share_of_the_step(
+def test_without_steps_there_is_a_share_of_the_recording(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(input=9.0, fields={"step_source": None, "step_confidence": 0.0})
     finding = evaluate(signals_of(one), THRESHOLDS)
-    assert finding.status == "cannot_tell"
-    assert finding.unavailable is not None
-    assert finding.unavailable.code == "NO_STEPS"
+    assert finding.status == "fail"
+    assert finding.share_percent == pytest.approx(90.0)
+    assert (finding.ms_per_step, finding.saving_ms) == (None, None)
+    inferred = {"step_source": "period", "step_confidence": 0.59}
+    unsure = evaluate(signals_of(shares(input=9.0, fields=inferred)), THRESHOLDS)
+    assert unsure.unavailable is not None
+    assert unsure.unavailable.code == "NO_STEPS"
 
 
 @pytest.mark.parametrize(("waited", "status"), [(0.1, "pass"), (5.0, "cannot_tell")])

@@ -96,3 +96,17 @@ def test_waiting_for_batches_is_input_bound_without_steps_too() -> None:
     said = plain_text(as_text.render(report_outline(document), width=200))
     assert "The program waits for its data: 59.9 % of the time." in said
     assert "Without steps, the verdict is at most moderately input-bound." in said
+
+
+def test_the_end_of_the_program_is_no_wait_for_a_result() -> None:
+    """After the last kernel the program waits once, and then frees memory."""
+    lines = [
+        ("main", "cuLaunchKernel", 0, 5, {"correlation_id": 1}),
+        ("gpu:0/7(Compute)", "sgemm", 10, 60_000, {"correlation_id": 1}),
+        ("main", "cuCtxSynchronize", 10, 60_002),
+        *(("main", "cuMemFree", 60_015 + 10 * at, 9) for at in range(4_000)),
+    ]
+    document = document_of(blueprint.trace(lines))
+    (found,) = (one for one in document.findings if one.id == "gap.readback")
+    assert found.status == "pass"
+    assert found.share_percent == pytest.approx(0.0, abs=0.01)

@@ -13,6 +13,7 @@ import msgspec
 from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.finding import Place
 from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.outside_steps import OutsideSteps, outside_steps
 from stepscope.derive.facts.slow_steps import HELD_BY_SLOW
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
@@ -85,6 +86,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         hosts: Number of hosts whose time was analysed, including the judged host.
         devices: Number of the judged host's devices whose time was analysed.
         has_steps: Whether `percent` is a share of the steps, not of the recording.
+        outside: What the recording consists of if its steps are a small part of it.
     """
 
     kind: LeadKind
@@ -100,6 +102,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int = 1
     devices: int = 1
     has_steps: bool = True
+    outside: OutsideSteps | None = None
 
 
 def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
@@ -267,6 +270,7 @@ def choose_lead_sentence(
         hosts=len(set(labels)),
         devices=max(labels.count(lead.host or ""), 1),
         has_steps=account.judged().step_source is not None,
+        outside=signals.known(outside_steps),
     )
 
 

@@ -191,15 +191,6 @@ def _import_declared(name: str) -> Callable[..., object] | RunDerivation[Any]:
     return declared
 
 
-@cache
-def needs_derivation(name: str, needed: str) -> bool:
-    """Return whether a per-host derivation is computed from another one."""
-    if name not in _MODULES:
-        return False
-    inputs = host_derivation(name).inputs
-    return needed in inputs or any(needs_derivation(each, needed) for each in inputs)
-
-
 def is_derivation(function: Callable[..., object]) -> bool:
     """Return whether `DERIVATIONS` lists a function under its name."""
     module = _MODULES.get(function.__name__)

@@ -11,7 +11,6 @@ from stepscope.derive.derivations import (
     FACTS,
     host_derivation,
     is_derivation,
-    needs_derivation,
     read_signature,
     run_derivation,
 )
@@ -198,18 +197,8 @@ class ProfileData:
         return type(self)(self.run, traces)
 
     def replace_value(self, name: str, value: object) -> Self:
-        """Return the run with another value of one derivation of hosts.
-
-        Cached values of hosts that do not depend on that derivation are shared.
-        """
-        kept = self._kept.copy_values(
-            lambda key: (
-                isinstance(key, tuple)
-                and isinstance(key[0], str)
-                and key[1] != name
-                and not needs_derivation(key[1], name)
-            )
-        )
+        """Return the run with another value of one derivation of hosts."""
+        kept = Kept()
         for host in self.hosts:
             kept.get((host, name), lambda: value)
         return type(self)(self.run, self.traces, kept)

@@ -24,14 +24,6 @@ class Kept:
     def __contains__(self, key: Hashable) -> bool:
         return key in self._values
 
-    def copy_values(self, chosen: Callable[[Hashable], bool]) -> Kept:
-        """Return a cache with the chosen values; neither cache changes the other."""
-        copied = Kept()
-        with self._lock:
-            values = dict(self._values)
-        copied._values = {key: each for key, each in values.items() if chosen(key)}
-        return copied
-
     def get(self, key: Hashable, compute: Callable[[], object]) -> object:
         """Return the value of a key; an error raised by `compute` is not cached."""
         with self._lock:

@@ -19,7 +19,6 @@ from stepscope.analysis.results.fitting_remedies import (
 )
 from stepscope.analysis.tools import tool_answers
 from stepscope.derive.facts.devices.kernel_limits import measured_alone
-from stepscope.derive.facts.outside_steps import outside_steps
 from stepscope.derive.frameworks import frameworks_used
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.verdicts.recorded_devices import device_signals
@@ -30,7 +29,6 @@ from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.words.first_sentence import (
     first_sentence,
     measured_sentence,
-    outside_sentence,
     peak_sentence,
 )
 from stepscope.thresholds import THRESHOLDS
@@ -150,8 +148,7 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
     lead = choose_lead_sentence(findings, signals, THRESHOLDS)
     return Judgement(
         headline=Headline(
-            text=outside_sentence(signals.known(outside_steps))
-            + first_sentence(lead, findings),
+            text=first_sentence(lead, findings),
             owner=lead.owner,
             percent=lead.percent,
             finding=lead.finding,

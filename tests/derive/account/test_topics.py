@@ -278,7 +278,7 @@ class Host:
             function_purposes=self.purposes,
             device_activity=activity,
             launch_latency=latency,
-            windows=None,
+            windows=SimpleNamespace(has_steps=True),
             correlation=WHY,
             iterators=WHY,
         )

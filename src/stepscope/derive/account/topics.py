@@ -18,7 +18,7 @@ import polars as pl
 from stepscope.derive.account.host_states import min_work_gap_ps
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.host.function_purposes import FunctionPurpose
-from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.intervals.spans import LIMIT_PS, Spans
 from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
@@ -259,6 +259,10 @@ def idle_topics(
             scaling = scaling_gaps(device_activity, event_types, device.device)
         if reads is not None and device.device is not None:
             drained = reads.drained_spans(device, host)
+            if not windows.has_steps:
+                # Nothing is launched late after the last activity of the program.
+                last_ps = int(ints(reads.activity, "start_ps").max())
+                drained = drained.clip(-LIMIT_PS, last_ps)
         if batches is not None and device.device is not None:
             blocked = device.idle["sync"] - host.for_device
             unfed = batches.waits_for_copy(device, host.doing, blocked)

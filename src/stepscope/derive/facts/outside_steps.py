@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.derive.account.time_by_cause import account
+from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.step_shares import AccountSignals, account_signals
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_run
 from stepscope.derive.step_time.owners import OWNERS
+from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.verdicts.effect_status import NO_JUDGED_STEPS
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from stepscope.derive.facts.evidence import Part
+    from stepscope.derive.facts.judged_steps import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
 #: Causes that say nothing about the program, for example after its last step.
@@ -45,7 +49,10 @@ class OutsideSteps(Frozen, frozen=True):
 
 @of_run
 def outside_steps(
-    *, profile: ProfileData, account_signals: AccountSignals
+    *,
+    profile: ProfileData,
+    account_signals: AccountSignals,
+    step_signals: dict[str, HostSteps],
 ) -> OutsideSteps | None:
     """Return what most of the time outside the steps is spent on.
 
@@ -53,37 +60,37 @@ def outside_steps(
     or if no known cause has much of the time. The judged device is described.
     """
     shares = account_signals.judged()
-    accounted = profile.derived(shares.host, account)
-    environment = profile.table(shares.host, "environment")
-    if (
-        shares.step_source is None
-        or isinstance(accounted, Unavailable)
-        or isinstance(environment, Unavailable)
-    ):
+    placed = profile.derived(shares.host, windows)
+    events = profile.table(shares.host, "events")
+    if isinstance(placed, Unavailable) or isinstance(events, Unavailable):
         return None
-    begin_ps, end_ps = environment.select("begin_ps", "end_ps").row(0)
-    own = pl.col("device").eq_missing(pl.lit(shares.device, pl.Int32))
-    rows = accounted.rows.filter(own)
-    recorded_ps, steps_ps = end_ps - begin_ps, int(rows["window_ps"].sum())
-    if 100 * steps_ps >= THRESHOLDS.minor_steps.value * recorded_ps:
+    recorded_ps = step_signals[shares.host].recorded_ps
+    steps_ps = int(placed.rows["end_ps"][-1] - placed.rows["start_ps"][0])
+    is_minor = 100 * steps_ps < THRESHOLDS.minor_steps.value * recorded_ps
+    if not placed.has_steps or not is_minor:
+        return None
+    # Most programs end after their last step, and nothing else was recorded.
+    known = Spans.from_events(ints(events, "start_ps"), ints(events, "dur_ps"))
+    min_ps = THRESHOLDS.idle_owner.value / 100 * recorded_ps
+    if known.length_ps - steps_ps < min_ps:
         return None
     run = profile.select([shares.host]).replace_value("steps", NO_JUDGED_STEPS)
-    whole = run.derived(shares.host, account)
-    if isinstance(whole, Unavailable) or whole.rows.filter(own).height != 1:
-        return None
+    own = pl.col("device").eq_missing(pl.lit(shares.device, pl.Int32))
+    rows, whole = (
+        require_available(each.derived(shares.host, account)).rows.filter(own)
+        for each in (profile, run)
+    )
     times = {
-        name: int(whole.rows.filter(own)[f"{name}_ps"].sum())
-        - int(rows[f"{name}_ps"].sum())
+        name: int(whole[f"{name}_ps"].sum()) - int(rows[f"{name}_ps"].sum())
         for name in _OWNER_NAMES
     }
     owner = max(times, key=times.__getitem__)
-    percent = 100 * times[owner] / recorded_ps
-    if percent < THRESHOLDS.idle_owner.value:
+    if times[owner] < min_ps:
         return None
     return OutsideSteps(
         steps_percent=100 * steps_ps / recorded_ps,
         owner=owner,
-        percent=percent,
+        percent=100 * times[owner] / recorded_ps,
         part=_largest_part(run.of_run(_SHARES), shares.label, owner),
     )
 

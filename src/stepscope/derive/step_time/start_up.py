@@ -47,30 +47,33 @@ def start_up(
     """
     if windows.has_steps:
         return Spans.empty()
-    activity = None if isinstance(device_activity, Unavailable) else device_activity
-    steady_ps = LIMIT_PS if activity is None else _steady_work_ps(activity)
+    first_ps = steady_ps = LIMIT_PS
+    work_ps = np.empty(0, np.int64)
+    if not isinstance(device_activity, Unavailable) and len(device_activity):
+        work_ps = ints(device_activity, "start_ps")
+        first_ps, steady_ps = int(work_ps.min()), _steady_work_ps(device_activity)
     on_host = absent_mask(tracks["device"])[handles(events, "track")]
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     types = handles(events, "type")
 
-    def long_calls(pattern: str, min_ps: int) -> Int64s:
+    def long_calls(pattern: str, min_ps: int, before_ps: int) -> Int64s:
         named = event_types.select(pl.col("name").str.contains(ascii_only(pattern)))
-        wanted = named.to_series().fill_null(value=False).to_numpy()
-        if not wanted.any():
-            return np.empty(0, np.int64)
-        long = wanted[types] & on_host & (dur_ps >= min_ps) & (start_ps < steady_ps)
-        return np.flatnonzero(long)
+        wanted = named.to_series().fill_null(value=False).to_numpy()[types]
+        return np.flatnonzero(
+            wanted & on_host & (dur_ps >= min_ps) & (start_ps < before_ps)
+        )
 
-    contexts = long_calls(CONTEXTS, _MIN_CONTEXT_PS)
-    calls = np.concatenate([contexts, long_calls(LOADS, _MIN_LOAD_PS)])
+    # Without a context the device cannot work.
+    contexts = long_calls(CONTEXTS, _MIN_CONTEXT_PS, first_ps)
+    calls = np.union1d(contexts, long_calls(LOADS, _MIN_LOAD_PS, steady_ps))
     if not len(contexts):
         return Spans.from_events(start_ps[calls], dur_ps[calls])
-    done_ps = int((start_ps[calls] + dur_ps[calls]).max())
-    begin_ps = int(ints(windows.rows, "start_ps")[0])
-    if activity is not None:
-        later_ps = ints(activity, "start_ps")
-        later_ps = later_ps[later_ps >= done_ps]
-        done_ps = int(later_ps.min()) if len(later_ps) else done_ps
+    begin_ps, done_ps = (
+        int(ints(windows.rows, "start_ps")[0]),
+        int((start_ps[calls] + dur_ps[calls]).max()),
+    )
+    later_ps = work_ps[work_ps >= done_ps]
+    done_ps = int(later_ps.min()) if len(later_ps) else done_ps
     return Spans.of([(begin_ps, max(begin_ps, done_ps))])
 
 

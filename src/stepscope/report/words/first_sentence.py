@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.headline import Lead
     from stepscope.analysis.memory_profile import MemoryProfileResult
-    from stepscope.derive.facts.outside_steps import OutsideSteps
 
 #: Number at the end of a graph node's name; it distinguishes nodes of the same op.
 _NUMBER: Final = Pattern(r"_\d+$")
@@ -30,24 +29,24 @@ def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
     """Write the first sentence of a report."""
     if lead.kind == "finding":
         (finding,) = (check for check in findings if check.id == lead.finding)
-        return _name_place(lead_sentence(finding), lead if finding.owners else None)
+        sentence = _name_place(lead_sentence(finding), lead if finding.owners else None)
+        return _write_outside(lead) + sentence
     sentence = _name_place(_time_sentence(lead), lead)
-    return sentence if lead.has_steps else rewrite_for_recording(sentence)
+    sentence = sentence if lead.has_steps else rewrite_for_recording(sentence)
+    return _write_outside(lead) + sentence
 
 
-def outside_sentence(rest: OutsideSteps | None) -> str:
-    """Write what a recording consists of besides its few steps; empty if not needed."""
+def _write_outside(lead: Lead) -> str:
+    """Write what a recording consists of besides its few steps; empty if not known."""
+    rest = lead.outside
     if rest is None:
         return ""
     part = rest.part
-    mostly = (
-        f", mostly {part_text(part)}"
-        if part is not None and 2 * part.share_percent >= rest.percent
-        else ""
-    )
+    is_main = part is not None and 2 * part.share_percent >= rest.percent
     return (
         f"The steps are only {percent(rest.steps_percent)} of the recording; "
-        f"{percent(rest.percent)} is {OWNER_TEXTS[rest.owner]}{mostly}. "
+        f"{percent(rest.percent)} is {OWNER_TEXTS[rest.owner]}"
+        f"{f', mostly {part_text(part)}' if part and is_main else ''}. "
     )
 
 
