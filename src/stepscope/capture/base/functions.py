@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dis
 import opcode
+import re
 from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,6 +18,14 @@ _MAX_CACHED: Final = 65_536
 
 #: Opcode at which a function, or a generator after a `yield`, starts to execute.
 _RESUME: Final = opcode.opmap["RESUME"]
+
+#: Beginnings of opcodes that put a named value on the stack.
+_NAMES: Final = (
+    *("LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_NAME"),
+    *("LOAD_DEREF",),
+)
+#: Paths of code of libraries; which functions its lines call is not recorded.
+_LIBRARY: Final = re.compile(r"[\\/](?:(?:site|dist)-packages|python\d[.\d]*)[\\/]")
 
 #: Folder of stepscope, whose functions are not part of the profiled program.
 _STEPSCOPE_FOLDER: Final = str(Path(__file__).resolve().parents[2])
@@ -82,10 +92,36 @@ class CodeLine(NamedTuple):
 
     Attributes:
         line: Line number in the file; None if the instruction belongs to no line.
+        called: What the line calls, as `called_name` returns it.
     """
 
     code: CodeType
     line: int | None
+    called: str | None = None
+
+
+def called_name(code: CodeType, offset: int) -> str | None:
+    """Return what an instruction calls: `os.fsync`, or `@` for an operator.
+
+    A compiled function has no frame, so the names in the code that calls it are all
+    that shows it. The result is None if the instruction calls nothing, as at the end of
+    a loop's iteration.
+    """
+    instructions = [
+        each for each in dis.get_instructions(code) if each.offset <= offset
+    ]
+    if not instructions or instructions[-1].opname == "BINARY_OP":
+        return instructions[-1].argrepr if instructions else None
+    call = instructions.pop()
+    names: list[str] = []
+    begins = call.positions and (call.positions.lineno, call.positions.col_offset)
+    for each in instructions if "CALL" in call.opname else ():
+        place = each.positions and (each.positions.lineno, each.positions.col_offset)
+        if place == begins and each.opname.startswith(_NAMES):
+            # The expression before the parentheses: `os`, then its attribute `fsync`.
+            is_part = each.opname.startswith(("LOAD_ATTR", "LOAD_METHOD"))
+            names = [*(names if is_part else ()), str(each.argval)]
+    return ".".join(names) or None
 
 
 class LinesOfCode:
@@ -107,20 +143,24 @@ class LinesOfCode:
 
 class _Table:
     def __init__(self, code: CodeType) -> None:
-        lines: dict[int | None, CodeLine] = {}
-        self.begins = []
-        self.lines = []
+        self._code = code
+        self._is_library = _LIBRARY.search(code.co_filename) is not None
+        self._known: dict[CodeLine, CodeLine] = {}
+        self.begins: list[int] = []
+        self.lines: list[int | None] = []
         for begin, _, line in code.co_lines():
             self.begins.append(begin)
-            self.lines.append(lines.setdefault(line, CodeLine(code, line)))
+            self.lines.append(line)
         if not self.lines:
             # Code that a compiler generated may have no line table.
-            self.begins, self.lines = [0], [CodeLine(code, None)]
+            self.begins, self.lines = [0], [None]
         #: Lines by instruction offset; samples find a function at few instructions.
         self.found: dict[int, CodeLine] = {}
 
     def find_line(self, offset: int) -> CodeLine:
         # The offset of a function that has not begun is before the first instruction.
         row = max(bisect_right(self.begins, offset) - 1, 0)
-        line = self.found[offset] = self.lines[row]
+        called = None if self._is_library else called_name(self._code, offset)
+        line = CodeLine(self._code, self.lines[row], called)
+        line = self.found[offset] = self._known.setdefault(line, line)
         return line

@@ -1,7 +1,8 @@
 """`function_purposes`: why functions of known libraries are called, and what they do.
 
 `known_functions.json` lists these functions: regular expressions for the file's path
-and the function's name. The first matching row with a purpose gives the purpose, and
+and the function's name (`functions`), or for the name in the line that calls a function
+without a frame (`calls`). The first matching row with a purpose gives the purpose, and
 the first matching row with a kind of work gives the work. A purpose also applies to
 everything that the function calls.
 """
@@ -13,7 +14,7 @@ from collections import defaultdict
 from enum import IntEnum
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -47,6 +48,13 @@ class FunctionPurpose(IntEnum):
 
 #: What a function does, whatever the cause (owner) of its time.
 KnownWork: TypeAlias = Literal[
+    "flushes",
+    "summarises",
+    "sorts",
+    "grows_arrays",
+    "multiplies",
+    "downloads",
+    "handles_objects",
     "copies",
     "compiles_patterns",
     "unpacks",
@@ -70,11 +78,16 @@ KnownWork: TypeAlias = Literal[
 ]
 
 
+#: A pattern that matches nothing.
+_NEVER: Final = "(?!)"
+
+
 class _KnownFunctions(msgspec.Struct, forbid_unknown_fields=True, dict=True):
     """A row of `known_functions.json`; `PYTHON/` means Python's standard library."""
 
-    files: str
+    files: str = _NEVER
     functions: str = ""
+    calls: str = _NEVER
     purpose: str | None = None
     work: KnownWork | None = None
 
@@ -105,6 +118,13 @@ def _first_row(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None
             if files.search(path) and functions.search(name.function):
                 return row
     return None
+
+
+@cache
+def work_of_call(name: str) -> KnownWork | None:
+    """Return what a function without a frame does, by the name in the calling line."""
+    rows = _known_functions()
+    return next((row.work for row in rows if re.search(row.calls, name)), None)
 
 
 def _known_purpose(name: FunctionName) -> FunctionPurpose:

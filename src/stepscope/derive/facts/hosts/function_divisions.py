@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,6 +12,7 @@ from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_frames import BEGINNINGS, MIN_INTERVAL_SAMPLES
+from stepscope.derive.host.function_purposes import work_of_call
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
@@ -17,6 +20,8 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import polars as pl
 
     from stepscope.array_types import Bools, Int64s
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
-    from stepscope.derive.host.function_purposes import FunctionPurposes
+    from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
@@ -38,16 +43,25 @@ class TimeDivision(Frozen, frozen=True, eq=True):
 
     Attributes:
         own: Time in lines of the program, of this function or of functions that it
-            calls, including compiled operators and methods called from these lines.
+            calls, without functions on arrays that these lines call.
         elements: Time in library functions that return elements one by one.
         libraries: Time in all other library functions.
         waiting: Time in which the thread did not want a core; None if unknown.
+        called: The compiled function that takes half of the time; None without one.
+        works: Kind of work → time in library functions and compiled functions that do
+            it, including their callees.
     """
 
     own: float
     elements: float
     libraries: float
     waiting: float | None
+    called: str | None = None
+    works: Mapping[KnownWork | None, float] = MappingProxyType({})
+
+    def main_work(self, works: Sequence[KnownWork]) -> KnownWork | None:
+        """Return the first of some kinds of work that takes half of the time."""
+        return next((work for work in works if self.works.get(work, 0.0) >= 50), None)
 
 
 class FunctionDivisions(Frozen, frozen=True):
@@ -115,7 +129,36 @@ class FunctionDivisions(Frozen, frozen=True):
         library = 100 * int(self_ps[of_libraries & ~elements].sum()) / total_ps
         tracks = np.unique(frames.track[calls]).tolist()
         waiting = self._waiting_percent(ran, tracks, device)
-        return TimeDivision(100 - elementwise - library, elementwise, library, waiting)
+        compiled = {} if self.lines is None else self.lines.compiled_calls(tracks)
+        ran_in = {name: ran & spans for name, spans in compiled.items()}
+        on_arrays = Spans.union_of(
+            spans
+            for name, spans in ran_in.items()
+            if work_of_call(name) != "handles_objects"
+        ) - frames.spans(of_libraries & np.isin(frames.track, tracks))
+        on_arrays_percent = 100 * on_arrays.length_ps / ran.length_ps
+        own = max(100 - elementwise - library - on_arrays_percent, 0.0)
+        longest = max(ran_in, key=lambda name: ran_in[name].length_ps, default=None)
+        is_main = longest and 2 * ran_in[longest].length_ps >= ran.length_ps
+        return TimeDivision(
+            *(own, elementwise, 100 - own - elementwise, waiting),
+            called=longest if is_main else None,
+            works={
+                work: 100 * (ran & doing).length_ps / ran.length_ps
+                for work, doing in self._spans_of_works(compiled).items()
+            },
+        )
+
+    def _spans_of_works(
+        self, compiled: Mapping[str, Spans]
+    ) -> Mapping[KnownWork | None, Spans]:
+        """Return when library and compiled functions do each kind of work."""
+        doing: dict[KnownWork | None, Spans] = defaultdict(Spans.empty)
+        for work, kinds in self.purposes.types_by_work.items():
+            doing[work] |= self.frames.spans(np.isin(self.frames.type, kinds))
+        for name, spans in compiled.items():
+            doing[work_of_call(name)] |= spans
+        return doing
 
     def _waiting_percent(
         self, ran: Spans, tracks: list[int], device: int | None
