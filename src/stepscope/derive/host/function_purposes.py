@@ -73,6 +73,8 @@ KnownWork: TypeAlias = Literal[
     "calls_back_from_graph",
     "calls_back_to_debug",
     "asks_keras_dataset",
+    "draws_indices",
+    "starts_workers",
     "fetches_from_loader",
     "hands_out_elements",
 ]

@@ -19,6 +19,7 @@ from stepscope.advice.judging.worker_processes import (
 from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
 from stepscope.derive.facts.hosts.batch_production import (
     loader_calls,
+    loader_work,
     made_elsewhere,
     made_in_own_threads,
     python_elements,
@@ -68,6 +69,7 @@ _MAX_ORDER_CONFIDENCE: Final = 0.6
     *OWNED_READS,
     input_signals,
     loader_calls,
+    loader_work,
     made_elsewhere,
     *WORKER_READS,
     made_in_own_threads,
@@ -247,6 +249,9 @@ def _batch_production_facts(
     """Return facts on what produces the batches, and on what the producer lacks."""
     if shares.host in signals.of(made_in_own_threads):
         return ("own_threads",)
+    for work, percent in signals.of(loader_work).get(shares.host, {}).items():
+        if percent >= _MIN_CAUSE_PERCENT:
+            return (work,)
     python, pipeline = (
         signals.of(python_elements).get(shares.host),
         signals.of(pipeline_signals),

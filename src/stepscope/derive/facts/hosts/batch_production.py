@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
-    from stepscope.derive.host.function_purposes import FunctionPurposes
+    from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
@@ -141,6 +141,35 @@ def loader_calls(
             for name in (frames.names[kind],)
         }
     )
+
+
+#: Work of a loader in the program's own process, which more workers do not shorten.
+_LOADER_WORK: Final[tuple[KnownWork, ...]] = ("draws_indices", "starts_workers")
+
+
+@of_each_host
+def loader_work(
+    *,
+    account: Account,
+    function_frames: FunctionFrames,
+    function_purposes: FunctionPurposes,
+    windows: Windows,
+) -> dict[KnownWork, float]:
+    """Return in what percentage of the waits for batches the loader itself works.
+
+    A start of workers during the steps is a repeated one. The whole wait in which it is
+    counts, because the first batch is late too.
+    """
+    waits = Spans.union_of(device.idle["input"] for device in account.devices)
+    waits, percents = waits & windows.judged, {}
+    for work in _LOADER_WORK:
+        kinds = function_purposes.types_with_work(work)
+        spans = function_frames.spans(np.isin(function_frames.type, kinds))
+        if work == "starts_workers":
+            spans = waits.meeting(spans)
+        ran = waits & spans
+        percents[work] = 100 * ran.length_ps / max(waits.length_ps, 1)
+    return percents
 
 
 #: System calls that wait for data from another process or from a network.

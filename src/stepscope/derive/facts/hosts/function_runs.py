@@ -21,7 +21,6 @@ from stepscope.derive.facts.hosts.ran_ops import (
 from stepscope.derive.facts.savings.what_if_changes import Quiet
 from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
-from stepscope.derive.host.function_purposes import work_of_call
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.derive.step_time.host_time import HostCode
@@ -31,7 +30,7 @@ from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.host_states import HostStates
@@ -160,15 +159,6 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
             working=(self.working & self.inside) - self.called.spans,
             unshared=self.quiet - self.pooled,
         )
-
-    @cached_property
-    def calls_by_work(self) -> Mapping[KnownWork | None, Spans]:
-        """Return when lines of the program call functions that have no frame."""
-        calls = {} if self.lines is None else self.lines.compiled_calls(self.tracks)
-        by_work: dict[KnownWork | None, Spans] = defaultdict(Spans.empty)
-        for name, spans in calls.items():
-            by_work[work_of_call(name)] |= spans
-        return by_work
 
     @cached_property
     def collector(self) -> Part | None:
@@ -367,11 +357,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     def percent_of_work(self, *works: KnownWork) -> float:
         """Return the percentage of the function's time in some kinds of work."""
         kinds = self.runs.purposes.types_with_work(*works)
-        called = self.runs.calls_by_work
-        calls = [called[work] for work in works if work in called]
-        return self.percent_within(
-            Spans.union_of([self.runs.spans_of_types(kinds), *calls])
-        )
+        return self.percent_within(self.runs.spans_of_types(kinds)) if kinds else 0.0
 
     @property
     def ops_percent(self) -> float:
