@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import CodeType
 
 #: Maximum number of cached code objects; a program may create functions as it runs.
@@ -100,22 +100,20 @@ class CodeLine(NamedTuple):
     called: str | None = None
 
 
-def called_name(code: CodeType, offset: int) -> str | None:
+def called_name(code: Sequence[dis.Instruction], offset: int) -> str | None:
     """Return what an instruction calls: `os.fsync`, or `@` for an operator.
 
     A compiled function has no frame, so the names in the code that calls it are all
     that shows it. The result is None if the instruction calls nothing, as at the end of
     a loop's iteration.
     """
-    instructions = [
-        each for each in dis.get_instructions(code) if each.offset <= offset
-    ]
-    if not instructions or instructions[-1].opname == "BINARY_OP":
-        return instructions[-1].argrepr if instructions else None
-    call = instructions.pop()
+    instructions = [each for each in code if each.offset <= offset]
+    call = instructions[-1] if instructions else None
+    if call is None or "CALL" not in call.opname:
+        return call.argrepr if call and call.opname == "BINARY_OP" else None
     names: list[str] = []
     begins = call.positions and (call.positions.lineno, call.positions.col_offset)
-    for each in instructions if "CALL" in call.opname else ():
+    for each in instructions:
         place = each.positions and (each.positions.lineno, each.positions.col_offset)
         if place == begins and each.opname.startswith(_NAMES):
             # The expression before the parentheses: `os`, then its attribute `fsync`.
@@ -144,7 +142,8 @@ class LinesOfCode:
 class _Table:
     def __init__(self, code: CodeType) -> None:
         self._code = code
-        self._is_library = _LIBRARY.search(code.co_filename) is not None
+        is_library = _LIBRARY.search(code.co_filename) is not None
+        self._instructions = () if is_library else tuple(dis.get_instructions(code))
         self._known: dict[CodeLine, CodeLine] = {}
         self.begins: list[int] = []
         self.lines: list[int | None] = []
@@ -160,7 +159,7 @@ class _Table:
     def find_line(self, offset: int) -> CodeLine:
         # The offset of a function that has not begun is before the first instruction.
         row = max(bisect_right(self.begins, offset) - 1, 0)
-        called = None if self._is_library else called_name(self._code, offset)
+        called = called_name(self._instructions, offset)
         line = CodeLine(self._code, self.lines[row], called)
         line = self.found[offset] = self._known.setdefault(line, line)
         return line

@@ -31,7 +31,9 @@ from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.program_traits import collected_by_hand
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Finding
+    from collections.abc import Iterable
+
+    from stepscope.advice.finding import Action, Finding
     from stepscope.advice.judging.host_functions import HostFunction, HostFunctions
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.processors import Asleep
@@ -256,13 +258,15 @@ def _advise_by_time_use(
         "call_libraries_less": time_use.libraries,
     }
     mostly = (key for key, percent in keys.items() if percent >= MIN_MAIN_PERCENT)
-    key: str = time_use.main_work(_WORKS) or next(mostly, "vectorise_loops")
+    key = next(mostly, "vectorise_loops")
     vectorise = _ITEM.action("vectorise_loops")
-    actions = (
+    actions: Iterable[Action] = (
         fitting
         for action in finding.actions
         for fitting in (_ITEM.chosen(key) if action == vectorise else [action])
     )
+    if work := time_use.main_work(_WORKS):
+        actions = _ITEM.chosen(work)
     facts = _ITEM.facts(
         own_lines=time_use.own,
         one_by_one=time_use.elements,
@@ -274,7 +278,7 @@ def _advise_by_time_use(
         finding,
         actions=tuple(dict.fromkeys(actions)),
         facts=(*finding.facts, *facts),
-        parts=(replace(named, detail=named.detail or time_use.called), *others),
+        parts=(replace(named, detail=time_use.called or named.detail), *others),
     )
 
 

@@ -145,17 +145,18 @@ class FunctionDivisions(Frozen, frozen=True):
             called=longest if is_main else None,
             works={
                 work: 100 * (ran & doing).length_ps / ran.length_ps
-                for work, doing in self._spans_of_works(compiled).items()
+                for work, doing in self._spans_of_works(tracks, compiled).items()
             },
         )
 
     def _spans_of_works(
-        self, compiled: Mapping[str, Spans]
+        self, tracks: list[int], compiled: Mapping[str, Spans]
     ) -> Mapping[KnownWork | None, Spans]:
         """Return when library and compiled functions do each kind of work."""
         doing: dict[KnownWork | None, Spans] = defaultdict(Spans.empty)
+        frames, on_tracks = self.frames, np.isin(self.frames.track, tracks)
         for work, kinds in self.purposes.types_by_work.items():
-            doing[work] |= self.frames.spans(np.isin(self.frames.type, kinds))
+            doing[work] |= frames.spans(on_tracks & np.isin(frames.type, kinds))
         for name, spans in compiled.items():
             doing[work_of_call(name)] |= spans
         return doing
