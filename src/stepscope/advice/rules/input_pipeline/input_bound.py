@@ -270,11 +270,14 @@ def _batch_production_facts(
     # If stages are recorded, stages that fetch ahead are recorded too.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
         by_producers = () if stages else _producers("fetch", shares, signals)
-        return (*native, *(by_producers or ("one_by_one", "cacheable")))
+        # Threads that hold one interpreter's lock in turn do not run in parallel.
+        one_by_one = () if native else ("one_by_one",)
+        return (*native, *(by_producers or (*one_by_one, "cacheable")))
     reason_late = "late_although_ahead" if workers is None else "worker_processes"
     late = (
         *("ahead", *lacks),
-        *(() if "prefetch" in lacks else (reason_late,)),
+        # More cores do not help threads that hold one interpreter's lock in turn.
+        *(() if {"prefetch", "native_code"}.intersection(lacks) else (reason_late,)),
         *(() if "cache" in lacks else ("cacheable",)),
     )
     return lacks if "ready" in lacks else late

@@ -17,6 +17,7 @@ from stepscope.derive.run_derivation import (
 )
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.account.topics import IdleTopics
+    from stepscope.derive.facts.processors import Processors
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
@@ -67,8 +69,13 @@ def python_elements(
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
     core_time: CoreTime | Unavailable,
+    processor_signals: Processors | Unavailable,
 ) -> PythonElements | None:
-    """Return the Python calls of input ops on each host that waits for batches."""
+    """Return the Python calls of input ops on each host that waits for batches.
+
+    If all cores are in use, a thread that is on none may be ready for one, and it is
+    unknown whether it waits.
+    """
     waits = host_classes.input_wait
     calls = event_types["name"].str.contains(_OPS).fill_null(value=False)
     rows = wanted_rows(handles(events, "type"), calls.to_numpy())
@@ -87,7 +94,9 @@ def python_elements(
             for work in _CALLERS
         )
     waiting = None
-    if not isinstance(core_time, Unavailable):
+    cores = None if isinstance(processor_signals, Unavailable) else processor_signals
+    are_full = cores is not None and cores.are_full(THRESHOLDS)
+    if not isinstance(core_time, Unavailable) and not are_full:
         clocks = [*core_time.threads.values(), *core_time.rest.values()]
         known = called & Spans.union_of(time.seen for time in clocks)
         if len(known) and 2 * known.length_ps >= called.length_ps:
