@@ -327,7 +327,7 @@ PYTHON = PythonElements(90.0, MAKE)
         (
             {python_elements: {"vm": PYTHON}},
             {},
-            ("native_code", "one_by_one", "cacheable"),
+            ("native_code", "cacheable"),
         ),
         (
             {python_elements: {"vm": PythonElements(90.0, MAKE, of_keras=True)}},

@@ -1,4 +1,4 @@
-"""`input.bound` where the loader works in the program's own process: no more workers."""
+"""`input.bound` where a loader works in the program's own process: no more workers."""
 
 from __future__ import annotations
 

@@ -247,11 +247,10 @@ def _batch_production_facts(
     workers: WorkerProcesses | None,
 ) -> tuple[str, ...]:
     """Return facts on what produces the batches, and on what the producer lacks."""
-    if shares.host in signals.of(made_in_own_threads):
-        return ("own_threads",)
-    for work, percent in signals.of(loader_work).get(shares.host, {}).items():
-        if percent >= _MIN_CAUSE_PERCENT:
-            return (work,)
+    by_loader = signals.of(loader_work).get(shares.host, {})
+    works = [work for work in by_loader if by_loader[work] >= _MIN_CAUSE_PERCENT]
+    if works or shares.host in signals.of(made_in_own_threads):
+        return (works[0] if works else "own_threads",)
     python, pipeline = (
         signals.of(python_elements).get(shares.host),
         signals.of(pipeline_signals),
@@ -263,8 +262,8 @@ def _batch_production_facts(
     if workers is not None and workers.time is not None:
         return ("worker_processes", "cacheable")
     stages = pipeline.stages
-    works = any(_WORKS.search(stage.type) for stage in stages)
-    if stages and fetching.ahead and not works:
+    transforms = any(_WORKS.search(stage.type) for stage in stages)
+    if stages and fetching.ahead and not transforms:
         return ("untransformed",)
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # If stages are recorded, stages that fetch ahead are recorded too.
