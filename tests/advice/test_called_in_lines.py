@@ -47,8 +47,8 @@ def in_steps(*called: tuple[str | None, float], asleep: bool = False) -> Finding
         ("os.fsync", "Write to the disk every n steps"),
         ("self.database.commit", "Write to the disk every n steps"),
         ("numpy.append", "Append rows to a list"),
-        ("np.linalg.svd", "Compute in 32 bits"),
-        ("@", "Compute in 32 bits"),
+        ("np.linalg.svd", "Factorise a matrix that does not change once"),
+        ("@", "Multiply in 32 bits"),
         ("values.sort", "Select instead of sorting"),
         ("requests.get", "Fetch the next items ahead"),
         ("random.random", "Draw all random numbers"),
@@ -98,7 +98,7 @@ def test_a_plain_program_is_told_how_its_function_could_be_faster() -> None:
     found = every["host.work"]
     assert (found.status, found.severity, found.note) == ("fail", "info", "functions")
     assert found.saving_ms is None
-    assert found.actions[0].text.startswith("Compute in 32 bits")
+    assert found.actions[0].text.startswith("Factorise a matrix")
     tip, *_ = most_valuable_findings(
         [*every.values()], first="host.work", frameworks=("Python",)
     )

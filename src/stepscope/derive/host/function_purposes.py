@@ -52,6 +52,7 @@ KnownWork: TypeAlias = Literal[
     "summarises",
     "sorts",
     "grows_arrays",
+    "factorises",
     "multiplies",
     "downloads",
     "handles_objects",

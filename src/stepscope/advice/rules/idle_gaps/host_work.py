@@ -51,7 +51,8 @@ _MIN_LEADING_PART: Final = 0.5
 _WORKS: Final[tuple[KnownWork, ...]] = (
     *("flushes", "downloads", "copies", "compiles_patterns", "unpacks", "parses"),
     *("writes", "reports", "works_on_rows", "decodes_images", "starts_processes"),
-    *("grows_arrays", "summarises", "multiplies", "sorts", "draws_numbers"),
+    *("grows_arrays", "summarises", "factorises", "multiplies", "sorts"),
+    "draws_numbers",
 )
 #: Whether the program calls garbage collections (None: unknown) → action against them.
 _COLLECTING: Final[dict[bool | None, str]] = {

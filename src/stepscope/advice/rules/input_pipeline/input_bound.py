@@ -258,7 +258,7 @@ def _batch_production_facts(
     lacks = missing_practices(pipeline, python)
     native = ("native_code",) if "native_code" in lacks else ()
     if native and python is not None and python.of_keras:
-        return ("keras", *native, "cacheable")
+        return ("asks_keras_dataset", *native, "cacheable")
     if workers is not None and workers.time is not None:
         return ("worker_processes", "cacheable")
     stages = pipeline.stages

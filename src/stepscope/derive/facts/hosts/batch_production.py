@@ -152,8 +152,10 @@ def loader_calls(
     )
 
 
-#: Work of a loader in the program's own process, which more workers do not shorten.
-_LOADER_WORK: Final[tuple[KnownWork, ...]] = ("draws_indices", "starts_workers")
+#: Work in the program's own process for which a loader's workers are no remedy.
+_LOADER_WORK: Final[tuple[KnownWork, ...]] = (
+    *("draws_indices", "starts_workers", "asks_keras_dataset"),
+)
 
 
 @of_each_host
