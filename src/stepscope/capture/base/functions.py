@@ -19,11 +19,6 @@ _MAX_CACHED: Final = 65_536
 #: Opcode at which a function, or a generator after a `yield`, starts to execute.
 _RESUME: Final = opcode.opmap["RESUME"]
 
-#: Beginnings of opcodes that put a named value on the stack.
-_NAMES: Final = (
-    *("LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_NAME"),
-    *("LOAD_DEREF",),
-)
 #: Paths of code of libraries; which functions its lines call is not recorded.
 _LIBRARY: Final = re.compile(r"[\\/](?:(?:site|dist)-packages|python\d[.\d]*)[\\/]")
 
@@ -115,7 +110,7 @@ def called_name(code: Sequence[dis.Instruction], offset: int) -> str | None:
     begins = call.positions and (call.positions.lineno, call.positions.col_offset)
     for each in instructions:
         place = each.positions and (each.positions.lineno, each.positions.col_offset)
-        if place == begins and each.opname.startswith(_NAMES):
+        if place == begins and re.match("LOAD_(?!CONST)", each.opname):
             # The expression before the parentheses: `os`, then its attribute `fsync`.
             is_part = each.opname.startswith(("LOAD_ATTR", "LOAD_METHOD"))
             names = [*(names if is_part else ()), str(each.argval)]

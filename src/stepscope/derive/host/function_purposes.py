@@ -14,7 +14,7 @@ from collections import defaultdict
 from enum import IntEnum
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -46,41 +46,8 @@ class FunctionPurpose(IntEnum):
     AWAIT = 7
 
 
-#: What a function does, whatever the cause (owner) of its time.
-KnownWork: TypeAlias = Literal[
-    "flushes",
-    "summarises",
-    "sorts",
-    "grows_arrays",
-    "factorises",
-    "multiplies",
-    "downloads",
-    "handles_objects",
-    "copies",
-    "compiles_patterns",
-    "unpacks",
-    "parses",
-    "writes",
-    "reports",
-    "works_on_rows",
-    "decodes_images",
-    "starts_processes",
-    "draws_numbers",
-    "predicts",
-    "begins_prediction",
-    "trains",
-    "runs_the_model",
-    "calls_back",
-    "calls_back_from_graph",
-    "calls_back_to_debug",
-    "asks_keras_dataset",
-    "draws_indices",
-    "starts_workers",
-    "fetches_from_loader",
-    "hands_out_elements",
-]
-
-
+#: What a function does, whatever the cause (owner) of its time: a `work` of the table.
+KnownWork: TypeAlias = str
 #: A pattern that matches nothing.
 _NEVER: Final = "(?!)"
 

@@ -163,8 +163,8 @@ def _finding_of_waits(
     actions = _ITEM.chosen("waits_for_thread" if waits.works else "waits")
     time_uses = signals.of(function_divisions).get(shares.host)
     use = time_uses and time_uses.division_of_function(waits.function, None)
-    if use and (kind_of_work := use.main_work(_WORKS)):
-        actions = _ITEM.chosen(kind_of_work)
+    if use and (works := [work for work in _WORKS if work in use.works]):
+        actions = _ITEM.chosen(works[0])
     if for_processes:
         kind = "waits_for_processes"
         cheaper, actions = processes.cheaper_actions(), _ITEM.chosen(kind)
@@ -266,8 +266,8 @@ def _advise_by_time_use(
         for action in finding.actions
         for fitting in (_ITEM.chosen(key) if action == vectorise else [action])
     )
-    if work := time_use.main_work(_WORKS):
-        actions = _ITEM.chosen(work)
+    if works := [work for work in _WORKS if work in time_use.works]:
+        actions = _ITEM.chosen(works[0])
     facts = _ITEM.facts(
         own_lines=time_use.own,
         one_by_one=time_use.elements,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,8 +19,6 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import polars as pl
 
     from stepscope.array_types import Bools, Int64s
@@ -48,8 +45,8 @@ class TimeDivision(Frozen, frozen=True, eq=True):
         libraries: Time in all other library functions.
         waiting: Time in which the thread did not want a core; None if unknown.
         called: The compiled function that takes half of the time; None without one.
-        works: Kind of work → time in library functions and compiled functions that do
-            it, including their callees.
+        works: Kinds of work that take half of the time, in library functions or in
+            compiled functions.
     """
 
     own: float
@@ -57,11 +54,7 @@ class TimeDivision(Frozen, frozen=True, eq=True):
     libraries: float
     waiting: float | None
     called: str | None = None
-    works: Mapping[KnownWork | None, float] = MappingProxyType({})
-
-    def main_work(self, works: Sequence[KnownWork]) -> KnownWork | None:
-        """Return the first of some kinds of work that takes half of the time."""
-        return next((work for work in works if self.works.get(work, 0.0) >= 50), None)
+    works: tuple[KnownWork | None, ...] = ()
 
 
 class FunctionDivisions(Frozen, frozen=True):
@@ -131,35 +124,29 @@ class FunctionDivisions(Frozen, frozen=True):
         waiting = self._waiting_percent(ran, tracks, device)
         compiled = {} if self.lines is None else self.lines.compiled_calls(tracks)
         ran_in = {name: ran & spans for name, spans in compiled.items()}
-        on_arrays = Spans.union_of(
-            spans
-            for name, spans in ran_in.items()
-            if work_of_call(name) != "handles_objects"
-        ) - frames.spans(of_libraries & np.isin(frames.track, tracks))
-        on_arrays_percent = 100 * on_arrays.length_ps / ran.length_ps
-        own = max(100 - elementwise - library - on_arrays_percent, 0.0)
+        doing: dict[KnownWork | None, Spans] = defaultdict(Spans.empty)
+        for name, spans in ran_in.items():
+            doing[work_of_call(name)] |= spans
+        on_objects = doing.pop("handles_objects", Spans.empty())
+        on_tracks = np.isin(frames.track, tracks)
+        in_python = frames.spans(of_libraries & on_tracks)
+        on_arrays = Spans.union_of(doing.values()) - on_objects - in_python
+        own = 100 - elementwise - library - 100 * on_arrays.length_ps / ran.length_ps
+        own = max(own, 0.0)
+        for work, types in self.purposes.types_by_work.items():
+            of_work = frames.spans(on_tracks & np.isin(frames.type, types))
+            doing[work] |= ran & of_work
         longest = max(ran_in, key=lambda name: ran_in[name].length_ps, default=None)
         is_main = longest and 2 * ran_in[longest].length_ps >= ran.length_ps
         return TimeDivision(
             *(own, elementwise, 100 - own - elementwise, waiting),
             called=longest if is_main else None,
-            works={
-                work: 100 * (ran & doing).length_ps / ran.length_ps
-                for work, doing in self._spans_of_works(tracks, compiled).items()
-            },
+            works=tuple(
+                work
+                for work, spans in doing.items()
+                if 2 * spans.length_ps >= ran.length_ps
+            ),
         )
-
-    def _spans_of_works(
-        self, tracks: list[int], compiled: Mapping[str, Spans]
-    ) -> Mapping[KnownWork | None, Spans]:
-        """Return when library and compiled functions do each kind of work."""
-        doing: dict[KnownWork | None, Spans] = defaultdict(Spans.empty)
-        frames, on_tracks = self.frames, np.isin(self.frames.track, tracks)
-        for work, kinds in self.purposes.types_by_work.items():
-            doing[work] |= frames.spans(on_tracks & np.isin(frames.type, kinds))
-        for name, spans in compiled.items():
-            doing[work_of_call(name)] |= spans
-        return doing
 
     def _waiting_percent(
         self, ran: Spans, tracks: list[int], device: int | None
