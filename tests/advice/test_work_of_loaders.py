@@ -17,6 +17,9 @@ WAIT = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 LOOKS = "samples of main, 1000 a second"
 
 
+KERAS = "$/v/lib/python3.12/site-packages/keras/src/trainers/data_adapters"
+
+
 def fetching(
     *called: str, ms: float = 3.9, epochs: Collection[int] = range(20)
 ) -> Finding:
@@ -62,3 +65,12 @@ def test_workers_that_each_epoch_starts_are_kept() -> None:
     # An epoch of the twenty steps is one of twenty waits.
     found = fetching(start, ms=1.0, epochs=(10,))
     assert not any("Keep the worker" in action.text for action in found.actions)
+
+
+def test_a_dataset_of_keras_has_workers_of_its_own() -> None:
+    """Keras on PyTorch has a `DataLoader` that the program did not make."""
+    generator = f"{KERAS}/py_dataset_adapter.py:300 PyDatasetAdapter._finite_generator"
+    found = fetching(generator, "$/app/train.py:9 Signals.__getitem__")
+    assert found.parts[0].function == "Signals.__getitem__"
+    assert (found.actions[0].code or "").startswith("super().__init__(workers=4, ")
+    assert not any("num_workers" in (action.code or "") for action in found.actions)

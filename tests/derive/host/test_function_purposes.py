@@ -103,7 +103,11 @@ def test_the_outermost_purpose_counts() -> None:
     ("name", "purpose"),
     [
         ("/torch/utils/data/dataloader.py(1): _BaseDataLoaderIter.__next__", "INPUT"),
+        ("/torch/utils/data/dataloader.py(1): DataLoader.__iter__", "INPUT"),
         ("/torch/utils/tensorboard/writer.py(1): add_scalar", "SUMMARY"),
+        ("/numpy/lib/npyio.py(1): savez", "CHECKPOINT"),
+        # A table as text is no checkpoint.
+        ("/numpy/lib/npyio.py(1): savetxt", "UNKNOWN"),
         (
             "/tensorflow/python/checkpoint/checkpoint.py(1): Checkpoint.write",
             "CHECKPOINT",
