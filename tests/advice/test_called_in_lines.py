@@ -49,7 +49,7 @@ def in_steps(*called: tuple[str | None, float], asleep: bool = False) -> Finding
         ("numpy.append", "Append rows to a list"),
         ("np.linalg.svd", "Factorise a matrix that does not change once"),
         ("@", "Multiply in 32 bits"),
-        ("values.sort", "Select instead of sorting"),
+        ("values.sort", "Sort data that does not change once"),
         ("requests.get", "Fetch the next items ahead"),
         ("random.random", "Draw all random numbers"),
         # What is not known is a function of a library, …

@@ -242,8 +242,7 @@ class FrameStore(Generic[Line]):
                 names = [getattr(frame.code, "called", None) or "" for frame in rows]
                 texts, index = np.unique(names, return_inverse=True)
                 key, of_texts = plane.stat_id(CALLED), [text.encode() for text in texts]
-                called = StatColumn(key, TEXT, index, texts[index] != "", of_texts)
-                stats.append(called)
+                stats.append(StatColumn(key, TEXT, index, texts[index] != "", of_texts))
             begin = np.array([frame.begin_ns for frame in rows], np.int64)
             end = np.array([frame.end_ns for frame in rows], np.int64)
             plane.line(line.id, name=line.name).events(

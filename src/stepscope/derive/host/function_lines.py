@@ -253,9 +253,7 @@ def _line_runs(
         names.canonical[handles(events, "type")[rows]],
         np.where(present, number, _NONE).astype(np.int32),
         names.names,
-        np.where(callees[index] == "", _NONE, index).astype(np.int32)
-        if called
-        else None,
+        np.where(callees[index] == "", _NONE, index).astype(np.int32),
         tuple(callees.tolist()),
     )
     return runs.chosen_rows(np.lexsort((-dur, start, track)))

@@ -45,8 +45,6 @@ _IN_NO_FILE: Final = (
     Pattern(r"<built-in (?:function|method) (?P<function>[^ >]+)"),
     Pattern(r"\$(?:<unknown> )?(?P<function>.*)\Z", re.DOTALL),
 )
-#: Beginning of the names of files with functions that AutoGraph has rewritten.
-_GENERATED: Final = "__autograph_generated_file"
 #: Paths of installed files, of Python's own files, and of generated code.
 _LIBRARY: Final = Pattern(
     r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*"
@@ -147,7 +145,7 @@ def _parse_name(name: str, path: str | None) -> FunctionName:
         if match is None:
             continue
         file = path or match["file"]
-        if _GENERATED in file:
+        if "__autograph_generated_file" in file:
             # AutoGraph's version of a function of the program.
             function = match["function"].rpartition(".")[2].removeprefix("tf__")
             return FunctionName(function, None, None, library=False)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from enum import IntEnum
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import numpy as np
@@ -48,16 +48,14 @@ class FunctionPurpose(IntEnum):
 
 #: What a function does, whatever the cause (owner) of its time: a `work` of the table.
 KnownWork: TypeAlias = str
-#: A pattern that matches nothing.
-_NEVER: Final = "(?!)"
 
 
 class _KnownFunctions(msgspec.Struct, forbid_unknown_fields=True, dict=True):
     """A row of `known_functions.json`; `PYTHON/` means Python's standard library."""
 
-    files: str = _NEVER
+    files: str = "(?!)"  # Matches nothing.
     functions: str = ""
-    calls: str = _NEVER
+    calls: str = "(?!)"
     purpose: str | None = None
     work: KnownWork | None = None
 
@@ -93,8 +91,8 @@ def _first_row(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None
 @cache
 def work_of_call(name: str) -> KnownWork | None:
     """Return what a function without a frame does, by the name in the calling line."""
-    rows = _known_functions()
-    return next((row.work for row in rows if re.search(row.calls, name)), None)
+    matching = (row.work for row in _known_functions() if re.search(row.calls, name))
+    return next(matching, None)
 
 
 def _known_purpose(name: FunctionName) -> FunctionPurpose:

@@ -105,11 +105,8 @@ def most_valuable_findings(
         for finding in findings_by_cost(findings)
         if finding.id == first or _gains_something(finding)
     ]
-    worth += (
-        finding
-        for finding in findings
-        if finding.id == first and advises_without_fault(finding)
-    )
+    noted = [finding for finding in findings if advises_without_fault(finding)]
+    worth += [finding for finding in noted if finding.id == first]
     ranked = sorted(worth, key=lambda finding: finding.id != first)
     if ranked and ranked[0].note == "ended":
         # If a program ended before its first step, no other finding matters.

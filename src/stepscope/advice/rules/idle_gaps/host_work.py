@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.processors import Asleep
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.derive.host.function_purposes import KnownWork
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("host.work")
@@ -48,11 +47,11 @@ _ITEM: Final = rule_item("host.work")
 _MIN_LEADING_PART: Final = 0.5
 #: Kinds of work with their own actions, if a function spends half of its time on them;
 #: most certain kinds first.
-_WORKS: Final[tuple[KnownWork, ...]] = (
+_WORKS: Final = (
     *("flushes", "downloads", "copies", "compiles_patterns", "unpacks", "parses"),
     *("writes", "reports", "works_on_rows", "decodes_images", "starts_processes"),
-    *("grows_arrays", "summarises", "factorises", "multiplies", "sorts"),
-    "draws_numbers",
+    *("grows_arrays", "summarises", "sorts", "factorises", "multiplies"),
+    *("draws_numbers",),
 )
 #: Whether the program calls garbage collections (None: unknown) → action against them.
 _COLLECTING: Final[dict[bool | None, str]] = {
@@ -90,14 +89,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     waits = _outweighing_waits(signals, shares, blocking, thresholds)
     is_fault = blocking is not None or waits is not None
     if judged.failed and not (not shares.host_ops_lead() if on_device else is_fault):
-        # A program without a model consists of its functions, so that they are no
-        # fault. How the longest one could be faster is a note.
+        # Functions are no fault of a program that consists of them, but a note.
         are_ops = on_device or functions.has_model or not functions.every
-        judged = judged.with_verdict(
-            status="pass" if are_ops else "fail",
-            severity="info",
-            note="ops" if are_ops else "functions",
-        )
+        status, note = ("pass", "ops") if are_ops else ("fail", "functions")
+        judged = judged.with_verdict(status=status, severity="info", note=note)
     named = _named_parts(signals, shares, functions)
     first = named[0] if named else None
     share = None if first is None else first.share_percent

@@ -153,9 +153,7 @@ def loader_calls(
 
 
 #: Work in the program's own process for which a loader's workers are no remedy.
-_LOADER_WORK: Final[tuple[KnownWork, ...]] = (
-    *("draws_indices", "starts_workers", "asks_keras_dataset"),
-)
+_LOADER_WORK: Final = ("draws_indices", "starts_workers", "asks_keras_dataset")
 
 
 @of_each_host
@@ -176,9 +174,7 @@ def loader_work(
     for work in _LOADER_WORK:
         kinds = function_purposes.types_with_work(work)
         spans = function_frames.spans(np.isin(function_frames.type, kinds))
-        if work == "starts_workers":
-            spans = waits.meeting(spans)
-        ran = waits & spans
+        ran = waits.meeting(spans) if work == "starts_workers" else waits & spans
         percents[work] = 100 * ran.length_ps / max(waits.length_ps, 1)
     return percents
 
