@@ -98,9 +98,8 @@ class CodeLine(NamedTuple):
 def called_name(code: Sequence[dis.Instruction], offset: int) -> str | None:
     """Return what an instruction calls: `os.fsync`, or `@` for an operator.
 
-    A compiled function has no frame, so the names in the code that calls it are all
-    that shows it. The result is None if the instruction calls nothing, as at the end of
-    a loop's iteration.
+    A compiled function has no frame: only the calling code shows its name. None means
+    that the instruction calls nothing, as at the end of a loop's iteration.
     """
     instructions = [each for each in code if each.offset <= offset]
     call = instructions[-1] if instructions else None

@@ -124,10 +124,9 @@ class FunctionLines(Frozen, frozen=True):
         return [kind for kind, name in self.names.items() if name.library is False]
 
     def compiled_calls(self, tracks: Sequence[int]) -> dict[str, Spans]:
-        """Return when lines of the program call each function that is not Python.
+        """Return when lines of the program call each function that has no frame.
 
-        Such a function has no frame. The time of functions of the program that a line
-        calls is therefore not included.
+        The time of functions of the program that a line calls is not included.
         """
         if self.called is None:
             return {}

@@ -106,7 +106,8 @@ def most_valuable_findings(
         if finding.id == first or _gains_something(finding)
     ]
     noted = [finding for finding in findings if advises_without_fault(finding)]
-    worth += [finding for finding in noted if finding.id == first]
+    if first is None and noted:
+        worth, first = [*noted, *worth], noted[0].id
     ranked = sorted(worth, key=lambda finding: finding.id != first)
     if ranked and ranked[0].note == "ended":
         # If a program ended before its first step, no other finding matters.
