@@ -17,6 +17,7 @@ from stepscope.derive.facts.devices.set_up import set_up_signals
 from stepscope.derive.facts.hosts.batch_fetches import InputSignals, input_signals
 from stepscope.derive.facts.hosts.batch_production import (
     loader_calls,
+    loader_work,
     made_elsewhere,
     made_in_own_threads,
     python_elements,
@@ -226,6 +227,7 @@ def signals_of(
         unexplained_outside: {},
         set_up_signals: {},
         loader_calls: {},
+        loader_work: {},
         loader_workers: {},
         machine_cores: {},
         worker_time: {},

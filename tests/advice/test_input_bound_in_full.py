@@ -338,12 +338,12 @@ PYTHON = PythonElements(90.0, MAKE)
         (
             {python_elements: {"vm": PYTHON}},
             {},
-            ("native_code", "one_by_one", "cacheable"),
+            ("native_code", "cacheable"),
         ),
         (
             {python_elements: {"vm": PythonElements(90.0, MAKE, of_keras=True)}},
             {},
-            ("keras", "native_code", "cacheable"),
+            ("asks_keras_dataset", "native_code", "cacheable"),
         ),
         ({python_elements: {"b": PYTHON}}, {}, ("one_by_one", "cacheable")),
     ],
@@ -557,7 +557,7 @@ def test_actions_for_workers_come_first() -> None:
     assert (told["workers"], told["cores"], told["worker_share"]) == (2, 4, 60.0)
     assert judged(known=timed).actions == found.actions
     keras = {python_elements: {"vm": PythonElements(90.0, MAKE, of_keras=True)}}
-    own_option = actions_of("keras", "native_code", "cacheable")
+    own_option = actions_of("asks_keras_dataset", "native_code", "cacheable")
     assert judged(known=timed | keras).actions == own_option
     only_counted = {loader_workers: {"vm": counted(full=True)}}
     found = judged(known=only_counted, **BOTH)

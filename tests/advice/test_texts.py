@@ -251,6 +251,23 @@ def judged(how: str) -> str:
     return done.stdout
 
 
+#: Programs of a shell, C++ and CUDA with which samples begin that are no Python.
+OTHER_LANGUAGES = (
+    *("nsys ", "stepscope ", "taskset ", "numactl ", "perf ", "vllm ", "torchrun "),
+    *("nvtxRangePushA", "__shared__"),
+)
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_code_that_is_shown_is_complete(name: str) -> None:
+    """A decorator stands before a function."""
+    for key, action in DECLARED[name].declared_actions.items():
+        code = action.code
+        if code is not None and not code.startswith(OTHER_LANGUAGES):
+            ast.parse(f"{code}\ndef f(): pass" if code[0] == "@" else code)
+            assert not {"…", "...", "·"} & {*code, *code.split()}, key
+
+
 @pytest.mark.slow(seconds=2.2)
 def test_another_wording_changes_no_number_and_no_choice() -> None:
     plain = judged("plain")

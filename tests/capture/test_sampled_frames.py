@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dis
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 from stepscope.capture.base.functions import CodeLine, LinesOfCode
 from stepscope.capture.collectors.sampled_frames import Frame, Sample, SampledFrames
@@ -16,6 +17,7 @@ def code(name: str) -> CodeType:
     return (lambda: None).__code__.replace(co_name=name)
 
 
+database: Any = None
 MAIN, STEP, LOAD, TRAIN = map(code, ("main", "step", "load", "train"))
 
 
@@ -129,7 +131,7 @@ def test_each_instruction_is_at_the_line_that_made_it() -> None:
     for instruction in shown:
         assert instruction.positions is not None
         found = lines.code_line(code, instruction.offset)
-        assert found == CodeLine(code, instruction.positions.lineno)
+        assert found[:2] == (code, instruction.positions.lineno)
         # Looks compare lines by identity.
         assert lines.code_line(code, instruction.offset) is found
     at = {lines.code_line(code, instruction.offset).line for instruction in shown}
@@ -143,3 +145,36 @@ def test_code_without_a_table_of_lines_has_none() -> None:
     lines, bare = LinesOfCode(), MAIN.replace(co_linetable=b"")
     assert lines.code_line(bare, 2) == CodeLine(bare, None)
     assert lines.code_line(bare, 2) is lines.code_line(bare, 2)
+
+
+def flushing(rows: list[list[int]], file: Any, x: Any, names: list[str]) -> Any:
+    os.fsync(
+        file.fileno(),
+    )
+    for row in rows:
+        row.sort(key=abs)
+    database.execute("x").fetchall()
+    return sorted(names) if x @ x else names
+
+
+def test_a_line_says_what_it_calls_as_the_source_does() -> None:
+    lines, code = LinesOfCode(), flushing.__code__
+    called = {
+        instruction.offset: lines.code_line(code, instruction.offset).called
+        for instruction in dis.get_instructions(code)
+    }
+    assert list(dict.fromkeys(name for name in called.values() if name)) == [
+        *("file.fileno", "os.fsync", "row.sort", "database.execute"),
+        *("database.execute.fetchall", "@", "sorted"),
+    ]
+    # Where an iteration ends, nothing is called: there Python itself is at work.
+    back = [at for at in dis.get_instructions(code) if at.opname == "JUMP_BACKWARD"]
+    assert [called[at.offset] for at in back] == [None]
+
+
+def test_lines_of_libraries_do_not_say_what_they_call() -> None:
+    of_library = "/v/lib/python3.12/site-packages/numpy/lib/arrays.py"
+    code = flushing.__code__.replace(co_filename=of_library)
+    lines = LinesOfCode()
+    offsets = [each.offset for each in dis.get_instructions(code)]
+    assert {lines.code_line(code, offset).called for offset in offsets} == {None}

@@ -336,6 +336,7 @@ def _largest_idle_note(
         for finding in findings
         if finding.status == "fail"
         and finding.severity == "info"
+        and finding.note != "functions"
         and not finding.explained_by
         and finding.owners
         and set(finding.owners) <= set(IDLE_OWNERS)

@@ -125,7 +125,7 @@ _FACTS: Final = {
     "facts.devices.small_work": "small_kernels small_ops",
     "facts.hosts.batch_fetches": "host_fetches input_signals",
     "facts.hosts.batch_production": (
-        "python_elements loader_calls made_elsewhere has_own_threads "
+        "python_elements loader_calls loader_work made_elsewhere has_own_threads "
         "made_in_own_threads"
     ),
     "facts.hosts.callbacks": "called_back",

@@ -61,6 +61,7 @@ def elements(**given: Any) -> PythonElements | None:
         "function_frames": frames_of(NAMES, *ROWS),
         "function_purposes": PURPOSES,
         "core_time": ABSENT,
+        "processor_signals": ABSENT,
     }
     found: PythonElements | None = python_elements.function(**(usual | given))
     return found
@@ -79,6 +80,11 @@ def test_every_field_of_ops_that_call_python() -> None:
         waiting=100 * 13 / 17,
     )
     assert fields_of(elements(core_time=cores)) == fields_of(expected)
+    # Where other programs use all cores, who is on none may be ready for one.
+    full = SimpleNamespace(are_full=lambda _: True)
+    crowded = elements(core_time=cores, processor_signals=full)
+    assert crowded is not None
+    assert crowded.waiting is None
     stateless = elements(events=events_at((4, 0, 0, 17)))
     assert stateless is not None
     assert stateless.percent == 10.0

@@ -85,7 +85,7 @@ def test_time_is_of_own_lines_elements_or_other_libraries() -> None:
     assert found == TimeDivision(50.0, 25.0, 25.0, None)
     only = spans_of((250, 350))
     found = divisions().division_of_function(part_of(WORK), None, only=only)
-    assert found == TimeDivision(0.0, 50.0, 50.0, None)
+    assert found == TimeDivision(0.0, 50.0, 50.0, None, works=("works_on_rows",))
     assert divisions().division_of_function(part_of(WORK), 1) is None
     assert divisions().division_of_function(part_of(WORK, line=4), None) is None
 
@@ -112,16 +112,24 @@ def test_lines_of_a_function_are_divided_alone() -> None:
         type=np.array([WORK, WORK, WORK, HELPER, WORK]),
         line=np.array([4, 5, 8, 6, 9]),
         spans_of_rows=spans_of_rows,
+        compiled_calls=lambda _: {
+            "np.sort": spans_of((100, 300)),
+            "len": spans_of((500, 600)),
+        },
     )
     # Lines 5 and 8 ran from 100 to 300.
     part = part_of(WORK, lines=(5, 8))
     found = divisions(lines=lines).division_of_function(part, None)
-    assert found == TimeDivision(50.0, 0.0, 50.0, None)
+    assert found is not None
+    assert (found.called, found.works) == ("np.sort", ("sorts",))
+    # Half of the lines' time is in a library; in the other half they call one too.
+    assert (found.own, found.libraries) == (0.0, 100.0)
     # Without lines, or for the whole function, all of its time.
     whole = TimeDivision(55.0, 30.0, 15.0, None)
     assert divisions().division_of_function(part, None) == whole
     found = divisions(lines=lines).division_of_function(part_of(WORK), None)
-    assert found == whole
+    assert found is not None
+    assert (found.called, found.works, found.elements) == (None, (), 30.0)
 
 
 def clocks_of(**given: Any) -> Any:

@@ -123,6 +123,11 @@ def test_without_frames_it_says_how_to_get_some() -> None:
         ("$builtins isinstance", ("builtins isinstance", None, None, None)),
         ("$solver!solve<float>", ("solve<float>", "solver", None, False)),
         ("$<libcuda.so.1>!cuInit", ("cuInit", "libcuda.so.1", None, True)),
+        # AutoGraph's version of a function of the program.
+        (
+            "$__autograph_generated_file1x.py:9 outer.<locals>.inner.<locals>.tf__load",
+            ("load", None, None, False),
+        ),
     ],
 )
 def test_names_of_all_tracers_are_read(name: str, expected: tuple[Any, ...]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dis
 import opcode
+import re
 from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import CodeType
 
 #: Maximum number of cached code objects; a program may create functions as it runs.
@@ -16,6 +18,9 @@ _MAX_CACHED: Final = 65_536
 
 #: Opcode at which a function, or a generator after a `yield`, starts to execute.
 _RESUME: Final = opcode.opmap["RESUME"]
+
+#: Paths of code of libraries; which functions its lines call is not recorded.
+_LIBRARY: Final = re.compile(r"[\\/](?:(?:site|dist)-packages|python\d[.\d]*)[\\/]")
 
 #: Folder of stepscope, whose functions are not part of the profiled program.
 _STEPSCOPE_FOLDER: Final = str(Path(__file__).resolve().parents[2])
@@ -82,10 +87,33 @@ class CodeLine(NamedTuple):
 
     Attributes:
         line: Line number in the file; None if the instruction belongs to no line.
+        called: What the line calls, as `called_name` returns it.
     """
 
     code: CodeType
     line: int | None
+    called: str | None = None
+
+
+def called_name(code: Sequence[dis.Instruction], offset: int) -> str | None:
+    """Return what an instruction calls: `os.fsync`, or `@` for an operator.
+
+    A compiled function has no frame: only the calling code shows its name. None means
+    that the instruction calls nothing, as at the end of a loop's iteration.
+    """
+    instructions = [each for each in code if each.offset <= offset]
+    call = instructions[-1] if instructions else None
+    if call is None or "CALL" not in call.opname:
+        return call.argrepr if call and call.opname == "BINARY_OP" else None
+    names: list[str] = []
+    begins = call.positions and (call.positions.lineno, call.positions.col_offset)
+    for each in instructions:
+        place = each.positions and (each.positions.lineno, each.positions.col_offset)
+        if place == begins and re.match("LOAD_(?!CONST)", each.opname):
+            # The expression before the parentheses: `os`, then its attribute `fsync`.
+            is_part = each.opname.startswith(("LOAD_ATTR", "LOAD_METHOD"))
+            names = [*(names if is_part else ()), str(each.argval)]
+    return ".".join(names) or None
 
 
 class LinesOfCode:
@@ -107,20 +135,25 @@ class LinesOfCode:
 
 class _Table:
     def __init__(self, code: CodeType) -> None:
-        lines: dict[int | None, CodeLine] = {}
-        self.begins = []
-        self.lines = []
+        self._code = code
+        is_library = _LIBRARY.search(code.co_filename) is not None
+        self._instructions = () if is_library else tuple(dis.get_instructions(code))
+        self._known: dict[CodeLine, CodeLine] = {}
+        self.begins: list[int] = []
+        self.lines: list[int | None] = []
         for begin, _, line in code.co_lines():
             self.begins.append(begin)
-            self.lines.append(lines.setdefault(line, CodeLine(code, line)))
+            self.lines.append(line)
         if not self.lines:
             # Code that a compiler generated may have no line table.
-            self.begins, self.lines = [0], [CodeLine(code, None)]
+            self.begins, self.lines = [0], [None]
         #: Lines by instruction offset; samples find a function at few instructions.
         self.found: dict[int, CodeLine] = {}
 
     def find_line(self, offset: int) -> CodeLine:
         # The offset of a function that has not begun is before the first instruction.
         row = max(bisect_right(self.begins, offset) - 1, 0)
-        line = self.found[offset] = self.lines[row]
+        called = called_name(self._instructions, offset)
+        line = CodeLine(self._code, self.lines[row], called)
+        line = self.found[offset] = self._known.setdefault(line, line)
         return line

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Typ
 import numpy as np
 
 from stepscope._core import recorder
-from stepscope.xspace.fields import INT
-from stepscope.xspace.samples_line import FILE_PATH, LINE
+from stepscope.xspace.fields import INT, TEXT
+from stepscope.xspace.samples_line import CALLED, FILE_PATH, LINE
 from stepscope.xspace.writing.encode import StatColumn
 
 if TYPE_CHECKING:
@@ -239,6 +239,10 @@ class FrameStore(Generic[Line]):
                 numbers = np.array([frame.code.line or 0 for frame in rows], np.int64)
                 key = plane.stat_id(LINE)
                 stats.append(StatColumn(key, INT, numbers, present=numbers > 0))
+                names = [getattr(frame.code, "called", None) or "" for frame in rows]
+                texts, index = np.unique(names, return_inverse=True)
+                key, of_texts = plane.stat_id(CALLED), [text.encode() for text in texts]
+                stats.append(StatColumn(key, TEXT, index, texts[index] != "", of_texts))
             begin = np.array([frame.begin_ns for frame in rows], np.int64)
             end = np.array([frame.end_ns for frame in rows], np.int64)
             plane.line(line.id, name=line.name).events(

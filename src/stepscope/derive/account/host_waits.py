@@ -42,7 +42,7 @@ _FOR_THREADS: Final = Pattern(
 
 #: Kinds of work that are waits for something outside of the program.
 WAITING_WORKS: Final[tuple[KnownWork, ...]] = (
-    *("pauses", "asks_the_network", "runs_a_program"),
+    *("pauses", "asks_the_network", "runs_a_program", "flushes"),
 )
 
 

@@ -15,6 +15,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import (
     find_handle,
     owner_numbers,
+    owner_texts,
     rows_of_owners,
 )
 from stepscope.derive.host.function_frames import sampled_threads
@@ -55,6 +56,8 @@ class FunctionLines(Frozen, frozen=True):
         type: int32; row of `event_types`, the same for each row of a function.
         line: int32; the executed line, -1 if only the function was recorded.
         names: Function of each `type`.
+        called: int32; index in `callees` of what the line calls, -1 if not recorded.
+        callees: Names of called functions and operators, as in the source.
     """
 
     track: Int32s
@@ -63,6 +66,8 @@ class FunctionLines(Frozen, frozen=True):
     type: Int32s
     line: Int32s
     names: Mapping[int, FunctionName]
+    called: Int32s | None = None
+    callees: tuple[str, ...] = ()
 
     def known(self) -> FunctionLines | None:
         """Return the executed lines; None if no line is known."""
@@ -77,6 +82,7 @@ class FunctionLines(Frozen, frozen=True):
         return FunctionLines(
             *(self.track[rows], self.start_ps[rows], self.end_ps[rows]),
             *(self.type[rows], self.line[rows], self.names),
+            *(None if self.called is None else self.called[rows], self.callees),
         )
 
     def depth_of_runs(self) -> Int32s:
@@ -97,8 +103,8 @@ class FunctionLines(Frozen, frozen=True):
         """
         types = [
             kind
-            for kind, name in self.names.items()
-            if name.library is False and not is_nameless(name.function)
+            for kind in self._types_of_program()
+            if not is_nameless(self.names[kind].function)
         ]
         own = self.chosen_rows(np.isin(self.track, tracks) & np.isin(self.type, types))
         start, dur = own.start_ps, own.end_ps - own.start_ps
@@ -112,6 +118,30 @@ class FunctionLines(Frozen, frozen=True):
             for line in np.unique(own.line[of_function]).tolist()
             if line >= 0
             for rows in (of_function & (own.line == line),)
+        }
+
+    def _types_of_program(self) -> list[int]:
+        return [kind for kind, name in self.names.items() if name.library is False]
+
+    def compiled_calls(self, tracks: Sequence[int]) -> dict[str, Spans]:
+        """Return when lines of the program call each function that has no frame.
+
+        The time of functions of the program that a line calls is not included.
+        """
+        if self.called is None:
+            return {}
+        rows = self.chosen_rows(np.isin(self.track, tracks))
+        start, dur = rows.start_ps, rows.end_ps - rows.start_ps
+        called = self.called[np.isin(self.track, tracks)]
+        around = nest_subset(start, dur, track=rows.track).parent
+        inner = np.isin(rows.type, self._types_of_program()) & (around >= 0)
+        caller = np.where(inner, called[around], _NONE)
+        return {
+            name: Spans.from_events(start[calls], dur[calls])
+            - Spans.from_events(start[inside], dur[inside])
+            for number, name in enumerate(self.callees)
+            for calls, inside in ((called == number, caller == number),)
+            if calls.any()
         }
 
 
@@ -182,6 +212,10 @@ def _cut_frames(
         np.concatenate((framed.type[before], lines.type[after])),
         np.concatenate((framed.line[before], lines.line[after])),
         frames.names,
+        np.concatenate((framed.line[before] * 0 - 1, lines.called[after]))
+        if lines.called is not None
+        else None,
+        lines.callees,
     )
     order = np.lexsort((both.start_ps - both.end_ps, both.start_ps, both.track))
     return both.chosen_rows(order)
@@ -206,7 +240,11 @@ def _line_runs(
     # Lines with a duration of 0 add no time, and may start when their caller does.
     rows = rows[ints(events, "dur_ps")[rows] > 0]
     key = find_handle(trace.strings, StatKey.SOURCE_LINE)
-    number, present = owner_numbers(rows_of_owners(stats, "event", rows), rows, key)
+    of_rows = rows_of_owners(stats, "event", rows)
+    number, present = owner_numbers(of_rows, rows, key)
+    key = find_handle(trace.strings, StatKey.CALLED)
+    called = [name or "" for name in owner_texts(trace, of_rows, rows, key)]
+    callees, index = np.unique(np.array(called, dtype=np.str_), return_inverse=True)
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     track = thread[handles(events, "track")[rows]]
     runs = FunctionLines(
@@ -214,6 +252,8 @@ def _line_runs(
         names.canonical[handles(events, "type")[rows]],
         np.where(present, number, _NONE).astype(np.int32),
         names.names,
+        np.where(callees[index] == "", _NONE, index).astype(np.int32),
+        tuple(callees.tolist()),
     )
     return runs.chosen_rows(np.lexsort((-dur, start, track)))
 

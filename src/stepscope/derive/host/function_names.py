@@ -49,7 +49,7 @@ _IN_NO_FILE: Final = (
 _LIBRARY: Final = Pattern(
     r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*"
     r"|Python\d+[\\/]Lib)[\\/]"
-    r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"
+    r"|^<(?!stdin>|string>|ipython-input-)"
     # PyTorch's profiler omits the folder from which a file was imported, both for
     # packages and for the program. Programs do not give their own folders such names.
     r"|^(?:torch(?:vision|audio)?|functorch|triton|numpy|scipy|pandas|sklearn|PIL|tqdm"
@@ -145,6 +145,10 @@ def _parse_name(name: str, path: str | None) -> FunctionName:
         if match is None:
             continue
         file = path or match["file"]
+        if "__autograph_generated_file" in file:
+            # AutoGraph's version of a function of the program.
+            function = match["function"].rpartition(".")[2].removeprefix("tf__")
+            return FunctionName(function, None, None, library=False)
         # A file name without its folder may be that of a library's file.
         is_library = False if "/" in file or "\\" in file else None
         if _LIBRARY.search(file):

@@ -1,7 +1,8 @@
 """`function_purposes`: why functions of known libraries are called, and what they do.
 
 `known_functions.json` lists these functions: regular expressions for the file's path
-and the function's name. The first matching row with a purpose gives the purpose, and
+and the function's name (`functions`), or for the name in the line that calls a function
+without a frame (`calls`). The first matching row with a purpose gives the purpose, and
 the first matching row with a kind of work gives the work. A purpose also applies to
 everything that the function calls.
 """
@@ -13,7 +14,7 @@ from collections import defaultdict
 from enum import IntEnum
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import numpy as np
@@ -45,41 +46,16 @@ class FunctionPurpose(IntEnum):
     PEER = 8
 
 
-#: What a function does, whatever the cause (owner) of its time.
-KnownWork: TypeAlias = Literal[
-    "copies",
-    "compiles_patterns",
-    "unpacks",
-    "parses",
-    "writes",
-    "reports",
-    "works_on_rows",
-    "decodes_images",
-    "starts_processes",
-    "draws_numbers",
-    "predicts",
-    "begins_prediction",
-    "trains",
-    "runs_the_model",
-    "calls_back",
-    "calls_back_from_graph",
-    "calls_back_to_debug",
-    "asks_keras_dataset",
-    "fetches_from_loader",
-    "computes_in_numpy",
-    "hands_out_elements",
-    "begins_epoch",
-    "pauses",
-    "asks_the_network",
-    "runs_a_program",
-]
+#: What a function does, whatever the cause (owner) of its time: a `work` of the table.
+KnownWork: TypeAlias = str
 
 
 class _KnownFunctions(msgspec.Struct, forbid_unknown_fields=True, dict=True):
     """A row of `known_functions.json`; `PYTHON/` means Python's standard library."""
 
-    files: str
+    files: str = "(?!)"  # Matches nothing.
     functions: str = ""
+    calls: str = "(?!)"
     purpose: str | None = None
     work: KnownWork | None = None
 
@@ -111,6 +87,13 @@ def _first_row(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None
             if files.search(path) and functions.search(name.function):
                 return row
     return None
+
+
+@cache
+def work_of_call(name: str) -> KnownWork | None:
+    """Return what a function without a frame does, by the name in the calling line."""
+    matching = (row.work for row in _known_functions() if re.search(row.calls, name))
+    return next(matching, None)
 
 
 def _known_purpose(name: FunctionName) -> FunctionPurpose:

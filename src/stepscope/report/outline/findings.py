@@ -18,7 +18,7 @@ from stepscope.report.outline.parts import (
 )
 from stepscope.report.outline.step_time import unrecorded_text
 from stepscope.report.outline.tools import memory_gaps
-from stepscope.report.words.checks import stage_line
+from stepscope.report.words.checks import advises_without_fault, stage_line
 from stepscope.report.words.findings import (
     UNCALIBRATED,
     causes_text,
@@ -114,11 +114,11 @@ def _failing_parts(
         "basis": evidence_basis_text(finding),
     }
     if finding.severity == "info":
-        # A note is shown with sentence and gain only; `--explain` shows the rest.
+        # Most notes are shown with sentence and gain only; `--explain` shows the rest.
         basis = None if finding.calibrated else UNCALIBRATED
         labelled = {"gain": gain_text(finding), "basis": basis}
     yield from (Labelled(label, text) for label, text in labelled.items() if text)
-    if finding.severity == "info":
+    if finding.severity == "info" and not advises_without_fault(finding):
         return
     for number, evidence in enumerate(finding.evidence):
         yield Labelled(

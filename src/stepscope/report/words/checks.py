@@ -102,11 +102,14 @@ def most_valuable_findings(
         findings: All findings.
         first: Id of the headline's finding, which comes first; null without one.
     """
-    worth = (
+    worth = [
         finding
         for finding in findings_by_cost(findings)
         if finding.id == first or _gains_something(finding)
-    )
+    ]
+    noted = [finding for finding in findings if advises_without_fault(finding)]
+    if first is None and noted:
+        worth, first = [*noted, *worth], noted[0].id
     ranked = sorted(worth, key=lambda finding: finding.id != first)
     if ranked and ranked[0].note == "ended":
         # If a program ended before its first step, no other finding matters.
@@ -125,6 +128,11 @@ def most_valuable_findings(
         )
         for finding, label in zip(ranked, _ORDER, strict=False)
     )
+
+
+def advises_without_fault(finding: Finding) -> bool:
+    """Return whether a finding says how the work of a plain program could be faster."""
+    return finding.note == "functions" and bool(finding.actions)
 
 
 def _gains_something(finding: Finding) -> bool:

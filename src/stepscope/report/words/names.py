@@ -210,6 +210,9 @@ def part_text(part: Part) -> str:
     name = f"`{part.name}`" if part.function is not None else plain_name(part.name)
     if part.name == MODULE:
         name = "the top level"
+    detail = part.detail
+    if detail is not None and not detail.startswith("line "):
+        detail = f"`{detail}`"
     if part.file is not None:
         place = part.file.replace("\\", "/").rpartition("/")[2]
         # For a variable of a module, the module's first line is not useful.
@@ -218,11 +221,10 @@ def part_text(part: Part) -> str:
         if part.lines is not None:
             first, last = part.lines
             lines = f", line {first}" if first == last else f", lines {first} to {last}"
-            lines += "" if part.detail is None else f", mostly {part.detail}"
+            lines += "" if detail is None else f", mostly {detail}"
         name += f" ({place}{lines})"
-    if part.function is not None and part.lines is None and part.detail is not None:
-        is_line = part.detail.startswith("line ")
-        name += f", most of it in {part.detail if is_line else f'`{part.detail}`'}"
+    if part.function is not None and part.lines is None and detail is not None:
+        name += f", most of it in {detail}"
     if part.thread is not None:
         name += f" on thread `{part.thread}`"
     return name

@@ -44,6 +44,7 @@ class StatKey(StrEnum):
     # Python
     FILE_PATH = "file_path"
     SOURCE_LINE = "source_line"
+    CALLED = "called"
     # Operands
     SHAPE = "shape"
     SHAPES = "shapes"

@@ -77,7 +77,7 @@ _WAITS_ITEM: Final = rule_item("host.wait")
 #: is too long. With tasks of equal length the share is about 10 %.
 _MIN_ALONE_PERCENT: Final = 100 / 3
 #: Kinds of waits for something outside of the program, which have their own actions.
-_OUTSIDE: Final = ("pauses", "asks_the_network", "runs_a_program")
+_OUTSIDE: Final = ("pauses", "asks_the_network", "runs_a_program", "flushes")
 _WAITS_OWNED: Final = Owned(parts={"waits": ("wait",)}, host=True, seen=("wait",))
 
 

@@ -25,7 +25,9 @@ from stepscope.derive.facts.hosts.own_lines import enclosing_functions
 from stepscope.derive.facts.program_traits import collected_by_hand
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Finding
+    from collections.abc import Iterable
+
+    from stepscope.advice.finding import Action, Finding
     from stepscope.advice.judging.host_functions import HostFunction, HostFunctions
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.savings.what_if_changes import Changes
@@ -39,8 +41,17 @@ _MIN_LEADING_PART: Final = 0.5
 #: Kinds of work with their own actions, if a function spends half of its time on them;
 #: most certain kinds first.
 _WORKS: Final = (
-    *("copies", "compiles_patterns", "unpacks", "parses", "writes", "reports"),
-    *("works_on_rows", "decodes_images", "starts_processes", "draws_numbers"),
+    *(
+        "flushes",
+        "asks_the_network",
+        "copies",
+        "compiles_patterns",
+        "unpacks",
+        "parses",
+    ),
+    *("writes", "reports", "works_on_rows", "decodes_images", "starts_processes"),
+    *("grows_arrays", "summarises", "sorts", "factorises", "multiplies"),
+    *("draws_numbers",),
 )
 #: Whether the program calls garbage collections (None: unknown) → action against them.
 _COLLECTING: Final[dict[bool | None, str]] = {
@@ -77,8 +88,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     blocking = functions.blocking
     is_fault = not shares.host_ops_lead() if on_device else blocking is not None
     if judged.failed and not is_fault:
-        note = "ops" if on_device or functions.has_model else "functions"
-        judged = judged.with_verdict(status="pass", severity="info", note=note)
+        # Functions are no fault of a program that consists of them, but a note.
+        are_ops = on_device or functions.has_model or not functions.every
+        status, note = ("pass", "ops") if are_ops else ("fail", "functions")
+        judged = judged.with_verdict(status=status, severity="info", note=note)
     named = _named_parts(signals, shares, functions)
     first = named[0] if named else None
     share = None if first is None else first.share_percent
@@ -103,6 +116,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return finding
     if shares.system_calls_lead():
         return replace(finding, actions=_ITEM.chosen("ask_system_once"))
+    if finding.note == "functions":
+        finding = replace(finding, saving_ms=None, actions=_ITEM.chosen("plain"))
     finding = _advise_by_time_use(finding, signals, shares, blocking)
     if blocking is None:
         return replace(finding, actions=fit_worker_numbers(finding.actions, signals))
@@ -162,19 +177,25 @@ def _advise_by_time_use(
     mostly = (key for key, percent in keys.items() if percent >= MIN_MAIN_PERCENT)
     key = next(mostly, "vectorise_loops")
     vectorise = _ITEM.action("vectorise_loops")
-    actions = (
+    actions: Iterable[Action] = (
         fitting
         for action in finding.actions
         for fitting in (_ITEM.chosen(key) if action == vectorise else [action])
     )
+    if works := [work for work in _WORKS if work in time_use.works]:
+        actions = _ITEM.chosen(works[0])
     facts = _ITEM.facts(
         own_lines=time_use.own,
         one_by_one=time_use.elements,
         in_libraries=time_use.libraries,
         off_core=time_use.waiting,
     )
+    named, *others = finding.parts
     return replace(
-        finding, actions=tuple(dict.fromkeys(actions)), facts=(*finding.facts, *facts)
+        finding,
+        actions=tuple(dict.fromkeys(actions)),
+        facts=(*finding.facts, *facts),
+        parts=(replace(named, detail=time_use.called or named.detail), *others),
     )
 
 
@@ -230,7 +251,7 @@ def _fitting_groups(
     if time is None:
         return ()
     runs = time.runs
-    percents = {
+    percents: dict[str, float] = {
         "exchanges": time.percent_within(runs.exchanging),
         _COLLECTING[signals.of(collected_by_hand).get(runs.host)]: time.percent_within(
             runs.collecting

@@ -19,6 +19,7 @@ from stepscope.advice.judging.worker_processes import (
 from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
 from stepscope.derive.facts.hosts.batch_production import (
     loader_calls,
+    loader_work,
     made_elsewhere,
     made_in_own_threads,
     python_elements,
@@ -72,6 +73,7 @@ _MAX_ORDER_CONFIDENCE: Final = 0.6
     *OWNED_READS,
     input_signals,
     loader_calls,
+    loader_work,
     made_elsewhere,
     *WORKER_READS,
     made_in_own_threads,
@@ -260,8 +262,10 @@ def _batch_production_facts(
     workers: WorkerProcesses | None,
 ) -> tuple[str, ...]:
     """Return facts on what produces the batches, and on what the producer lacks."""
-    if shares.host in signals.of(made_in_own_threads):
-        return ("own_threads",)
+    by_loader = signals.of(loader_work).get(shares.host, {})
+    works = [work for work in by_loader if by_loader[work] >= _MIN_CAUSE_PERCENT]
+    if works or shares.host in signals.of(made_in_own_threads):
+        return (works[0] if works else "own_threads",)
     python, pipeline = (
         signals.of(python_elements).get(shares.host),
         signals.of(pipeline_signals),
@@ -269,13 +273,14 @@ def _batch_production_facts(
     lacks = missing_practices(pipeline, python)
     native = ("native_code",) if "native_code" in lacks else ()
     if native and python is not None and python.of_keras:
-        return ("keras", *native, "cacheable")
+        return ("asks_keras_dataset", *native, "cacheable")
     if workers is not None and workers.time is not None:
         return ("worker_processes", "cacheable")
     stages = pipeline.stages
-    works = any(_WORKS.search(stage.type) for stage in stages)
+    transforms = any(_WORKS.search(stage.type) for stage in stages)
     # Transformations may be missing only because their stages were not recorded.
-    if stages and fetching.ahead and not works and fetching.parallel is False:
+    alone = stages and fetching.ahead and not transforms
+    if alone and fetching.parallel is False:
         return ("untransformed",)
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # A function that runs for most of the wait shows how batches are produced.
@@ -285,12 +290,14 @@ def _batch_production_facts(
     known = fetching.parallel and (fetching.ahead or stages) and not unknown
     if sequential or not known:
         by_producers = () if stages else _producers("fetch", shares, signals)
-        one_by_one = ("one_by_one", *unknown, "cacheable")
-        return (*native, *(by_producers or one_by_one))
+        # Threads that hold one interpreter's lock in turn do not run in parallel.
+        one_by_one = () if native else ("one_by_one",)
+        return (*native, *(by_producers or (*one_by_one, *unknown, "cacheable")))
     reason_late = "late_although_ahead" if workers is None else "worker_processes"
     late = (
         *("ahead", *lacks),
-        *(() if "prefetch" in lacks else (reason_late,)),
+        # More cores do not help threads that hold one interpreter's lock in turn.
+        *(() if {"prefetch", "native_code"}.intersection(lacks) else (reason_late,)),
         *(() if "cache" in lacks else ("cacheable",)),
     )
     return lacks if "ready" in lacks else late

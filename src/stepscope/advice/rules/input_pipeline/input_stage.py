@@ -40,6 +40,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if not pipeline.stages and not pipeline.own_process:
         return _ITEM.cannot_tell(pipeline.absent or _ITEM.reason("no_wait"))
     missing = missing_practices(pipeline, python.get(pipeline.host or ""))
+    actions = fit_worker_numbers(_ITEM.actions_for(*missing), signals)
     opaque = (stage for stage in pipeline.stages if not stage.transparent)
     slowest = sorted(opaque, key=lambda stage: -stage.percent)
     return _ITEM.finding(
@@ -55,6 +56,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=waits.devices,
         facts=_ITEM.facts(runs_per_batch=slowest[0].runs_per_call if slowest else None),
         inputs=("pipeline_graph", "pipeline_calls"),
-        actions=fit_worker_numbers(_ITEM.actions_for(*missing), signals),
+        # A loader in the program's process may be that of a library, such as Keras.
+        actions=(pipeline.own_process and waits.actions) or actions,
         explained_by=(input_bound.evaluate.item.id,) if waits.status == "fail" else (),
     )

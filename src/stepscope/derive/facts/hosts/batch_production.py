@@ -17,6 +17,7 @@ from stepscope.derive.run_derivation import (
 )
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.account.topics import IdleTopics
+    from stepscope.derive.facts.processors import Processors
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
-    from stepscope.derive.host.function_purposes import FunctionPurposes
+    from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
@@ -67,8 +69,13 @@ def python_elements(
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
     core_time: CoreTime | Unavailable,
+    processor_signals: Processors | Unavailable,
 ) -> PythonElements | None:
-    """Return the Python calls of input ops on each host that waits for batches."""
+    """Return the Python calls of input ops on each host that waits for batches.
+
+    If all cores are in use, a thread that is on none may be ready for one, and it is
+    unknown whether it waits.
+    """
     waits = host_classes.input_wait
     calls = event_types["name"].str.contains(_OPS).fill_null(value=False)
     rows = wanted_rows(handles(events, "type"), calls.to_numpy())
@@ -87,7 +94,9 @@ def python_elements(
             for work in _CALLERS
         )
     waiting = None
-    if not isinstance(core_time, Unavailable):
+    cores = None if isinstance(processor_signals, Unavailable) else processor_signals
+    are_full = cores is not None and cores.are_full(THRESHOLDS)
+    if not isinstance(core_time, Unavailable) and not are_full:
         clocks = [*core_time.threads.values(), *core_time.rest.values()]
         known = called & Spans.union_of(time.seen for time in clocks)
         if len(known) and 2 * known.length_ps >= called.length_ps:
@@ -141,6 +150,33 @@ def loader_calls(
             for name in (frames.names[kind],)
         }
     )
+
+
+#: Work in the program's own process for which a loader's workers are no remedy.
+_LOADER_WORK: Final = ("draws_indices", "starts_workers", "asks_keras_dataset")
+
+
+@of_each_host
+def loader_work(
+    *,
+    account: Account,
+    function_frames: FunctionFrames,
+    function_purposes: FunctionPurposes,
+    windows: Windows,
+) -> dict[KnownWork, float]:
+    """Return in what percentage of the waits for batches the loader itself works.
+
+    A start of workers during the steps is a repeated one. The whole wait in which it is
+    counts, because the first batch is late too.
+    """
+    waits = Spans.union_of(device.idle["input"] for device in account.devices)
+    waits, percents = waits & windows.judged, {}
+    for work in _LOADER_WORK:
+        kinds = function_purposes.types_with_work(work)
+        spans = function_frames.spans(np.isin(function_frames.type, kinds))
+        ran = waits.meeting(spans) if work == "starts_workers" else waits & spans
+        percents[work] = 100 * ran.length_ps / max(waits.length_ps, 1)
+    return percents
 
 
 #: System calls that wait for data from another process or from a network.

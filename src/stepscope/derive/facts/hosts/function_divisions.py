@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,6 +11,7 @@ from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_frames import BEGINNINGS, MIN_INTERVAL_SAMPLES
+from stepscope.derive.host.function_purposes import work_of_call
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
-    from stepscope.derive.host.function_purposes import FunctionPurposes
+    from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
@@ -38,16 +40,21 @@ class TimeDivision(Frozen, frozen=True, eq=True):
 
     Attributes:
         own: Time in lines of the program, of this function or of functions that it
-            calls, including compiled operators and methods called from these lines.
+            calls, without functions on arrays that these lines call.
         elements: Time in library functions that return elements one by one.
         libraries: Time in all other library functions.
         waiting: Time in which the thread did not want a core; None if unknown.
+        called: The compiled function that takes half of the time; None without one.
+        works: Kinds of work that take half of the time, in library functions or in
+            compiled functions.
     """
 
     own: float
     elements: float
     libraries: float
     waiting: float | None
+    called: str | None = None
+    works: tuple[KnownWork | None, ...] = ()
 
 
 class FunctionDivisions(Frozen, frozen=True):
@@ -115,7 +122,31 @@ class FunctionDivisions(Frozen, frozen=True):
         library = 100 * int(self_ps[of_libraries & ~elements].sum()) / total_ps
         tracks = np.unique(frames.track[calls]).tolist()
         waiting = self._waiting_percent(ran, tracks, device)
-        return TimeDivision(100 - elementwise - library, elementwise, library, waiting)
+        compiled = {} if self.lines is None else self.lines.compiled_calls(tracks)
+        ran_in = {name: ran & spans for name, spans in compiled.items()}
+        doing: dict[KnownWork | None, Spans] = defaultdict(Spans.empty)
+        for name, spans in ran_in.items():
+            doing[work_of_call(name)] |= spans
+        on_objects = doing.pop("handles_objects", Spans.empty())
+        on_tracks = np.isin(frames.track, tracks)
+        in_python = frames.spans(of_libraries & on_tracks)
+        on_arrays = Spans.union_of(doing.values()) - on_objects - in_python
+        own = 100 - elementwise - library - 100 * on_arrays.length_ps / ran.length_ps
+        own = max(own, 0.0)
+        for work, types in self.purposes.types_by_work.items():
+            of_work = frames.spans(on_tracks & np.isin(frames.type, types))
+            doing[work] |= ran & of_work
+        longest = max(ran_in, key=lambda name: ran_in[name].length_ps, default=None)
+        is_main = longest and 2 * ran_in[longest].length_ps >= ran.length_ps
+        return TimeDivision(
+            *(own, elementwise, 100 - own - elementwise, waiting),
+            called=longest if is_main else None,
+            works=tuple(
+                work
+                for work, spans in doing.items()
+                if 2 * spans.length_ps >= ran.length_ps
+            ),
+        )
 
     def _waiting_percent(
         self, ran: Spans, tracks: list[int], device: int | None

@@ -1,0 +1,112 @@
+"""`host.work` advises what fits the compiled function that a line of Python calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.traces.training import WATCHED, findings, on_host
+from tests.support.traces.waiting import core_time
+
+from stepscope.report.words.checks import most_valuable_findings
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
+
+LOOKS, LINES = "samples of main, 1000 a second", "source lines of main, 1000 a second"
+STEPS = [10_000.0 * number for number in range(20)]
+WORK = "$/app/train.py:41 prepare"
+
+
+def calls(*called: tuple[str | None, float], begins: list[float] = STEPS) -> list[Any]:
+    """Line 43 of `prepare` calls each of these functions for so many µs of a step."""
+    lines: list[Any] = []
+    for begin in begins:
+        at = begin + 50.0
+        lines.append((LOOKS, WORK, at, sum(length for _, length in called)))
+        for name, length in called:
+            stats = {"source_line": 43} | ({} if name is None else {"called": name})
+            lines.append((LINES, WORK, at, length, stats))
+            at += length
+    return lines
+
+
+def in_steps(*called: tuple[str | None, float], asleep: bool = False) -> Finding:
+    """The work of steps of 10 ms, whose ops run in the last four."""
+    lines = [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
+    if asleep:
+        awake = [(at + 6_000.0, at + 10_000.0) for at in STEPS]
+        lines += core_time("main", awake, system=True)
+    return findings(lines + calls(*called), devices=None)["host.work"]
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("np.histogram", "Compute these statistics every n steps"),
+        ("os.fsync", "Write to the disk every n steps"),
+        ("self.database.commit", "Write to the disk every n steps"),
+        ("numpy.append", "Append rows to a list"),
+        ("np.linalg.svd", "Factorise a matrix that does not change once"),
+        ("@", "Multiply in 32 bits"),
+        ("values.sort", "Sort data that does not change once"),
+        ("requests.get", "Fetch the next items ahead"),
+        ("random.random", "Draw all random numbers"),
+        # What is not known is a function of a library, …
+        ("cv2.resize", "Call the library functions"),
+        # … but these work on one object, as the bytecode around them does.
+        ("math.sqrt", "Vectorise the named function: the program's own lines"),
+        ("row.append", "Vectorise the named function: the program's own lines"),
+        (None, "Vectorise the named function: the program's own lines"),
+    ],
+)
+def test_what_a_line_calls_decides(name: str | None, advice: str) -> None:
+    found = in_steps((name, 4_000.0), (None, 1_900.0))
+    assert (found.status, found.parts[0].function) == ("fail", "prepare")
+    assert found.actions[0].text.startswith(advice)
+    assert found.parts[0].detail == name
+
+
+def test_a_call_of_less_than_half_of_the_time_decides_nothing() -> None:
+    found = in_steps(("np.histogram", 2_000.0), (None, 3_900.0))
+    assert found.actions[0].text.startswith("Vectorise the named function: the program")
+    assert found.parts[0].detail is None
+
+
+def test_a_wait_for_the_disk_is_advised_as_such() -> None:
+    found = in_steps(("os.fsync", 5_900.0), asleep=True)
+    assert found.causes[0].cause == "waits"
+    assert found.actions[0].text.startswith("Write to the disk every n steps")
+
+
+def test_functions_of_the_program_are_not_compiled() -> None:
+    """`self.solve` is a method of the program, in which Python loops over elements."""
+    inner = "$/app/solver.py:3 solve"
+    lines = [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
+    lines += calls(("self.sort", 5_900.0))
+    for begin in STEPS:
+        call = (inner, begin + 50.0, 5_900.0)
+        lines += [(LOOKS, *call), (LINES, *call, {"source_line": 5})]
+    found = findings(lines, devices=None)["host.work"]
+    assert found.actions[0].text.startswith("Vectorise the named function: the program")
+
+
+def test_a_plain_program_is_told_how_its_function_could_be_faster() -> None:
+    """No fault, and so a note; but a headline about no other finding is about it."""
+    lines = [*calls(("np.linalg.svd", 9_900.0)), *WATCHED]
+    every = findings(lines, devices=None)
+    found = every["host.work"]
+    assert (found.status, found.severity, found.note) == ("fail", "info", "functions")
+    assert found.saving_ms is None
+    assert found.actions[0].text.startswith("Factorise a matrix")
+    tip, *_ = most_valuable_findings(
+        [*every.values()], first=None, frameworks=("Python",)
+    )
+    assert (tip.label, tip.code.partition(" =")[0]) == ("Do first", "u, s, v")
+
+
+def test_a_loop_of_a_plain_program_is_one_to_vectorise() -> None:
+    lines = [*calls((None, 9_900.0)), *WATCHED]
+    found = findings(lines, devices=None)["host.work"]
+    assert found.actions[0].text.startswith("Vectorise the named function: the program")
+    assert any("processes" in action.text for action in found.actions)
