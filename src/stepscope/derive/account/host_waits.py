@@ -15,6 +15,7 @@ import numpy as np
 
 from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.host.core_time import thread_identities
+from stepscope.derive.host.function_purposes import work_of_call
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
@@ -112,17 +113,24 @@ def host_waits(
     function = naming.function_name(
         function_frames, parts[0].type, parts[0].detail
     )._replace(loop=parts[0].is_loop)
+    calls = {} if naming.ran is None else naming.ran.compiled_calls([main])
+    doing = {
+        work: [
+            function_frames.spans(np.isin(function_frames.type, types))
+            for types in (function_purposes.types_with_work(work),)
+        ]
+        for work in WAITING_WORKS
+    }
+    for name, spans in calls.items():
+        doing.get(work_of_call(name) or "", []).append(spans)
+        if 2 * (asleep & spans).length_ps >= asleep.length_ps and (
+            function.detail is None or function.detail.startswith("line ")
+        ):
+            function = function._replace(detail=name)
     kinds = (
         work
-        for work in WAITING_WORKS
-        if 2
-        * (
-            asleep
-            & function_frames.spans(
-                np.isin(function_frames.type, function_purposes.types_with_work(work))
-            )
-        ).length_ps
-        >= asleep.length_ps
+        for work, spans in doing.items()
+        if 2 * (asleep & Spans.union_of(spans)).length_ps >= asleep.length_ps
     )
     work = next(kinds, None)
     if isinstance(core_time, Unavailable):
