@@ -125,7 +125,7 @@ def test_a_step_with_a_validation_inside_is_in_no_mean_and_is_counted() -> None:
         at += 10 * len(names)
     found = page(blueprint.trace(lines))
     assert found.left_out == {"other_kind": 1}
-    assert found.step_count == 6
+    assert found.step_count == 7
     assert found.step_time_ms.mean == pytest.approx(0.02)
     assert found.host_period_ms is not None
     assert found.host_period_ms.mean == found.step_time_ms.mean

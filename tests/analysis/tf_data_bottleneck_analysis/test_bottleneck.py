@@ -218,7 +218,7 @@ def test_the_wait_of_the_steps_stands_beside_the_verdict(
     assert result.summary.input_bound is limits
     assert result.bottlenecks["input_bound"].to_list() == [limits]
     # The last step has no end.
-    assert result.waits.rows() == [("vm", 4, call / 1000, call / 10)]
+    assert result.waits.rows() == [("vm", 5, call / 1000, call / 10)]
 
 
 def test_a_slow_pipeline_that_runs_ahead_is_not_what_holds_up_the_run() -> None:
