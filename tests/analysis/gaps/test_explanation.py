@@ -207,8 +207,9 @@ def test_where_the_device_works_nothing_waits() -> None:
 def test_a_stretch_of_both_is_divided_among_work_and_waiting() -> None:
     found = explained(of_two_kernels(), "vm", (40 * US, 200 * US))
     assert found.kind == "interval"
-    busy = owners_us(found).pop("compute_32")
-    assert busy == 10 + 10
+    owners = owners_us(found)
+    # `sgemm` has a known precision, the other kernel none.
+    assert (owners["compute_32"], owners["compute_unknown"]) == (10, 10)
     check_adds_up(found)
 
 
@@ -223,7 +224,7 @@ def test_the_time_of_overlapping_kernels_counts_once() -> None:
         )
     )
     found = explained(profile, "vm", 10 * US)
-    assert owners_us(found) == {"compute_32": 150}
+    assert owners_us(found) == {"compute_unknown": 150}
     assert {one.name: one.ps / US for one in found.owners[0].parts} == {
         "long": 100,
         "beside": 50,

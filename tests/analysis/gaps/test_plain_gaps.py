@@ -100,7 +100,7 @@ def test_the_longest_gap_at_an_instant_is_explained(
             check_neighbours(found, device)
         else:
             assert {one.owner for one in found.owners} <= {
-                *("compute_32", "copy_in", "collective"),
+                *("compute_32", "compute_unknown", "copy_in", "collective"),
             }
     found = explained(profile, at * US)
     if not known:
@@ -138,7 +138,7 @@ def test_a_range_is_explained_on_the_busiest_device(profile: ProfileData) -> Non
     assert (found.kind, found.device) == ("interval", 1)
     assert found.dur_ps == 200 * US
     assert (found.before, found.after) == (None, None)
-    compute = {one.owner: one for one in found.owners}["compute_32"]
+    compute = {one.owner: one for one in found.owners}["compute_unknown"]
     assert compute.ps == (140 + 40) * US
     assert compute.percent == pytest.approx(90)
     assert [(part.name, part.ps // US) for part in compute.parts] == [
@@ -155,7 +155,7 @@ def test_a_range_is_explained_on_the_busiest_device(profile: ProfileData) -> Non
     one_by_one = explained(profile, (140 * US, 340 * US), device=0)
     owners = {one.owner: one.ps // US for one in one_by_one.owners}
     # The copy counts where no kernel runs.
-    assert owners["compute_32"] == 20 + 20
+    assert owners["compute_unknown"] == 20 + 20
     assert owners["copy_in"] == 20
     assert owners["collective"] == 10
     assert sum(owners.values()) == 200

@@ -189,7 +189,7 @@ def test_the_owners_add_up_to_the_part_that_the_account_covers() -> None:
         if time is not None
     }
     assert sum(owned.values()) == 210 * US
-    assert owned["compute_32"] == 60 * US
+    assert owned["compute_unknown"] == 60 * US
     assert totals(recorded(), 5000, 6000).account_ps == 0
 
 
