@@ -50,7 +50,7 @@ def test_it_has_the_verdict_the_bars_and_what_could_not_be_seen() -> None:
     assert headings == ["Where the step time went", "What could not be seen"]
     # Two thirds of the step are ops, the largest of which is named below their bar.
     (bar,) = (at for at, line in enumerate(lines) if line.startswith("  Host compute"))
-    assert lines[bar + 1].split() == ["a/MatMul", "66.0", "%"]
+    assert lines[bar + 1].split() == ["a/MatMul", "66.1", "%"]
 
 
 def test_of_a_program_without_a_device_nothing_is_said_of_devices() -> None:
@@ -73,5 +73,5 @@ def test_what_was_not_recorded_is_one_line_and_checks_are_counted_once() -> None
     lines = short_page(document).splitlines()
     unseen = lines[lines.index("What could not be seen") + 1 :]
     assert unseen[0] == "  Not recorded: Input."
-    assert unseen[1].startswith("  15 checks without a verdict: env.libs, ")
+    assert unseen[1].startswith("  14 checks without a verdict: env.libs, ")
     assert sum("checks" in line for line in lines) == 1

@@ -5,6 +5,7 @@ Definition: docs/where-a-steps-time-goes.md#names.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -289,35 +290,27 @@ class Naming(Frozen, frozen=True, dict=True):
     def parts_by_op_types(
         self, device: DeviceAccount, spans: Spans
     ) -> tuple[list[tuple[Name, int]], Spans]:
-        """Name host work by types of ops; also return the time in which no op runs.
-
-        Wrappers, executors and thread pools may name only that time.
-        """
+        """Name host work by types of ops; return also the time that wrappers may name."""
         threads: list[ThreadOps] = []
-        instances: dict[int, set[str]] = {}
+        instances: dict[int, set[str]] = defaultdict(set)
         for track in self.naming_threads(device):
             covered, rows, self_ps = self.covering_rows(track, "host_compute", spans)
             works = self.working[self.types[rows]]
             rows, self_ps = rows[works], self_ps[works]
             kinds = self.types[rows]
-            start, dur = (
-                self.classes.rows.start_ps[rows],
-                self.classes.rows.dur_ps[rows],
-            )
+            starts, durs = self.classes.rows.start_ps, self.classes.rows.dur_ps
+            op_types = self.op_types[kinds]
             if len(rows):
-                op_types = self.op_types[kinds]
-                threads.append(ThreadOps(covered, start, dur, self_ps, op_types))
-            for kind in np.unique(kinds).tolist():
-                instances.setdefault(int(self.op_types[kind]), set()).add(
-                    self.names[kind]
+                threads.append(
+                    ThreadOps(covered, starts[rows], durs[rows], self_ps, op_types)
                 )
+            for kind in np.unique(kinds).tolist():
+                instances[int(self.op_types[kind])].add(self.names[kind])
         times, left = time_by_op_type(threads, spans)
         # A type with one op is named as this op.
         names = {kind: min(ops) for kind, ops in instances.items() if len(ops) == 1}
-        return [
-            (Name(names.get(op_type, self.type_names[op_type])), time)
-            for op_type, time in times
-        ], left
+        types = ((names.get(kind, self.type_names[kind]), time) for kind, time in times)
+        return [(Name(name), time) for name, time in types], left
 
     def _add_awaited(
         self, track: int, spans: Spans, parts: list[tuple[Name, int]]
