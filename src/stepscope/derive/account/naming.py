@@ -290,7 +290,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def parts_by_op_types(
         self, device: DeviceAccount, spans: Spans
     ) -> tuple[list[tuple[Name, int]], Spans]:
-        """Name host work by types of ops; return also the time that wrappers may name."""
+        """Name host work by types of ops; return also the time that no op explains."""
         threads: list[ThreadOps] = []
         instances: dict[int, set[str]] = defaultdict(set)
         for track in self.naming_threads(device):
