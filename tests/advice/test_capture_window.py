@@ -42,7 +42,7 @@ def with_first(name: str, *, steps: int = 20, long: int = 2) -> list[Any]:
 def test_both_bases_pass() -> None:
     for lines in (together(), ahead()):
         found = findings(lines)[RULE]
-        assert (found.status, found.value) == ("pass", 13)
+        assert (found.status, found.value) == ("pass", 14)
 
 
 def test_first_steps_that_compile_are_warm_up() -> None:
@@ -55,7 +55,7 @@ def test_first_steps_that_compile_are_warm_up() -> None:
 
 
 def test_warm_up_that_leaves_too_few_steps_is_a_warning() -> None:
-    lines = with_first("compilation of step", steps=5)
+    lines = with_first("compilation of step", steps=4)
     window = findings(lines, devices=None)[RULE]
     assert (window.severity, window.note) == ("warn", "warm_up")
 
@@ -66,7 +66,7 @@ def test_a_first_step_that_loads_a_checkpoint_is_no_warm_up() -> None:
 
 
 def test_two_steps_are_too_few() -> None:
-    lines = [line for line in together() if line[2] < 30_000.0]
+    lines = [line for line in together() if line[2] < 20_000.0]
     found = findings(lines)[RULE]
     assert (found.status, found.severity) == ("fail", "info")
 

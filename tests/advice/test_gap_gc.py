@@ -48,7 +48,9 @@ def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None
 def test_a_collection_in_each_step_under_an_idle_device_is_found() -> None:
     finding = findings(paused(GC, 500.0))["gap.gc"]
     assert (finding.status, finding.severity) == ("fail", "warn")
-    assert finding.share_percent == pytest.approx(100 * 500 / 10_497, abs=0.2)
+    # After 13 of 14 steps of 10,000.5 µs, each 5.5 µs before and after.
+    time_us = 13 * (10_000.5 + 510.5) + 10_000.5
+    assert finding.share_percent == pytest.approx(100 * 13 * 500 / time_us, abs=0.01)
     assert finding.parts[0].name == GC
 
 
@@ -72,7 +74,9 @@ def test_a_recording_that_keeps_no_collections_cannot_tell() -> None:
 def test_without_a_device_the_steps_wait_for_collections_too() -> None:
     found = findings(on_host(pause=GC, pause_us=500.0))["gap.gc"]
     assert (found.status, found.severity) == ("fail", "warn")
-    assert found.share_percent == pytest.approx(100 * 500 / 10_505, abs=0.1)
+    # After all steps but the last, which ends with its marker: 19 of 20.
+    time_us = 19 * 10_505 + 9_990
+    assert found.share_percent == pytest.approx(100 * 19 * 500 / time_us, abs=0.001)
     assert findings(on_host() + WATCHED)["gap.gc"].status == "pass"
 
 

@@ -78,7 +78,9 @@ def test_without_a_device_the_steps_wait_for_checkpoints_too() -> None:
     found = findings(on_host(pause="checkpoint", pause_us=3_000.0, every=2))
     one = found["gap.output"]
     assert (one.status, one.explained_by) == ("fail", ())
-    assert one.share_percent == pytest.approx(100 * 1_500 / 11_500, abs=0.8)
+    # After 9 of the 19 steps before the last, which ends with its marker.
+    time_us = 9 * 13_005 + 10 * 10_000 + 9_990
+    assert one.share_percent == pytest.approx(100 * 9 * 3_000 / time_us, abs=0.001)
 
 
 @pytest.mark.parametrize("table", ["device_activity", "events"])

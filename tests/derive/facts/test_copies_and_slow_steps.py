@@ -319,6 +319,9 @@ def test_a_period_is_the_shortest_that_explains_slow_steps() -> None:
         # Twice is no period, nor is one with a usual step between.
         (6, {2: 20, 5: 20}, (), None),
         (12, {2: 20, 5: 20, 11: 20}, (), None),
+        # What follows the last step is outside of its window.
+        (12, {2: 20, 5: 20, 8: 20}, (), 3),
+        (13, {2: 20, 5: 20, 8: 20}, (), None),
         # The numbers of steps count, of which some are missing.
         (
             12,
@@ -341,6 +344,7 @@ def test_a_period_is_the_shortest_that_explains_slow_steps() -> None:
                 if own
             )
             expected = [(number - first) % found.every == 0 for number in of_steps]
+            expected[-1] &= count - 1 in slow_at
             assert found.slow.tolist() == expected
 
 

@@ -27,8 +27,8 @@ _MIN_SLOW_STEPS: Final = 3
 #: Minimum share of all slow steps' extra time that the steps of a period must contain.
 #: If there are fewer than `_MIN_MANY_STEPS` slow steps, a higher share is required:
 #: three slow steps may be at equal distances by chance.
-_MIN_EXPLAINED_SHARE: Final = 0.6
-_MIN_EXPLAINED_SHARE_OF_FEW: Final = 0.9
+_MIN_SHARE: Final = 0.6
+_MIN_SHARE_OF_FEW: Final = 0.9
 _MIN_MANY_STEPS: Final = 5
 #: The named parts of a cause are reported if its mean time in other steps is at most
 #: this fraction of its mean time in slow steps.
@@ -71,13 +71,12 @@ def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
     for period in range(2, longest_period(count) + 1):
         for phase in np.unique(number[slow] % period).tolist():
             in_phase = number % period == phase
+            # The window of the last step ends before the work between steps.
+            in_phase[-1] &= slow[-1]
             if in_phase.sum() < _MIN_SLOW_STEPS or not slow[in_phase].all():
                 continue
-            min_share = (
-                _MIN_EXPLAINED_SHARE
-                if in_phase.sum() >= _MIN_MANY_STEPS
-                else _MIN_EXPLAINED_SHARE_OF_FEW
-            )
+            has_many = in_phase.sum() >= _MIN_MANY_STEPS
+            min_share = _MIN_SHARE if has_many else _MIN_SHARE_OF_FEW
             if excess[in_phase].sum() >= min_share * excess.sum():
                 return Period(period, in_phase)
     return None
