@@ -46,7 +46,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_the_loop_that_is_recorded_here_stands_first(told: list[str]) -> None:
     live = told[: told.index("On a GPU")]
     assert "Where the step time went" in live
-    assert any(line.startswith("  mean of 9 steps, ") for line in live)
+    assert any(line.startswith("  mean of 10 steps, ") for line in live)
 
 
 @pytest.mark.skipif(
