@@ -1,4 +1,4 @@
-"""`host.work` advises what fits the compiled function that a line of Python calls."""
+"""`host.work` and `host.wait` advise what fits the function that a line calls."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def calls(*called: tuple[str | None, float], begins: list[float] = STEPS) -> lis
 
 
 def in_steps(*called: tuple[str | None, float], asleep: bool = False) -> Finding:
-    """The work of steps of 10 ms, whose ops run in the last four."""
+    """The work, or the waits, of steps of 10 ms, whose ops run in the last four."""
     lines = [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
     if asleep:
         awake = [(at + 6_000.0, at + 10_000.0) for at in STEPS]
         lines += core_time("main", awake, system=True)
-    return findings(lines + calls(*called), devices=None)["host.work"]
+    rule = "host.wait" if asleep else "host.work"
+    return findings(lines + calls(*called), devices=None)[rule]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def in_steps(*called: tuple[str | None, float], asleep: bool = False) -> Finding
         ("np.linalg.svd", "Factorise a matrix that does not change once"),
         ("@", "Multiply in 32 bits"),
         ("values.sort", "Sort data that does not change once"),
-        ("requests.get", "Fetch the next items ahead"),
+        ("requests.get", "Request what the next steps need on another thread"),
         ("random.random", "Draw all random numbers"),
         # What is not known is a function of a library, …
         ("cv2.resize", "Call the library functions"),
@@ -75,7 +76,8 @@ def test_a_call_of_less_than_half_of_the_time_decides_nothing() -> None:
 
 def test_a_wait_for_the_disk_is_advised_as_such() -> None:
     found = in_steps(("os.fsync", 5_900.0), asleep=True)
-    assert found.causes[0].cause == "waits"
+    assert (found.status, found.parts[0].detail) == ("fail", "os.fsync")
+    assert found.share_percent == pytest.approx(100 * 20 * 5.9 / 199.99, abs=0.01)
     assert found.actions[0].text.startswith("Write to the disk every n steps")
 
 

@@ -193,7 +193,7 @@ def test_no_more_workers_are_advised_than_cores(
 
 
 def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
-    """Of the 190 ms that are judged they simulate for 180."""
+    """Of the 200 ms that are judged they simulate for 180."""
     line = "samples beside the steps of worker process Process-1, 50 a second"
     looks = [(line, "$/app/sim.py:7 simulate", 0.0, 180_000.0)]
     looks += [(line, GET.replace("queue.py", "multiprocessing/queues.py"), 180e3, 20e3)]
@@ -208,7 +208,7 @@ def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
     )
     assert lead_sentence(finding) == (
         "Waiting takes 38.0 % of the step: `take_batch` (train.py:41) waits in "
-        "`Queue.get` while worker processes of the program spend 94.7 % of their time "
+        "`Queue.get` while worker processes of the program spend 90.0 % of their time "
         "in `simulate` (sim.py:7)."
     )
     assert "in `simulate` (sim.py:7)" in finding.actions[0].text

@@ -93,7 +93,9 @@ def waits(
     def name(table: Any, kind: int, detail: int = -1) -> Name:
         return Name(table.names[kind].function, None if detail < 0 else str(detail))
 
-    naming = SimpleNamespace(function_tracks=(0,), windows=steps, function_name=name)
+    naming = SimpleNamespace(
+        function_tracks=(0,), windows=steps, function_name=name, ran=None
+    )
     threads = {("p", 9, at): each for at, each in others.items() if at < 5}
     threads |= {("p", 8, at): each for at, each in others.items() if at == 5}
     if main is not None:

@@ -91,8 +91,8 @@ def test_what_worker_processes_do_is_told_in_a_short_table() -> None:
     assert lines is not None
     at = lines.index("  Time of the worker processes (1 sampled) while steps run:")
     assert lines[at + 1 : at + 3] == [
-        "     90.0 %  augment (data.py:41)",
-        "     10.0 %  Waiting for work",
+        "     82.5 %  augment (data.py:41)",
+        "     17.5 %  Waiting for work",
     ]
 
 

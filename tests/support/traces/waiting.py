@@ -96,8 +96,7 @@ WORKER = "samples beside the steps of worker process Process-1, 50 a second"
 def for_workers(*, looked_at: bool = True) -> TraceData:
     """Of each step of 10 ms 6 wait for a loader whose workers make the batches.
 
-    Of the 110 ms of the closed steps the worker augments for 99, and has nothing to do
-    for 11.
+    Of the 120 ms of the steps the worker augments for 99, and has nothing to do for 21.
     """
     lines: list[Any] = []
     for begin in [10_000.0 * number for number in range(12)]:

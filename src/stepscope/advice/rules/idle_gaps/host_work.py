@@ -41,15 +41,9 @@ _MIN_LEADING_PART: Final = 0.5
 #: Kinds of work with their own actions, if a function spends half of its time on them;
 #: most certain kinds first.
 _WORKS: Final = (
-    *(
-        "flushes",
-        "asks_the_network",
-        "copies",
-        "compiles_patterns",
-        "unpacks",
-        "parses",
-    ),
-    *("writes", "reports", "works_on_rows", "decodes_images", "starts_processes"),
+    *("flushes", "asks_the_network", "copies", "compiles_patterns", "unpacks"),
+    *("parses", "writes", "reports", "works_on_rows"),
+    *("decodes_images", "starts_processes"),
     *("grows_arrays", "summarises", "sorts", "factorises", "multiplies"),
     *("draws_numbers",),
 )
@@ -134,7 +128,8 @@ def _named_parts(
     parts, blocking = shares.parts(OWNER, place="inside"), functions.blocking
     if shares.device is not None:
         around = signals.of(enclosing_functions).get(shares.label)
-        if around is None:
+        # The loop around the steps holds all of them, so its own line says more.
+        if around is None or around.key in {part.key for part in parts if part.loop}:
             return parts
         # The self time of this function is included in its total time.
         return (around, *(part for part in parts if part.key != around.key))
