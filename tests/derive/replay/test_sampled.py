@@ -40,9 +40,15 @@ def chosen(lengths: list[float], *, compiled: bool = True) -> Sampled:
 @pytest.mark.parametrize(
     ("lengths", "rows"),
     [
-        pytest.param([900, 200, 201, 199, 200, 200], [1, 2, 3, 4, 5], id="a cold first"),
-        pytest.param([200, 200, 201, 199, 200, 200], [0, 1, 2, 3, 4, 5], id="all alike"),
-        pytest.param([200, 200, 201, 900, 200, 200], [0, 1, 2, 3, 4, 5], id="a later one"),
+        pytest.param(
+            [900, 200, 201, 199, 200, 200], [1, 2, 3, 4, 5], id="a cold first"
+        ),
+        pytest.param(
+            [200, 200, 201, 199, 200, 200], [0, 1, 2, 3, 4, 5], id="all alike"
+        ),
+        pytest.param(
+            [200, 200, 201, 900, 200, 200], [0, 1, 2, 3, 4, 5], id="a later one"
+        ),
         # The last one has fewer events than the other, and is open.
         pytest.param([900, 200], [0], id="nothing else"),
     ],
