@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from tests.support.traces import replayed as by_hand
-from tests.support.traces.replayed import STEPS, US, step
+from tests.support.traces.replayed import STEPS, US, call, kernel, step
 
 from stepscope.derive.facts.savings.predicted_savings import host_replay
 from stepscope.derive.facts.savings.what_if_changes import CopiesInParallel
@@ -82,6 +82,24 @@ def test_a_step_takes_no_less_than_its_host_needs(program: Programs) -> None:
     _, high = found.gain_us(kernels_scaled(found.graph, every, factor=0.0))
     # The host's own 300 µs a step, and the way of a launch.
     assert high == pytest.approx(700, abs=25)
+
+
+def test_work_after_the_last_step_is_no_steps(program: Programs) -> None:
+    """The last kernel ends 100 µs after its marker; a benchmark is launched before."""
+    lines: list[blueprint.Line] = []
+    for at in range(STEPS):
+        begin = 1000 * at
+        lines += [step(at, begin, 990), call(at + 1, begin)]
+        lines.append(kernel(at + 1, begin + 490, 600 if at == STEPS - 1 else 500))
+    end = 1000 * STEPS + 90
+    lines += [call(99, end - 50), kernel(99, end + 10, 5000)]
+    found = program(lines)
+    graph = found.graph
+    assert graph.sampled.last_ps == end * US
+    device = graph.nodes.kind == NodeKind.DEVICE
+    assert graph.completes[device].tolist() == [*range(1, STEPS + 1), STEPS + 1]
+    benchmark = device & (graph.nodes.dur_ps == 5000 * US)
+    assert found.gain_us(kernels_scaled(graph, benchmark, factor=0.5)) == (0, 0)
 
 
 def test_a_wait_is_no_node_and_ends_with_its_kernel(program: Programs) -> None:
