@@ -16,7 +16,7 @@ def overlapping() -> list[blueprint.Line]:
     device: list[blueprint.Line] = []
     for step in range(8):
         begin = 2000 * step
-        host.append(("main", "train", begin, 1990, {"_r": 1, "step_num": step}))
+        host.append(("main", "train", begin, 2000, {"_r": 1, "step_num": step}))
         for turn in range(3):
             ids = {"correlation_id": 3 * step + turn + 1}
             op = {"tf_op": f"d{turn}/MatMul:MatMul"}

@@ -78,7 +78,7 @@ def test_both_recordings_are_of_one_step() -> None:
     shares = [
         signals_of(opened(name)).of(account_signals).judged() for name in (WHOLE, NODES)
     ]
-    assert [len(one.window_ps) for one in shares] == [REPLAYS - 1] * 2
+    assert [len(one.window_ps) for one in shares] == [REPLAYS] * 2
     one, other = (it.total_ps / len(it.window_ps) for it in shares)
     assert one == pytest.approx(other, rel=0.03)
 

@@ -196,21 +196,25 @@ def test_a_slower_host_delays_launches_that_much(
 ) -> None:
     """Whatever was walked takes twice as long, and what the device hid is bare now.
 
-    Only the launch on its way is no slower: it is the device's own.
+    Only the launch on its way is no slower: it is the device's own. What became long
+    enough to count as silence is nobody's.
     """
     before = original(name)
     after = changed(name, lambda copy: recorded.slow_host(copy, 2))
     owners = ("launch", "host_compute")
     latency = on_their_way(moments_of(name))
+    unexplained = summed(before.closed, ["unexplained"])
     rows = zip(
         summed(before.closed, owners),
         summed(after.closed, owners),
         summed(before.closed, BUSY_OWNERS),
+        summed(after.closed, ["unexplained"]) - 2 * unexplained,
         latency,
-        strict=False,
+        strict=True,
     )
-    for was, now, busy, on_way in rows:
-        assert 2 * was - on_way <= now <= 2 * (was + busy)
+    for was, now, busy, silent, on_way in rows:
+        assert 2 * was - on_way <= now + max(silent, 0)
+        assert now <= 2 * (was + busy)
     # Pauses of half a millisecond became silence of one, which nobody explains.
     of_host, shares = (*owners, "unexplained"), []
     for one in (before.closed, after.closed):

@@ -77,7 +77,12 @@ def test_complete_and_usual_steps_are_judged() -> None:
 def candidate(what: str, confidence: float, *, accepted: bool) -> Any:
     return SimpleNamespace(
         candidate=SimpleNamespace(
-            what=what, n=3, confidence=confidence, accepted=accepted
+            what=what,
+            n=3,
+            confidence=confidence,
+            accepted=accepted,
+            period_ps=700,
+            may_be_steps=confidence >= 0.5,
         )
     )
 
@@ -127,7 +132,11 @@ def test_every_field_of_how_steps_were_found() -> None:
         anchor="host",
         period_ps=1_000,
         left_out={"compiling": 1, "outlier": 2},
-        tried=(Tried("b", 3, 0.5), Tried("c", 3, 0.9), Tried("a", 3, 0.2)),
+        tried=(
+            Tried("b", 3, 0.5, 700),
+            Tried("c", 3, 0.9, 700),
+            Tried("a", 3, 0.2, None),
+        ),
         requests=7,
         outside_percent=15.0,
         begins_ns=1_002,

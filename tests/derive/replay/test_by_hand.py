@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from tests.support.traces import replayed as by_hand
-from tests.support.traces.replayed import STEPS, US, step
+from tests.support.traces.replayed import STEPS, US, call, kernel, step
 
 from stepscope.derive.facts.savings.predicted_savings import host_replay
 from stepscope.derive.facts.savings.what_if_changes import CopiesInParallel
@@ -36,12 +36,13 @@ def test_a_launch_bound_step_shrinks_to_what_is_launched(program: Programs) -> N
     """The device works 100 µs of 1000; all idle time is the host's way to launches.
 
     The begin of each call, 10 µs, is the way of its launch to the device; the host's
-    own 20 µs beside each kernel stay too.
+    own 20 µs beside each kernel stay too, and the 170 µs after the last kernel, which
+    wait for no launch.
     """
     found = program(by_hand.launch_bound())
     assert found.check.stands
     low, high = found.gain_us(found.without("launch"))
-    assert low == high == pytest.approx(900, abs=15)
+    assert low == high == pytest.approx((STEPS * 900 - 170) / STEPS)
 
 
 def test_launching_five_kernels_as_one_leaves_the_first_call(program: Programs) -> None:
@@ -83,6 +84,24 @@ def test_a_step_takes_no_less_than_its_host_needs(program: Programs) -> None:
     assert high == pytest.approx(700, abs=25)
 
 
+def test_work_after_the_last_step_is_no_steps(program: Programs) -> None:
+    """The last kernel ends 100 µs after its marker; a benchmark is launched before."""
+    lines: list[blueprint.Line] = []
+    for at in range(STEPS):
+        begin = 1000 * at
+        lines += [step(at, begin, 990), call(at + 1, begin)]
+        lines.append(kernel(at + 1, begin + 490, 600 if at == STEPS - 1 else 500))
+    end = 1000 * STEPS + 90
+    lines += [call(99, end - 50), kernel(99, end + 10, 5000)]
+    found = program(lines)
+    graph = found.graph
+    assert graph.sampled.last_ps == end * US
+    device = graph.nodes.kind == NodeKind.DEVICE
+    assert graph.completes[device].tolist() == [*range(1, STEPS + 1), STEPS + 1]
+    benchmark = device & (graph.nodes.dur_ps == 5000 * US)
+    assert found.gain_us(kernels_scaled(graph, benchmark, factor=0.5)) == (0, 0)
+
+
 def test_a_wait_is_no_node_and_ends_with_its_kernel(program: Programs) -> None:
     found = program(by_hand.synchronising())
     graph = found.graph
@@ -98,11 +117,16 @@ def test_a_wait_is_no_node_and_ends_with_its_kernel(program: Programs) -> None:
 
 
 def test_without_a_synchronisation_host_and_device_overlap(program: Programs) -> None:
-    """The host's own 405 µs hide behind the kernel: 595 µs a step remain."""
+    """The host's own 405 µs hide behind the kernel: 595 µs a step remain.
+
+    The first launch takes 10 µs, each kernel follows the one before after 3, and the
+    last step is over 10 µs before another would begin.
+    """
     found = program(by_hand.synchronising())
     resumed = found.graph.nodes.kind == NodeKind.RESUMED
     _, high = found.gain_us(synchronising_removed(found.graph, resumed))
-    assert high == pytest.approx(1000 - 595, abs=5)
+    remaining = STEPS * 595 + 10 + (STEPS - 1) * 3
+    assert high == pytest.approx((STEPS * 1000 - 10 - remaining) / STEPS)
 
 
 def test_work_of_another_stream_that_ended_just_then_explains_a_start(
@@ -110,7 +134,7 @@ def test_work_of_another_stream_that_ended_just_then_explains_a_start(
 ) -> None:
     found = program(by_hand.two_streams())
     graph = found.graph
-    assert int((graph.edges.kind == EdgeKind.ACROSS).sum()) == STEPS - 1
+    assert int((graph.edges.kind == EdgeKind.ACROSS).sum()) == STEPS
     assert found.check.unexplained_percent == 0
     first = graph.nodes.track == found.track("Stream #7(Compute)")
     assert found.gain_us(kernels_scaled(graph, first, factor=0.5)) == pytest.approx(

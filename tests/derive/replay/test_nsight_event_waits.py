@@ -94,10 +94,10 @@ def test_a_wait_for_an_event_is_an_edge_from_its_record(
 ) -> None:
     graph = graph_of(tmp_path / "a.sqlite", tables(numbered=numbered))
     waits = np.flatnonzero(graph.edges.kind == EdgeKind.EVENT)
-    assert len(waits) == STEPS - 1
+    assert len(waits) == STEPS
     ran = graph.nodes.dur_ps // (1_000 * US)
-    assert ran[graph.edges.source[waits]].tolist() == [300] * (STEPS - 1)
-    assert ran[graph.edges.target[waits]].tolist() == [385] * (STEPS - 1)
+    assert ran[graph.edges.source[waits]].tolist() == [300] * STEPS
+    assert ran[graph.edges.target[waits]].tolist() == [385] * STEPS
 
 
 def test_without_the_records_nothing_says_what_was_waited_for(tmp_path: Path) -> None:

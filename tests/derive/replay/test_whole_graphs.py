@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.nodes import Graph
 
 HOST, RESUMED, OUTSIDE, DEVICE = NodeKind
-#: Windows that are replayed: the last step is open, since nothing shows its end.
-WINDOWS = STEPS - 1
+#: When the last window ends: with its marker, 10 µs before another would begin.
+END = 1000.0 * STEPS - 10
 
 
 def nodes_of(graph: Graph, origin: int = 0) -> list[tuple[NodeKind, float, float]]:
@@ -52,28 +52,22 @@ def chain(first: int, last: int) -> set[tuple[Any, ...]]:
     }
 
 
-#: A picosecond, by which the program's thread outlives the last window.
-PS = 1 / US
-
-
 def test_every_node_and_edge_of_a_program_that_waits_for_its_kernels() -> None:
     """Three pieces a step: to the wait, to the return, to the next step."""
     graph = Program(by_hand.synchronising()).graph
     pieces, kernels = [], []
-    for at in range(WINDOWS):
+    for at in range(STEPS):
         begin = 1000.0 * at
         pieces += [
             (HOST, begin, begin + 20),
             (RESUMED, begin + 605, begin + 610),
-            (HOST, begin + 610, begin + 1000),
+            (HOST, begin + 610, min(begin + 1000, END)),
         ]
         kernels.append((DEVICE, begin + 10, begin + 605))
-    end = 1000.0 * WINDOWS
-    pieces.append((HOST, end, end + PS))
     assert nodes_of(graph) == [*pieces, *kernels]
     first = len(pieces)
     expected = chain(0, first)
-    for at in range(WINDOWS):
+    for at in range(STEPS):
         expected |= {
             (EdgeKind.LAUNCH, 3 * at, first + at, 10.0, True),
             (EdgeKind.SYNCHRONISE, first + at, 3 * at + 1, 0.0, False),
@@ -82,18 +76,16 @@ def test_every_node_and_edge_of_a_program_that_waits_for_its_kernels() -> None:
             stream = (EdgeKind.STREAM, first + at - 1, first + at, 3.0, False)
             expected.add(stream)
     assert edges_of(graph) == expected
-    assert graph.boundary.tolist() == [3 * at for at in range(WINDOWS + 1)]
-    assert graph.completes.tolist() == [
-        *[WINDOWS + 1] * first,
-        *range(1, WINDOWS + 1),
-    ]
+    # No piece begins at the end of the last window: all work is done then.
+    assert graph.boundary.tolist() == [*(3 * at for at in range(STEPS)), -1]
+    assert graph.completes.tolist() == [*[STEPS] * first, *range(1, STEPS + 1)]
     assert not graph.slack_ps.any()
     assert not graph.kept.any()
     assert (graph.arrival_of == -1).all()
     waiting = [kind in (RESUMED, DEVICE) for kind, _, _ in nodes_of(graph)]
     assert graph.may_wait.tolist() == waiting
     assert graph.not_before_ps.tolist() == [0] + [NEVER] * (graph.count - 1)
-    assert graph.nodes.row.tolist() == [*[-1] * first, *range(WINDOWS)]
+    assert graph.nodes.row.tolist() == [*[-1] * first, *range(STEPS)]
     names = {HOST: "main", RESUMED: "main", DEVICE: "Stream #7(Compute)"}
     tracks = Program(by_hand.synchronising()).profile.table("vm", "tracks")["name"]
     found = [tracks[track] for track in graph.nodes.track.tolist()]
@@ -104,20 +96,18 @@ def test_every_node_and_edge_of_a_program_that_waits_for_its_loader() -> None:
     """The worker starts 5 after the wait began; it ends 10 before the call returns."""
     graph = Program(by_hand.loading()).graph
     pieces, batches = [], []
-    for at in range(WINDOWS):
+    for at in range(STEPS):
         begin = 1000.0 * at
         pieces += [
             (HOST, begin, begin + 5),
             (RESUMED, begin + 710, begin + 720),
-            (HOST, begin + 720, begin + 1000),
+            (HOST, begin + 720, min(begin + 1000, END)),
         ]
         batches.append((HOST, begin + 10, begin + 710))
-    end = 1000.0 * WINDOWS
-    pieces.append((HOST, end, end + PS))
     assert nodes_of(graph) == [*pieces, *batches]
     first = len(pieces)
-    expected = chain(0, first) | chain(first, first + WINDOWS)
-    for at in range(WINDOWS):
+    expected = chain(0, first) | chain(first, first + STEPS)
+    for at in range(STEPS):
         expected |= {
             (EdgeKind.HANDOVER, 3 * at, first + at, 5.0, False),
             (EdgeKind.HANDOVER, first + at, 3 * at + 1, 0.0, False),
@@ -125,8 +115,8 @@ def test_every_node_and_edge_of_a_program_that_waits_for_its_loader() -> None:
     assert edges_of(graph) == expected
     assert not graph.slack_ps.any()
     assert not graph.kept.any()
-    assert (graph.completes == WINDOWS + 1).all()
-    waiting = [kind == RESUMED for kind, _, _ in pieces] + [True] * WINDOWS
+    assert (graph.completes == STEPS).all()
+    waiting = [kind == RESUMED for kind, _, _ in pieces] + [True] * STEPS
     assert graph.may_wait.tolist() == waiting
 
 
@@ -135,15 +125,14 @@ def test_a_wait_that_nothing_ends_is_a_node_and_what_follows_has_arrived() -> No
     lines = [line for line in by_hand.loading() if line[0] != "worker"]
     graph = Program(lines).graph
     expected = []
-    for at in range(WINDOWS):
+    for at in range(STEPS):
         begin = 1000.0 * at
         expected += [
             (HOST, begin, begin + 5),
             (OUTSIDE, begin + 5, begin + 720),
-            (RESUMED, begin + 720, begin + 1000),
+            (RESUMED, begin + 720, min(begin + 1000, END)),
         ]
-    end = 1000.0 * WINDOWS
-    assert nodes_of(graph) == [*expected, (HOST, end, end + PS)]
+    assert nodes_of(graph) == expected
     assert edges_of(graph) == chain(0, graph.count)
     kinds = [kind for kind, _, _ in nodes_of(graph)]
     assert graph.kept.tolist() == [kind == OUTSIDE for kind in kinds]
@@ -161,13 +150,13 @@ def test_only_a_wait_of_more_than_a_hundredth_of_a_step_shows_an_arrival(
     for at in range(STEPS):
         begin = period * at
         lines += [
-            step(at, begin, period - 10),
+            step(at, begin, period),
             ("main", "IteratorGetNext", begin + 5, 30),
             ("main", "a/MatMul:MatMul", begin + 40, period - 60),
         ]
     graph = Program(lines).graph
     outside = graph.nodes.kind == OUTSIDE
-    assert outside.sum() == WINDOWS
+    assert outside.sum() == STEPS
     assert bool((graph.arrival_of >= 0).any()) is arrives
 
 
@@ -181,13 +170,14 @@ def test_every_node_and_edge_where_the_device_begins_the_windows() -> None:
     graph = found.graph
     assert graph.sampled.by_device
     starts = [50 + 1000 * at for at in range(6)]
-    assert graph.sampled.bounds_ps.tolist() == [at * US for at in starts]
+    # The last window ends with its kernel.
+    bounds = [*starts, starts[-1] + 990]
+    assert graph.sampled.bounds_ps.tolist() == [at * US for at in bounds]
     device = [node for node in nodes_of(graph) if node[0] == DEVICE]
-    # The windows end with the last kernel's begin; it was launched before that.
     assert device == [(DEVICE, float(at), at + 990.0) for at in starts]
     first = graph.count - len(device)
-    assert graph.boundary.tolist() == list(range(first, graph.count))
-    # Work is due at the first bound after its begin; the last has none.
+    assert graph.boundary.tolist() == [*range(first, graph.count), -1]
+    # Work is due at the first bound after its begin.
     assert graph.completes[first:].tolist() == [1, 2, 3, 4, 5, 6]
     streams = {edge for edge in edges_of(graph) if edge[0] == EdgeKind.STREAM}
     assert streams == {

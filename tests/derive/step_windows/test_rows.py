@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.traces.literal_tables import (
     activity_of,
@@ -68,6 +68,14 @@ RAN = st.tuples(
     source=st.sampled_from(("marker", "device_line", "period")),
     last_end=st.sampled_from((None, 70, 130)),
     stored=st.booleans(),
+)
+# All but the last step of a repetition have work.
+@example(
+    rows=[(0, 0, 0, 0), (0, 2, 0, 0)],
+    ends=[None, 5, None, None],
+    source="period",
+    last_end=None,
+    stored=False,
 )
 def test_windows_follow_each_other_from_start_to_start(
     *,
@@ -138,7 +146,7 @@ def test_windows_follow_each_other_from_start_to_start(
     ]
     held = [sum(row[1] == step for row in rows) for step in range(4)]
     closed = (source == "period" or None not in ends) and len(pauses) == 3
-    closed &= sorted(pauses)[len(pauses) // 2 :][:1] <= [0.05]
+    closed &= sorted(pauses)[len(pauses) // 2 :][:1] < [0.1]
     closed &= held[3] >= 0.9 * min(held[:3])
     columns = found.rows.drop("flags").to_dict(as_series=False)
     assert columns == {

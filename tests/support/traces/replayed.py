@@ -100,7 +100,7 @@ def launch_bound() -> list[blueprint.Line]:
     """Each step of 1000 µs launches five kernels of 20 µs, one every 200 µs."""
     lines, number = [], 0
     for at in range(STEPS):
-        lines.append(step(at, 1000 * at, 990))
+        lines.append(step(at, 1000 * at, 1000))
         for turn in range(5):
             number += 1
             begin = 1000 * at + 200 * turn

@@ -39,7 +39,8 @@ class Sampled(Frozen, frozen=True):
         lead_ps: Start of the preceding window, which is replayed but not measured. If
             no window precedes: start of the first window; if windows begin with device
             work, earlier by the longest window.
-        open_end: Whether the end of the last window is unknown.
+        open_end: Whether no window begins at the end of the last one, which is when its
+            work was done.
     """
 
     rows: Int64s
@@ -236,6 +237,5 @@ def sample_windows(
         bounds_ps=np.append(starts[rows], ends[rows[-1]]),
         lead_ps=lead,
         by_device=windows.anchor == "device",
-        # Typical windows are either all complete or all open.
-        open_end=bool(windows.rows["open_end"][first]),
+        open_end=int(rows[-1]) == len(starts) - 1,
     )

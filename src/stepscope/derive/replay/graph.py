@@ -420,9 +420,8 @@ def _finish_graph(
         when = activities.start_ps if chosen.by_device else activities.called_ps
         completes[device] = np.searchsorted(chosen.bounds_ps, when, side="right")
     if chosen.open_end:
-        is_done = ~device & (nodes.start_ps + nodes.dur_ps <= chosen.last_ps)
-        completes[is_done] = chosen.count
-        completes[device & (completes > chosen.count)] = chosen.count
+        completes = np.minimum(completes, chosen.count)
+        completes[nodes.start_ps + nodes.dur_ps > chosen.last_ps] = chosen.count + 1
     return Graph(
         nodes=nodes,
         begin=begin,

@@ -46,9 +46,10 @@ def is_last_closed(
     if count < 2 or marks["cut"][-1] or not (has_ends or steps.inferred):
         return False
     pause_share = steps.pause_share
-    if not rows["gap_start_ps"][:-1].null_count():
+    others = rows[:-1]
+    if not others["gap_start_ps"].null_count():
         begins, ends, gaps = (
-            ints(rows, name)[:-1] for name in ("start_ps", "end_ps", "gap_start_ps")
+            ints(others, name) for name in ("start_ps", "end_ps", "gap_start_ps")
         )
         usual = float(np.median((ends - gaps) / np.maximum(ends - begins, 1)))
         pause_share = max(usual, pause_share or 0.0)
