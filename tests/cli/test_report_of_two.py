@@ -126,8 +126,8 @@ def test_a_stored_promise_is_answered_by_the_next_run(
     assert plain(str(file)) in plain(first.stdout)
     second = plain(report(after, "--store").stdout)
     assert f"Predictions of run {before.name}:" in second
-    # By the programs' own clocks, 8 steps take 29.62 ms, then 17.36 ms, of which 6.83 ms
-    # and 3.37 ms are the profiler's.
+    # By the programs' own clocks, 8 steps take 29.62 ms, then 17.36 ms; the profiler
+    # takes 6.83 ms and 3.37 ms of it.
     promised = re.search(
         r"launch\.delay: (\d+) µs to ([\d.]+) ms a step predicted; 1\.10 ms", second
     )
@@ -217,10 +217,7 @@ def test_an_explanation_holds_the_numbers_of_the_finding(data: Path) -> None:
     }
     text = plain(report(name, "--explain", "launch.delay").stdout)
     assert "Threshold: 3 % (source: xprof)" in text
-    assert (
-        "8 of 8 windows were judged."
-        in text
-    )
+    assert "8 of 8 windows were judged." in text
     # The page of the rule, as far as it is documented.
     assert "Why launches are late" in text
     assert "](" not in text
