@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
 
 
-#: TensorFlow's own recorder keeps no garbage collections, what else ran on the machine
-#: nobody recorded, and ten whole steps of an allocator are not in each of them.
+#: TensorFlow's own recorder keeps no garbage collections, its Python tracer was off,
+#: what else ran on the machine nobody recorded, and ten whole steps of an allocator are
+#: not in each of them.
 NOT_RECORDED = frozenset(
     {
         "gap.gc",
         "cpu.threads",
+        "host.wait",
         "step.outlier",
         *(f"mem.{one}" for one in ("fragmentation", "leak", "oom")),
     }

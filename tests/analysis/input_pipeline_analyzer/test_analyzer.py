@@ -239,6 +239,8 @@ def test_the_range_over_devices_tells_a_device_that_hides_the_wait() -> None:
             # What was launched before the fetch would be queued, not wait for it.
             ("main", "IteratorGetNext", begin, 400),
             ("main", "cuLaunchKernel", begin + 400, 0, {"correlation_id": 10 + step}),
+            # No later launch explains why the devices do nothing after the last one.
+            ("main", "a/MatMul:MatMul", begin + 400, 600),
             ("gpu:0/7(Compute)", "sgemm", begin, 400, number),
             (
                 "gpu:1/7(Compute)",
@@ -255,12 +257,12 @@ def test_the_range_over_devices_tells_a_device_that_hides_the_wait() -> None:
     assert step.consumer_wait_ms == pytest.approx(0.4)
     columns = ("device", "steps", "input_percent", "input_wait_percent")
     assert result.devices.select(columns).rows() == [
-        (0, 1, 0.0, 0.0),
-        (1, 1, 40.0, 40.0),
+        (0, 2, 0.0, 0.0),
+        (1, 2, 40.0, 40.0),
     ]
     waiting = result.consumer_wait
     assert waiting is not None
-    assert (waiting.total_ms, waiting.exposed_ms, waiting.hidden_ms) == (0.4, 0.2, 0.2)
+    assert (waiting.total_ms, waiting.exposed_ms, waiting.hidden_ms) == (0.8, 0.4, 0.4)
     # The device that works most is judged, and it does not wait.
     assert result.verdict == "not_input_bound"
     assert "that of vm:0, whose share is 0.0 %" in result.text

@@ -52,7 +52,7 @@ def outside_steps(
     *,
     profile: ProfileData,
     account_signals: AccountSignals,
-    step_signals: dict[str, HostSteps],
+    step_signals: dict[str, HostSteps | Unavailable],
 ) -> OutsideSteps | None:
     """Return what most of the time outside the steps is spent on.
 
@@ -62,9 +62,12 @@ def outside_steps(
     shares = account_signals.judged()
     placed = profile.derived(shares.host, windows)
     events = profile.table(shares.host, "events")
+    steps = step_signals[shares.host]
     if isinstance(placed, Unavailable) or isinstance(events, Unavailable):
         return None
-    recorded_ps = step_signals[shares.host].recorded_ps
+    if isinstance(steps, Unavailable):
+        return None
+    recorded_ps = steps.recorded_ps
     steps_ps = int(placed.rows["end_ps"][-1] - placed.rows["start_ps"][0])
     is_minor = 100 * steps_ps < THRESHOLDS.minor_steps.value * recorded_ps
     if not placed.has_steps or not is_minor:

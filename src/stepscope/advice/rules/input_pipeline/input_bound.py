@@ -280,7 +280,7 @@ def _batch_production_facts(
     transforms = any(_WORKS.search(stage.type) for stage in stages)
     # Transformations may be missing only because their stages were not recorded.
     alone = stages and fetching.ahead and not transforms
-    if alone and fetching.parallel is False:
+    if alone and fetching.parallel is not None:
         return ("untransformed",)
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # A function that runs for most of the wait shows how batches are produced.
