@@ -21,12 +21,15 @@ FUNCTION_LINES = 80
 P95_FUNCTION_LINES = 50
 #: What `src` may hold at most. Lower a figure when the code has become smaller; raise
 #: one only together with a new capability, and name the capability beside the figure.
+#: Raised last for the short report; for start-up and waiting as owners; for the end of
+#: a recording, passes of inference and recordings without steps; for devices that no
+#: tracer sees; for advice by the compiled functions that lines call.
 MOST = {
-    "lines of Python": 134_410,
-    "lines of Python and declared data": 142_930,
-    "modules of Python": 700,
+    "lines of Python": 136_700,
+    "lines of Python and declared data": 145_520,
+    "modules of Python": 706,
     "functions with names of one word, %": 8.4,
-    "private functions that are used once": 1_101,
+    "private functions that are used once": 1_112,
 }
 #: Function → the reason why it may be longer.
 LONG_FUNCTIONS: dict[str, str] = {}
