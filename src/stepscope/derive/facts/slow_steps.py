@@ -71,6 +71,8 @@ def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
     for period in range(2, longest_period(count) + 1):
         for phase in np.unique(number[slow] % period).tolist():
             in_phase = number % period == phase
+            # What slows the first step may lie before its window.
+            in_phase[0] &= slow[0]
             if in_phase.sum() < _MIN_SLOW_STEPS or not slow[in_phase].all():
                 continue
             min_share = (
