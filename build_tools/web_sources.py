@@ -346,12 +346,10 @@ def _categories() -> str:
         f"sentence: {_quoted(category.sentence)} }},"
         for category in CATEGORIES
     ]
-    lines += ["];", "", "/** Owners told under their category, and their titles. */"]
-    lines.append("export const DETAILS: Record<string, Record<string, string>> = {")
+    lines += ["];", "", "/** Owners told under their category. */"]
+    lines.append("export const DETAILS: Record<string, string[]> = {")
     lines += [
-        f"  {category}: {{ "
-        + ", ".join(f"{name}: {_quoted(title)}" for name, title in parts.items())
-        + " },"
+        f"  {category}: [{', '.join(map(_quoted, parts))}],"
         for category, parts in OWNERS_OF.items()
         if len(parts) > 1
     ]

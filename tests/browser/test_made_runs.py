@@ -112,7 +112,7 @@ def test_a_wait_that_a_device_hides_is_told_from_what_the_step_lost(
     view.go(INPUT, run="hidden")
     said = view.page.get_by_role("region", name="Host side").inner_text()
     # 0.4 ms a step on the host; one of two devices idles meanwhile, the other works.
-    assert "waited 0.400 ms per step, in 1 wait; " in said
+    assert "waited 0.400 ms per step, in 2 waits; " in said
     assert "0.200 ms of this time count as input of the step" in said
 
 

@@ -137,10 +137,10 @@ def test_names_of_runs_can_be_read_on_a_phone(window: Callable[..., View]) -> No
 def test_steps_that_are_in_no_mean_are_pale_and_counted(
     view: View, server: Server
 ) -> None:
-    told = server.show("keras", "overview_page")["data"]
+    told = server.show("requests", "overview_page")["data"]
     outside = [step for step in told["steps"] if "open_end" in step["flags"]]
     assert len(outside) == len(told["steps"]) - told["step_count"] == 1
-    view.go("overview_page", run="keras")
+    view.go("overview_page", run="requests")
     chart = view.page.locator(".columns")
     pale, last = chart.locator(".outside"), chart.locator(".catch").last
     assert pale.count() == 1

@@ -113,7 +113,9 @@ def test_ours_and_theirs_agree_on_the_step_and_differ_on_copies(
     ours, theirs = (
         profile.tool("overview_page", compat=compat) for compat in ("", "tensorflow")
     )
-    assert ours.device_step_time_ms.mean == theirs.device_step_time_ms.mean
+    # Their step holds what a callback does after the last copy; ours ends there.
+    (step_ms, stored_ms) = (it.device_step_time_ms.mean for it in (ours, theirs))
+    assert 0.9 * stored_ms < step_ms < stored_ms
     assert theirs.breakdown_ms["output"] == 0
     copies = sum(
         ours.breakdown_detail_ms[kind]
@@ -123,7 +125,7 @@ def test_ours_and_theirs_agree_on_the_step_and_differ_on_copies(
     # Copies of no step group are in our window and in nobody's step there.
     compute = theirs.breakdown_ms["device_compute_32"]
     assert ours.breakdown_ms["device_compute_32"] < compute
-    assert compute <= ours.steps[0].device_busy_ms
+    assert compute <= ours.steps[0].device_busy_ms + stored_ms - step_ms
 
 
 def steps_of(*lines: tuple[Any, ...]) -> tuple[CompatStep, ...]:

@@ -175,7 +175,15 @@ def test_names_of_kernels_of_one_precision_do_not_matter(
         # unknown that nothing computes in other widths than 32 bit.
         assert expected.breakdown_ms["device_compute_16"] == 0
         expected = without_widths(expected)
-    assert_same(found, expected)
+    assert_same(of_any_width(found), of_any_width(expected))
+
+
+def of_any_width(result: OverviewPageResult) -> OverviewPageResult:
+    """Kernels whose name tells no width count with 32 bit: other names move there."""
+    times = dict(result.breakdown_detail_ms)
+    times["compute_32"] += times.pop("compute_unknown")
+    times["compute_32"] = pytest.approx(times["compute_32"])
+    return msgspec.structs.replace(result, breakdown_detail_ms=times)
 
 
 def without_widths(result: OverviewPageResult) -> OverviewPageResult:

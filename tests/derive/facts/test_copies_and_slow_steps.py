@@ -305,6 +305,13 @@ def test_a_period_has_three_of_the_steps(steps: int, period: int) -> None:
     assert longest_period(steps) == period
 
 
+def test_what_slows_the_first_step_may_lie_before_the_recording() -> None:
+    slow = np.array([at in {3, 6, 9} for at in range(10)])
+    found = period_of_slow_steps(account([20.0 if one else 10.0 for one in slow]), slow)
+    assert found is not None
+    assert (found.every, found.slow.tolist()) == (3, slow.tolist())
+
+
 def test_a_period_is_the_shortest_that_explains_slow_steps() -> None:
     cases: list[tuple[int, dict[int, float], tuple[int, ...], int | None]] = [
         (9, {2: 20, 5: 20, 8: 20}, (), 3),

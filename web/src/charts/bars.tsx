@@ -1,5 +1,6 @@
 // A breakdown as labelled bars: category, bar, time and share.
 import { CATEGORIES, DETAILS } from "../data/made/categories";
+import { OWNERS } from "../data/made/words";
 import { decimals, number, percent, UNKNOWN } from "../format";
 import { Value } from "../parts/value";
 import { Hatches, paint, Swatch } from "./categories";
@@ -15,8 +16,8 @@ interface Props {
 
 /** Titles of what a category is made of, in the tool's detail. */
 function detailsOf(category: string, details: Record<string, number>): [string, string][] {
-  const named = Object.entries(DETAILS[category] ?? {});
-  return named.filter(([name]) => (details[name] ?? 0) > 0);
+  const seen = (DETAILS[category] ?? []).filter((owner) => (details[owner] ?? 0) > 0);
+  return seen.map((owner) => [owner, OWNERS[owner] ?? owner]);
 }
 
 /** What is seen at all has a bar that can be seen. */

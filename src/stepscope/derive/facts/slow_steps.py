@@ -71,8 +71,9 @@ def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
     for period in range(2, longest_period(count) + 1):
         for phase in np.unique(number[slow] % period).tolist():
             in_phase = number % period == phase
-            # The window of the last step ends before the work between steps.
-            in_phase[-1] &= slow[-1]
+            # What slows the first or last step may lie outside its window.
+            for end in (0, -1):
+                in_phase[end] &= slow[end]
             if in_phase.sum() < _MIN_SLOW_STEPS or not slow[in_phase].all():
                 continue
             has_many = in_phase.sum() >= _MIN_MANY_STEPS

@@ -22,15 +22,15 @@ export const CATEGORIES: Category[] = [
   { name: "other", title: "All others", token: "idle", hatched: false, sentence: "All other time: gaps between steps, waiting, unexplained time." },
 ];
 
-/** Owners told under their category, and their titles. */
-export const DETAILS: Record<string, Record<string, string>> = {
-  compilation: { startup: "start-up", compile: "compilation" },
-  input: { input: "waiting for input", copy_in: "copying batches to the device" },
-  output: { output: "reading results back", copy_out: "copying results back" },
-  device_collectives: { collective: "communication", peer: "waiting for peers in a collective" },
-  device_to_device: { copy_within: "copying on the device", memset: "clearing memory", transfer_wait: "waiting for transfers" },
-  device_compute_32: { compute_32: "computing in 32-bit precision", compute_tf32: "computing in TF32", compute_64: "computing in 64-bit precision", compute_unknown: "computing in unknown precision" },
-  other: { profiler: "the profiler's own work", switch: "switching between activities", queued: "idle with launched work waiting", wait: "waiting", sync: "synchronising", between: "between steps", unexplained: "unexplained" },
+/** Owners told under their category. */
+export const DETAILS: Record<string, string[]> = {
+  compilation: ["startup", "compile"],
+  input: ["input", "copy_in"],
+  output: ["output", "copy_out"],
+  device_collectives: ["collective", "peer"],
+  device_to_device: ["copy_within", "memset", "transfer_wait"],
+  device_compute_32: ["compute_32", "compute_tf32", "compute_64", "compute_unknown"],
+  other: ["profiler", "switch", "queued", "wait", "sync", "between", "unexplained"],
 };
 
 /** Owner of time → its category. */
