@@ -136,7 +136,7 @@ def test_columns_are_one_stop_of_the_tab_key(view: View) -> None:
 def test_one_step_is_no_chart(view: View) -> None:
     view.go("overview_page", run="launch_bound")
     figure = view.page.locator("figure", has_text="Step-time graph")
-    assert "Only one step was recorded: 11.96 ms." in figure.inner_text()
+    assert "Only one step was recorded: 11.05 ms." in figure.inner_text()
     assert figure.locator("svg").count() == 0
 
 

@@ -107,7 +107,7 @@ def test_a_run_without_steps_says_so_and_how_to_mark_them(
     shared_profile: Any,
 ) -> None:
     path = shared_profile("gpu_jax_amd/jax08_gemm")
-    page = report(str(path)).stdout
+    page = report(str(path), "--full").stdout
     assert "No steps were found: shares are of the whole recording" in page
     assert "StepTraceAnnotation" in page
     assert re.search(r"\d [mµn]?s a step", page) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import platform
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from stepscope import rundir
@@ -68,7 +69,8 @@ def collect_what_is_due() -> None:
         before = gc.get_count()[2]
         if before <= oldest - _NEAR:
             return
-        garbage: list[list[int]] = [[] for _ in range(youngest + 1)]
+        # In a comprehension's frame, a signal handler's exception was not recognised.
+        garbage: list[list[int]] = list(map(list, repeat((), youngest + 1)))
         del garbage
         if before > oldest and gc.get_count()[2] >= before:
             # Python skipped the full collection: too few objects are new.

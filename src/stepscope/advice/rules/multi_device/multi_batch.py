@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.lost_time_verdict import judge
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.evidence import CauseShare
 from stepscope.derive.facts.memory_use import memory_signals
@@ -131,13 +133,25 @@ def _fixed_cost(signals: Signals, shares: StepShares, thresholds: Thresholds) ->
         "exchanging": thresholds.exposed_warn,
         "filling": thresholds.fill_warn,
     }
+    # Launches seem late where records of earlier kernels were lost.
+    launching = judge(
+        shares.series({"launch": ("launch",)}, unknown_from=math.inf, lost=True),
+        warn=thresholds.launch_warn,
+        critical=thresholds.launch_critical,
+        thresholds=thresholds,
+    )
+    doubtful = {"launching"} if launching.status == "cannot_tell" else set()
     unknown = shares.missing.get("launch") or shares.missing.get("collective")
+    if unknown is None and doubtful:
+        unknown = launching.unavailable
     if unknown is None and isinstance(fills, Unavailable):
         unknown = fills
     return _Costs(
         fixed_percent,
         tuple(
-            name for name, share in fixed_percent.items() if share >= limits[name].value
+            name
+            for name, share in fixed_percent.items()
+            if share >= limits[name].value and name not in doubtful
         ),
         unknown,
     )
