@@ -44,7 +44,7 @@ def inlined(framework: str, *, is_step: bool = False) -> str:
     (begin,) = (at for at, text in enumerate(texts, 1) if text.startswith("def main"))
     if is_step:
         return f"`main` ({file}:{begin}), most of it in line {number}"
-    return f"`main` ({file}, line {number})"
+    return f"`main` ({file}, line {number}"
 
 
 #: (Framework, fault) → owners or findings of the headline, and what it says.
