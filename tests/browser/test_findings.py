@@ -119,7 +119,7 @@ def test_a_newcomer_finds_the_launches(view: View) -> None:
     card.get_by_role("link", name="Overview").click()
     view.settle()
     field = "breakdown_ms.kernel_launch"
-    assert view.values()[field][1] == "10.39 ms"
+    assert view.values()[field][1] == "9.49 ms"
 
 
 @pytest.mark.sweep(every=2)
