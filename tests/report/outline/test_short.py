@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 #: Recordings with the longest short reports: of devices, of a loader, of Nsight.
-LONG = ("gpu/torch_memory", "gpu/jax_input_bound", "gpu/tiers/timeline.sqlite.gz")
+LONG = (
+    *("gpu/torch_memory", "gpu/jax_input_bound", "gpu/tiers/timeline.sqlite.gz"),
+    "gpu/planted_kernels/kernels.csv.gz",
+)
 MAX_LINES = 40
 
 

@@ -274,7 +274,9 @@ def report_outline(
         left_out = set(_OF_TIMES)
         if judged and isinstance(document.memory, Unavailable):
             left_out.discard("Findings")
-        sections = tuple(entry for entry in SECTIONS if entry[0] not in left_out)
+        # The peak of a memory is the verdict's evidence: a short report shows it too.
+        shown = sections if isinstance(document.memory, Unavailable) else SECTIONS
+        sections = tuple(entry for entry in shown if entry[0] not in left_out)
     outline: list[Part] = []
     overview = document.overview
     for heading, section in sections:
