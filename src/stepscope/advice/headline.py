@@ -17,7 +17,7 @@ from stepscope.derive.facts.outside_steps import OutsideSteps, outside_steps
 from stepscope.derive.facts.slow_steps import HELD_BY_SLOW
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
-from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
+from stepscope.derive.step_time.owners import BUSY_OWNERS, COMPUTE_OWNERS, IDLE_OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 #: ("idle"); a step bound by its device; work of a host without devices; the largest
 #: cause of a step without a clear bottleneck; "nothing" without time to explain.
 LeadKind = Literal["finding", "idle", "device", "host", "largest", "nothing"]
-_COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
 #: Causes of time in which a device does not compute: idle time and exposed transfers.
 _NOT_COMPUTING: Final = frozenset(IDLE_OWNERS) | (
-    frozenset(BUSY_OWNERS) - frozenset(_COMPUTE)
+    frozenset(BUSY_OWNERS) - frozenset(COMPUTE_OWNERS)
 )
 #: Name of the time of all device work as one cause.
 _DEVICE_WORK_OWNER: Final = "busy"
@@ -282,7 +281,7 @@ def _is_small_cost(finding: Finding, shares: StepShares) -> bool:
     if set(finding.owners) != {_RECORDING_OWNER} or finding.share_percent is None:
         return False
     others = {*BUSY_OWNERS, *IDLE_OWNERS} - {_RECORDING_OWNER}
-    longest = max(shares.percent(*_COMPUTE), *map(shares.percent, others))
+    longest = max(shares.percent(*COMPUTE_OWNERS), *map(shares.percent, others))
     return finding.share_percent < longest
 
 
@@ -427,7 +426,7 @@ def _is_minor(
     elif gain is None or shares.device is None:
         return False
     else:
-        busy = shares.percent(*_COMPUTE)
+        busy = shares.percent(*COMPUTE_OWNERS)
     return busy >= thresholds.device_bound.value and gain < thresholds.minor_gain.value
 
 
@@ -458,7 +457,7 @@ def _lead_of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
         return _lead_of_owner("largest", owner, shares)
     busy = shares.percent(*BUSY_OWNERS)
     if (
-        shares.percent(*_COMPUTE) >= busy / 2
+        shares.percent(*COMPUTE_OWNERS) >= busy / 2
         and busy >= 100 - thresholds.idle_owner.value
     ):
         return Lead(

@@ -114,25 +114,20 @@ def host_waits(
         function_frames, parts[0].type, parts[0].detail
     )._replace(loop=parts[0].is_loop)
     calls = {} if naming.ran is None else naming.ran.compiled_calls([main])
-    doing = {
-        work: [
-            function_frames.spans(np.isin(function_frames.type, types))
-            for types in (function_purposes.types_with_work(work),)
-        ]
-        for work in WAITING_WORKS
-    }
-    for name, spans in calls.items():
-        doing.get(work_of_call(name) or "", []).append(spans)
-        if 2 * (asleep & spans).length_ps >= asleep.length_ps and (
-            function.detail is None or function.detail.startswith("line ")
-        ):
-            function = function._replace(detail=name)
-    kinds = (
-        work
-        for work, spans in doing.items()
-        if 2 * (asleep & Spans.union_of(spans)).length_ps >= asleep.length_ps
-    )
-    work = next(kinds, None)
+
+    def is_most(spans: Spans) -> bool:
+        return 2 * (asleep & spans).length_ps >= asleep.length_ps
+
+    named = next(filter(lambda name: is_most(calls[name]), calls), None)
+    if function.detail is None:
+        function = function._replace(detail=named)
+    work = None
+    for kind in WAITING_WORKS:
+        doing = np.isin(function_frames.type, function_purposes.types_with_work(kind))
+        called = (calls[name] for name in calls if work_of_call(name) == kind)
+        if is_most(Spans.union_of([function_frames.spans(doing), *called])):
+            work = kind
+            break
     if isinstance(core_time, Unavailable):
         return HostWaits(asleep, function, 0, None, None, works=None, work=work)
     threads = _other_threads(

@@ -212,9 +212,9 @@ def _cut_frames(
         np.concatenate((framed.type[before], lines.type[after])),
         np.concatenate((framed.line[before], lines.line[after])),
         frames.names,
-        np.concatenate((framed.line[before] * 0 - 1, lines.called[after]))
-        if lines.called is not None
-        else None,
+        None
+        if lines.called is None
+        else np.concatenate((np.full(before.sum(), _NONE), lines.called[after])),
         lines.callees,
     )
     order = np.lexsort((both.start_ps - both.end_ps, both.start_ps, both.track))

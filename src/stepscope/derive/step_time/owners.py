@@ -64,6 +64,10 @@ _IDLE: Final = (
 OWNERS: Final = (*_BUSY, *_IDLE)
 BUSY_OWNERS: Final = tuple(owner.name for owner in _BUSY)
 IDLE_OWNERS: Final = tuple(owner.name for owner in _IDLE)
+#: Owners of the time in which a device computes.
+COMPUTE_OWNERS: Final = tuple(
+    owner for owner in BUSY_OWNERS if owner.startswith("compute")
+)
 #: Last busy owner that is useful work of a device. Later owners transfer data or wait.
 LAST_WORKING: Final = "copy_out"
 #: Owner of the time, by kind of device activity; kernels are divided by precision.

@@ -159,11 +159,8 @@ def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
         )
         repeats = f"the best repetition, {best.n} times {best.what}, has"
         if best.may_be_steps and best.period_ps:
-            period = duration_text(best.period_ps)
-            repeats = (
-                f"{best.n} equal passes of {period} ({best.what}), perhaps steps, "
-            )
-            repeats += "have"
+            passes = f"{best.n} equal passes of {duration_text(best.period_ps)}"
+            repeats = f"{passes} ({best.what}), perhaps steps, have"
         reason = (
             f"No steps were found: {tried}; {repeats} a confidence of "
             f"{best.confidence:.2f} and {INFERRED_CONFIDENCE:.2f} is needed."

@@ -76,8 +76,6 @@ _WAITS_ITEM: Final = rule_item("host.wait")
 #: If one of several workers works alone in this share of a wait, in percent, its task
 #: is too long. With tasks of equal length the share is about 10 %.
 _MIN_ALONE_PERCENT: Final = 100 / 3
-#: Kinds of waits for something outside of the program, which have their own actions.
-_OUTSIDE: Final = ("pauses", "asks_the_network", "runs_a_program", "flushes")
 _WAITS_OWNED: Final = Owned(parts={"waits": ("wait",)}, host=True, seen=("wait",))
 
 
@@ -100,9 +98,10 @@ def judge_waits(signals: Signals, thresholds: Thresholds) -> Finding:
     kind = {True: "waits_for_thread", False: "waits_for_nothing", None: "waits_only"}[
         waits.works
     ]
-    outside = [work for work in _OUTSIDE if work == waits.work]
+    # A wait for something outside of the program has actions of its own.
+    outside = () if waits.work is None else (waits.work,)
     actions = _WAITS_ITEM.chosen(
-        *(["waits_for_thread"] if waits.works else [*outside, "default"])
+        *(("waits_for_thread",) if waits.works else (*outside, "default"))
     )
     if for_processes:
         kind = "waits_for_one" if is_uneven else "waits_for_processes"

@@ -29,7 +29,7 @@ from stepscope.derive.facts.hosts.pipeline_stages import (
     pipeline_signals,
 )
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.step_time.owners import BUSY_OWNERS
+from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
@@ -63,7 +63,6 @@ _MIN_COPY_SHARE: Final = 0.9
 _MIN_CAUSE_PERCENT: Final = 50.0
 #: Minimum share of computing, in percent, during which a copy can run.
 _MIN_COMPUTE_PERCENT: Final = 1.0
-_COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
 #: Maximum confidence in a cause that only the order of events suggests.
 _MAX_ORDER_CONFIDENCE: Final = 0.6
 
@@ -221,7 +220,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
         else:
             pinned = shares.label in fetching.pinned
             of_batch: tuple[str, ...] = ("batch", "pinned" if pinned else "pageable")
-            if shares.percent(*_COMPUTE) >= _MIN_COMPUTE_PERCENT:
+            if shares.percent(*COMPUTE_OWNERS) >= _MIN_COMPUTE_PERCENT:
                 of_batch = (*of_batch, "computes")
             in_pieces = _groups_of_copies(fetching, shares, signals) is not None
             facts = ("pieces",) if in_pieces else of_batch

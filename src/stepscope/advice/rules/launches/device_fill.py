@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
-from stepscope.derive.facts.devices.device_fill import COMPUTE, fill_signals
+from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
 from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Faster
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
@@ -69,7 +70,7 @@ def judge_kernel_fill(signals: Signals, thresholds: Thresholds) -> Finding:
 def _finding_of_fill(
     signals: Signals, shares: StepShares, fill: DeviceFill, thresholds: Thresholds
 ) -> Finding:
-    compute = shares.percent(*COMPUTE)
+    compute = shares.percent(*COMPUTE_OWNERS)
     percent = fill.unfilled_percent(shares)
     steps = max(len(shares.window_ps), 1)
     step_ms = shares.total_ps / steps / PS_PER_MS
@@ -141,7 +142,7 @@ _OWNED: Final = Owned(
 def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
     launch = signals.needed(launch_signals)
-    computing = shares.percent(*COMPUTE)
+    computing = shares.percent(*COMPUTE_OWNERS)
     # Waits for calls that set up the device do not count: they occur only once.
     waits = (signals.known(set_up_signals) or {}).get(shares.label)
     once = waits.percent if waits is not None and waits.kind == "set_up" else 0.0
@@ -154,7 +155,8 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     tiny = launch.median_kernel_ps < latency
     # A model is not small if several devices share its work, or if it has much work.
     steps = max(len(shares.window_ps), 1)
-    little_work = sum(shares.times(*COMPUTE)) / steps <= thresholds.worth_most.value
+    work_ps = sum(shares.times(*COMPUTE_OWNERS)) / steps
+    little_work = work_ps <= thresholds.worth_most.value
     single_device = not any(shares.times("collective"))
     small = tiny and little_work and single_device
     return _SMALL_MODEL_ITEM.finding(

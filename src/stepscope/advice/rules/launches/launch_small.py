@@ -10,7 +10,6 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.judging.program_facts import program_facts
 from stepscope.advice.lost_time_verdict import judge
-from stepscope.derive.facts.devices.device_fill import COMPUTE
 from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.small_work import small_kernels, small_ops
 from stepscope.derive.facts.evidence import Part
@@ -19,6 +18,7 @@ from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Joined
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import NO_KERNELS, device_signals
 from stepscope.unavailable import Unavailable
@@ -114,7 +114,7 @@ def _judge_device_kernels(
         value=percent,
         threshold=thresholds.small_share if starved else thresholds.small_info,
         devices=(shares.label,),
-        parts=_parts_of_device(small, shares.percent(*COMPUTE)),
+        parts=_parts_of_device(small, shares.percent(*COMPUTE_OWNERS)),
         facts=_ITEM.facts(
             kernels=_kernels_per_step(small),
             all_kernels=_kernels_per_step(all_groups),

@@ -262,13 +262,14 @@ def _host_facts(shares: StepShares, *, device: _Flaw | None) -> Iterator[Fact]:
     """Yield what a host does for most of the time; null unless its device is silent."""
     silent = device is not None and device.word in _SILENT and shares.device is None
     for owner, name in _HOST_FACTS.items():
-        percent, note = 0.0, ""
-        for largest in shares.parts(owner)[:1] if silent else ():
+        percent, note = None, None
+        largest = next(iter(shares.parts(owner)), None) if silent else None
+        if largest is not None:
             of_largest = owner == "host_compute"
-            percent = largest.share_percent if of_largest else shares.percent(owner)
-            note = largest.name
-        known = percent >= _MIN_HOST_PERCENT
-        yield _ITEM.fact(name, percent if known else None, note=note if known else None)
+            share = largest.share_percent if of_largest else shares.percent(owner)
+            if share >= _MIN_HOST_PERCENT:
+                percent, note = share, largest.name
+        yield _ITEM.fact(name, percent, note=note)
 
 
 def _cause_to_remove(

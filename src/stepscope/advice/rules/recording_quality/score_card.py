@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
-from stepscope.derive.facts.devices.device_fill import COMPUTE
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.op_sides import ops_on_sides
 from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(shares.label,),
         facts=(
             *_ITEM.facts(
-                computing=shares.percent(*COMPUTE),
+                computing=shares.percent(*COMPUTE_OWNERS),
                 copies=shares.percent(*_COPIES),
                 between=between,
             ),

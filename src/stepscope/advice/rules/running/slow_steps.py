@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from stepscope.advice.catalogue import OWNER_TEXTS, rule_item
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.judged_series import JudgedSeries, judge_series
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
@@ -24,6 +24,7 @@ from stepscope.derive.facts.slow_steps import (
     slow_steps,
 )
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ _OUTLIERS_ITEM: Final = rule_item("step.outlier")
 
 _OWNED: Final = Owned(parts={}, host=True, steps=True)
 #: Causes of time that are work of the model itself.
-_WORK: Final = frozenset(
-    {*(one for one in OWNER_TEXTS if one.startswith("compute")), "host_compute"}
-)
+_WORK: Final = frozenset({*COMPUTE_OWNERS, "host_compute"})
 
 
 @rule(_OUTLIERS_ITEM, *OWNED_READS, processor_signals, rare_functions)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.derive.run_derivation import of_each_device_or_why
+from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.frozen import Frozen
 from stepscope.hardware import OCCUPANCY_LIMITS
@@ -27,10 +28,6 @@ _MAX_KERNELS_NAMED: Final = 3
 #: half-empty last round matters little.
 _MAX_ROUNDS: Final = 3
 _MAX_LAST_ROUND_SHARE: Final = 0.5
-#: Parts of the breakdown of step time in which kernels compute.
-COMPUTE: Final = (
-    *("compute_16", "compute_tf32", "compute_32", "compute_64", "compute_unknown"),
-)
 
 
 class Unfilled(Frozen, frozen=True):
@@ -87,7 +84,9 @@ class DeviceFill(Frozen, frozen=True):
 
         It is their share of kernel time × the percentage of computing in judged steps.
         """
-        return shares.percent(*COMPUTE) * self.unfilled_ps / max(self.kernel_ps, 1)
+        return (
+            shares.percent(*COMPUTE_OWNERS) * self.unfilled_ps / max(self.kernel_ps, 1)
+        )
 
 
 @of_each_device_or_why
