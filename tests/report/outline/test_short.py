@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from tests.support.results.pages import document_of, host_loop
 from tests.support.traces import blueprint
@@ -78,3 +79,11 @@ def test_what_was_not_recorded_is_one_line_and_checks_are_counted_once() -> None
     assert unseen[0] == "  Not recorded: Input."
     assert unseen[1].startswith("  14 checks without a verdict: env.libs, ")
     assert sum("checks" in line for line in lines) == 1
+
+
+def test_a_section_without_anything_unknown_is_left_out() -> None:
+    document = document_of(blueprint.trace(host_loop()))
+    whole = msgspec.structs.replace(document, findings=(), quality=())
+    lines = short_page(whole).splitlines()
+    assert "What could not be seen" not in lines
+    assert lines[-2:] == ["  more: stepscope report PATH --full", ""]

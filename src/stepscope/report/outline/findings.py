@@ -13,7 +13,6 @@ from stepscope.report.outline.parts import (
     Item,
     Items,
     Labelled,
-    More,
     Paragraph,
 )
 from stepscope.report.outline.step_time import unrecorded_text
@@ -190,7 +189,7 @@ def doubt_parts(document: Document) -> Iterator[Part]:
 
 
 def unknown_in_short(document: Document) -> Iterator[Part]:
-    """Summarise in three lines what could not be seen, and name the full report."""
+    """Summarise in at most three lines what could not be seen."""
     unrecorded = unrecorded_text(document)
     if unrecorded:
         yield Paragraph(unrecorded, role="dim")
@@ -212,7 +211,6 @@ def unknown_in_short(document: Document) -> Iterator[Part]:
     ]
     if warnings:
         yield Labelled("doubt", as_sentence(warnings[0]), shortened=True)
-    yield More("stepscope report PATH --full")
 
 
 def _doubt_sentence(same: Sequence[Doubt], document: Document) -> str:

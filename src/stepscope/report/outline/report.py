@@ -20,6 +20,7 @@ from stepscope.report.outline.parts import (
     Bullets,
     Code,
     Heading,
+    More,
     Paragraph,
     Title,
 )
@@ -230,6 +231,7 @@ SHORT_SECTIONS: Final[tuple[Section, ...]] = (
     ("", partial(_verdict_parts, is_short=True)),
     (STEP_TIME, largest_categories),
     (UNSEEN, unknown_in_short),
+    ("", lambda _: (More("stepscope report PATH --full"),)),
 )
 #: Sections of a recording without any verdict, for one common reason.
 _WITHOUT_VERDICTS: Final[tuple[Section, ...]] = (
