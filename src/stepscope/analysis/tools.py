@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         tf_data_bottleneck_analysis,
         trace_viewer,
     )
+    from stepscope.analysis.model_views.annotation_rows import TopAnnotation
     from stepscope.derive.profile_data import Wanted
     from stepscope.unavailable import Unavailable
 
@@ -119,6 +120,28 @@ def tool_answers(
     of_tools = [reader(tool) for tool in tools]
     profile.prepare((*_DOUBTS, *also), readers=[*of_tools, *readers])
     return {tool.name: results[tool.name] for tool in tools}
+
+
+class ToolResults(dict[str, Any]):
+    """Result of each tool by its name; a tool runs when its result is first read."""
+
+    def __init__(self, profile: ProfileData, known: dict[str, Any]) -> None:
+        super().__init__(known)
+        self._profile = profile
+
+    def __missing__(self, tool: str) -> Any:
+        """Run the tool."""
+        self |= tool_answers(self._profile, [tool])
+        return self[tool]
+
+    def top_annotations(self, count: int) -> tuple[TopAnnotation, ...]:
+        """Return the named ranges of the program with the most host time, if any."""
+        # Imported late because few reports show annotations.
+        from stepscope.analysis.model_views.annotation_rows import (  # noqa: PLC0415
+            top_annotations,
+        )
+
+        return top_annotations(self._profile, count)
 
 
 def analyse(

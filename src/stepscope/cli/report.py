@@ -20,7 +20,12 @@ from stepscope.cli.output import (
 from stepscope.cli.requests import REPORT_FORMS, ReportRequest
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
-from stepscope.report.compose import STAGES, compose_report, explain_rule, judge_profile
+from stepscope.report.compose import (
+    compose_report,
+    explain_rule,
+    judge_profile,
+    stage_count,
+)
 from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.report import SECTIONS, SHORT_SECTIONS, report_outline
 from stepscope.report.page import Piece, line, plain_text
@@ -85,10 +90,11 @@ def _check_options(request: ReportRequest) -> None:
 
 
 def _report_run(request: ReportRequest, kept_in: Path | None) -> None:
-    with show_progress(1 + STAGES) as shown:
+    is_short = not (request.full or request.form == "json")
+    with show_progress(1 + stage_count(is_short=is_short)) as shown:
         shown.stage("Reading")
         run = open_profile(*request.paths, kernels=request.kernels)
-        document = compose_report(run, shown)
+        document = compose_report(run, shown, is_short=is_short)
     answers = None
     if kept_in is not None:
         answers = _keep_promises(request, kept_in, _measure_run(run, document.findings))
@@ -207,7 +213,7 @@ def _as_json(
 
 def compose_with_progress(paths: Sequence[str]) -> Document:
     """Compute everything that a report needs, and show the progress."""
-    with show_progress(1 + STAGES) as shown:
+    with show_progress(1 + stage_count()) as shown:
         shown.stage("Reading")
         return compose_report(open_profile(*paths), shown)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -11,20 +11,24 @@ from stepscope.advice.engine import DERIVATIONS as OF_RULES
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.headline import choose_lead_sentence
 from stepscope.advice.predicted_gains import replay_together
-from stepscope.analysis.model_views.annotation_rows import top_annotations
 from stepscope.analysis.ops.hardware import run_hardware
 from stepscope.analysis.results.fitting_remedies import (
     recorder_without_levels,
     with_fitting_remedies,
 )
-from stepscope.analysis.tools import tool_answers
+from stepscope.analysis.tools import ToolResults, tool_answers
 from stepscope.derive.facts.devices.kernel_limits import measured_alone
 from stepscope.derive.frameworks import frameworks_used
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.remedies import NSIGHT
-from stepscope.report.document import REPORTED, Document, Headline
+from stepscope.report.document import (
+    ALWAYS_REPORTED,
+    REPORTED,
+    Document,
+    Headline,
+)
 from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.words.first_sentence import (
     first_sentence,
@@ -40,12 +44,6 @@ if TYPE_CHECKING:
     from stepscope.advice.predicted_gains import Together
     from stepscope.advice.signals import Signals
     from stepscope.derive.profile_data import ProfileData
-
-#: Maximum number of annotations in a report; the tool `model_views` lists all.
-_ANNOTATIONS: Final = 3
-
-#: Number of stages that `compose` announces.
-STAGES: Final = 2 + len(REPORTED)
 
 
 class Stages(Protocol):
@@ -75,16 +73,29 @@ class Judgement(Frozen, frozen=True, eq=True):
     windows: bool
 
 
-def compose_report(profile: ProfileData, shown: Stages | None = None) -> Document:
-    """Run every tool of a report and every rule, each once."""
+def stage_count(*, is_short: bool = False) -> int:
+    """Return the number of stages that `compose_report` announces."""
+    return 2 + len(ALWAYS_REPORTED if is_short else REPORTED)
+
+
+def compose_report(
+    profile: ProfileData, shown: Stages | None = None, *, is_short: bool = False
+) -> Document:
+    """Run every tool of a report and every rule, each once.
+
+    Args:
+        is_short: Whether to run only the tools of a short report. Any other tool runs
+            when its result is first read.
+    """
     announce = (lambda _: None) if shown is None else shown.stage
     announce("Working out")
-    results = tool_answers(
+    known = tool_answers(
         profile,
-        REPORTED,
-        also=(*OF_RULES, annotation_calls),
+        ALWAYS_REPORTED if is_short else REPORTED,
+        also=OF_RULES if is_short else (*OF_RULES, annotation_calls),
         begun=lambda tool: announce(tool.title),
     )
+    results = ToolResults(profile, known)
     announce("Findings")
     judged = _judge_signals(profile, signals_of(profile))
     headline = judged.headline
@@ -99,7 +110,7 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
     tables = (profile.table(host, "device_activity") for host in profile.hosts)
     return Document(
         profile=describe_profile(profile),
-        **{field: results[name] for name, field in REPORTED.items()},
+        results=results,
         headline=headline,
         findings=judged.findings,
         together=judged.together,
@@ -119,7 +130,6 @@ def compose_report(profile: ProfileData, shown: Stages | None = None) -> Documen
         ),
         frameworks=profile.of_run(frameworks_used),
         recorder=recorder_without_levels(profile),
-        annotations=top_annotations(profile, _ANNOTATIONS),
     )
 
 

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from stepscope.advice.checklist import CheckedStage
 from stepscope.advice.finding import Finding
 from stepscope.advice.predicted_gains import Together
-from stepscope.analysis.framework_op_stats import FrameworkOpStatsResult
-from stepscope.analysis.inference_profile import InferenceProfileResult
-from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
-from stepscope.analysis.kernel_stats import KernelStatsResult
-from stepscope.analysis.memory_profile import MemoryProfileResult
-from stepscope.analysis.model_views.annotation_rows import TopAnnotation
 from stepscope.analysis.ops.hardware import Hardware
-from stepscope.analysis.overview_page import OverviewPageResult
-from stepscope.analysis.tf_data_bottleneck_analysis import (
-    TfDataBottleneckAnalysisResult,
-)
+from stepscope.analysis.tools import ToolResults
 from stepscope.report.envelope import Doubt, Profile
 from stepscope.unavailable import Unavailable
 
-#: Tool whose result a report needs → field of `Document` that has the result.
-REPORTED: Final = {
-    "overview_page": "overview",
-    "input_pipeline_analyzer": "input_pipeline",
-    "framework_op_stats": "ops",
-    "kernel_stats": "kernels",
-    "memory_profile": "memory",
-    "tf_data_bottleneck_analysis": "tf_data",
-    "inference_profile": "inference",
-}
+if TYPE_CHECKING:
+    from stepscope.analysis.framework_op_stats import FrameworkOpStatsResult
+    from stepscope.analysis.inference_profile import InferenceProfileResult
+    from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
+    from stepscope.analysis.kernel_stats import KernelStatsResult
+    from stepscope.analysis.memory_profile import MemoryProfileResult
+    from stepscope.analysis.overview_page import OverviewPageResult
+    from stepscope.analysis.tf_data_bottleneck_analysis import (
+        TfDataBottleneckAnalysisResult,
+    )
+
+#: Tools whose results a report may show.
+REPORTED: Final = (
+    "overview_page",
+    "input_pipeline_analyzer",
+    "framework_op_stats",
+    "kernel_stats",
+    "memory_profile",
+    "tf_data_bottleneck_analysis",
+    "inference_profile",
+)
+#: Tools whose results every report shows.
+ALWAYS_REPORTED: Final = REPORTED[:1]
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +62,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         profile: Run, hosts and devices that the numbers come from.
-        overview, ops, kernels, input_pipeline, memory, tf_data, inference: Result of
-            the tool that `REPORTED` names for the field, or why the tool has no result.
+        results: Result of each tool, or why the tool has no result.
         headline: First sentence of the report.
         findings: Findings in the order in which to act on them.
         together: Joint gain of the costliest findings, and the next bottleneck.
@@ -72,20 +75,12 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         not_understood: Why recorded device work is missing from all numbers; null if
             all recorded work is understood.
         frameworks: Frameworks of the recorded ops; empty if none is recognised.
-        annotations: Named ranges of the program with the most host time; empty if the
-            program named no range.
         recorder: Recorder of all hosts, `kineto` or `nsight`; null for recordings of
             TensorFlow, JAX and stepscope.
     """
 
     profile: Profile
-    overview: OverviewPageResult | Unavailable
-    ops: FrameworkOpStatsResult | Unavailable
-    kernels: KernelStatsResult | Unavailable
-    input_pipeline: InputPipelineResult | Unavailable
-    memory: MemoryProfileResult | Unavailable
-    tf_data: TfDataBottleneckAnalysisResult | Unavailable
-    inference: InferenceProfileResult | Unavailable
+    results: ToolResults
     headline: Headline
     findings: tuple[Finding, ...]
     together: Together
@@ -97,7 +92,6 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     windows: bool = False
     not_understood: Unavailable | None = None
     frameworks: tuple[str, ...] = ()
-    annotations: tuple[TopAnnotation, ...] = ()
     recorder: str | None = None
 
     @property
@@ -106,6 +100,54 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         return self.frameworks == ("Python",)
 
     @property
+    def overview(self) -> OverviewPageResult | Unavailable:
+        """Result of `overview_page`."""
+        result: OverviewPageResult | Unavailable = self.results["overview_page"]
+        return result
+
+    @property
+    def ops(self) -> FrameworkOpStatsResult | Unavailable:
+        """Result of `framework_op_stats`."""
+        result: FrameworkOpStatsResult | Unavailable = self.results[
+            "framework_op_stats"
+        ]
+        return result
+
+    @property
+    def kernels(self) -> KernelStatsResult | Unavailable:
+        """Result of `kernel_stats`."""
+        result: KernelStatsResult | Unavailable = self.results["kernel_stats"]
+        return result
+
+    @property
+    def input_pipeline(self) -> InputPipelineResult | Unavailable:
+        """Result of `input_pipeline_analyzer`."""
+        result: InputPipelineResult | Unavailable = self.results[
+            "input_pipeline_analyzer"
+        ]
+        return result
+
+    @property
+    def memory(self) -> MemoryProfileResult | Unavailable:
+        """Result of `memory_profile`."""
+        result: MemoryProfileResult | Unavailable = self.results["memory_profile"]
+        return result
+
+    @property
+    def tf_data(self) -> TfDataBottleneckAnalysisResult | Unavailable:
+        """Result of `tf_data_bottleneck_analysis`."""
+        result: TfDataBottleneckAnalysisResult | Unavailable = self.results[
+            "tf_data_bottleneck_analysis"
+        ]
+        return result
+
+    @property
+    def inference(self) -> InferenceProfileResult | Unavailable:
+        """Result of `inference_profile`."""
+        result: InferenceProfileResult | Unavailable = self.results["inference_profile"]
+        return result
+
+    @property
     def tools(self) -> dict[str, msgspec.Struct | Unavailable]:
-        """Return the result of each tool by the name of the tool."""
-        return {tool: getattr(self, field) for tool, field in REPORTED.items()}
+        """Return the result of each reported tool by the name of the tool."""
+        return {tool: self.results[tool] for tool in REPORTED}

@@ -56,7 +56,7 @@ def log_to(
             "wandb.run or mlflow.active_run()."
         )
     found = newest_run(logdir)
-    document = compose_report(open_found(found))
+    document = compose_report(open_found(found), is_short=True)
     with tempfile.TemporaryDirectory(prefix="stepscope-report-") as folder:
         traces = [path for host in found.hosts for path in host.paths]
         reports = {

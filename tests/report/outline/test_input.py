@@ -77,7 +77,8 @@ def test_work_that_nobody_looked_at_is_named_and_not_zero(share: float | None) -
     changed = msgspec.structs.replace(
         result, host_breakdown_us=spent, host_breakdown_percent=shares
     )
-    document = msgspec.structs.replace(document, input_pipeline=changed)
+    results = document.results | {"input_pipeline_analyzer": changed}
+    document = msgspec.structs.replace(document, results=results)
     text = plain_text(as_text.render(tuple(input_pipeline(document)), width=100))
     if share is None:
         assert "work on input, threads" not in text

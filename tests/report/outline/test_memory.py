@@ -101,7 +101,8 @@ def test_devices_that_hold_the_same_are_written_once() -> None:
         for name, memory in result.memories.items()
     }
     full = msgspec.structs.replace(result, memories=known)
-    section = tuple(memory_parts(msgspec.structs.replace(document, memory=full)))
+    results = document.results | {"memory_profile": full}
+    section = tuple(memory_parts(msgspec.structs.replace(document, results=results)))
     text = plain_text(as_text.render(section, width=90))
     assert "  TPU_0: 2.00 KiB, 50.0 %: a.py:1 f" in text
     assert "  TPU_1 (and 1 with equal contents): 2.00 KiB, 50.0 %: a.py:2 g" in text

@@ -88,11 +88,7 @@ def where_time_went(document: Document) -> Iterator[Part]:
         return
     if page.breakdown_ms:
         yield _basis_paragraph(page, page.step_detection)
-        label = "time of a step" if page.window == "steps" else "recorded time"
-        single_device = len({(entry.host, entry.device) for entry in page.account}) == 1
-        yield from _category_bars(
-            page, label, account=page.account if single_device else ()
-        )
+        yield from _bars_of_run(page)
         yield from _categories_not_recorded(document, page)
         yield from _naming_advice(document, page)
         return
@@ -115,15 +111,20 @@ def largest_categories(document: Document) -> Iterator[Part]:
     if isinstance(page, Unavailable) or not page.breakdown_ms:
         yield from host_table(document)
         return
-    basis, *others = where_time_went(document)
-    yield basis
-    for part in others:
+    yield _basis_paragraph(page, page.step_detection)
+    for part in _bars_of_run(page):
         if isinstance(part, Bars):
             bars = (
                 Bar(bar.name, bar.time, bar.percent, _largest_part(bar))
                 for bar in part.bars
             )
             yield Bars(tuple(bars), part.time)
+
+
+def _bars_of_run(page: OverviewPageResult) -> Iterator[Part]:
+    label = "time of a step" if page.window == "steps" else "recorded time"
+    single_device = len({(entry.host, entry.device) for entry in page.account}) == 1
+    return _category_bars(page, label, account=page.account if single_device else ())
 
 
 def _largest_part(bar: Bar) -> tuple[Paragraph | Excerpt, ...]:

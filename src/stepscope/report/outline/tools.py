@@ -45,6 +45,8 @@ _MAX_FUNCTIONS: Final = 8
 #: Verdicts that this section writes; the findings contain the other verdicts.
 _BOUND: Final = frozenset({"moderately_input_bound", "highly_input_bound"})
 _MAX_MEMORIES: Final = 8
+#: Maximum number of annotations; the tool `model_views` lists all.
+_MAX_ANNOTATIONS: Final = 3
 #: Maximum number of program lines for each memory.
 _MAX_LINES: Final = 3
 _MEMORIES: Final[tuple[TableColumn, ...]] = (
@@ -338,7 +340,7 @@ def top_annotations(document: Document) -> Iterator[Part]:
                 (annotation.total_us, annotation.step_us, annotation.total_device_us),
             ),
         )
-        for annotation in document.annotations
+        for annotation in document.results.top_annotations(_MAX_ANNOTATIONS)
     )
     if rows:
         yield Table(("annotation", "calls", "host time", "per step", "device"), rows)
