@@ -18,7 +18,6 @@ from stepscope.unavailable import Unavailable
 #: Recording → why not all of its marked steps are judged.
 REASONS = {
     "tf_cpu/sequential_map": "the first batch was ready when the recording began",
-    "jax_ahead": "the program waits between steps that only dispatch",
     "nsys_ladder/baseline.sqlite.gz": "the batch is fetched between the marks",
     "nsys_ladder/4gpu_baseline.sqlite.gz": "records of launches were lost",
     "nsys_ladder/4gpu_bucketcap100mb.sqlite.gz": "records of launches were lost",
