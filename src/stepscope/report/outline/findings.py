@@ -189,7 +189,7 @@ def doubt_parts(document: Document) -> Iterator[Part]:
 
 
 def unknown_in_short(document: Document) -> Iterator[Part]:
-    """Summarise in at most three lines what could not be seen."""
+    """Summarise in at most three paragraphs what could not be seen."""
     unrecorded = unrecorded_text(document)
     if unrecorded:
         yield Paragraph(unrecorded, role="dim")
@@ -210,7 +210,7 @@ def unknown_in_short(document: Document) -> Iterator[Part]:
         if doubt.severity == "warning"
     ]
     if warnings:
-        yield Labelled("doubt", as_sentence(warnings[0]), shortened=True)
+        yield Labelled("doubt", as_sentence(warnings[0]))
 
 
 def _doubt_sentence(same: Sequence[Doubt], document: Document) -> str:
