@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import package_reasons
+from stepscope.analysis.results.tables import missing_fields, package_reasons
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.correlation import device_timeline
@@ -16,7 +16,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Missing, Unavailable, require_available
-from stepscope.units import PS_PER_US
+from stepscope.units import PS_PER_US, in_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -264,11 +264,12 @@ def dominant_cause(
     poor = ps["low_occupancy"] + ps["small_grid"]
     shares: dict[str, tuple[float, float]] = {}
     if total:
-        open_share = ps["unknown"] / total
+        open_share, full_share = ps["unknown"] / total, ps["compute"] / total
+        idle_share = (poor + (waiting or 0)) / total
         shares = {
             "transfer": (ps["transfer"] / total,) * 2,
-            "utilisation": _share_range((poor + (waiting or 0)) / total, open_share),
-            "compute": _share_range(ps["compute"] / total, open_share),
+            "utilisation": (idle_share, idle_share + open_share),
+            "compute": (full_share, full_share + open_share),
         }
     percents = {
         name: 100.0 * low if low == high else None
@@ -288,27 +289,19 @@ def dominant_cause(
         transfer_percent=percents.get("transfer"),
         utilisation_percent=percents.get("utilisation"),
         compute_percent=percents.get("compute"),
-        total_us=_to_us(total),
-        waiting_us=_to_us(waiting),
-        untested_us=_to_us(untested),
-        **{f"{name}_us": _to_us(value) for name, value in known_ps.items()},
+        total_us=in_unit(total, PS_PER_US),
+        waiting_us=in_unit(waiting, PS_PER_US),
+        untested_us=in_unit(untested, PS_PER_US),
+        **{f"{name}_us": in_unit(value, PS_PER_US) for name, value in known_ps.items()},
     )
     of_whole = _WHY["no_fill"]
     if cause.waiting_us is None:
         of_whole = _WHY["no_starts"]
     elif cause.total_us == 0:
         of_whole = _WHY["no_time"]
-    return cause, [
-        (_WHY["no_fill"] if name in _FILLED else of_whole).missing_field(
-            f"cause.{name}"
-        )
-        for name in cause.__struct_fields__
-        if getattr(cause, name) is None
-    ]
-
-
-def _share_range(low: float, more: float) -> tuple[float, float]:
-    return low, low + more
+    reasons = dict.fromkeys(cause.__struct_fields__, of_whole)
+    reasons |= dict.fromkeys(_FILLED, _WHY["no_fill"])
+    return cause, missing_fields(cause, reasons, prefix="cause.")
 
 
 def _dominant_part(
@@ -324,7 +317,3 @@ def _dominant_part(
     if shares and all(high <= half for _, high in shares.values()):
         return "mixed"
     return None
-
-
-def _to_us(ps: int | None) -> float | None:
-    return None if ps is None else ps / PS_PER_US

@@ -15,13 +15,13 @@ from stepscope.analysis.inference_profile.latency import (
     category_columns,
     describe_latency,
     left_out,
-    means_ms,
     nearest_rank,
     slow_requests,
 )
-from stepscope.analysis.results.statistics import SINGLE_SAMPLE
+from stepscope.analysis.results.statistics import SINGLE_SAMPLE, means_ms
 from stepscope.analysis.results.tables import (
     declared_reasons,
+    distinct_entries,
     missing_columns,
     package_reasons,
     tool_tables,
@@ -170,7 +170,7 @@ def analyse(
                 host=host,
                 requests=len(host_rows),
                 threads=host_rows["track"].n_unique(),
-                latency_ms=describe_latency(ints(host_rows, "dur_ps"), scale=PS_PER_MS),
+                latency_ms=describe_latency(ints(host_rows, "dur_ps")),
                 throughput_per_s=len(host_rows) * PS_PER_S / span if span else None,
                 concurrency=int(host_rows["dur_ps"].sum()) / span if span else None,
             )
@@ -195,14 +195,14 @@ def analyse(
     return InferenceProfileResult(
         requests=listed,
         request_count=len(times),
-        latency_ms=describe_latency(times, scale=PS_PER_MS),
+        latency_ms=describe_latency(times),
         by_batch_size=sizes,
         **rates,
         breakdown_ms=None if buckets is None else means_ms(category_columns(buckets)),
         breakdown_detail_ms=None if buckets is None else means_ms(buckets),
         slow=slow,
         by_host=tuple(hosts),
-        missing=tuple({(entry.field, entry.code): entry for entry in missing}.values()),
+        missing=distinct_entries(missing),
         inputs={
             host: rows_read(run, host)
             | {"requests": len(host_rows), "threads": host_rows["track"].n_unique()}
@@ -269,7 +269,7 @@ def _by_batch_size(rows: pl.DataFrame) -> tuple[tuple[BatchSize, ...], list[Miss
         return (), [_REASONS["batch_size"].missing_field("by_batch_size")]
     batch_sizes = []
     for (size,), group in sorted(rows.partition_by("batch_size", as_dict=True).items()):
-        latency = describe_latency(ints(group, "dur_ps"), scale=PS_PER_MS)
+        latency = describe_latency(ints(group, "dur_ps"))
         batch_sizes.append(
             BatchSize(
                 batch_size=size,

@@ -9,15 +9,16 @@ import msgspec
 from stepscope.analysis.ops.rows import NO_OPS
 from stepscope.analysis.options import OrderBy
 from stepscope.analysis.results.patterns import check_pattern
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.options import ModelViewsOptions
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.unavailable import Unavailable
 
 #: Group of columns in the option `select` → its columns.
 SELECTABLE: Final = {
@@ -136,15 +137,13 @@ def choose_steps(
         return ChosenSteps(dict.fromkeys(hosts), None)
     if options.last_steps is not None and options.last_steps < 1:
         raise BadUsage(f"last_steps={options.last_steps} is not a number of steps")
-    derived = {host: profile.derived(host, steps) for host in hosts}
+    stepped, absent = derived_by_host(profile, steps, hosts)
     marked = {
-        host: derived_steps.rows.select("step", "marker").rows()
-        for host, derived_steps in derived.items()
-        if not isinstance(derived_steps, Unavailable)
+        host: host_steps.rows.select("step", "marker").rows()
+        for host, host_steps in stepped.items()
     }
     if not any(marked.values()):
-        why = derived[hosts[0]]
-        return why if isinstance(why, Unavailable) else NO_OPS
+        return absent.get(hosts[0], NO_OPS)
     rows: dict[str, tuple[int, ...] | None] = {}
     numbers = {}
     for host, host_steps in marked.items():

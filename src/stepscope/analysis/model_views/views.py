@@ -40,7 +40,9 @@ from stepscope.analysis.model_views.source_rows import (
 from stepscope.analysis.model_views.tree import Tree, grow_tree, show_nodes
 from stepscope.analysis.ops.rows import NO_OPS, without_steps
 from stepscope.analysis.ops.selection import select_ops
+from stepscope.analysis.results.statistics import percent_of
 from stepscope.analysis.results.tables import tool_tables
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.model.source_lines import source_lines
 from stepscope.derive.model.view_names import ANNOTATION, SOURCE, VIEWS
@@ -145,11 +147,7 @@ def analyse(
     """
     settings = decide_settings(options)
     works, absent = _works_of_hosts(profile)
-    no_calls = {
-        name: calls
-        for name in profile.hosts
-        if isinstance(calls := profile.derived(name, annotation_calls), Unavailable)
-    }
+    _, no_calls = derived_by_host(profile, annotation_calls)
     named = {*profile.hosts} - no_calls.keys()
     if options.op is not None and not named:
         return no_calls[profile.hosts[0]]
@@ -193,7 +191,7 @@ def analyse(
         annotation=pl.DataFrame(schema=ANNOTATION_ROWS.dtypes()),
         unannotated_device_us=None,
         total_us=spent / PS_PER_US,
-        flops_known_percent=100.0 * with_flops / spent if spent else None,
+        flops_known_percent=percent_of(with_flops, spent),
         settings=settings,
         step=options.step,
         steps=chosen.numbers,

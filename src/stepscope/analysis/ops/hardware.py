@@ -64,16 +64,18 @@ def run_hardware(profile: ProfileData) -> Hardware:
     missing = [] if cores is not None else [_WHY["no_cores"].missing_field("cores")]
     if isinstance(peak, Unavailable):
         missing += map(peak.missing_field, ("peak_percent", "peak_covered_percent"))
-    share, covered = (None, None) if isinstance(peak, Unavailable) else peak
+        peak = None, None
     return Hardware(
         cores=cores,
-        peak_percent=share,
-        peak_covered_percent=covered,
+        peak_percent=peak[0],
+        peak_covered_percent=peak[1],
         missing=tuple(missing),
     )
 
 
-def _peak_share(profile: ProfileData) -> tuple[float, float] | Unavailable:
+def _peak_share(
+    profile: ProfileData,
+) -> tuple[float | None, float | None] | Unavailable:
     """Return the percentage of the peak, and of the device time with a known peak."""
     performed = possible = 0.0
     known_ps = whole_ps = 0
@@ -81,10 +83,8 @@ def _peak_share(profile: ProfileData) -> tuple[float, float] | Unavailable:
     for host in profile.hosts:
         costs = profile.derived(host, op_costs)
         ops = profile.derived(host, device_ops)
-        for table in (costs, ops):
-            if isinstance(table, Unavailable):
-                why = table
         if isinstance(costs, Unavailable) or isinstance(ops, Unavailable):
+            why = next(lost for lost in (ops, costs) if isinstance(lost, Unavailable))
             continue
         rows = costs[["device", "module", "name", "flops", "peak_flops"]].join(
             ops.rows[["device", "module", "name", "total_ps"]],

@@ -50,6 +50,15 @@ class StepMatching(Frozen, frozen=True):
     in_lock_step: bool
     notes: tuple[QualityNote, ...]
 
+    @property
+    def why_no_means(self) -> Unavailable:
+        """Why there are no means over all hosts that are not in lock step."""
+        return Unavailable(
+            code="NO_SAMPLES",
+            reason=self.notes[0].message,
+            remedy="Look at one host at a time (option host, or `by_host`).",
+        )
+
 
 def match_steps(
     hosts: Sequence[HostSteps], starts_unix_ns: Sequence[int | None]
