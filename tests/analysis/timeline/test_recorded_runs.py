@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.support.traces.tiles import track_tile
 
 import stepscope
 from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
@@ -16,7 +17,6 @@ from stepscope.analysis.timeline.tiles import (
     TILE_BUCKETS,
     Rows,
     TrackSlices,
-    track_tile,
     unfold_slice,
 )
 from stepscope.derive.account.time_by_cause import account

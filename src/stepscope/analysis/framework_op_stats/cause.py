@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.framework_op_stats.work import OpWork
-    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = package_reasons("framework_op_stats")
@@ -187,7 +186,16 @@ def device_time_parts(
     activity = require_available(profile.table(work.host, "device_activity"))
     classes = require_available(profile.derived(work.host, activity_classes))
     timeline = require_available(profile.derived(work.host, device_timeline))
-    part, untested = _part_of_class(len(classes.rows), fills)
+    # Index in `_PARTS` of each class of activities, and whether it is untested.
+    part = np.full(len(classes.rows), _PARTS.index("unknown"), np.int64)
+    untested = np.zeros(len(classes.rows), np.bool_)
+    if fills is not None and len(fills):
+        numbers = {fill: number for number, fill in enumerate(_FILLS)}
+        place = fills["fill"].replace_strict(numbers, return_dtype=pl.Int64)
+        part[fills["class"].to_numpy()] = place.to_numpy()
+        untested[fills["class"].to_numpy()] = (
+            fills["untested"] & (fills["fill"] == "full")
+        ).to_numpy()
     kind = codes(activity, "kind")[work.activity]
     code = classes.code[work.activity]
     of_row = np.where(kind == _KERNEL, part[code], _PARTS.index("transfer"))
@@ -227,21 +235,6 @@ def device_time_parts(
         waiting_ps if 100.0 * with_starts.mean() >= needed else None,
         untested_ps,
     )
-
-
-def _part_of_class(count: int, fills: pl.DataFrame | None) -> tuple[Int64s, Bools]:
-    """Return each activity class's index in `_PARTS`, and whether it is untested."""
-    part = np.full(count, _PARTS.index("unknown"), np.int64)
-    untested = np.zeros(count, np.bool_)
-    if fills is not None and len(fills):
-        place = fills["fill"].replace_strict(
-            {fill: number for number, fill in enumerate(_FILLS)}, return_dtype=pl.Int64
-        )
-        part[fills["class"].to_numpy()] = place.to_numpy()
-        untested[fills["class"].to_numpy()] = (
-            fills["untested"] & (fills["fill"] == "full")
-        ).to_numpy()
-    return part, untested
 
 
 def dominant_cause(

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.statistics import means_ms, sample_statistics
-from stepscope.analysis.steps.rows import NO_DEVICE
 from stepscope.derive.inference_requests import REQUEST_BUCKETS
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.units import PS_PER_MS
@@ -70,7 +69,7 @@ def bucket_columns(rows: pl.DataFrame, why: Mapping[str, Unavailable]) -> pl.Dat
         for bucket in REQUEST_BUCKETS
         if bucket.name not in known
         and bucket.name in why
-        and why[bucket.name].code != NO_DEVICE
+        and why[bucket.name].code != "NO_DEVICE_PLANE"
     }
     names = [
         name

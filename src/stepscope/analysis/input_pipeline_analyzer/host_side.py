@@ -90,15 +90,20 @@ def host_side(
     shares = {name: percent_of(time, total_us) for name, time in spent.items()}
     paths = {host: _critical_path(run, host) for host in run.hosts}
     ops = _input_op_rows(ops_by_host, paths)
-    bottleneck = _bottleneck_stage(paths)
     biggest = _largest_category(spent, ops)
     missing = [
         *_missing_of_categories("host_breakdown_us", spent, doubts),
         *_missing_of_categories("host_breakdown_percent", shares, doubts),
         *_missing_of_ops(ops, absent, paths),
     ]
-    if isinstance(bottleneck, Unavailable):
-        missing.append(bottleneck.missing_field("bottleneck_iterator"))
+    # The result names the stage that the slowest call of any host waited for most.
+    critical = [path for path in paths.values() if isinstance(path, _Critical)]
+    slowest = max(critical, key=lambda path: path.latency_ps, default=None)
+    bottleneck = None if slowest is None else slowest.bottleneck
+    if bottleneck is None:
+        lost = (path for path in paths.values() if isinstance(path, Unavailable))
+        why = next(lost, _WHY["no_bottleneck"])
+        missing.append(why.missing_field("bottleneck_iterator"))
     no_category = next(
         (causes[0] for causes in doubts.values() if causes), _WHY["no_time"]
     )
@@ -106,7 +111,7 @@ def host_side(
         missing.append(no_category.missing_field("largest_category"))
     return HostSide(
         largest_category=biggest,
-        bottleneck_iterator=None if isinstance(bottleneck, Unavailable) else bottleneck,
+        bottleneck_iterator=bottleneck,
         host_breakdown_us=spent,
         host_breakdown_percent=shares,
         input_ops=ops,
@@ -120,18 +125,6 @@ def host_side(
         why_no_category=no_category,
         missing=tuple(missing),
     )
-
-
-def _bottleneck_stage(
-    paths: Mapping[str, _Critical | Unavailable],
-) -> str | Unavailable:
-    """Return the stage that the slowest pipeline call of any host waited for most."""
-    known = [path for path in paths.values() if isinstance(path, _Critical)]
-    slowest = max(known, key=lambda path: path.latency_ps, default=None)
-    if slowest is not None and slowest.bottleneck is not None:
-        return slowest.bottleneck
-    lost = (path for path in paths.values() if isinstance(path, Unavailable))
-    return next(lost, _WHY["no_bottleneck"])
 
 
 class _Critical(msgspec.Struct, frozen=True, kw_only=True):

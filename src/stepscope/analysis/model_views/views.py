@@ -57,7 +57,6 @@ from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.analysis.options import ModelViewsOptions
-    from stepscope.derive.model.view_names import View
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
 
@@ -175,7 +174,17 @@ def analyse(
         missing += [nothing.missing_field(tree) for tree in VIEWS]
         if view == VIEWS[0]:
             view = ANNOTATION if named else SOURCE
-    trees = _grow_trees(profile, works, ran, settings)
+    charges = [
+        require_available(profile.derived(name, model_charges))
+        if rows is None and not settings.trainable_only
+        else charges_in_steps(works[name], rows, trainable_only=settings.trainable_only)
+        for name, rows in ran.items()
+    ]
+    types = settings.account_type_regexes
+    trees = {
+        tree: grow_tree([of_host[tree] for of_host in charges], tree, types)
+        for tree in VIEWS
+    }
     frames = {
         name: _rows_of_tree(tree, settings, unknown) for name, tree in trees.items()
     }
@@ -220,25 +229,6 @@ def _works_of_hosts(
         else:
             absent[name] = why_no_ops(profile, name)
     return works, absent
-
-
-def _grow_trees(
-    profile: ProfileData,
-    works: dict[str, ModelWork],
-    ran: dict[str, tuple[int, ...] | None],
-    settings: Settings,
-) -> dict[View, Tree]:
-    charges = [
-        require_available(profile.derived(name, model_charges))
-        if rows is None and not settings.trainable_only
-        else charges_in_steps(works[name], rows, trainable_only=settings.trainable_only)
-        for name, rows in ran.items()
-    ]
-    types = settings.account_type_regexes
-    return {
-        view: grow_tree([of_host[view] for of_host in charges], view, types)
-        for view in VIEWS
-    }
 
 
 def _rows_of_tree(tree: Tree, settings: Settings, unknown: set[str]) -> pl.DataFrame:

@@ -47,19 +47,8 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_hardware(profile: ProfileData) -> Hardware:
     """Describe the hardware of all hosts of a run."""
-    counts = []
-    for host in profile.hosts:
-        stats = profile.table(host, "stats")
-        stages = profile.table(host, "iterators")
-        if isinstance(stats, Unavailable) or isinstance(stages, Unavailable):
-            continue
-        handle = find_handle(profile.trace(host).strings, StatKey.CPU_BUDGET)
-        values = rows_with_key(stats, "event", handle)
-        events = np.unique(values.owner)
-        stage_events = events[np.isin(events, handles(stages, "event"))]
-        numbers, known = owner_numbers(values, stage_events, handle)
-        counts += [count for count in numbers[known].tolist() if count > 0]
-    cores = min(counts, default=None)
+    counts = stage_numbers(profile, StatKey.CPU_BUDGET)
+    cores = min((count for count in counts if count > 0), default=None)
     peak = _peak_share(profile)
     missing = [] if cores is not None else [_WHY["no_cores"].missing_field("cores")]
     if isinstance(peak, Unavailable):
@@ -71,6 +60,22 @@ def run_hardware(profile: ProfileData) -> Hardware:
         peak_covered_percent=peak[1],
         missing=tuple(missing),
     )
+
+
+def stage_numbers(profile: ProfileData, key: StatKey) -> list[int]:
+    """Return the numbers that stages of the input pipelines recorded under a key."""
+    recorded: list[int] = []
+    for host in profile.hosts:
+        stats = profile.table(host, "stats")
+        stages = profile.table(host, "iterators")
+        if isinstance(stats, Unavailable) or isinstance(stages, Unavailable):
+            continue
+        handle = find_handle(profile.trace(host).strings, key)
+        values = rows_with_key(stats, "event", handle)
+        events = np.intersect1d(values.owner, handles(stages, "event"))
+        numbers, known = owner_numbers(values, events, handle)
+        recorded += numbers[known].tolist()
+    return recorded
 
 
 def _peak_share(

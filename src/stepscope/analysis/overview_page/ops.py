@@ -340,10 +340,19 @@ def op_placements(profile: ProfileData) -> PlacementOfRun:
     answers = [placed.is_training for placed in by_host.values()]
     known = [training for training in answers if training is not None]
     training = any(known) if known else None
-    missing = _placement_missing(profile, placement, eager)
+    # A null's reason: its host or device is absent, or no event shows it.
+    no_host = next(iter(derived_by_host(profile, host_ops)[1].values()), None)
+    no_device = next(iter(derived_by_host(profile, device_ops)[1].values()), None)
+    unseen = _WHY["not_told"]
+    reasons = dict.fromkeys(placement.__struct_fields__, no_device or no_host or unseen)
+    sides = {"host_percent": no_host or unseen, "device_percent": no_device or unseen}
+    missing = [
+        *missing_fields(placement, reasons, prefix="op_placement."),
+        *missing_fields(eager, sides, prefix="eager."),
+    ]
     if training is None:
-        missing = (*missing, _WHY["no_names"].missing_field("is_training"))
-    return PlacementOfRun(placement, eager, training, missing)
+        missing.append(_WHY["no_names"].missing_field("is_training"))
+    return PlacementOfRun(placement, eager, training, tuple(missing))
 
 
 def _side_percents(
@@ -351,21 +360,6 @@ def _side_percents(
 ) -> tuple[float | None, float | None]:
     both = None if host is None or device is None else host + device
     return percent_of(host, both), percent_of(device, both)
-
-
-def _placement_missing(
-    profile: ProfileData, placement: Placement, eager: Eager
-) -> tuple[Missing, ...]:
-    """Return a reason per null: its host or device is absent, or no event shows it."""
-    no_host = next(iter(derived_by_host(profile, host_ops)[1].values()), None)
-    no_device = next(iter(derived_by_host(profile, device_ops)[1].values()), None)
-    unseen = _WHY["not_told"]
-    reasons = dict.fromkeys(placement.__struct_fields__, no_device or no_host or unseen)
-    sides = {"host_percent": no_host or unseen, "device_percent": no_device or unseen}
-    return (
-        *missing_fields(placement, reasons, prefix="op_placement."),
-        *missing_fields(eager, sides, prefix="eager."),
-    )
 
 
 def graph_functions(profile: ProfileData) -> Functions | Unavailable:

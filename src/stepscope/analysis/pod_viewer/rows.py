@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.tables import sum_of_known
-from stepscope.analysis.steps.measured_hosts import measured_rows, start_unix_ns
+from stepscope.analysis.results.tool import start_unix_ns
+from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.derive.collectives.arguments import host_collectives
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.collectives.waits import (

@@ -105,6 +105,15 @@ def host_tables(profile: ProfileData, name: str) -> list[pl.DataFrame]:
     return [table for table in tables if not isinstance(table, Unavailable)]
 
 
+def start_unix_ns(profile: ProfileData, host: str) -> int | None:
+    """Return the absolute time of a host's time 0; None if not recorded."""
+    environment = profile.table(host, "environment")
+    if isinstance(environment, Unavailable):
+        return None
+    start: int | None = environment["start_unix_ns"][0]
+    return start
+
+
 def rows_read(
     profile: ProfileData,
     host: str,

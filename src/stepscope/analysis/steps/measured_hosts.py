@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.tables import package_reasons
+from stepscope.analysis.results.tool import start_unix_ns
 from stepscope.analysis.steps.rows import HostSteps, host_steps
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_windows.windows import typical_rows
@@ -284,12 +285,3 @@ def _drop_flags(rows: pl.DataFrame, flags: Sequence[str]) -> pl.DataFrame:
         return rows
     flagged = pl.col("flags").list.set_intersection(list(flags))
     return rows.filter(flagged.list.len() == 0)
-
-
-def start_unix_ns(run: ProfileData, host: str) -> int | None:
-    """Return the absolute time of a host's time 0; None if not recorded."""
-    environment = run.table(host, "environment")
-    if isinstance(environment, Unavailable):
-        return None
-    start: int | None = environment["start_unix_ns"][0]
-    return start

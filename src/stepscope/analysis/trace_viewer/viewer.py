@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.tables import package_reasons, tool_tables
-from stepscope.analysis.results.tool import derived_by_host
-from stepscope.analysis.steps.measured_hosts import start_unix_ns
+from stepscope.analysis.results.tool import derived_by_host, start_unix_ns
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.correlation import correlation
@@ -201,8 +200,20 @@ def analyse(
     missing = [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     if isinstance(clock, Unavailable):
         missing.append(clock.missing_field("one_clock"))
-    flows, without = _flow_count(profile, traces)
-    missing += without
+    hosts = [trace.host for trace in traces]
+    matched, unmatched = derived_by_host(profile, correlation, hosts)
+    # Only arrows of hosts with known launch calls can be counted.
+    flows = [
+        len(trace.timeline.flows.device_event)
+        for trace in traces
+        if trace.host in matched
+    ]
+    missing += [
+        why.missing_field("flows" if len(traces) == 1 else f"flows.{host}")
+        for host, why in unmatched.items()
+    ]
+    if not matched and len(traces) > 1:
+        missing.append(unmatched[hosts[0]].missing_field("flows"))
     for trace in traces:
         where = "" if len(traces) == 1 else f"{trace.host}."
         views = set(trace.timeline.tracks["view"].to_list())
@@ -221,7 +232,7 @@ def analyse(
         folded=int(totals[FOLDED]),
         hidden=int(totals[HIDDEN]),
         derived_spans=sum(trace.timeline.slice_count for trace in traces),
-        flows=flows,
+        flows=sum(flows) if matched else None,
         without_time=sum(
             int(table["occurrences"].sum())
             for table in aggregates
@@ -341,24 +352,6 @@ def _visibility_counts(profile: ProfileData, trace: HostTrace) -> Int64s:
             counts[track, FOLDED] += counts[track, DRAWN]
             counts[track, DRAWN] = 0
     return counts
-
-
-def _flow_count(
-    profile: ProfileData, traces: list[HostTrace]
-) -> tuple[int | None, list[Missing]]:
-    """Count arrows of hosts with known launch calls; return reasons for other hosts."""
-    reasons: list[Missing] = []
-    count = None
-    for trace in traces:
-        matched = profile.derived(trace.host, correlation)
-        if isinstance(matched, Unavailable):
-            field = "flows" if len(traces) == 1 else f"flows.{trace.host}"
-            reasons.append(matched.missing_field(field))
-            continue
-        count = (count or 0) + len(trace.timeline.flows.device_event)
-    if count is None and len(traces) > 1:
-        reasons.append(msgspec.structs.replace(reasons[0], field="flows"))
-    return count, reasons
 
 
 def _float_or_none(value: object) -> float | None:

@@ -85,16 +85,14 @@ def write_tool(opened: Opened, query: ToolQuestion, *, rows: int) -> bytes:
     """Write the envelope with tables cut at `rows`, and the list of cut tables."""
     result = opened.tool_result(query.tool.name, query.hosts, query.options)
     view = opened.view_of_hosts(query.hosts)
-    shown, cuts = (
-        (result, [])
-        if isinstance(result, Unavailable)
-        else cut_tables(result, rows=rows)
-    )
+    shown, page_texts = result, {}
+    cuts: list[Cut] = []
+    if not isinstance(result, Unavailable):
+        shown, cuts = cut_tables(result, rows=rows)
+        page_texts = page_sentences(query.tool.name, result)
     envelope = to_json.make_envelope(
         query.tool.name, shown, profile=view.described, quality=view.doubts
     )
-    absent = isinstance(result, Unavailable)
-    page_texts = {} if absent else page_sentences(query.tool.name, result)
     about: dict[str, Plain] = {"cut": plain(cuts), "words": plain(page_texts)}
     return msgspec.json.encode({**to_json.plain_envelope(envelope), **about})
 
