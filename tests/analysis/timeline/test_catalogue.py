@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.traces import blueprint
-from tests.support.traces.tiles import track_tile, track_window
+from tests.support.traces.tiles import TrackSlices, track_tile, track_window
 
 from stepscope.analysis.timeline.best_span import BestSpan, best_spot
 from stepscope.analysis.timeline.catalogue import (
@@ -32,7 +32,6 @@ from stepscope.analysis.timeline.tiles import (
     COARSEST_LEVEL,
     MAX_TRACKS,
     TILE_BUCKETS,
-    TrackSlices,
     track_tiles,
     unfold_slice,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from tests.support.traces import blueprint
-from tests.support.traces.tiles import track_tile, track_window
+from tests.support.traces.tiles import TrackSlices, track_tile, track_window
 
 from stepscope.analysis.timeline.details import SpanDetails, details_of_span
 from stepscope.analysis.timeline.flows import TrackFlows, track_flows
@@ -28,7 +28,6 @@ from stepscope.analysis.timeline.spans import Place
 from stepscope.analysis.timeline.tiles import (
     Rows,
     Tiles,
-    TrackSlices,
     track_tiles,
 )
 from stepscope.derive.host.event_nesting import event_nesting

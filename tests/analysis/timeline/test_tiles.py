@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
-from tests.support.traces.tiles import track_tile, track_window
+from tests.support.traces.tiles import TrackSlices, track_tile, track_window
 
 from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
 from stepscope.analysis.timeline.tiles import (
@@ -17,7 +18,6 @@ from stepscope.analysis.timeline.tiles import (
     SLICE_COLUMNS,
     TILE_BUCKETS,
     Rows,
-    TrackSlices,
     unfold_slice,
 )
 from stepscope.errors import BadUsage
@@ -59,10 +59,13 @@ def track_of(profile: ProfileData, name: str) -> int:
     return track
 
 
-def shown(result: TrackSlices | Unavailable) -> list[tuple[object, ...]]:
+def shown(
+    result: TrackSlices | pl.DataFrame | Unavailable,
+) -> list[tuple[object, ...]]:
     """(row, name, start µs, end µs, busy µs, count) of each slice."""
-    assert isinstance(result, TrackSlices)
-    assert result.slices.schema == SLICE_COLUMNS
+    slices = result.slices if isinstance(result, TrackSlices) else result
+    assert isinstance(slices, pl.DataFrame)
+    assert slices.schema == SLICE_COLUMNS
     return [
         (
             one["row"],
@@ -72,7 +75,7 @@ def shown(result: TrackSlices | Unavailable) -> list[tuple[object, ...]]:
             one["busy_ps"] / US,
             one["count"],
         )
-        for one in result.slices.iter_rows(named=True)
+        for one in slices.iter_rows(named=True)
     ]
 
 
@@ -172,8 +175,8 @@ def test_unfolding_gives_the_first_ten_thousand_and_goes_on_from_there() -> None
     profile = recorded(lines)
     track = track_of(profile, "Stream #7")
     whole = unfold_slice(profile, "vm", track=track, first=0, count=many)
-    assert isinstance(whole, TrackSlices)
-    assert whole.slices.height == MAX_UNFOLDED
+    assert isinstance(whole, pl.DataFrame)
+    assert whole.height == MAX_UNFOLDED
     rest = unfold_slice(
         profile, "vm", track=track, first=MAX_UNFOLDED, count=many - MAX_UNFOLDED
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from tests.support.traces.tiles import track_tile, track_window
+from tests.support.traces.tiles import TrackSlices, track_tile, track_window
 
 import stepscope
 from stepscope.analysis.timeline import (
@@ -20,7 +20,6 @@ from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogu
 from stepscope.analysis.timeline.tiles import (
     TILE_BUCKETS,
     Rows,
-    TrackSlices,
 )
 from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.unavailable import Unavailable

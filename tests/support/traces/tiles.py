@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from stepscope.analysis.timeline.spans import host_timeline
-from stepscope.analysis.timeline.tiles import (
-    SLICE_COLUMNS,
-    Rows,
-    TrackSlices,
-    track_tiles,
-)
+from stepscope.analysis.timeline.tiles import SLICE_COLUMNS, Rows, track_tiles
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
+
+
+class TrackSlices(NamedTuple):
+    """The slices of one track in a window; `slices` has the columns `SLICE_COLUMNS`."""
+
+    track: int
+    begin_ps: int
+    end_ps: int
+    slices: pl.DataFrame
 
 
 def track_tile(
@@ -35,11 +39,9 @@ def track_tile(
     if isinstance(found, Unavailable):
         return found
     return TrackSlices(
-        host=host,
         track=track,
         begin_ps=found.begin_ps,
         end_ps=found.end_ps,
-        bucket_ps=found.bucket_ps,
         slices=found.slices.select(*SLICE_COLUMNS).cast({"name": pl.String}),
     )
 
@@ -75,10 +77,8 @@ def track_window(
         "category": shown.item_categories(track, found.item),
     }
     return TrackSlices(
-        host=host,
         track=track,
         begin_ps=begin_ps,
         end_ps=end_ps,
-        bucket_ps=bucket_ps,
         slices=pl.DataFrame(columns, SLICE_COLUMNS),
     )

@@ -53,25 +53,13 @@ _VIEWS_OF_OPS: Final = ("framework_ops", "xla_ops", "source")
 MAX_PARTNERS: Final = 100
 
 
-class Partner(msgspec.Struct, frozen=True, kw_only=True):
+class Partner(Place, frozen=True, kw_only=True):
     """The other end of an arrow between a launch call and a device activity.
 
     Attributes:
-        track: Row of the timeline's tracks.
-        item: Row of `events`.
-        row: Row inside the track, 0 at the top.
-        name: Name of the other event.
-        start_ps: Start of the other event.
-        dur_ps: Duration of the other event.
         correlation: Correlation id of both ends.
     """
 
-    track: int
-    item: int
-    row: int
-    name: str
-    start_ps: int
-    dur_ps: int
     correlation: int
 
 

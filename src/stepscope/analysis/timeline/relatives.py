@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from stepscope.analysis.results.tables import package_reasons
+from stepscope.analysis.results.tables import missing_fields, package_reasons
 from stepscope.analysis.timeline.spans import Place
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
@@ -89,26 +89,19 @@ KERNELS: Final = ("kernel", "collective")
 
 def missing_of_activity(activity: Activity) -> tuple[Missing, ...]:
     """Return which fields of an activity are null because data is missing, and why."""
-    missing: list[Missing] = []
-    if activity.op is None:
-        missing.append(_WHY["no_op"].missing_field("activity.op"))
-    if activity.op_type is None:
-        missing.append(_WHY["no_op"].missing_field("activity.op_type"))
+    reasons = dict.fromkeys(("op", "op_type"), _WHY["no_op"])
+    of_launch: list[Missing] = []
     if activity.kind not in KERNELS:
-        if activity.bytes is None:
-            missing.append(_WHY["no_size"].missing_field("activity.bytes"))
-        if activity.bytes_per_s is None:
-            why = _WHY["no_size"] if activity.bytes is None else _WHY["no_time"]
-            missing.append(why.missing_field("activity.bytes_per_s"))
-    elif activity.launch is None:
-        missing.append(_WHY["no_details"].missing_field("activity.launch"))
-    else:
-        missing += [
-            _WHY["no_details"].missing_field(f"activity.launch.{name}")
-            for name, value in msgspec.structs.asdict(activity.launch).items()
-            if value is None
+        reasons["bytes"] = _WHY["no_size"]
+        reasons["bytes_per_s"] = _WHY[
+            "no_size" if activity.bytes is None else "no_time"
         ]
-    return tuple(missing)
+    elif activity.launch is None:
+        reasons["launch"] = _WHY["no_details"]
+    else:
+        why = dict.fromkeys(Launch.__struct_fields__, _WHY["no_details"])
+        of_launch = missing_fields(activity.launch, why, prefix="activity.launch.")
+    return (*missing_fields(activity, reasons, prefix="activity."), *of_launch)
 
 
 def row_of_activity(profile: ProfileData, host: str, event: int) -> int | None:

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 TILE_BUCKETS: Final = 1024
 #: Level at which one tile covers every time that a trace can have.
 COARSEST_LEVEL: Final = 52
-#: Columns of `TrackSlices.slices`.
+#: Columns of a track's slices. `row` is the row in the track, 0 at the top. `count` is
+#: the number of spans in the slice, and `busy_ps` the time of work in them. `item` is
+#: the longest span: a row of `events` on a recorded track, a row of the timeline's
+#: `slices` on a derived track. `first` is an argument of `unfold_slice`. `name` and
+#: `category` (an index in `categories`) are those of the item.
 SLICE_COLUMNS: Final[dict[str, pl.DataType]] = {
     "row": pl.Int32(),
     "start_ps": pl.Int64(),
@@ -58,34 +62,6 @@ class Rows(Enum):
     ALL = "all"
 
 
-class TrackSlices(msgspec.Struct, frozen=True, kw_only=True):
-    """The slices of one track in a window.
-
-    Attributes:
-        host: Host of the timeline.
-        track: Row of the timeline's tracks.
-        begin_ps: Start of the window.
-        end_ps: End of the window.
-        bucket_ps: Width of a bucket; shorter spans are folded. 0 if no span is folded.
-        slices: Columns `SLICE_COLUMNS`, by row and then by time. `row` is the row in
-            the track, 0 at the top. `count` is the number of spans in the slice, and
-            `busy_ps` the time of work in them. `item` is the longest span: a row of
-            `events` on a recorded track, a row of the timeline's `slices` on a derived
-            track. `first` is an argument of `unfold_slice`. `name` and `category` (an
-            index in `categories`) are those of the item. A slice that begins before the
-            window is also in an earlier window.
-        categories: Names of the categories by number.
-    """
-
-    host: str
-    track: int
-    begin_ps: int
-    end_ps: int
-    bucket_ps: int
-    slices: pl.DataFrame
-    categories: tuple[str, ...] = CATEGORIES
-
-
 class Tiles(msgspec.Struct, frozen=True, kw_only=True):
     """One tile (a time range) of several tracks.
 
@@ -95,8 +71,9 @@ class Tiles(msgspec.Struct, frozen=True, kw_only=True):
         begin_ps: Start of the tile.
         end_ps: End of the tile.
         bucket_ps: Width of a bucket.
-        slices: `track`, and the columns of `TrackSlices.slices`, in the order of the
-            tracks. The type of `name` is an enumeration.
+        slices: `track` and `SLICE_COLUMNS`, in the order of the tracks, by row and then
+            by time. The type of `name` is an enumeration. A slice that begins before
+            the tile is also in an earlier tile.
         categories: Names of the categories by number.
     """
 
@@ -186,8 +163,10 @@ def track_tiles(
 
 def unfold_slice(
     profile: ProfileData, host: str, *, track: int, first: int, count: int
-) -> TrackSlices | Unavailable:
+) -> pl.DataFrame | Unavailable:
     """Return the spans that one slice represents, at most `MAX_UNFOLDED` of them.
+
+    The columns are `SLICE_COLUMNS`; each span is a slice of its own.
 
     Args:
         track: Row of the timeline's tracks.
@@ -213,14 +192,7 @@ def unfold_slice(
     slices = slices._replace(busy_ps=index.busy_of(slices))
     names = shown.displayed_names(shown.name_codes(track, item))
     category = shown.item_categories(track, item)
-    return TrackSlices(
-        host=host,
-        track=track,
-        begin_ps=int(start[0]),
-        end_ps=int(slices.end_ps[-1]),
-        bucket_ps=0,
-        slices=pl.DataFrame(_slice_columns(slices, names, category)),
-    )
+    return pl.DataFrame(_slice_columns(slices, names, category))
 
 
 def _slice_columns(
