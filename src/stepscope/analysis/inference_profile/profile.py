@@ -21,12 +21,13 @@ from stepscope.analysis.inference_profile.latency import (
 from stepscope.analysis.results.statistics import SINGLE_SAMPLE, means_ms
 from stepscope.analysis.results.tables import (
     declared_reasons,
+    declared_rows,
     distinct_entries,
     missing_columns,
     package_reasons,
     tool_tables,
 )
-from stepscope.analysis.results.tool import rows_read
+from stepscope.analysis.results.tool import derived_by_host, rows_read
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.inference_requests import request_waits, requests
 from stepscope.unavailable import Missing, Unavailable
@@ -153,12 +154,11 @@ def analyse(
     rows = pl.concat(by_host.values())
     buckets, missing = _request_buckets(run, by_host)
     missing += [why.missing_field(f"by_host[{host}]") for host, why in absent.items()]
-    lost = [
-        host_requests.without_values
-        for host_requests in (run.derived(host, requests) for host in run.hosts)
-        if not isinstance(host_requests, Unavailable) and host_requests.without_values
-    ]
-    reasons = dict.fromkeys(_REASONS, lost[0]) if lost else _REASONS
+    recorded, _ = derived_by_host(run, requests)
+    lost = next(
+        filter(None, (found.without_values for found in recorded.values())), None
+    )
+    reasons = dict.fromkeys(_REASONS, lost) if lost else _REASONS
     missing += missing_columns(rows, reasons, prefix="requests.")
     times = ints(rows, "dur_ps")
     sizes, no_spread = _by_batch_size(rows)
@@ -185,10 +185,7 @@ def analyse(
         slow = slow_requests(rows, buckets, threshold_ps=threshold)
     elif buckets is not None:
         missing.append(SINGLE_SAMPLE.missing_field("slow"))
-    listed = rows.with_columns(
-        (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
-        (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
-    ).select(REQUESTS.cast_columns())
+    listed = declared_rows(rows.rename({"dur_ps": "latency_ps"}), REQUESTS)
     if buckets is not None:
         charged = category_columns(buckets) / PS_PER_MS
         listed = listed.with_columns(charged.to_struct("breakdown_ms"))

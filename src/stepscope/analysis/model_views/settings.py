@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -113,28 +113,21 @@ def decide_settings(options: ModelViewsOptions) -> Settings:
     return settings
 
 
-class ChosenSteps(NamedTuple):
-    """The steps to show.
-
-    Attributes:
-        rows: Host → rows of its steps; None for the whole recording.
-        numbers: Host → numbers of these steps; None for the whole recording.
-    """
-
-    rows: dict[str, tuple[int, ...] | None]
-    numbers: dict[str, tuple[int, ...]] | None
-
-
 def choose_steps(
     profile: ProfileData, hosts: Sequence[str], options: ModelViewsOptions
-) -> ChosenSteps | Unavailable:
-    """Return the steps that the options select.
+) -> (
+    tuple[dict[str, tuple[int, ...] | None], dict[str, tuple[int, ...]] | None]
+    | Unavailable
+):
+    """Return rows and numbers of the steps that the options select, by host.
+
+    Both are None for the whole recording.
 
     Raises:
         BadUsage: No host has such a step.
     """
     if {options.step, options.step_name, options.last_steps} == {None}:
-        return ChosenSteps(dict.fromkeys(hosts), None)
+        return dict.fromkeys(hosts), None
     if options.last_steps is not None and options.last_steps < 1:
         raise BadUsage(f"last_steps={options.last_steps} is not a number of steps")
     stepped, absent = derived_by_host(profile, steps, hosts)
@@ -155,7 +148,7 @@ def choose_steps(
         if wanted:
             rows[host], numbers[host] = zip(*wanted, strict=True)
     if rows:
-        return ChosenSteps(rows, numbers)
+        return rows, numbers
     all_steps = [step for host_steps in marked.values() for step in host_steps]
     if options.step_name is not None:
         names = sorted({marker for _, marker in all_steps if marker is not None})

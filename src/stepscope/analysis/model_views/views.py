@@ -158,8 +158,9 @@ def analyse(
     chosen = choose_steps(profile, known_hosts, options)
     if isinstance(chosen, Unavailable):
         return chosen
-    everything = chosen.numbers is None
-    ran = {name: rows for name, rows in chosen.rows.items() if name in works}
+    step_rows, numbers = chosen
+    everything = numbers is None
+    ran = {name: rows for name, rows in step_rows.items() if name in works}
     unknown = {
         f"{side}_ps"
         for side in SIDES
@@ -192,7 +193,7 @@ def analyse(
         int(trees["code"].metric_values(metric, total=False).sum())
         for metric in ("spent_ps", "known_ps")
     )
-    source = source_view(profile, chosen.rows, settings)
+    source = source_view(profile, step_rows, settings)
     views = ModelViewsResult(
         view=view,
         **frames,
@@ -203,7 +204,7 @@ def analyse(
         flops_known_percent=percent_of(with_flops, spent),
         settings=settings,
         step=options.step,
-        steps=chosen.numbers,
+        steps=numbers,
         missing=(
             *missing_of_trees(works, trees, frames, settings, everything=everything),
             *missing_lines(profile, works, source, everything=everything),
@@ -211,7 +212,7 @@ def analyse(
         ),
         inputs={name: _count_inputs(work) for name, work in works.items()},
     )
-    return _add_annotations(profile, views, chosen.rows, options)
+    return _add_annotations(profile, views, step_rows, options)
 
 
 def _works_of_hosts(

@@ -196,6 +196,7 @@ def top_ops_of(
     device = device_side(profile)
     evidence = [int(code) for code in PROGRAM_EVIDENCE]
     rows, side = device.rows.filter(pl.col("evidence").is_in(evidence)), "Device"
+    absent = device.absent
     lacking: list[Missing] = []
     activities = [profile.table(host, "device_activity") for host in profile.hosts]
     if not len(device.rows) and all(
@@ -210,8 +211,6 @@ def top_ops_of(
             for field in ("tensor_core_eligible", "tensor_core_used")
         ]
         absent = host.absent
-    else:
-        absent = device.absent
     total_ps = int(rows["self_ps"].sum())
     if not total_ps:
         why = next(iter(absent.values()), _WHY["no_names"])

@@ -221,17 +221,13 @@ class _Host(Frozen, frozen=True, eq=True):
 
 
 class _Pipeline(Frozen, frozen=True, eq=True):
-    """A pipeline of a host with its calls, slowest call first."""
+    """A pipeline of a host with its calls, columns `CALLS` and `call`, by rank."""
 
     host: _Host
     row: int
     name: str
     on_device: bool
     calls: pl.DataFrame
-
-    def ranked_call(self, rank: int) -> dict[str, Any]:
-        """Return a call of the pipeline by rank, columns `CALLS` and `call`."""
-        return self.calls.row(rank, named=True)
 
 
 def analyse(
@@ -376,7 +372,7 @@ _OF_WAIT: Final = ("exposed_wait_ms_per_step", "exposed_wait_percent", "limits_s
 
 def _call_bottleneck(pipeline: _Pipeline) -> Bottleneck | None:
     """Return the slowest call's bottleneck; None if all its stages are transparent."""
-    call = pipeline.ranked_call(0)
+    call = pipeline.calls.row(0, named=True)
     stage = call["bottleneck"]
     if stage is None:
         return None
@@ -393,7 +389,7 @@ def _call_bottleneck(pipeline: _Pipeline) -> Bottleneck | None:
 
 def _call_suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
     """Return the advice on one call; None if a slow call has no bottleneck."""
-    call = pipeline.ranked_call(rank)
+    call = pipeline.calls.row(rank, named=True)
     stage = call["bottleneck"]
     limits_steps = pipeline.host.limits_steps
     if call["latency_ps"] <= _SLOW_PS:
@@ -427,7 +423,7 @@ def _call_graphs(
     for pipeline in chosen:
         field = f"graphs[{pipeline.host.name}, {pipeline.name}]"
         if options.rank < len(pipeline.calls):
-            host, call = pipeline.host, pipeline.ranked_call(options.rank)
+            host, call = pipeline.host, pipeline.calls.row(options.rank, named=True)
             advice = _call_suggestion(pipeline, options.rank)
             stats = run.table(host.name, "stats")
             graph = Graph(
@@ -491,7 +487,7 @@ def _bottleneck_rows(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
             "input_bound": pipeline.host.input_bound,
         }
         if (bottleneck := _call_bottleneck(pipeline)) is not None:
-            stage = pipeline.ranked_call(0)["bottleneck"]
+            stage = pipeline.calls.row(0, named=True)["bottleneck"]
             row["bottleneck_calls"] = (pipeline.calls["bottleneck"] == stage).sum()
             for name in ("type", "long_name", "self_us"):
                 row[f"bottleneck_{name}"] = getattr(bottleneck, name)

@@ -168,43 +168,36 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     step: int | None
 
 
-class Origin(NamedTuple):
-    """Op and source line of an event.
+def event_origin(
+    profile: ProfileData, host: str, event: int
+) -> tuple[str | None, str | None]:
+    """Return op and source of an event: of device work, a host op or a function.
 
-    Attributes:
-        op: Name of the op; None for none.
-        source: File and line, or the file alone; None if not recorded.
+    The source is a file and a line, or the file alone; None for what is unknown.
     """
-
-    op: str | None
-    source: str | None
-
-
-def event_origin(profile: ProfileData, host: str, event: int) -> Origin:
-    """Return op and source of an event: of device work, a host op or a function."""
     row = row_of_activity(profile, host, event)
     if row is not None:
         device_ops = profile.derived(host, activity_ops)
         if isinstance(device_ops, Unavailable):
-            return Origin(None, None)
+            return None, None
         described = device_ops.ops.row(int(device_ops.op[row]), named=True)
         evidence = OpEvidence(described["evidence"])
         named = evidence not in (OpEvidence.COPY, OpEvidence.NONE)
-        return Origin(described["name"] if named else None, _op_source(described))
+        return described["name"] if named else None, _op_source(described)
     ops = profile.derived(host, host_op_events)
     if not isinstance(ops, Unavailable):
         execution = int(np.searchsorted(ops.event, event))
         if execution < len(ops.event) and ops.event[execution] == event:
             known = ops.ops.row(int(ops.op[execution]), named=True)
-            return Origin(known["name"], _op_source(known))
+            return known["name"], _op_source(known)
     frames = profile.derived(host, function_frames)
     if isinstance(frames, Unavailable):
-        return Origin(None, None)
+        return None, None
     known_frames = np.flatnonzero(frames.event == event)
     if not len(known_frames):
-        return Origin(None, None)
+        return None, None
     name = frames.names[int(frames.type[known_frames[0]])]
-    return Origin(None, _source_place(name.file, name.line))
+    return None, _source_place(name.file, name.line)
 
 
 def _op_source(op: dict[str, Any]) -> str | None:
