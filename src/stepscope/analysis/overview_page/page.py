@@ -240,14 +240,7 @@ def compose_page(
 ) -> OverviewPageResult:
     """Combine all parts of the page."""
     run, hosts, matching = measured.run, measured.hosts, measured.matching
-    by_host = tuple(
-        HostSummary(
-            host=host.host,
-            step_detection=_step_detection(run, host),
-            summary=step_summary(run, [host], excluded_flags=options.exclude_flags)[0],
-        )
-        for host in hosts
-    )
+    by_host = _each_host(measured, options.exclude_flags)
     detection = min(
         (host.step_detection for host in by_host),
         key=lambda detected: -1 if detected.confidence is None else detected.confidence,
@@ -350,6 +343,21 @@ def _value_or_none(
         missing.append(value.missing_field(field))
         return None
     return value
+
+
+def _each_host(
+    measured: MeasuredRun, excluded_flags: tuple[str, ...]
+) -> tuple[HostSummary, ...]:
+    return tuple(
+        HostSummary(
+            host=host.host,
+            step_detection=_step_detection(measured.run, host),
+            summary=step_summary(measured.run, [host], excluded_flags=excluded_flags)[
+                0
+            ],
+        )
+        for host in measured.hosts
+    )
 
 
 def _run_summary(

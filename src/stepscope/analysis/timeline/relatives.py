@@ -93,9 +93,8 @@ def missing_of_activity(activity: Activity) -> tuple[Missing, ...]:
     of_launch: list[Missing] = []
     if activity.kind not in KERNELS:
         reasons["bytes"] = _WHY["no_size"]
-        reasons["bytes_per_s"] = _WHY[
-            "no_size" if activity.bytes is None else "no_time"
-        ]
+        sized = activity.bytes is not None
+        reasons["bytes_per_s"] = _WHY["no_time"] if sized else _WHY["no_size"]
     elif activity.launch is None:
         reasons["launch"] = _WHY["no_details"]
     else:
