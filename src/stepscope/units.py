@@ -23,6 +23,11 @@ _DIGITS: Final = {2: 10, 1: 100}
 _SIZES: Final = ((GIB, "GiB"), (MIB, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
+def in_unit(ps: int | None, unit_ps: int) -> float | None:
+    """Return a time in a unit of `unit_ps`; None if the time is unknown."""
+    return None if ps is None else ps / unit_ps
+
+
 def duration_text(ps: float) -> str:
     """Return a duration as text with three digits, in a fitting unit."""
     return _scaled_text(ps, _DURATIONS)

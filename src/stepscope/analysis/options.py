@@ -7,7 +7,7 @@ from its Struct. The `title` of a type stands for the value in the command line'
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 import msgspec
 
@@ -45,25 +45,6 @@ OrderBy = Literal[
 Preset = Literal["time_and_memory", "trainable_variables_parameter", "float_operation"]
 
 
-class OverviewPageOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the overview page.
-
-    Attributes:
-        host: Analyse only this host; empty for all hosts.
-        marker: Analyse only steps with this marker name (train, test, …).
-        exclude_flags: Leave windows with one of these flags out of the statistics.
-        parameters: Number of the model's parameters, for the expected time of an
-            all-reduce; by default the number in the recording.
-        bandwidth_gib_per_s: Bandwidth between devices, for the time of an all-reduce.
-    """
-
-    host: str = ""
-    marker: Name = ""
-    exclude_flags: tuple[Flag, ...] = ()
-    parameters: int | None = None
-    bandwidth_gib_per_s: float | None = None
-
-
 class InputPipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the input pipeline analyzer.
 
@@ -76,6 +57,21 @@ class InputPipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     marker: Name = ""
     exclude_flags: tuple[Flag, ...] = ()
+
+
+class OverviewPageOptions(InputPipelineOptions, frozen=True, kw_only=True):
+    """Options of the overview page.
+
+    Attributes:
+        parameters: Number of the model's parameters, for the expected time of an
+            all-reduce; by default the number in the recording.
+        bandwidth_gib_per_s: Bandwidth between devices, for the time of an all-reduce.
+    """
+
+    DEFINED_BY: ClassVar = InputPipelineOptions
+
+    parameters: int | None = None
+    bandwidth_gib_per_s: float | None = None
 
 
 class FrameworkOpStatsOptions(msgspec.Struct, frozen=True, kw_only=True):

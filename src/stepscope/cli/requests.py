@@ -22,8 +22,12 @@ DEFAULT_STEPS: Final = 10
 _LOG_DIRECTORY: Final = "stepscope-logs"
 
 
-class ReadsProfiles(Frozen, frozen=True):
-    """Request of a short-lived command that reads profiles."""
+class ReadsProfiles(Frozen, frozen=True, kw_only=True):
+    """Request of a short-lived command that reads profiles and writes one answer."""
+
+    form: str = "text"
+    output: str | None = None
+    force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
         """Return all files and folders that the command reads."""
@@ -44,10 +48,7 @@ class ReportRequest(ReadsProfiles, frozen=True, eq=True, kw_only=True):
     store: bool = False
     explain: str | None = None
     full: bool = False
-    form: str = "text"
     kernels: str | None = None
-    output: str | None = None
-    force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
         """Return all files and folders that the command reads."""
@@ -65,9 +66,6 @@ class DiffRequest(ReadsProfiles, frozen=True, kw_only=True):
     base: str
     new: str
     same_work: bool = False
-    form: str = "text"
-    output: str | None = None
-    force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
         """Return all files and folders that the command reads."""
@@ -88,9 +86,6 @@ class ExplainRequest(ReadsProfiles, frozen=True, kw_only=True):
     end: str | None = None
     host: str | None = None
     device: int | None = None
-    form: str = "text"
-    output: str | None = None
-    force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
         """Return all files and folders that the command reads."""
@@ -116,8 +111,6 @@ class ShowRequest(ReadsProfiles, frozen=True, kw_only=True):
     table: str | None = None
     options: dict[str, object] = msgspec.field(default_factory=dict)
     kernels: str | None = None
-    output: str | None = None
-    force: bool = False
 
     def files_to_read(self) -> tuple[str, ...]:
         """Return all files and folders that the command reads."""

@@ -34,7 +34,6 @@ from stepscope.cli.light_start import check_threads
 from stepscope.cli.requests import DEFAULT_STEPS, ReportRequest
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.rundir import new_run_name, run_directory, traces_in
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -235,18 +234,15 @@ def _report_in_subprocess(directory: Path) -> None:
 
 def _print_report(directory: Path) -> None:
     check_threads()
+    from stepscope.analysis.results.tool import host_tables  # noqa: PLC0415 - as below
     from stepscope.cli import (  # noqa: PLC0415 - needed only for a report
         report as reporting,
     )
     from stepscope.session import open_profile  # noqa: PLC0415 - needed only for a report
 
     profile = open_profile(directory)
-    environments = (profile.trace(host).table("environment") for host in profile.hosts)
-    if not any(
-        not isinstance(environment, Unavailable)
-        and environment["begin_ps"].is_not_null().any()
-        for environment in environments
-    ):
+    environments = host_tables(profile, "environment")
+    if not any(table["begin_ps"].is_not_null().any() for table in environments):
         say_line("the recording has no events, so there is nothing to report")
         return
     with contextlib.redirect_stdout(sys.stderr):

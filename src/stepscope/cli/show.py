@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.results.tool import Tool
     from stepscope.cli.requests import ShowRequest
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.report.envelope import Envelope
     from stepscope.report.outline.parts import Outline
 
 #: Exit status if the tool is unavailable for this profile.
@@ -81,7 +82,7 @@ def answer_request(request: ShowRequest) -> int:
         source, options = profile, chosen
         if request.hosts:
             profile = profile.select(request.hosts)
-            if _HOSTS in tool.options.__struct_fields__:
+            if _HOSTS in known:
                 options[_HOSTS] = request.hosts
             else:
                 source = profile
@@ -102,12 +103,7 @@ def answer_request(request: ShowRequest) -> int:
 def _write_trace(
     result: TraceViewerResult, profile: ProfileData, output: str | None
 ) -> None:
-    answer = to_json.make_envelope(
-        "trace_viewer",
-        result,
-        profile=describe_profile(profile),
-        quality=recording_doubts(profile),
-    )
+    answer = _enveloped_result("trace_viewer", result, profile)
     hosts, _ = host_traces(profile)
     spans = trace_spans(profile)
     with opened_output(output) as file:
@@ -117,6 +113,13 @@ def _write_trace(
         # The gzip header has no name and time, so equal profiles yield equal files.
         with gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as packed:
             to_trace_json.write_trace(answer, hosts, spans, packed.write)
+
+
+def _enveloped_result(
+    name: str, result: msgspec.Struct | Unavailable, profile: ProfileData
+) -> Envelope:
+    described, doubts = describe_profile(profile), recording_doubts(profile)
+    return to_json.make_envelope(name, result, profile=described, quality=doubts)
 
 
 def _check_request(request: ShowRequest) -> Tool:
@@ -148,14 +151,7 @@ def _written_answer(
     result: msgspec.Struct | Unavailable,
 ) -> str | bytes | Unavailable:
     if request.form == "json":
-        return to_json.render_envelope(
-            to_json.make_envelope(
-                tool.name,
-                result,
-                profile=describe_profile(profile),
-                quality=recording_doubts(profile),
-            )
-        )
+        return to_json.render_envelope(_enveloped_result(tool.name, result, profile))
     title = f"{tool.title} · {profile.run} · {', '.join(profile.hosts)}"
     if isinstance(result, Unavailable):
         if request.form != "table":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
 
+from stepscope.analysis.results.tool import host_tables
 from stepscope.analysis.tools import analyse
 from stepscope.compare.timing import run_times
 from stepscope.compare.work import kernel_runs, measure_work
@@ -133,16 +134,11 @@ class MeasuredSteps(Frozen, frozen=True):
 
 def measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> MeasuredSteps:
     """Measure a run for comparisons."""
-    environments = (profile.table(host, "environment") for host in profile.hosts)
-    starts = (
-        table["start_unix_ns"][0]
-        for table in environments
-        if not isinstance(table, Unavailable)
-    )
+    environments = host_tables(profile, "environment")
     return MeasuredSteps(
         run=profile.run,
         hosts=profile.hosts,
-        start_unix_ns=next(starts, None),
+        start_unix_ns=environments[0]["start_unix_ns"][0] if environments else None,
         findings=findings,
         work=measure_work(profile),
         times=run_times(profile),

@@ -175,8 +175,20 @@ def _compare_batches(base: Work, new: Work, thresholds: Thresholds) -> Check:
         ("launches", base.launches, new.launches),
     ):
         shared = None if a is None or b is None else _agreement_of_shapes(a, b)
-        if shared is not None:
-            return _compare_shapes(evidence, *shared, thresholds)
+        if shared is None:
+            continue
+        agreed, different = shared
+        # A compiled program has fixed sizes, so a different size is another program.
+        wanted = 1.0 if evidence == "programs" else thresholds.same_shapes.value
+        what = {"operands": "operands", "programs": "inputs"}.get(evidence, "launches")
+        return _check_same(
+            "batch",
+            f"{100 * (1 - agreed):.0f} % of the {what} that both runs have differ in "
+            f"size, for example of `{different}`: the batch size or the model differs.",
+            same=agreed >= wanted,
+            overlap=agreed,
+            by=evidence,
+        )
     if base.batch_sizes is not None and from_stages.status == "same":
         return from_stages
     if base.copied_bytes and new.copied_bytes:
@@ -217,22 +229,6 @@ def _agreement_of_shapes(
     max_runs = max(sum(sum(shape.values()) for shape in run.values()) for run in (a, b))
     enough = either > 0 and either >= max_runs / 2
     return (common / either, different) if enough else None
-
-
-def _compare_shapes(
-    by: str, agreed: float, different: str | None, thresholds: Thresholds
-) -> Check:
-    # A compiled program has fixed sizes, so a different size means another program.
-    wanted = 1.0 if by == "programs" else thresholds.same_shapes.value
-    what = {"operands": "operands", "programs": "inputs"}.get(by, "launches")
-    return _check_same(
-        "batch",
-        f"{100 * (1 - agreed):.0f} % of the {what} that both runs have differ in size, "
-        f"for example of `{different}`: the batch size or the model differs.",
-        same=agreed >= wanted,
-        overlap=agreed,
-        by=by,
-    )
 
 
 def _compare_models(base: Work, new: Work) -> Check:

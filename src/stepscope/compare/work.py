@@ -9,13 +9,10 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.ops.hardware import stage_numbers
+from stepscope.analysis.results.tool import derived_by_host, host_tables
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.stat_values import (
-    find_handle,
-    owner_numbers,
-    rows_of_owners,
-    rows_with_key,
-)
+from stepscope.derive.columns.stat_values import find_handle, rows_of_owners
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.kernels import kernels, launch_dimensions
 from stepscope.derive.host.op_events import host_op_events
@@ -71,10 +68,7 @@ def program_inputs(profile: ProfileData) -> dict[str, dict[str, float]] | None:
     Inputs of inner computations count too. None if no program was recorded.
     """
     inputs: dict[str, Counter[str]] = {}
-    for host in profile.hosts:
-        table = profile.table(host, "hlo_ops")
-        if isinstance(table, Unavailable):
-            continue
+    for table in host_tables(profile, "hlo_ops"):
         of_inputs = (pl.col("opcode") == "parameter") & pl.col("shape").is_not_null()
         shapes = table.filter(of_inputs).select("module", "shape")
         # This loop runs once per input of a program, not per execution.
@@ -84,25 +78,6 @@ def program_inputs(profile: ProfileData) -> dict[str, dict[str, float]] | None:
         module: {size: float(n) for size, n in sorted(sizes.items())}
         for module, sizes in sorted(inputs.items())
     } or None
-
-
-def batch_sizes(profile: ProfileData) -> tuple[int, ...] | None:
-    """Return the batch sizes that stages of the input pipeline recorded.
-
-    The result is None if no stage recorded a size.
-    """
-    sizes: set[int] = set()
-    for host in profile.hosts:
-        stats = profile.table(host, "stats")
-        stages = profile.table(host, "iterators")
-        if isinstance(stats, Unavailable) or isinstance(stages, Unavailable):
-            continue
-        handle = find_handle(profile.trace(host).strings, StatKey.BATCH_SIZE)
-        values = rows_with_key(stats, "event", handle)
-        events = np.intersect1d(values.owner, handles(stages, "event"))
-        numbers, known = owner_numbers(values, events, handle)
-        sizes.update(numbers[known].tolist())
-    return tuple(sorted(sizes)) or None
 
 
 #: Name → number per step.
@@ -174,18 +149,15 @@ def measure_work(profile: ProfileData) -> Work:
     unit = max(count if batches is None else round(batches * count), 1)
     launches = _kernel_launches(profile, hosts)
     shapes, ops = _count_ops(profile, hosts, unit)
-    stepped = [profile.derived(measured.host, steps) for measured in hosts]
-    known = [detected for detected in stepped if not isinstance(detected, Unavailable)]
-    least_confident = min(known, key=lambda detected: detected.confidence, default=None)
-    environments = [profile.table(host, "environment") for host in profile.hosts]
-    processes = [
-        table["processes"][0]
-        for table in environments
-        if not isinstance(table, Unavailable) and table["processes"][0] is not None
-    ]
+    known, _ = derived_by_host(profile, steps, [measured.host for measured in hosts])
+    least_confident = min(
+        known.values(), key=lambda detected: detected.confidence, default=None
+    )
+    environments = host_tables(profile, "environment")
+    processes = [table["processes"][0] for table in environments]
     return Work(
         devices=_count_devices(profile),
-        processes=max(processes, default=len(profile.hosts)),
+        processes=max(filter(None, processes), default=len(profile.hosts)),
         steps=count if least_confident is not None else 0,
         step_source=None if least_confident is None else least_confident.source,
         confidence=0.0 if least_confident is None else least_confident.confidence,
@@ -199,7 +171,8 @@ def measure_work(profile: ProfileData) -> Work:
         else ops,
         shapes=shapes,
         program_inputs=program_inputs(profile),
-        batch_sizes=batch_sizes(profile),
+        batch_sizes=tuple(sorted({*stage_numbers(profile, StatKey.BATCH_SIZE)}))
+        or None,
         copied_bytes=_copied_bytes(profile, hosts, unit),
         variables=_count_variables(profile),
     )
@@ -346,11 +319,9 @@ def _produces_input(profile: ProfileData, host: str, executions: HostOpEvents) -
 
 def _count_devices(profile: ProfileData) -> dict[str, int]:
     devices: Counter[str] = Counter()
-    for host in profile.hosts:
-        table = profile.table(host, "devices")
-        if not isinstance(table, Unavailable):
-            used = table.filter(pl.col("activities") > 0).select("name", "type")
-            devices.update(name or kind for name, kind in used.iter_rows())
+    for table in host_tables(profile, "devices"):
+        used = table.filter(pl.col("activities") > 0).select("name", "type")
+        devices.update(name or kind for name, kind in used.iter_rows())
     return dict(sorted(devices.items()))
 
 

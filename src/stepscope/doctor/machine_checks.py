@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.doctor.check import Check, plain_check, problem_check
 from stepscope.nvidia import PLACES
+from stepscope.units import GIB
 
 if TYPE_CHECKING:
     from stepscope.doctor.check import State
@@ -107,8 +108,7 @@ def _check_core_samples(machine: Machine) -> Check:
 
 _HERE: Final = "here and now"
 #: Sufficient free space, in bytes: a recording takes a few to a few hundred MB.
-_MIN_FREE_BYTES: Final = 2**30
-_GIB: Final = 2**30
+_MIN_FREE_BYTES: Final = GIB
 _MAX_LISTED: Final = 5
 #: Default port, also used in the documentation → program that listens there.
 _PORTS: Final = {6007: "stepscope serve", 6009: "profiler servers"}
@@ -166,8 +166,8 @@ def _check_log_directory(machine: Machine, logdir: Path) -> list[Check]:
     writable = plain_check(_HERE, name, f"{folder} can be written to.")
     free = machine.free_bytes(folder)
     if free >= _MIN_FREE_BYTES:
-        fact = f"{free / _GIB:,.1f} GiB are free."
+        fact = f"{free / GIB:,.1f} GiB are free."
         return [writable, plain_check(_HERE, "free space", fact)]
-    fact = f"{free / _GIB:.2f} GiB are free; a long recording needs more."
+    fact = f"{free / GIB:.2f} GiB are free; a long recording needs more."
     remedy = "Free some space, or give another --logdir."
     return [writable, problem_check(_HERE, "free space", fact, remedy)]

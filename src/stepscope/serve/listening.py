@@ -33,23 +33,9 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 
-MAX_THREADS: Final = 64
-#: Maximum number of complete requests that wait for a thread, and of connections. The
-#: number of connections is below the limit of `select` on Windows.
-_MAX_WAITING: Final = 256
-_MAX_CONNECTIONS: Final = 400
-#: Maximum time, in seconds, and maximum size, in bytes, of a request's head.
-_REQUEST_S: Final = 10.0
-_REQUEST_BYTES: Final = 256 * 2**10
-#: Maximum time for a client to read the whole answer, in seconds.
-_ANSWER_S: Final = 120.0
-#: Maximum size of all answers that clients have not read yet, in bytes.
-_HELD_BYTES: Final = 512 * 2**20
 #: Maximum time, in seconds, in which a client closes the connection after the answer.
 #: The server reads until then, since closing first would discard the answer.
 _LEAVE_S: Final = 2.0
-#: Maximum time that a connection waits for the next request, in seconds.
-_IDLE_S: Final = 30.0
 #: Maximum number of bytes of one read or write.
 _CHUNK_BYTES: Final = 256 * 2**10
 #: Maximum number of new connections accepted before existing ones are served again.
@@ -76,18 +62,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         threads: Number of requests that are answered at the same time.
         waiting: Number of complete requests that wait for a thread; others are refused.
         connections: Number of connections; to make space, only connections without a
-            complete request are closed.
+            complete request are closed. Below the limit of `select` on Windows.
         held_bytes: Size of all computed answers that are not read yet, in bytes.
     """
 
-    request_s: float = _REQUEST_S
-    request_bytes: int = _REQUEST_BYTES
-    answer_s: float = _ANSWER_S
-    rest_s: float = _IDLE_S
-    threads: int = MAX_THREADS
-    waiting: int = _MAX_WAITING
-    connections: int = _MAX_CONNECTIONS
-    held_bytes: int = _HELD_BYTES
+    request_s: float = 10.0
+    request_bytes: int = 256 * 2**10
+    answer_s: float = 120.0
+    rest_s: float = 30.0
+    threads: int = 64
+    waiting: int = 256
+    connections: int = 400
+    held_bytes: int = 512 * 2**20
 
 
 class _Connection:

@@ -133,10 +133,12 @@ def test_input_of_known_and_unknown_parts(
 
 
 def test_parts_are_percentages_of_all_windows() -> None:
-    found = share(window_ps=50)
-    parts = (None, 0, 25, 50)
-    assert [found.percent_of_windows(part) for part in parts] == [None, 0, 50, 100]
-    assert share(window_ps=0).percent_of_windows(5) is None
+    found = share(window_ps=50, wait_ps=0, transfer_ps=25, at_most_ps=50)
+    assert [*found.percents().values()] == [50, 100, 0, 50]
+    known = share(window_ps=50, wait_ps=25, at_most_ps=25, **LOST_COPY).percents()
+    assert known["input_wait_percent"] == 50
+    assert known["input_transfer_percent"] is None
+    assert {*share(window_ps=0, wait_ps=5).percents().values()} == {None}
 
 
 def test_sums_of_partly_unknown_shares_are_lower_bounds() -> None:

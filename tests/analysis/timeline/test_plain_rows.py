@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.tiles import TrackSlices, track_tile, track_window
 
 from stepscope.analysis.timeline.details import SpanDetails, details_of_span
 from stepscope.analysis.timeline.flows import TrackFlows, track_flows
@@ -27,10 +28,7 @@ from stepscope.analysis.timeline.spans import Place
 from stepscope.analysis.timeline.tiles import (
     Rows,
     Tiles,
-    TrackSlices,
-    track_tile,
     track_tiles,
-    track_window,
 )
 from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.step_time.host_classes import event_categories

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.support.traces.tiles import TrackSlices, track_tile
 
 import stepscope
 from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
@@ -15,8 +16,6 @@ from stepscope.analysis.timeline.tiles import (
     MAX_UNFOLDED,
     TILE_BUCKETS,
     Rows,
-    TrackSlices,
-    track_tile,
     unfold_slice,
 )
 from stepscope.derive.account.time_by_cause import account
@@ -78,8 +77,8 @@ def reached(
                     first=first + at,
                     count=count - at,
                 )
-                assert isinstance(part, TrackSlices)
-                yield part.slices["item"].to_numpy()
+                assert not isinstance(part, Unavailable)
+                yield part["item"].to_numpy()
 
 
 def test_tiles_and_what_unfolds_from_them_reach_every_event_once(

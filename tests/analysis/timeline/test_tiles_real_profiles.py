@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.support.traces.tiles import TrackSlices, track_tile, track_window
 
 import stepscope
 from stepscope.analysis.timeline import (
@@ -15,14 +16,10 @@ from stepscope.analysis.timeline import (
 from stepscope.analysis.timeline import (
     flows as trace_flows,
 )
-from stepscope.analysis.timeline import (
-    tiles as trace_tiles,
-)
 from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
 from stepscope.analysis.timeline.tiles import (
     TILE_BUCKETS,
     Rows,
-    TrackSlices,
 )
 from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.unavailable import Unavailable
@@ -78,7 +75,7 @@ def tiles(profile: ProfileData, *, level: int) -> Iterator[TrackSlices]:
     width = TILE_BUCKETS << level
     for track in range(shown.tracks.height):
         for index in range(shown.begin_ps // width, shown.end_ps // width + 1):
-            found = trace_tiles.track_tile(
+            found = track_tile(
                 profile,
                 shown.host,
                 track=track,
@@ -106,7 +103,7 @@ def test_every_level_counts_every_span_and_all_time(profile: ProfileData) -> Non
         durs = dur_ps if recorded[track] else timeline.slices.dur_ps
         busy = set()
         for level in range(shown.coarsest_level + 1):
-            found = trace_tiles.track_window(
+            found = track_window(
                 profile,
                 host,
                 track=track,
@@ -149,7 +146,7 @@ def test_every_kernel_is_a_slice_of_its_own_at_the_finest_level(
     for event, source, start, dur in kernels[
         ["event", "track", "start_ps", "dur_ps"]
     ].iter_rows():
-        found = trace_tiles.track_tile(
+        found = track_tile(
             profile,
             host,
             track=sources.index(source),

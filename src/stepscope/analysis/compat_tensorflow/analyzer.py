@@ -26,7 +26,7 @@ from stepscope.analysis.input_pipeline_analyzer.host_side import host_side
 from stepscope.analysis.input_pipeline_analyzer.steps import DEVICE_ROWS, InputStep
 from stepscope.analysis.overview_page.ops import Eager, Placement, op_placements
 from stepscope.analysis.overview_page.page import compose_page
-from stepscope.analysis.results.statistics import sample_statistics
+from stepscope.analysis.results.statistics import percent_of, sample_statistics
 from stepscope.analysis.results.tables import package_reasons
 from stepscope.analysis.steps.input_share import verdict_on_share
 from stepscope.analysis.steps.measured_hosts import measured_run
@@ -105,9 +105,8 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
     )
     total = int(frame["step_ps"].sum())
     sums = {name: int(frame[name].sum()) for name in CATEGORIES}
-    shares = {name: 100.0 * ps / total if total else None for name, ps in sums.items()}
-    busy = sum(sums[name] for name in _ON_DEVICE)
-    busy_percent = 100.0 * busy / total if total else None
+    shares = {name: percent_of(ps, total) for name, ps in sums.items()}
+    busy_percent = percent_of(sum(sums[name] for name in _ON_DEVICE), total)
     summary = StepSummary(
         step_count=len(steps),
         row_count=len(steps),
@@ -189,8 +188,8 @@ def compat_placement(
         device_eager += placed.device_eager_self_ps or 0
     both = executions + device_executions
     placement = Placement(
-        host_op_percent=100.0 * executions / both if both else None,
-        device_op_percent=100.0 * device_executions / both if both else None,
+        host_op_percent=percent_of(executions, both),
+        device_op_percent=percent_of(device_executions, both),
         host_self_time_percent=None,
         device_self_time_percent=None,
         host_executions=executions,
@@ -198,8 +197,8 @@ def compat_placement(
         dataset_executions=None,
     )
     return placement, Eager(
-        host_percent=100.0 * eager / time if time else None,
-        device_percent=100.0 * device_eager / device_time if device_time else None,
+        host_percent=percent_of(eager, time),
+        device_percent=percent_of(device_eager, device_time),
     )
 
 
@@ -281,9 +280,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
     written, summary, missing = times
     steps = []
     for step in written:
-        spent_percent = None
-        if step.duration_ms:
-            spent_percent = 100.0 * step.breakdown_ms["input"] / step.duration_ms
+        spent_percent = percent_of(step.breakdown_ms["input"], step.duration_ms)
         steps.append(
             InputStep(
                 **{name: getattr(step, name) for name in Step.__struct_fields__},
@@ -366,7 +363,7 @@ def input_pipeline_analyzer(
         host_steps = [step for step in steps.steps if step.host == host]
         spent = sum(step.input_ms or 0.0 for step in host_steps)
         total_ms = sum(step.duration_ms for step in host_steps)
-        share = 100.0 * spent / total_ms if total_ms else None
+        share = percent_of(spent, total_ms)
         by_host.append(
             HostInput(
                 host=host,
@@ -385,9 +382,8 @@ def input_pipeline_analyzer(
         word = "MODERATELY"
     else:
         word = "POTENTIALLY" if other_percent >= _POTENTIALLY_PERCENT else "NOT"
-    if word != "POTENTIALLY":
-        remark = ""
-    else:
+    remark = ""
+    if word == "POTENTIALLY":
         remark = (
             " TensorFlow's own page calls it POTENTIALLY input-bound, because "
             f"{other_percent:.1f} % of the step has no class there. stepscope does not "

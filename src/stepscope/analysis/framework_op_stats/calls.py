@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import share_percent, tool_tables
+from stepscope.analysis.results.tables import (
+    complete_sum,
+    declared_rows,
+    share_percent,
+    tool_tables,
+)
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import extremes_by_code
 from stepscope.derive.device.activity_classes import activity_classes
@@ -19,7 +24,7 @@ from stepscope.derive.steps.chosen import activity_steps, steps
 from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, require_available
-from stepscope.units import GIB, PS_PER_MS, PS_PER_S, PS_PER_US
+from stepscope.units import GIB, PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +49,7 @@ _ON_DEVICE: Final = (
     "devices",
 )
 
-_KERNELS: Final = (_KINDS.index("kernel"), _KINDS.index("collective"))
+_KERNELS: Final = (_KERNEL, _COLLECTIVE)
 _SHAPE: Final = (
     *("kernel_name", "op_name", "kind", "fill", "grid_dim", "block_dim", "blocks"),
     *("multiprocessors", "registers", "shared_memory_bytes", "occupancy_percent"),
@@ -75,17 +80,7 @@ def call_rows(
     )
     if max_calls is not None:
         ordered = ordered.head(max_calls)
-    return (
-        ordered.with_row_index("rank", offset=1)
-        .with_columns(
-            (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
-            *(
-                (pl.col(f"{name}_ps") / PS_PER_US).alias(f"{name}_us")
-                for name in ("host", "host_self", "device", "waiting")
-            ),
-        )
-        .select(CALL_ROWS.cast_columns())
-    )
+    return declared_rows(ordered.with_row_index("rank", offset=1), CALL_ROWS)
 
 
 def _calls_of_host(profile: ProfileData, work: OpWork) -> pl.DataFrame:
@@ -124,7 +119,7 @@ def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:
     device = handles(activity, "device")[work.activity]
     spent = np.zeros(count, np.int64)
     np.add.at(spent, work.call, dur_ps)
-    is_copy = ~np.isin(kind, (_KERNEL, _COLLECTIVE, _WAIT))
+    is_copy = ~np.isin(kind, (*_KERNELS, _WAIT))
     counts = {
         "kernels": kind == _KERNEL,
         "collectives": kind == _COLLECTIVE,
@@ -232,9 +227,9 @@ def kernel_rows(
             {
                 "class": used,
                 "n": extremes.count[used],
-                "sum_ps": extremes.total[used],
-                "least_ps": extremes.least[used],
-                "most_ps": extremes.greatest[used],
+                "total_ps": extremes.total[used],
+                "min_ps": extremes.least[used],
+                "max_ps": extremes.greatest[used],
             }
         )
         kinds = classes.rows["kind"].to_numpy()
@@ -250,15 +245,12 @@ def kernel_rows(
                 launch_dimensions("block"),
                 pl.when(pl.col("kind") == "kernel").then("fill").alias("fill"),
             )
-            .select(*_SHAPE, "host", "device", "n", "sum_ps", "least_ps", "most_ps")
+            .select(*_SHAPE, "host", "device", "n", "total_ps", "min_ps", "max_ps")
         )
     all_rows = pl.concat(frames)
-    total = int(all_rows["sum_ps"].sum())
+    percent = share_percent(pl.col("total_ps"), int(all_rows["total_ps"].sum()))
     return _rank_by_time(
-        _sum_by_key(all_rows, _SHAPE).with_columns(
-            (pl.col("least_ps") / PS_PER_US).alias("min_us"),
-            share_percent(pl.col("sum_ps"), total).alias("percent"),
-        ),
+        _sum_by_key(all_rows, _SHAPE).with_columns(percent.alias("percent")),
         KERNEL_ROWS,
         ("kernel_name", "op_name", "grid_dim", "block_dim"),
     )
@@ -281,28 +273,28 @@ def copy_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
                 "device",
                 pl.lit(work.host).alias("host"),
                 pl.lit(1, pl.Int64).alias("n"),
-                pl.col("dur_ps").alias("sum_ps"),
-                pl.col("dur_ps").alias("least_ps"),
-                pl.col("dur_ps").alias("most_ps"),
+                *(pl.col("dur_ps").alias(f"{name}_ps") for name in _EXTREMES),
                 "bytes",
             )
         )
     all_rows = pl.concat(frames)
     key = ("kind", "name", "op_name")
-    sizes = pl.when(pl.col("bytes").null_count() == 0).then(pl.col("bytes").sum())
-    rate = pl.col("bytes") * (PS_PER_S / GIB) / pl.col("sum_ps")
-    summed = _sum_by_key(all_rows, key, sizes.alias("bytes")).with_columns(
-        pl.when(pl.col("sum_ps") > 0).then(rate).alias("gib_per_s")
+    rate = pl.col("bytes") * (PS_PER_S / GIB) / pl.col("total_ps")
+    summed = _sum_by_key(all_rows, key, complete_sum(pl.col("bytes"))).with_columns(
+        pl.when(pl.col("total_ps") > 0).then(rate).alias("gib_per_s")
     )
     return _rank_by_time(summed, COPY_ROWS, key)
+
+
+_EXTREMES: Final = ("total", "min", "max")
 
 
 def _sum_by_key(rows: pl.DataFrame, key: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
     return rows.group_by(*key).agg(
         pl.col("n").sum().alias("occurrences"),
-        pl.col("sum_ps").sum(),
-        pl.col("least_ps").min(),
-        pl.col("most_ps").max(),
+        pl.col("total_ps").sum(),
+        pl.col("min_ps").min(),
+        pl.col("max_ps").max(),
         pl.col("host").unique().sort().alias("hosts"),
         pl.col("device").unique().sort().alias("devices"),
         *more,
@@ -312,16 +304,12 @@ def _sum_by_key(rows: pl.DataFrame, key: Sequence[str], *more: pl.Expr) -> pl.Da
 def _rank_by_time(
     summed: pl.DataFrame, schema: TableSchema, ties: Sequence[str]
 ) -> pl.DataFrame:
-    return (
-        summed.sort("sum_ps", *ties, descending=[True, *(False for _ in ties)])
+    ranked = (
+        summed.sort("total_ps", *ties, descending=[True, *(False for _ in ties)])
         .with_row_index("rank", offset=1)
-        .with_columns(
-            (pl.col("sum_ps") / PS_PER_US).alias("total_us"),
-            (pl.col("sum_ps") / pl.col("occurrences") / PS_PER_US).alias("avg_us"),
-            (pl.col("most_ps") / PS_PER_US).alias("max_us"),
-        )
-        .select(schema.cast_columns())
+        .with_columns(avg_ps=pl.col("total_ps") / pl.col("occurrences"))
     )
+    return declared_rows(ranked, schema)
 
 
 def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
@@ -353,22 +341,22 @@ def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
         .agg(
             pl.len().alias("activities"),
             pl.col("idle").sum().alias("idle_launches"),
-            (waits.median() / PS_PER_US).alias("median_wait_us"),
+            waits.median().alias("median_wait_ps"),
         )
     )
     duration = pl.col("dur_ps")
-    return (
+    summed = (
         pl.concat(calls)
         .group_by("name")
         .agg(
             pl.len().alias("calls"),
-            (duration.sum() / PS_PER_US).alias("total_us"),
-            (duration.sum() / pl.len() / PS_PER_US).alias("avg_us"),
-            (duration.max() / PS_PER_US).alias("max_us"),
+            duration.sum().alias("total_ps"),
+            (duration.sum() / pl.len()).alias("avg_ps"),
+            duration.max().alias("max_ps"),
         )
         .join(of_name, on="name", how="left")
         .with_columns(pl.col("activities", "idle_launches").fill_null(0))
-        .sort("total_us", "name", descending=[True, False])
+        .sort("total_ps", "name", descending=[True, False])
         .with_row_index("rank", offset=1)
-        .select(LAUNCH_ROWS.cast_columns())
     )
+    return declared_rows(summed, LAUNCH_ROWS)

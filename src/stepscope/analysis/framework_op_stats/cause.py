@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import package_reasons
+from stepscope.analysis.results.tables import missing_fields, package_reasons
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.correlation import device_timeline
@@ -16,13 +16,12 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Missing, Unavailable, require_available
-from stepscope.units import PS_PER_US
+from stepscope.units import PS_PER_US, in_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.framework_op_stats.work import OpWork
-    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = package_reasons("framework_op_stats")
@@ -187,7 +186,16 @@ def device_time_parts(
     activity = require_available(profile.table(work.host, "device_activity"))
     classes = require_available(profile.derived(work.host, activity_classes))
     timeline = require_available(profile.derived(work.host, device_timeline))
-    part, untested = _part_of_class(len(classes.rows), fills)
+    # Index in `_PARTS` of each class of activities, and whether it is untested.
+    part = np.full(len(classes.rows), _PARTS.index("unknown"), np.int64)
+    untested = np.zeros(len(classes.rows), np.bool_)
+    if fills is not None and len(fills):
+        numbers = {fill: number for number, fill in enumerate(_FILLS)}
+        place = fills["fill"].replace_strict(numbers, return_dtype=pl.Int64)
+        part[fills["class"].to_numpy()] = place.to_numpy()
+        untested[fills["class"].to_numpy()] = (
+            fills["untested"] & (fills["fill"] == "full")
+        ).to_numpy()
     kind = codes(activity, "kind")[work.activity]
     code = classes.code[work.activity]
     of_row = np.where(kind == _KERNEL, part[code], _PARTS.index("transfer"))
@@ -229,21 +237,6 @@ def device_time_parts(
     )
 
 
-def _part_of_class(count: int, fills: pl.DataFrame | None) -> tuple[Int64s, Bools]:
-    """Return each activity class's index in `_PARTS`, and whether it is untested."""
-    part = np.full(count, _PARTS.index("unknown"), np.int64)
-    untested = np.zeros(count, np.bool_)
-    if fills is not None and len(fills):
-        place = fills["fill"].replace_strict(
-            {fill: number for number, fill in enumerate(_FILLS)}, return_dtype=pl.Int64
-        )
-        part[fills["class"].to_numpy()] = place.to_numpy()
-        untested[fills["class"].to_numpy()] = (
-            fills["untested"] & (fills["fill"] == "full")
-        ).to_numpy()
-    return part, untested
-
-
 def dominant_cause(
     parts: Sequence[Parts], absent: Unavailable | None
 ) -> tuple[Cause, list[Missing]]:
@@ -264,11 +257,12 @@ def dominant_cause(
     poor = ps["low_occupancy"] + ps["small_grid"]
     shares: dict[str, tuple[float, float]] = {}
     if total:
-        open_share = ps["unknown"] / total
+        open_share, full_share = ps["unknown"] / total, ps["compute"] / total
+        idle_share = (poor + (waiting or 0)) / total
         shares = {
             "transfer": (ps["transfer"] / total,) * 2,
-            "utilisation": _share_range((poor + (waiting or 0)) / total, open_share),
-            "compute": _share_range(ps["compute"] / total, open_share),
+            "utilisation": (idle_share, idle_share + open_share),
+            "compute": (full_share, full_share + open_share),
         }
     percents = {
         name: 100.0 * low if low == high else None
@@ -288,27 +282,19 @@ def dominant_cause(
         transfer_percent=percents.get("transfer"),
         utilisation_percent=percents.get("utilisation"),
         compute_percent=percents.get("compute"),
-        total_us=_to_us(total),
-        waiting_us=_to_us(waiting),
-        untested_us=_to_us(untested),
-        **{f"{name}_us": _to_us(value) for name, value in known_ps.items()},
+        total_us=in_unit(total, PS_PER_US),
+        waiting_us=in_unit(waiting, PS_PER_US),
+        untested_us=in_unit(untested, PS_PER_US),
+        **{f"{name}_us": in_unit(value, PS_PER_US) for name, value in known_ps.items()},
     )
     of_whole = _WHY["no_fill"]
     if cause.waiting_us is None:
         of_whole = _WHY["no_starts"]
     elif cause.total_us == 0:
         of_whole = _WHY["no_time"]
-    return cause, [
-        (_WHY["no_fill"] if name in _FILLED else of_whole).missing_field(
-            f"cause.{name}"
-        )
-        for name in cause.__struct_fields__
-        if getattr(cause, name) is None
-    ]
-
-
-def _share_range(low: float, more: float) -> tuple[float, float]:
-    return low, low + more
+    reasons = dict.fromkeys(cause.__struct_fields__, of_whole)
+    reasons |= dict.fromkeys(_FILLED, _WHY["no_fill"])
+    return cause, missing_fields(cause, reasons, prefix="cause.")
 
 
 def _dominant_part(
@@ -324,7 +310,3 @@ def _dominant_part(
     if shares and all(high <= half for _, high in shares.values()):
         return "mixed"
     return None
-
-
-def _to_us(ps: int | None) -> float | None:
-    return None if ps is None else ps / PS_PER_US

@@ -32,11 +32,14 @@ from stepscope.analysis.framework_op_stats.shapes import (
 )
 from stepscope.analysis.framework_op_stats.work import OpWork, op_work
 from stepscope.analysis.ops.rows import NO_COSTS, without_steps
+from stepscope.analysis.results.statistics import percent_of
 from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
+    missing_fields,
     package_reasons,
 )
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.correlation import device_timeline
 from stepscope.derive.device.kernels import kernels
@@ -187,28 +190,16 @@ def _step_share(
     profile: ProfileData, works: Sequence[OpWork], with_device: Sequence[OpWork]
 ) -> tuple[StepShare, list[Missing]]:
     shares: dict[str, Any] = dict.fromkeys(StepShare.__struct_fields__)
-    by_host = {work.host: profile.derived(work.host, windows) for work in works}
-    stepped = {
-        host: host_windows
-        for host, host_windows in by_host.items()
-        if not isinstance(host_windows, Unavailable) and host_windows.has_steps
-    }
+    by_host, _ = derived_by_host(profile, windows)
+    stepped = {host: found for host, found in by_host.items() if found.has_steps}
     if not stepped:
         why = without_steps(profile)
         return StepShare(**shares), [why.missing_field("share")]
-    shares["steps"] = sum(
-        len(host_windows.measured) for host_windows in stepped.values()
-    )
+    shares["steps"] = sum(len(found.measured) for found in stepped.values())
     missing = []
     devices = [work for work in with_device if work.host in stepped]
-    steps_ps, busy, exposed = 0, 0, 0
-    for work in devices:
-        of_host = _device_share(profile, work, stepped[work.host])
-        steps_ps, busy, exposed = (
-            steps_ps + of_host[0],
-            busy + of_host[1],
-            exposed + of_host[2],
-        )
+    times = [_device_share(profile, work, stepped[work.host]) for work in devices]
+    steps_ps, busy, exposed = map(sum, zip((0, 0, 0), *times, strict=True))
     if steps_ps:
         shares["device_percent"] = 100.0 * busy / steps_ps
         shares["exposed_percent"] = 100.0 * exposed / steps_ps
@@ -225,7 +216,7 @@ def _step_share(
         spans = Spans.from_events(ints(calls, "start_ps"), ints(calls, "host_ps"))
         inside += (spans & steps).length_ps
         steps_ps += steps.length_ps
-    shares["host_percent"] = 100.0 * inside / steps_ps if steps_ps else None
+    shares["host_percent"] = percent_of(inside, steps_ps)
     if shares["host_percent"] is None:
         why = _first_reason(works, "host_op_events") or _WHY["no_host_event"]
         missing.append(why.missing_field("share.host_percent"))
@@ -279,11 +270,7 @@ def _missing_entries(
         "launches": (no_launches, _OF_LAUNCHES),
         "shapes": (_WHY["no_shapes"], sides),
     }
-    missing += [
-        why.missing_field(name)
-        for name, (why, _) in tables.items()
-        if getattr(detail, name) is None
-    ]
+    missing += missing_fields(detail, {name: why for name, (why, _) in tables.items()})
     on_device = ("device_us", "kernels", "collectives", "copies", "devices")
     reasons = dict.fromkeys(on_device, no_device)
     no_bytes = _OF_COPIES["bytes"]

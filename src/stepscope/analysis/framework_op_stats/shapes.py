@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import tool_tables
+from stepscope.analysis.results.tables import declared_rows, sum_of_known, tool_tables
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
@@ -20,7 +20,7 @@ from stepscope.derive.ops.execution_costs import execution_costs, run_costs
 from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable, require_available
-from stepscope.units import GIB, PS_PER_S, PS_PER_US
+from stepscope.units import GIB, PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,10 +149,8 @@ def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
     The first device activity with a shape decides, else the call's host event.
     """
     texts = pl.Series("shape", [None] * len(work.calls), pl.String)
-    for shapes in (
-        _shapes_of_activity(profile, work),
-        _shapes_of_events(profile, work),
-    ):
+    for recorded_shapes in (_shapes_of_activity, _shapes_of_events):
+        shapes = recorded_shapes(profile, work)
         if shapes is not None:
             call, code, known = shapes
             number = np.full(len(work.calls), -1, np.int64)
@@ -190,24 +188,19 @@ def _shapes_of_events(profile: ProfileData, work: OpWork) -> _CallShapes | None:
     types = _recorded_texts(trace, values, _TYPES)
     if sizes is None:
         return None
-    frame = sizes.rename({"text": "sizes"})
+    frame = sizes
     if types is not None:
-        frame = frame.join(
-            types.rename({"text": "types"}), on="event", how="left"
-        ).with_columns(
-            pl.concat_str("sizes", "types", separator=" ", ignore_nulls=True).alias(
-                "sizes"
-            )
-        )
+        both = pl.concat_str("text", "text_right", separator=" ", ignore_nulls=True)
+        frame = sizes.join(types, on="event", how="left").with_columns(text=both)
     frame = frame.sort("event").unique("event", keep="last", maintain_order=True)
-    distinct = frame.select("sizes").unique(maintain_order=True)
+    distinct = frame.select("text").unique(maintain_order=True)
     code = frame.join(
-        distinct.with_row_index("code"), on="sizes", how="left", maintain_order="left"
+        distinct.with_row_index("code"), on="text", how="left", maintain_order="left"
     )
     return (
         np.searchsorted(events, frame["event"].to_numpy()).astype(np.int64),
         code["code"].to_numpy().astype(np.int64),
-        distinct["sizes"].to_list(),
+        distinct["text"].to_list(),
     )
 
 
@@ -247,27 +240,22 @@ def shape_rows(
         for work, shape in zip(works, shapes, strict=True)
     ]
     known = pl.concat(frames).filter(pl.col("shape").is_not_null())
-    return (
+    summed = (
         known.group_by("op", "shape")
         .agg(
             pl.len().alias("calls"),
-            *(
-                pl.when(pl.col(f"{side}_ps").is_not_null().any())
-                .then(pl.col(f"{side}_ps").sum() / PS_PER_US)
-                .alias(f"{side}_us")
-                for side in ("host", "device")
-            ),
+            *map(sum_of_known, ("host_ps", "device_ps")),
             _rate_expression("flops", 1e9).alias("measured_flop_rate"),
             _rate_expression("accessed_bytes", GIB).alias("measured_memory_bw"),
         )
         .sort(
-            *("device_us", "host_us", "op", "shape"),
+            *("device_ps", "host_ps", "op", "shape"),
             descending=[True, True, False, False],
             nulls_last=True,
         )
         .with_row_index("rank", offset=1)
-        .select(SHAPE_ROWS.cast_columns())
     )
+    return declared_rows(summed, SHAPE_ROWS)
 
 
 def _rate_expression(what: str, unit: float) -> pl.Expr:

@@ -49,7 +49,6 @@ _WHY: Final = package_reasons("framework_op_stats")
 #: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (device_ops, host_op_costs, host_ops, op_costs)
 
-_SLICES: Final = 10
 _IDLE: Final = "IDLE"
 
 _REASONS: Final = declared_reasons(
@@ -199,12 +198,9 @@ def _is_small_op(step_count: int | None, latency_ps: float) -> pl.Expr:
     """Mark ops with many short kernels per step; null on hosts, or without steps."""
     if not step_count:
         return pl.lit(None, pl.Boolean)
-    runs, latencies = (
-        THRESHOLDS.small_op_runs.value,
-        THRESHOLDS.small_op_latencies.value,
-    )
-    frequent = pl.col("occurrences") / step_count >= runs
-    short = pl.col("total_ps") / pl.col("activities") < latencies * latency_ps
+    longest_ps = THRESHOLDS.small_op_latencies.value * latency_ps
+    frequent = pl.col("occurrences") / step_count >= THRESHOLDS.small_op_runs.value
+    short = pl.col("total_ps") / pl.col("activities") < longest_ps
     return pl.when(pl.col("activities").is_not_null()).then(frequent & short)
 
 
@@ -215,7 +211,7 @@ def _time_pie(side: Side, label: str) -> Pie | None:
     idle = pl.DataFrame({label: [_IDLE], "self_ps": [side.idle_ps]})
 
     def slices(frame: pl.DataFrame) -> pl.DataFrame:
-        largest = largest_slices(frame, label=label, value="self_ps", slices=_SLICES)
+        largest = largest_slices(frame, label=label, value="self_ps")
         times = (pl.col("self_ps") / PS_PER_US).alias("self_time_us")
         return largest.select("name", times, "percent")
 

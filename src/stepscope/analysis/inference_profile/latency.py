@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.results.statistics import means_ms, sample_statistics
 from stepscope.derive.inference_requests import REQUEST_BUCKETS
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.units import PS_PER_MS
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Missing, Unavailable
 
 
-#: Code of the reason that the run has no device, which does not mean lost data.
-_NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _OTHER_BUCKET: Final = REQUEST_BUCKETS[-1]
 
 
@@ -70,7 +69,7 @@ def bucket_columns(rows: pl.DataFrame, why: Mapping[str, Unavailable]) -> pl.Dat
         for bucket in REQUEST_BUCKETS
         if bucket.name not in known
         and bucket.name in why
-        and why[bucket.name].code != _NO_DEVICE
+        and why[bucket.name].code != "NO_DEVICE_PLANE"
     }
     names = [
         name
@@ -125,14 +124,6 @@ def left_out(
     return entries
 
 
-def means_ms(columns: pl.DataFrame) -> dict[str, float]:
-    """Return the mean of each column in ms, from exact sums."""
-    return {
-        name: int(columns[name].sum()) / columns.height / PS_PER_MS
-        for name in columns.columns
-    }
-
-
 def slow_requests(
     rows: pl.DataFrame, buckets: pl.DataFrame, *, threshold_ps: int
 ) -> SlowRequests:
@@ -161,7 +152,7 @@ def slow_requests(
     return SlowRequests(
         threshold_ms=threshold_ps / PS_PER_MS,
         requests=slow.height,
-        latency_ms=means_ms(slow.select("dur_ps"))["dur_ps"],
+        latency_ms=means_ms(slow.select("dur_ps"))["dur"],
         typical_ms=_mean_time(paired["dur_ps_usual"]) / PS_PER_MS,
         breakdown_ms=means_ms(slow.select(names)),
         excess_ms=excess,
@@ -219,16 +210,13 @@ def nearest_rank(ascending: Int64s, per_mille: int) -> int:
     return int(ascending[rank - 1])
 
 
-def describe_latency(durations: Int64s, *, scale: float) -> Latency:
+def describe_latency(durations: Int64s, *, scale: float = PS_PER_MS) -> Latency:
     """Return statistics of at least one duration, divided by `scale`."""
     ordered = np.sort(durations)
-    std = None
-    if len(ordered) > 1:
-        std = 0.0 if ordered[0] == ordered[-1] else float(ordered.std(ddof=1)) / scale
     ranks = {name: nearest_rank(ordered, rank) for name, rank in _RANKS.items()}
     return Latency(
         mean=float(ordered.mean()) / scale,
-        std=std,
+        std=sample_statistics(ordered, field="", scale=scale)[0].std,
         min=int(ordered[0]) / scale,
         p50=float(np.median(ordered)) / scale,
         **{name: value / scale for name, value in ranks.items()},

@@ -15,18 +15,19 @@ from stepscope.analysis.inference_profile.latency import (
     category_columns,
     describe_latency,
     left_out,
-    means_ms,
     nearest_rank,
     slow_requests,
 )
-from stepscope.analysis.results.statistics import SINGLE_SAMPLE
+from stepscope.analysis.results.statistics import SINGLE_SAMPLE, means_ms
 from stepscope.analysis.results.tables import (
     declared_reasons,
+    declared_rows,
+    distinct_entries,
     missing_columns,
     package_reasons,
     tool_tables,
 )
-from stepscope.analysis.results.tool import rows_read
+from stepscope.analysis.results.tool import derived_by_host, rows_read
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.inference_requests import request_waits, requests
 from stepscope.unavailable import Missing, Unavailable
@@ -153,12 +154,11 @@ def analyse(
     rows = pl.concat(by_host.values())
     buckets, missing = _request_buckets(run, by_host)
     missing += [why.missing_field(f"by_host[{host}]") for host, why in absent.items()]
-    lost = [
-        host_requests.without_values
-        for host_requests in (run.derived(host, requests) for host in run.hosts)
-        if not isinstance(host_requests, Unavailable) and host_requests.without_values
-    ]
-    reasons = dict.fromkeys(_REASONS, lost[0]) if lost else _REASONS
+    recorded, _ = derived_by_host(run, requests)
+    lost = next(
+        filter(None, (found.without_values for found in recorded.values())), None
+    )
+    reasons = dict.fromkeys(_REASONS, lost) if lost else _REASONS
     missing += missing_columns(rows, reasons, prefix="requests.")
     times = ints(rows, "dur_ps")
     sizes, no_spread = _by_batch_size(rows)
@@ -170,7 +170,7 @@ def analyse(
                 host=host,
                 requests=len(host_rows),
                 threads=host_rows["track"].n_unique(),
-                latency_ms=describe_latency(ints(host_rows, "dur_ps"), scale=PS_PER_MS),
+                latency_ms=describe_latency(ints(host_rows, "dur_ps")),
                 throughput_per_s=len(host_rows) * PS_PER_S / span if span else None,
                 concurrency=int(host_rows["dur_ps"].sum()) / span if span else None,
             )
@@ -185,24 +185,21 @@ def analyse(
         slow = slow_requests(rows, buckets, threshold_ps=threshold)
     elif buckets is not None:
         missing.append(SINGLE_SAMPLE.missing_field("slow"))
-    listed = rows.with_columns(
-        (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
-        (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
-    ).select(REQUESTS.cast_columns())
+    listed = declared_rows(rows.rename({"dur_ps": "latency_ps"}), REQUESTS)
     if buckets is not None:
         charged = category_columns(buckets) / PS_PER_MS
         listed = listed.with_columns(charged.to_struct("breakdown_ms"))
     return InferenceProfileResult(
         requests=listed,
         request_count=len(times),
-        latency_ms=describe_latency(times, scale=PS_PER_MS),
+        latency_ms=describe_latency(times),
         by_batch_size=sizes,
         **rates,
         breakdown_ms=None if buckets is None else means_ms(category_columns(buckets)),
         breakdown_detail_ms=None if buckets is None else means_ms(buckets),
         slow=slow,
         by_host=tuple(hosts),
-        missing=tuple({(entry.field, entry.code): entry for entry in missing}.values()),
+        missing=distinct_entries(missing),
         inputs={
             host: rows_read(run, host)
             | {"requests": len(host_rows), "threads": host_rows["track"].n_unique()}
@@ -269,7 +266,7 @@ def _by_batch_size(rows: pl.DataFrame) -> tuple[tuple[BatchSize, ...], list[Miss
         return (), [_REASONS["batch_size"].missing_field("by_batch_size")]
     batch_sizes = []
     for (size,), group in sorted(rows.partition_by("batch_size", as_dict=True).items()):
-        latency = describe_latency(ints(group, "dur_ps"), scale=PS_PER_MS)
+        latency = describe_latency(ints(group, "dur_ps"))
         batch_sizes.append(
             BatchSize(
                 batch_size=size,

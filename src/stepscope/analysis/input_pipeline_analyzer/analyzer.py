@@ -10,12 +10,14 @@ import polars as pl
 from stepscope.analysis.input_pipeline_analyzer.device_side import (
     DeviceSide,
     device_side,
+    reasons_of_share,
 )
 from stepscope.analysis.input_pipeline_analyzer.host_side import (
     INPUT_OPS,
     WORKER_FUNCTIONS,
     HostSide,
     host_side,
+    waiting_us,
     worker_side,
 )
 from stepscope.analysis.input_pipeline_analyzer.next_steps import (
@@ -31,7 +33,8 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     between_steps,
 )
 from stepscope.analysis.results.statistics import Statistics
-from stepscope.analysis.results.tool import rows_read
+from stepscope.analysis.results.tables import distinct_entries, missing_fields
+from stepscope.analysis.results.tool import host_tables, rows_read
 from stepscope.analysis.steps.measured_hosts import (
     MeasuredRun,
     measured_rows,
@@ -177,16 +180,12 @@ def analyse(
     work = host_side(measured.run)
     by_host = []
     for host in measured.hosts:
-        share = steps.shares[host.host]
         counted = measured_rows(host, options.exclude_flags)["window"].n_unique()
         by_host.append(
             HostInput(
                 host=host.host,
                 verdict=steps.decided_by_host[host.host].word,
-                input_percent=share.percent_of_windows(share.input_ps),
-                input_at_most_percent=share.percent_of_windows(share.at_most_ps),
-                input_wait_percent=share.percent_of_windows(share.wait_ps),
-                input_transfer_percent=share.percent_of_windows(share.transfer_ps),
+                **steps.shares[host.host].percents(),
                 largest_category=work.largest_by_host.get(host.host),
                 step_count=counted if host.windows.has_steps else 0,
             )
@@ -210,7 +209,6 @@ def combine_sides(
     has_steps = all(host.windows.has_steps for host in hosts)
     known = None if isinstance(between, Unavailable) else between
     sending = work.input_ops.filter(pl.col("category") == "enqueue")
-    waiting = work.input_ops.filter(pl.col("category") == WAITING_FOR_WORKERS)
     text = verdict_text(
         steps.verdict,
         steps.input_percent,
@@ -218,11 +216,9 @@ def combine_sides(
         has_steps=has_steps,
         decided=steps.decided,
     )
-    activities = (run.table(host, "device_activity") for host in run.hosts)
     times = [
         table.filter(pl.col("kind") == "h2d")["dur_ps"]
-        for table in activities
-        if not isinstance(table, Unavailable)
+        for table in host_tables(run, "device_activity")
     ]
     count = sum(map(len, times))
     return InputPipelineResult(
@@ -235,8 +231,7 @@ def combine_sides(
         between_steps=known,
         worker_functions=workers.functions,
         next_steps=next_steps(
-            work.host_breakdown_us
-            | {WAITING_FOR_WORKERS: float(waiting["self_time_us"].sum())},
+            work.host_breakdown_us | {WAITING_FOR_WORKERS: waiting_us(work.input_ops)},
             leading=None if steps.decided is None else steps.decided.leading,
             outside_markers=known is not None and known.outside_markers,
             sends=int(sending["count"].sum()),
@@ -283,18 +278,12 @@ def _missing_entries(
         for host in measured.hosts
         if isinstance(host.steps, Unavailable)
     ]
-    reasons = {host: steps.reasons_of_host(host) for host in steps.shares}
     for host_input in by_host:
-        lacks = {
-            "largest_category": work.why_no_category,
-            **reasons.get(host_input.host, {}),
-        }
-        missing += [
-            why.missing_field(f"by_host.{field}")
-            for field, why in lacks.items()
-            if getattr(host_input, field) is None
-        ]
-    return tuple({(entry.field, entry.code): entry for entry in missing}.values())
+        reasons = {"largest_category": work.why_no_category}
+        if host_input.host in steps.shares:
+            reasons |= reasons_of_share(steps.shares[host_input.host])
+        missing += missing_fields(host_input, reasons, prefix="by_host.")
+    return distinct_entries(missing)
 
 
 _TABLES_READ: Final = ("tracks", "events", "iterators", "device_activity", "launches")

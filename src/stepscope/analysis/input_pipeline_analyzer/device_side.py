@@ -15,7 +15,11 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     input_steps,
 )
 from stepscope.analysis.results.statistics import Statistics, sample_statistics
-from stepscope.analysis.results.tables import missing_columns, package_reasons
+from stepscope.analysis.results.tables import (
+    missing_columns,
+    missing_fields,
+    package_reasons,
+)
 from stepscope.analysis.steps.input_share import InputShare
 from stepscope.analysis.steps.rows import (
     NO_BATCH_REQUESTS,
@@ -28,11 +32,10 @@ from stepscope.derive.verdicts.input_verdict import UNKNOWN, InputVerdict
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from stepscope.analysis.steps.measured_hosts import MeasuredRun, StepMatching
     from stepscope.analysis.steps.rows import HostSteps
-    from stepscope.analysis.steps.summary import StepSummary
     from stepscope.derive.intervals.spans import Spans
 
 _WHY: Final = package_reasons("input_pipeline_analyzer")
@@ -64,16 +67,16 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     decided: InputVerdict | None = None
     decided_by_host: dict[str, InputVerdict] = {}
 
-    def reasons_of_host(self, host: str) -> dict[str, Unavailable]:
-        """Return the reason for each null share of a host."""
-        share = self.shares[host]
-        why = share.why_no_input or _WHY["unsaid"]
-        return {
-            "input_percent": why,
-            "input_at_most_percent": why,
-            "input_wait_percent": share.why_no_wait or why,
-            "input_transfer_percent": share.why_no_transfer or why,
-        }
+
+def reasons_of_share(share: InputShare) -> dict[str, Unavailable]:
+    """Return the reason for each part of a share that can be null."""
+    why = share.why_no_input or _WHY["unsaid"]
+    return {
+        "input_percent": why,
+        "input_at_most_percent": why,
+        "input_wait_percent": share.why_no_wait or why,
+        "input_transfer_percent": share.why_no_transfer or why,
+    }
 
 
 def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> DeviceSide:
@@ -121,6 +124,11 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     )
     stats, no_spread = _step_shares(steps, total)
     summary, of_summary = step_summary(run, hosts, excluded_flags=excluded_flags)
+    of_run: dict[str, Any] = {**dict.fromkeys(PERCENTS), "step_time_ms": Statistics()}
+    of_run["device_step_time_ms"] = None
+    if matching.in_lock_step:
+        times = {name: getattr(summary, name) for name in STEP_TIMES}
+        of_run = total.percents() | times
     missing = [
         *lacks,
         *no_spread,
@@ -136,7 +144,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         missing.append((total.why_no_wait or no_wait).missing_field("consumer_wait"))
     return DeviceSide(
         verdict=decided.word,
-        **_shares_of_run(shares, matching, summary),
+        **of_run,
         input_percent_stats=stats,
         steps=steps,
         devices=devices,
@@ -148,27 +156,6 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
             host.host: judged_input(run, [host], excluded_flags) for host in hosts
         },
     )
-
-
-def _shares_of_run(
-    shares: Mapping[str, InputShare], matching: StepMatching, summary: StepSummary
-) -> dict[str, Any]:
-    """Return input shares and step times of the run; null if not in lock step."""
-    if not matching.in_lock_step:
-        return {
-            **dict.fromkeys(PERCENTS),
-            "step_time_ms": Statistics(),
-            "device_step_time_ms": None,
-        }
-    total = InputShare.sum_shares(shares.values())
-    return {
-        "input_percent": total.percent_of_windows(total.input_ps),
-        "input_at_most_percent": total.percent_of_windows(total.at_most_ps),
-        "input_wait_percent": total.percent_of_windows(total.wait_ps),
-        "input_transfer_percent": total.percent_of_windows(total.transfer_ps),
-        "step_time_ms": summary.step_time_ms,
-        "device_step_time_ms": summary.device_step_time_ms,
-    }
 
 
 #: Result fields with the run's shares of input, and fields with its step times.
@@ -193,35 +180,9 @@ def _missing_of_run(
         if entry.field.startswith("breakdown_ms.")
     ]
     if matching.in_lock_step:
-        no_input = total.why_no_input or _WHY["unsaid"]
-        values = {
-            "input_percent": (total.percent_of_windows(total.input_ps), no_input),
-            "input_at_most_percent": (
-                total.percent_of_windows(total.at_most_ps),
-                no_input,
-            ),
-            "input_wait_percent": (
-                total.percent_of_windows(total.wait_ps),
-                total.why_no_wait or no_input,
-            ),
-            "input_transfer_percent": (
-                total.percent_of_windows(total.transfer_ps),
-                total.why_no_transfer or no_input,
-            ),
-        }
-        lacks = [
-            why.missing_field(name)
-            for name, (value, why) in values.items()
-            if value is None
-        ]
-        return lacks + missing
-    why = Unavailable(
-        code="NO_SAMPLES",
-        reason=matching.notes[0].message,
-        remedy="Look at one host at a time (option host, or `by_host`).",
-    )
+        return missing_fields(total.percents(), reasons_of_share(total)) + missing
     return [
-        *(why.missing_field(field) for field in (*PERCENTS, *STEP_TIMES)),
+        *map(matching.why_no_means.missing_field, (*PERCENTS, *STEP_TIMES)),
         *(entry for entry in missing if not entry.field.startswith(STEP_TIMES)),
     ]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.results.statistics import percent_of
 from stepscope.analysis.results.tables import (
     package_reasons,
     share_percent,
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 _WHY: Final = package_reasons("input_pipeline_analyzer")
 
 INPUT_OPS: Final = tool_tables("input_pipeline_analyzer")["input_ops"]
-
-
 WORKER_FUNCTIONS: Final = tool_tables("input_pipeline_analyzer")["worker_functions"]
 
 
@@ -88,21 +87,23 @@ def host_side(
     doubts = {name: [*absent, *causes] for name, causes in reasons.items()}
     spent = _breakdown_us(ops_by_host, doubts)
     total_us = sum(time for time in spent.values() if time is not None)
-    shares = {
-        name: None if time is None or not total_us else 100.0 * time / total_us
-        for name, time in spent.items()
-    }
+    shares = {name: percent_of(time, total_us) for name, time in spent.items()}
     paths = {host: _critical_path(run, host) for host in run.hosts}
     ops = _input_op_rows(ops_by_host, paths)
-    bottleneck = _bottleneck_stage(paths)
-    biggest = _largest_category(spent, waiting_us=_waiting_us(ops))
+    biggest = _largest_category(spent, ops)
     missing = [
         *_missing_of_categories("host_breakdown_us", spent, doubts),
         *_missing_of_categories("host_breakdown_percent", shares, doubts),
         *_missing_of_ops(ops, absent, paths),
     ]
-    if isinstance(bottleneck, Unavailable):
-        missing.append(bottleneck.missing_field("bottleneck_iterator"))
+    # The result names the stage that the slowest call of any host waited for most.
+    critical = [path for path in paths.values() if isinstance(path, _Critical)]
+    slowest = max(critical, key=lambda path: path.latency_ps, default=None)
+    bottleneck = None if slowest is None else slowest.bottleneck
+    if bottleneck is None:
+        lost = (path for path in paths.values() if isinstance(path, Unavailable))
+        why = next(lost, _WHY["no_bottleneck"])
+        missing.append(why.missing_field("bottleneck_iterator"))
     no_category = next(
         (causes[0] for causes in doubts.values() if causes), _WHY["no_time"]
     )
@@ -110,14 +111,13 @@ def host_side(
         missing.append(no_category.missing_field("largest_category"))
     return HostSide(
         largest_category=biggest,
-        bottleneck_iterator=None if isinstance(bottleneck, Unavailable) else bottleneck,
+        bottleneck_iterator=bottleneck,
         host_breakdown_us=spent,
         host_breakdown_percent=shares,
         input_ops=ops,
         largest_by_host={
             host: _largest_category(
-                _breakdown_us({host: rows}, {}),
-                waiting_us=_waiting_us(ops.filter(pl.col("host") == host)),
+                _breakdown_us({host: rows}, {}), ops.filter(pl.col("host") == host)
             )
             for host, rows in ops_by_host.items()
         },
@@ -125,18 +125,6 @@ def host_side(
         why_no_category=no_category,
         missing=tuple(missing),
     )
-
-
-def _bottleneck_stage(
-    paths: Mapping[str, _Critical | Unavailable],
-) -> str | Unavailable:
-    """Return the stage that the slowest pipeline call of any host waited for most."""
-    known = [path for path in paths.values() if isinstance(path, _Critical)]
-    slowest = max(known, key=lambda path: path.latency_ps, default=None)
-    if slowest is not None and slowest.bottleneck is not None:
-        return slowest.bottleneck
-    lost = (path for path in paths.values() if isinstance(path, Unavailable))
-    return next(lost, _WHY["no_bottleneck"])
 
 
 class _Critical(msgspec.Struct, frozen=True, kw_only=True):
@@ -275,21 +263,22 @@ def _missing_of_categories(
     return [why.missing_field(f"{field}.{name}") for name, why in absent.items()]
 
 
-def _waiting_us(ops: pl.DataFrame) -> float:
+def waiting_us(ops: pl.DataFrame) -> float:
     """Return how long data loaders only wait for worker processes."""
     waiting = ops.filter(pl.col("category") == WAITING_FOR_WORKERS)
     return float(waiting["self_time_us"].sum())
 
 
 def _largest_category(
-    spent: Mapping[str, float | None], *, waiting_us: float
+    spent: Mapping[str, float | None], ops: pl.DataFrame
 ) -> str | None:
     """Return the category with the most time.
 
     The category is None if no time is known, or if loaders mostly wait for their worker
     processes, whose work may be the largest category.
     """
-    known = {name: time for name, time in spent.items() if time and time > waiting_us}
+    waited_us = waiting_us(ops)
+    known = {name: time for name, time in spent.items() if time and time > waited_us}
     return max(known, key=lambda name: known[name]) if known else None
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from stepscope.analysis.results.tables import package_reasons, tool_tables
 from stepscope.analysis.steps.measured_hosts import measured_rows
+from stepscope.analysis.steps.rows import NO_DEVICE
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 _WHY: Final = package_reasons("input_pipeline_analyzer")
 
 DEVICE_ROWS: Final = tool_tables("input_pipeline_analyzer")["devices"]
-
-_NO_DEVICE: Final = "NO_DEVICE_PLANE"
 
 
 class InputStep(Step, frozen=True, kw_only=True):
@@ -175,7 +174,7 @@ def _input_parts(
     if not wait_known:
         wait = pl.when(wait > 0).then(wait)
     no_transfers = host.missing.get("copy_in")
-    no_device = no_transfers is not None and no_transfers.code == _NO_DEVICE
+    no_device = no_transfers is not None and no_transfers.code == NO_DEVICE
     total = pl.col("wait_ps") if no_device else pl.col("wait_ps") + pl.col("copy_in_ps")
     parts = [pl.when(pl.col(name) > 0).then(name) for name in ("wait_ps", "copy_in_ps")]
     return (

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.results.tables import package_reasons, shared_value, tool_tables
+from stepscope.analysis.results.tables import (
+    package_reasons,
+    shared_value,
+    sum_of_known,
+    tool_tables,
+)
+from stepscope.analysis.results.tool import host_tables
 from stepscope.derive.device.kernels import kernels, launch_dimensions
 from stepscope.derive.device.measured_kernels import measured_kernels
 from stepscope.trace.tables import NOT_MEASURED
@@ -30,10 +36,7 @@ _SECTOR: Final = 32
 
 def without_measures(profile: ProfileData) -> dict[str, Unavailable]:
     """Return why the measured columns can be null in every row."""
-    given = any(
-        not isinstance(profile.table(host, "kernel_metrics"), Unavailable)
-        for host in profile.hosts
-    )
+    given = host_tables(profile, "kernel_metrics")
     return dict.fromkeys(
         MEASURED_COLUMNS, _WHY["not_of_these"] if given else NOT_MEASURED
     )
@@ -77,9 +80,8 @@ def merged_measures() -> list[pl.Expr]:
 def launch_rows(profile: ProfileData) -> pl.DataFrame:
     """Return every measured kernel, even if the recording does not contain it."""
     members = _measured_launches(profile)
-    schema = LAUNCH_ROWS.dtypes()
     if members is None:
-        return pl.DataFrame(schema=schema)
+        return pl.DataFrame(schema=LAUNCH_ROWS.dtypes())
     shape = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
     return (
         members.group_by("kernel_name", *shape, maintain_order=True)
@@ -87,15 +89,12 @@ def launch_rows(profile: ProfileData) -> pl.DataFrame:
             pl.col("row").n_unique().alias("launches"),
             pl.col("ops").first(),
             pl.col("found").any(),
-            # The sum of an empty column would be 0.
-            pl.when(pl.col("duration_ps").count() > 0)
-            .then(pl.col("duration_ps").sum() / PS_PER_US)
-            .alias("measured_us"),
+            (sum_of_known("duration_ps") / PS_PER_US).alias("measured_us"),
         )
         .sort("measured_us", "kernel_name", descending=[True, False], nulls_last=True)
         .with_row_index("rank", offset=1)
         .with_columns(launch_dimensions("grid"), launch_dimensions("block"))
-        .select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+        .select(LAUNCH_ROWS.cast_columns())
     )
 
 
@@ -145,16 +144,11 @@ def _measured_launches(profile: ProfileData) -> pl.DataFrame | None:
         return table.with_columns(
             ops=pl.lit([], pl.List(pl.String)), found=pl.lit(value=False)
         )
+    op = pl.col("op_name")
     ops = (
         pl.concat(of_hosts)
         .group_by("row")
-        .agg(
-            pl.col("op_name")
-            .filter(pl.col("op_name") != "")
-            .unique()
-            .sort()
-            .alias("ops")
-        )
+        .agg(op.filter(op != "").unique().sort().alias("ops"))
         .with_columns(found=pl.lit(value=True))
     )
     return table.join(ops, on="row", how="left", maintain_order="left").with_columns(

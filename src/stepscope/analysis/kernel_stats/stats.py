@@ -20,6 +20,7 @@ from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.results.tables import (
     declared_reasons,
+    declared_rows,
     largest_slices,
     missing_columns,
     package_reasons,
@@ -55,8 +56,6 @@ PIE_ROWS: Final = _TABLES["pie"]
 
 #: Derived data of each host that the tool reads with its default options.
 NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)
-
-_SLICES: Final = 10
 
 #: Columns that distinguish rows. Older recordings have only the total shared memory.
 _KEY: Final = (*KERNEL_KEY, "shared_memory_bytes")
@@ -169,18 +168,14 @@ def analyse(
     missing += [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     computes = everything.filter(pl.col("precision").is_not_null())
     time = computes.group_by("precision").agg(pl.col("total_ps").sum())
-    slices = largest_slices(
-        everything, label="kernel_name", value="total_ps", slices=_SLICES
-    )
+    slices = largest_slices(everything, label="kernel_name", value="total_ps")
     return KernelStatsResult(
         rows=rows,
         by_pair=_rows_by_name(
             chosen, PAIR_ROWS, ("kernel_name", "op_name"), total_ps=total_ps
         ),
         by_kernel=_rows_by_name(chosen, NAME_ROWS, ("kernel_name",), total_ps=total_ps),
-        pie=slices.select(
-            "name", (pl.col("total_ps") / PS_PER_US).alias("total_us"), "percent"
-        ),
+        pie=declared_rows(slices, PIE_ROWS),
         measured=launch_rows(profile),
         nvidia_rules=nvidia_results,
         kernel_count=int(everything["count"].sum()),
@@ -204,11 +199,8 @@ def analyse(
 def _kernel_sources(run: ProfileData, host: str, of_class: pl.Series) -> pl.DataFrame:
     places = run.derived(host, kernel_places)
     if isinstance(places, Unavailable):
-        nothing = [None] * len(of_class)
-        return pl.DataFrame(
-            {"source": nothing, "module": nothing},
-            schema={"source": pl.String, "module": pl.String},
-        )
+        nothing = pl.Series([None] * len(of_class), dtype=pl.String)
+        return pl.DataFrame({"source": nothing, "module": nothing})
     return places[of_class]
 
 
@@ -242,26 +234,20 @@ def _kernel_rows(rows: pl.DataFrame, *, total_ps: int, step_count: int) -> pl.Da
         if step_count
         else pl.lit(None, pl.Float64)
     )
-    return (
-        ordered.with_row_index("rank", offset=1)
-        .with_columns(
-            launch_dimensions("block"),
-            launch_dimensions("grid"),
-            *_time_columns(total_ps),
-            per_step.alias("per_step_us"),
-            (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
-        )
-        .select(KERNEL_ROWS.cast_columns())
+    ranked = ordered.with_row_index("rank", offset=1).with_columns(
+        launch_dimensions("block"),
+        launch_dimensions("grid"),
+        *_time_columns(total_ps),
+        per_step.alias("per_step_us"),
+        (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
     )
+    return declared_rows(ranked, KERNEL_ROWS)
 
 
 def _time_columns(total_ps: int) -> list[pl.Expr]:
     return [
         pl.col("count").alias("occurrences"),
-        (pl.col("total_ps") / PS_PER_US).alias("total_us"),
-        (pl.col("total_ps") / pl.col("count") / PS_PER_US).alias("avg_us"),
-        (pl.col("min_ps") / PS_PER_US).alias("min_us"),
-        (pl.col("max_ps") / PS_PER_US).alias("max_us"),
+        (pl.col("total_ps") / pl.col("count")).alias("avg_ps"),
         share_percent(pl.col("total_ps"), total_ps).alias("device_time_percent"),
     ]
 
@@ -289,9 +275,9 @@ def _rows_by_name(
         op.filter(op != "").unique().sort().alias("ops"),
         shape.drop_nulls().unique().sort().alias("launch_shapes"),
     )
-    return (
+    ranked = (
         united.sort("total_ps", *key, descending=[True, *[False] * len(key)])
         .with_row_index("rank", offset=1)
-        .with_columns(pl.col("rank").cast(pl.Int64), *_time_columns(total_ps))
-        .select(*schema.dtypes())
+        .with_columns(*_time_columns(total_ps))
     )
+    return declared_rows(ranked, schema)

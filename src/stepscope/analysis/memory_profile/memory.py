@@ -19,6 +19,7 @@ from stepscope.analysis.results.statistics import Statistics, sample_statistics
 from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
+    missing_fields,
     package_reasons,
 )
 from stepscope.frozen import Frozen
@@ -267,11 +268,10 @@ def missing_of_memory(name: str, memory: Memory, view: MemoryView) -> list[Missi
     """Return every null field of a memory, and every column without values."""
     path = f"memories.{name}"
     of_rows = _column_reasons(SUMMARY_ROWS)
-    missing = [
-        of_rows[field].missing_field(f"{path}.{field}")
-        for field in memory.__struct_fields__
-        if field in of_rows and getattr(memory, field) is None
-    ]
+    own = {
+        field: of_rows[field] for field in memory.__struct_fields__ if field in of_rows
+    }
+    missing = missing_fields(memory, own, prefix=f"{path}.")
     if memory.unmatched_deallocations is None:
         why_unknown = of_rows["unmatched_deallocations"]
         missing.append(why_unknown.missing_field(f"{path}.breakdown"))
@@ -318,18 +318,15 @@ def _missing_at_peak(
         return [
             reasons["heap_bytes"].missing_field(f"{path}.{field}") for field in fields
         ]
-    missing = []
-    for field in peak.__struct_fields__:
-        if getattr(peak, field) is not None:
-            continue
-        known_at_other_times = memory.timeline[field].is_not_null().any()
-        why = _WHY["not_at_peak"] if known_at_other_times else reasons[field]
-        if field == "fragmentation" and peak.free_bytes == 0:
-            why = _WHY["nothing_free"]
-        if field == "step_id":
-            why = reasons[field]
-        missing.append(why.missing_field(f"{path}.peak.{field}"))
-    return missing
+    at_peak = {
+        field: reasons[field] for field in peak.__struct_fields__ if field in reasons
+    }
+    for field in at_peak:
+        if field != "step_id" and memory.timeline[field].is_not_null().any():
+            at_peak[field] = _WHY["not_at_peak"]
+    if peak.free_bytes == 0:
+        at_peak["fragmentation"] = _WHY["nothing_free"]
+    return missing_fields(peak, at_peak, prefix=f"{path}.peak.")
 
 
 def memory_doubts(

@@ -148,12 +148,11 @@ def _memory_result(
     breakdown = breakdown_rows(view, -1 if place is None else place)
     steps = step_rows(view)
     growth, _ = growth_statistics(steps, field="")
+    level = "recorded_since_start" if view.older_uncounted else "recorded"
     if facts.held and not np.ptp(view.time_ps):
         level = "one_instant"
     elif view.memory.replayed:
         level = "replayed"
-    else:
-        level = "recorded_since_start" if view.older_uncounted else "recorded"
     return Memory(
         allocations=len(memory.rows) - facts.frees - facts.held,
         deallocations=facts.frees,

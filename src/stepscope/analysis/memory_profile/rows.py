@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import tool_tables
+from stepscope.analysis.results.tables import declared_rows, tool_tables
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.data_types import data_type_name
@@ -129,10 +129,10 @@ def timeline_rows(view: MemoryView, indexes: Int64s) -> pl.DataFrame:
     freed = pl.Series(event["kind"] == "deallocate")
     known = memory.known[indexes]
     size = {
-        name: event[f"{column}_bytes"].fill_null(allocation[f"{column}_bytes"])
+        name: event[column].fill_null(allocation[column])
         for name, column in (
-            ("requested_bytes", "requested"),
-            ("allocation_bytes", "allocated"),
+            ("requested_bytes", "requested_bytes"),
+            ("allocation_bytes", "allocated_bytes"),
         )
     }
     heap = pl.lit(nullable_series("heap_bytes", memory.heap_bytes[indexes], known))
@@ -217,7 +217,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     remainder = None if heap is None else heap - int(live["allocation_bytes"].sum())
     # If older blocks were not counted, a remainder of 0 means an unknown size.
     shown = None if remainder == 0 and view.older_uncounted else remainder
-    special: list[tuple[str, int | None, str | None]] = []
+    special: list[dict[str, object]] = []
     # If older blocks are listed one by one, a remainder of 0 needs no row.
     if remainder != 0 or not view.older_known:
         if remainder is not None and remainder < 0:
@@ -230,14 +230,12 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
                 rest_name += f", or {_UNSIZED}"
             if unplaced.any():
                 rest_name += f", or {_UNPLACED}"
-        special.append((rest_name, shown, _PERSISTENT))
+        rest: dict[str, object] = {"op_name": rest_name, "allocation_bytes": shown}
+        special.append(rest | {"region_type": _PERSISTENT})
     if stack > 0:
-        special.append((STACK, stack, None))
-    rows = [
-        {"op_name": name, "allocation_bytes": size, "region_type": region}
-        for name, size, region in special
-    ]
-    return pl.concat([live, pl.DataFrame(rows, schema=BREAKDOWN_ROWS.dtypes())]).sort(
+        special.append({"op_name": STACK, "allocation_bytes": stack})
+    others = pl.DataFrame(special, schema=BREAKDOWN_ROWS.dtypes())
+    return pl.concat([live, others]).sort(
         *("allocation_bytes", "op_name", "requested_bytes", "region_type"),
         *("data_type", "tensor_shape", "occurrences", "source"),
         descending=[True, *[False] * 7],
@@ -307,17 +305,14 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
     )
     frame = intervals.select(
         pl.col("step").alias("step_id"),
-        "name",
-        (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
-        (pl.col("end_ps") / PS_PER_MS).alias("end_ms"),
-        "open_end",
+        *("name", "start_ps", "end_ps", "open_end"),
         start,
         end,
         (end - start).alias("growth_bytes"),
         nullable_series("min_bytes", *lowest),
         nullable_series("max_bytes", *greatest),
     )
-    return frame.select(STEP_ROWS.cast_columns())
+    return declared_rows(frame, STEP_ROWS)
 
 
 def _extreme_level(

@@ -8,14 +8,19 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import package_reasons, sum_of_known, tool_tables
+from stepscope.analysis.results.tables import (
+    declared_rows,
+    package_reasons,
+    sum_of_known,
+    tool_tables,
+)
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.model.annotation_calls import add_inner_calls
 from stepscope.derive.model.call_trees import inherit_labels
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Missing, Unavailable, require_available
-from stepscope.units import PS_PER_MS, PS_PER_US
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,12 +128,10 @@ def annotation_detail(
         host_us=int(outermost["host_ps"].sum()) / PS_PER_US,
         device_us=int(outermost["device_ps"].sum()) / PS_PER_US if launched else None,
         launches=int(outermost["launches"].sum()) if launched else None,
-        calls=_declared_columns(
-            longest.with_row_index("rank", offset=1), ANNOTATION_CALLS
-        ),
+        calls=declared_rows(longest.with_row_index("rank", offset=1), ANNOTATION_CALLS),
         by_step=None
         if by_step.is_empty()
-        else _declared_columns(by_step, ANNOTATION_STEPS),
+        else declared_rows(by_step, ANNOTATION_STEPS),
         ops=None if isinstance(ops, Unavailable) else ops,
         kernels=_kernels_inside(profile, hosts, inside) if launched else None,
     )
@@ -227,14 +230,4 @@ def _sum_by_name(
         .agg(pl.len().alias("occurrences"), pl.col(time).sum())
         .sort(time, *key, descending=[True, False, False])
     )
-    return _declared_columns(summed, table)
-
-
-def _declared_columns(rows: pl.DataFrame, table: TableSchema) -> pl.DataFrame:
-    """Return the columns of a table; `rows` has the times in columns `…_ps`."""
-    units = {"_us": PS_PER_US, "_ms": PS_PER_MS}
-    return rows.with_columns(
-        (pl.col(f"{name[:-3]}_ps") / units[name[-3:]]).alias(name)
-        for name in table.dtypes()
-        if name[-3:] in units
-    ).select(table.cast_columns())
+    return declared_rows(summed, table)

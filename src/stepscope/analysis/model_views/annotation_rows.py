@@ -16,6 +16,7 @@ from stepscope.analysis.results.tables import (
     sum_of_known,
     tool_tables,
 )
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.dense_codes import totals_by_code
 from stepscope.derive.device.correlation import correlation
@@ -317,11 +318,10 @@ def top_annotations(profile: ProfileData, max_count: int) -> tuple[TopAnnotation
     for number, parent, name in rows[["id", "parent", "name"]].iter_rows():
         path[number] = path[parent] | {name}
         inner.append(name in path[parent])
-    marks = (profile.derived(host, steps) for host in profile.hosts)
+    stepped, _ = derived_by_host(profile, steps)
     markers = {
         marker
-        for host_steps in marks
-        if not isinstance(host_steps, Unavailable)
+        for host_steps in stepped.values()
         for marker in host_steps.rows["marker"].drop_nulls()
     }
     times = ("total_us", "step_us", "total_device_us")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from stepscope.analysis.ops.rows import NO_OPS
 from stepscope.analysis.options import OrderBy
 from stepscope.analysis.results.patterns import check_pattern
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.options import ModelViewsOptions
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.unavailable import Unavailable
 
 #: Group of columns in the option `select` → its columns.
 SELECTABLE: Final = {
@@ -112,39 +113,30 @@ def decide_settings(options: ModelViewsOptions) -> Settings:
     return settings
 
 
-class ChosenSteps(NamedTuple):
-    """The steps to show.
-
-    Attributes:
-        rows: Host → rows of its steps; None for the whole recording.
-        numbers: Host → numbers of these steps; None for the whole recording.
-    """
-
-    rows: dict[str, tuple[int, ...] | None]
-    numbers: dict[str, tuple[int, ...]] | None
-
-
 def choose_steps(
     profile: ProfileData, hosts: Sequence[str], options: ModelViewsOptions
-) -> ChosenSteps | Unavailable:
-    """Return the steps that the options select.
+) -> (
+    tuple[dict[str, tuple[int, ...] | None], dict[str, tuple[int, ...]] | None]
+    | Unavailable
+):
+    """Return rows and numbers of the steps that the options select, by host.
+
+    Both are None for the whole recording.
 
     Raises:
         BadUsage: No host has such a step.
     """
     if {options.step, options.step_name, options.last_steps} == {None}:
-        return ChosenSteps(dict.fromkeys(hosts), None)
+        return dict.fromkeys(hosts), None
     if options.last_steps is not None and options.last_steps < 1:
         raise BadUsage(f"last_steps={options.last_steps} is not a number of steps")
-    derived = {host: profile.derived(host, steps) for host in hosts}
+    stepped, absent = derived_by_host(profile, steps, hosts)
     marked = {
-        host: derived_steps.rows.select("step", "marker").rows()
-        for host, derived_steps in derived.items()
-        if not isinstance(derived_steps, Unavailable)
+        host: host_steps.rows.select("step", "marker").rows()
+        for host, host_steps in stepped.items()
     }
     if not any(marked.values()):
-        why = derived[hosts[0]]
-        return why if isinstance(why, Unavailable) else NO_OPS
+        return absent.get(hosts[0], NO_OPS)
     rows: dict[str, tuple[int, ...] | None] = {}
     numbers = {}
     for host, host_steps in marked.items():
@@ -156,7 +148,7 @@ def choose_steps(
         if wanted:
             rows[host], numbers[host] = zip(*wanted, strict=True)
     if rows:
-        return ChosenSteps(rows, numbers)
+        return rows, numbers
     all_steps = [step for host_steps in marked.values() for step in host_steps]
     if options.step_name is not None:
         names = sorted({marker for _, marker in all_steps if marker is not None})

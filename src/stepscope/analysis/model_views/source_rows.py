@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.analysis.model_views.tree import NO_SOURCE, match_names
 from stepscope.analysis.results.tables import share_percent, tool_tables
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.source_lines import LINE_TIMES, line_times, source_lines
 from stepscope.derive.step_windows.windows import windows
@@ -52,11 +53,9 @@ class SourceView(NamedTuple):
 
 def hosts_with_functions(profile: ProfileData) -> frozenset[str]:
     """Return the hosts on which functions of the program were recorded."""
-    by_host = {name: profile.derived(name, source_lines) for name in profile.hosts}
+    by_host, _ = derived_by_host(profile, source_lines)
     return frozenset(
-        name
-        for name, lines in by_host.items()
-        if not isinstance(lines, Unavailable) and len(lines.functions.line)
+        name for name, lines in by_host.items() if len(lines.functions.line)
     )
 
 
@@ -71,14 +70,11 @@ def source_view(
     parts = [pl.DataFrame(schema=LINE_TIMES)]
     host = device = False
     launched = True
-    for name, steps in chosen.items():
-        lines = profile.derived(name, source_lines)
-        if isinstance(lines, Unavailable):
-            continue
+    for name, lines in derived_by_host(profile, source_lines, chosen)[0].items():
         host |= bool(len(lines.functions.line) or len(lines.ops.line))
         device |= bool(len(lines.device_ps))
         launched &= lines.launches_known or not len(lines.device_ps)
-        parts.append(_times_in_steps(profile, name, lines, steps))
+        parts.append(_times_in_steps(profile, name, lines, chosen[name]))
     place = pl.format("{}:{}", "file", "line")
     named = pl.concat_str(place, "function", separator=" ", ignore_nulls=True)
     rows = (

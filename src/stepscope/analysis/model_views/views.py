@@ -40,7 +40,9 @@ from stepscope.analysis.model_views.source_rows import (
 from stepscope.analysis.model_views.tree import Tree, grow_tree, show_nodes
 from stepscope.analysis.ops.rows import NO_OPS, without_steps
 from stepscope.analysis.ops.selection import select_ops
+from stepscope.analysis.results.statistics import percent_of
 from stepscope.analysis.results.tables import tool_tables
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.model.source_lines import source_lines
 from stepscope.derive.model.view_names import ANNOTATION, SOURCE, VIEWS
@@ -55,7 +57,6 @@ from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.analysis.options import ModelViewsOptions
-    from stepscope.derive.model.view_names import View
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
 
@@ -145,11 +146,7 @@ def analyse(
     """
     settings = decide_settings(options)
     works, absent = _works_of_hosts(profile)
-    no_calls = {
-        name: calls
-        for name in profile.hosts
-        if isinstance(calls := profile.derived(name, annotation_calls), Unavailable)
-    }
+    _, no_calls = derived_by_host(profile, annotation_calls)
     named = {*profile.hosts} - no_calls.keys()
     if options.op is not None and not named:
         return no_calls[profile.hosts[0]]
@@ -161,8 +158,9 @@ def analyse(
     chosen = choose_steps(profile, known_hosts, options)
     if isinstance(chosen, Unavailable):
         return chosen
-    everything = chosen.numbers is None
-    ran = {name: rows for name, rows in chosen.rows.items() if name in works}
+    step_rows, numbers = chosen
+    everything = numbers is None
+    ran = {name: rows for name, rows in step_rows.items() if name in works}
     unknown = {
         f"{side}_ps"
         for side in SIDES
@@ -177,7 +175,17 @@ def analyse(
         missing += [nothing.missing_field(tree) for tree in VIEWS]
         if view == VIEWS[0]:
             view = ANNOTATION if named else SOURCE
-    trees = _grow_trees(profile, works, ran, settings)
+    charges = [
+        require_available(profile.derived(name, model_charges))
+        if rows is None and not settings.trainable_only
+        else charges_in_steps(works[name], rows, trainable_only=settings.trainable_only)
+        for name, rows in ran.items()
+    ]
+    types = settings.account_type_regexes
+    trees = {
+        tree: grow_tree([of_host[tree] for of_host in charges], tree, types)
+        for tree in VIEWS
+    }
     frames = {
         name: _rows_of_tree(tree, settings, unknown) for name, tree in trees.items()
     }
@@ -185,7 +193,7 @@ def analyse(
         int(trees["code"].metric_values(metric, total=False).sum())
         for metric in ("spent_ps", "known_ps")
     )
-    source = source_view(profile, chosen.rows, settings)
+    source = source_view(profile, step_rows, settings)
     views = ModelViewsResult(
         view=view,
         **frames,
@@ -193,10 +201,10 @@ def analyse(
         annotation=pl.DataFrame(schema=ANNOTATION_ROWS.dtypes()),
         unannotated_device_us=None,
         total_us=spent / PS_PER_US,
-        flops_known_percent=100.0 * with_flops / spent if spent else None,
+        flops_known_percent=percent_of(with_flops, spent),
         settings=settings,
         step=options.step,
-        steps=chosen.numbers,
+        steps=numbers,
         missing=(
             *missing_of_trees(works, trees, frames, settings, everything=everything),
             *missing_lines(profile, works, source, everything=everything),
@@ -204,7 +212,7 @@ def analyse(
         ),
         inputs={name: _count_inputs(work) for name, work in works.items()},
     )
-    return _add_annotations(profile, views, chosen.rows, options)
+    return _add_annotations(profile, views, step_rows, options)
 
 
 def _works_of_hosts(
@@ -222,25 +230,6 @@ def _works_of_hosts(
         else:
             absent[name] = why_no_ops(profile, name)
     return works, absent
-
-
-def _grow_trees(
-    profile: ProfileData,
-    works: dict[str, ModelWork],
-    ran: dict[str, tuple[int, ...] | None],
-    settings: Settings,
-) -> dict[View, Tree]:
-    charges = [
-        require_available(profile.derived(name, model_charges))
-        if rows is None and not settings.trainable_only
-        else charges_in_steps(works[name], rows, trainable_only=settings.trainable_only)
-        for name, rows in ran.items()
-    ]
-    types = settings.account_type_regexes
-    return {
-        view: grow_tree([of_host[view] for of_host in charges], view, types)
-        for view in VIEWS
-    }
 
 
 def _rows_of_tree(tree: Tree, settings: Settings, unknown: set[str]) -> pl.DataFrame:

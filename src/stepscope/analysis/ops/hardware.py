@@ -47,33 +47,40 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_hardware(profile: ProfileData) -> Hardware:
     """Describe the hardware of all hosts of a run."""
-    counts = []
+    counts = stage_numbers(profile, StatKey.CPU_BUDGET)
+    cores = min((count for count in counts if count > 0), default=None)
+    peak = _peak_share(profile)
+    missing = [] if cores is not None else [_WHY["no_cores"].missing_field("cores")]
+    if isinstance(peak, Unavailable):
+        missing += map(peak.missing_field, ("peak_percent", "peak_covered_percent"))
+        peak = None, None
+    return Hardware(
+        cores=cores,
+        peak_percent=peak[0],
+        peak_covered_percent=peak[1],
+        missing=tuple(missing),
+    )
+
+
+def stage_numbers(profile: ProfileData, key: StatKey) -> list[int]:
+    """Return the numbers that stages of the input pipelines recorded under a key."""
+    recorded: list[int] = []
     for host in profile.hosts:
         stats = profile.table(host, "stats")
         stages = profile.table(host, "iterators")
         if isinstance(stats, Unavailable) or isinstance(stages, Unavailable):
             continue
-        handle = find_handle(profile.trace(host).strings, StatKey.CPU_BUDGET)
+        handle = find_handle(profile.trace(host).strings, key)
         values = rows_with_key(stats, "event", handle)
-        events = np.unique(values.owner)
-        stage_events = events[np.isin(events, handles(stages, "event"))]
-        numbers, known = owner_numbers(values, stage_events, handle)
-        counts += [count for count in numbers[known].tolist() if count > 0]
-    cores = min(counts, default=None)
-    peak = _peak_share(profile)
-    missing = [] if cores is not None else [_WHY["no_cores"].missing_field("cores")]
-    if isinstance(peak, Unavailable):
-        missing += map(peak.missing_field, ("peak_percent", "peak_covered_percent"))
-    share, covered = (None, None) if isinstance(peak, Unavailable) else peak
-    return Hardware(
-        cores=cores,
-        peak_percent=share,
-        peak_covered_percent=covered,
-        missing=tuple(missing),
-    )
+        events = np.intersect1d(values.owner, handles(stages, "event"))
+        numbers, known = owner_numbers(values, events, handle)
+        recorded += numbers[known].tolist()
+    return recorded
 
 
-def _peak_share(profile: ProfileData) -> tuple[float, float] | Unavailable:
+def _peak_share(
+    profile: ProfileData,
+) -> tuple[float | None, float | None] | Unavailable:
     """Return the percentage of the peak, and of the device time with a known peak."""
     performed = possible = 0.0
     known_ps = whole_ps = 0
@@ -81,10 +88,8 @@ def _peak_share(profile: ProfileData) -> tuple[float, float] | Unavailable:
     for host in profile.hosts:
         costs = profile.derived(host, op_costs)
         ops = profile.derived(host, device_ops)
-        for table in (costs, ops):
-            if isinstance(table, Unavailable):
-                why = table
         if isinstance(costs, Unavailable) or isinstance(ops, Unavailable):
+            why = next(lost for lost in (ops, costs) if isinstance(lost, Unavailable))
             continue
         rows = costs[["device", "module", "name", "flops", "peak_flops"]].join(
             ops.rows[["device", "module", "name", "total_ps"]],

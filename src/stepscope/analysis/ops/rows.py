@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import package_reasons
+from stepscope.analysis.results.tables import (
+    complete_sum,
+    package_reasons,
+    sum_of_known,
+)
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.device.launch_facts import idle_waits_ps, typical_ps
 from stepscope.derive.names.event_kinds import OpCategory
@@ -124,11 +128,7 @@ def _merged_costs(
             )
         )
     counts = [pl.col(name) for name in COSTS if name not in _KEY]
-    return (
-        pl.concat(frames)
-        .group_by(_KEY)
-        .agg(pl.when(column.null_count() == 0).then(column.sum()) for column in counts)
-    )
+    return pl.concat(frames).group_by(_KEY).agg(*map(complete_sum, counts))
 
 
 def work_rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
@@ -168,13 +168,14 @@ def work_rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
     )
     known = compute.is_not_null() & memory.is_not_null()
     return joined.select(
-        pl.when(ran).then(pl.col("flops") * per_s / _GIGA).alias("measured_flop_rate"),
-        pl.when(ran)
-        .then(pl.col("model_flops") * per_s / _GIGA)
-        .alias("model_flop_rate"),
-        pl.when(ran)
-        .then(pl.col("accessed_bytes") * per_s / GIB)
-        .alias("measured_memory_bw"),
+        *(
+            pl.when(ran).then(pl.col(work) * per_s / unit).alias(rate)
+            for rate, work, unit in (
+                ("measured_flop_rate", "flops", _GIGA),
+                ("model_flop_rate", "model_flops", _GIGA),
+                ("measured_memory_bw", "accessed_bytes", GIB),
+            )
+        ),
         pl.when(moved)
         .then(pl.col("flops") / pl.col("accessed_bytes"))
         .alias("operational_intensity"),
@@ -288,12 +289,7 @@ def _merge_ops(frames: list[pl.DataFrame]) -> pl.DataFrame:
         ),
         pl.col("instructions").explode().drop_nulls().unique().sort(),
         pl.col("evidence").min(),
-        *(
-            pl.when(pl.col(name).is_not_null().any())
-            .then(pl.col(name).sum())
-            .alias(name)
-            for name in _SUMS
-        ),
+        *map(sum_of_known, _SUMS),
         pl.col("tensor_core_eligible").any(ignore_nulls=False),
         pl.col("host").unique().sort().alias("hosts"),
     )

@@ -101,9 +101,7 @@ def select_ops(
                 scopes.update(paths.to_list())
         scope_names = pl.Series("name", sorted(scopes - {""}), pl.String)
         nearest = _nearest_names(path, scope_names)
-        raise BadUsage(
-            f"no {what} has the scope {path!r}{_nearest_names_text(nearest)}"
-        )
+        raise BadUsage(f"no {what} has the scope {path!r}{nearest}")
     return selection
 
 
@@ -124,19 +122,11 @@ def _matching_name(op: str, known: pl.Series, what: str) -> str:
             more = f" and {further} more" if further > 0 else ""
             message = f"{op!r} can be short for {len(matches)} names: {names}{more}"
             raise BadUsage(message)
-    raise BadUsage(
-        f"there is no {what} {op!r}{_nearest_names_text(_nearest_names(op, known))}"
-    )
+    raise BadUsage(f"there is no {what} {op!r}{_nearest_names(op, known)}")
 
 
-def _nearest_names_text(nearest: list[str]) -> str:
-    if not nearest:
-        return "; no known name is similar. Without a name, the tool lists all"
-    return f"; the nearest: {', '.join(nearest)}"
-
-
-def _nearest_names(wanted: str, known: pl.Series) -> list[str]:
-    """Return names that contain the text (ignoring case), then similar names."""
+def _nearest_names(wanted: str, known: pl.Series) -> str:
+    """Name those that contain the text (ignoring case), then similar ones."""
     from difflib import get_close_matches  # noqa: PLC0415 - for a wrong name alone
 
     lowered = known.str.to_lowercase()
@@ -145,4 +135,6 @@ def _nearest_names(wanted: str, known: pl.Series) -> list[str]:
     by_lowered = dict(zip(lowered.to_list(), known.to_list(), strict=True))
     alike = get_close_matches(wanted.lower(), by_lowered, n=_MAX_NAMES)
     nearest = dict.fromkeys([*holding, *(by_lowered[name] for name in alike)])
-    return list(nearest)[:_MAX_NAMES]
+    if not nearest:
+        return "; no known name is similar. Without a name, the tool lists all"
+    return f"; the nearest: {', '.join([*nearest][:_MAX_NAMES])}"

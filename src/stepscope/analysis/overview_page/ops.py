@@ -16,7 +16,8 @@ from stepscope.analysis.ops.rows import (
     host_side,
     work_rates,
 )
-from stepscope.analysis.results.tables import package_reasons
+from stepscope.analysis.results.statistics import percent_of
+from stepscope.analysis.results.tables import missing_fields, package_reasons
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.precision import (
@@ -195,6 +196,7 @@ def top_ops_of(
     device = device_side(profile)
     evidence = [int(code) for code in PROGRAM_EVIDENCE]
     rows, side = device.rows.filter(pl.col("evidence").is_in(evidence)), "Device"
+    absent = device.absent
     lacking: list[Missing] = []
     activities = [profile.table(host, "device_activity") for host in profile.hosts]
     if not len(device.rows) and all(
@@ -209,8 +211,6 @@ def top_ops_of(
             for field in ("tensor_core_eligible", "tensor_core_used")
         ]
         absent = host.absent
-    else:
-        absent = device.absent
     total_ps = int(rows["self_ps"].sum())
     if not total_ps:
         why = next(iter(absent.values()), _WHY["no_names"])
@@ -297,11 +297,8 @@ def missing_of_precision(shares: PrecisionShares | None) -> list[Missing]:
     if shares is None:
         return []
     why = why_precisions_unknown(shares.default_evidence_percent / 100)
-    return [
-        why.missing_field(f"precision.{field}")
-        for field in shares.__struct_fields__
-        if why is not None and getattr(shares, field) is None
-    ]
+    reasons = {} if why is None else dict.fromkeys(shares.__struct_fields__, why)
+    return missing_fields(shares, reasons, prefix="precision.")
 
 
 def op_placements(profile: ProfileData) -> PlacementOfRun:
@@ -322,8 +319,8 @@ def op_placements(profile: ProfileData) -> PlacementOfRun:
     total = {
         name: None if None in values else sum(values) for name, values in parts.items()
     }
-    executions = _side_shares(total["host_executions"], total["device_executions"])
-    times = _side_shares(total["host_self_ps"], total["device_self_ps"])
+    executions = _side_percents(total["host_executions"], total["device_executions"])
+    times = _side_percents(total["host_self_ps"], total["device_self_ps"])
     placement = Placement(
         host_op_percent=executions[0],
         device_op_percent=executions[1],
@@ -334,50 +331,34 @@ def op_placements(profile: ProfileData) -> PlacementOfRun:
         dataset_executions=total["dataset_executions"],
     )
     eager = Eager(
-        host_percent=_ratio_percent(total["host_eager_self_ps"], total["host_self_ps"]),
-        device_percent=_ratio_percent(
+        host_percent=percent_of(total["host_eager_self_ps"], total["host_self_ps"]),
+        device_percent=percent_of(
             total["device_eager_self_ps"], total["device_self_ps"]
         ),
     )
     answers = [placed.is_training for placed in by_host.values()]
     known = [training for training in answers if training is not None]
     training = any(known) if known else None
-    missing = _placement_missing(profile, placement, eager)
-    if training is None:
-        missing = (*missing, _WHY["no_names"].missing_field("is_training"))
-    return PlacementOfRun(placement, eager, training, missing)
-
-
-def _side_shares(
-    host: int | None, device: int | None
-) -> tuple[float | None, float | None]:
-    if host is None or device is None or not host + device:
-        return None, None
-    return 100.0 * host / (host + device), 100.0 * device / (host + device)
-
-
-def _ratio_percent(part: int | None, total: int | None) -> float | None:
-    return None if part is None or not total else 100.0 * part / total
-
-
-def _placement_missing(
-    profile: ProfileData, placement: Placement, eager: Eager
-) -> tuple[Missing, ...]:
-    """Return a reason per null: its host or device is absent, or no event shows it."""
+    # A null's reason: its host or device is absent, or no event shows it.
     no_host = next(iter(derived_by_host(profile, host_ops)[1].values()), None)
     no_device = next(iter(derived_by_host(profile, device_ops)[1].values()), None)
-    fallback = no_device or no_host or _WHY["not_told"]
+    unseen = _WHY["not_told"]
+    reasons = dict.fromkeys(placement.__struct_fields__, no_device or no_host or unseen)
+    sides = {"host_percent": no_host or unseen, "device_percent": no_device or unseen}
     missing = [
-        fallback.missing_field(f"op_placement.{name}")
-        for name in placement.__struct_fields__
-        if getattr(placement, name) is None
+        *missing_fields(placement, reasons, prefix="op_placement."),
+        *missing_fields(eager, sides, prefix="eager."),
     ]
-    missing += [
-        (why or _WHY["not_told"]).missing_field(f"eager.{name}")
-        for name, why in {"host_percent": no_host, "device_percent": no_device}.items()
-        if getattr(eager, name) is None
-    ]
-    return tuple(missing)
+    if training is None:
+        missing.append(_WHY["no_names"].missing_field("is_training"))
+    return PlacementOfRun(placement, eager, training, tuple(missing))
+
+
+def _side_percents(
+    host: int | None, device: int | None
+) -> tuple[float | None, float | None]:
+    both = None if host is None or device is None else host + device
+    return percent_of(host, both), percent_of(device, both)
 
 
 def graph_functions(profile: ProfileData) -> Functions | Unavailable:
@@ -394,14 +375,14 @@ def graph_functions(profile: ProfileData) -> Functions | Unavailable:
     total_ps = int(merged["self_ps"].sum())
     expensive = merged.filter(pl.col("mode").is_in(EXPENSIVE_MODES))["self_ps"].sum()
     return Functions(
-        expensive_percent=_ratio_percent(int(expensive), total_ps),
+        expensive_percent=percent_of(int(expensive), total_ps),
         calls=tuple(
             FunctionMode(
                 name=row["name"],
                 mode=row["mode"],
                 calls=row["calls"],
                 self_time_us=row["self_ps"] / PS_PER_US,
-                percent=_ratio_percent(row["self_ps"], total_ps),
+                percent=percent_of(row["self_ps"], total_ps),
                 tracing_count=row["tracing_count"],
             )
             # This loop runs once per function of the program, not per event.

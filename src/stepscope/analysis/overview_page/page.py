@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import msgspec
 import polars as pl
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.options import OverviewPageOptions
-    from stepscope.analysis.steps.measured_hosts import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.candidates import Candidate
@@ -241,7 +240,7 @@ def compose_page(
 ) -> OverviewPageResult:
     """Combine all parts of the page."""
     run, hosts, matching = measured.run, measured.hosts, measured.matching
-    by_host = _each_host(run, hosts, options)
+    by_host = _each_host(measured, options.exclude_flags)
     detection = min(
         (host.step_detection for host in by_host),
         key=lambda detected: -1 if detected.confidence is None else detected.confidence,
@@ -272,11 +271,9 @@ def compose_page(
         for field in ("coverage", "cv", "period_ms")
         if any(getattr(candidate, field) is None for candidate in detection.candidates)
     ]
-    note = _Notes(missing)
-    collectives = _run_collectives(run, hosts, options)
-    names = [host.host for host in hosts]
-    phased, _ = derived_by_host(run, phases, names)
-    classes, _ = derived_by_host(run, host_classes, names)
+    collectives = _run_collectives(measured, options)
+    phased, _ = derived_by_host(run, phases, measured.names)
+    classes, _ = derived_by_host(run, host_classes, measured.names)
     page = OverviewPageResult(
         window="profile" if detection.source is None else "steps",
         compat="",
@@ -284,14 +281,14 @@ def compose_page(
         **{name: getattr(times.summary, name) for name in _OF_SUMMARY},
         account=account,
         step_detection=detection,
-        precision=note.value_or_note("precision", precision_shares(run)),
+        precision=_value_or_none(missing, "precision", precision_shares(run)),
         top_ops=top_ops,
-        phases_ms=_phase_times(run, hosts, note, matching),
+        phases_ms=_phase_times(measured, missing),
         environment=environment,
         op_placement=placed.placement,
         eager=placed.eager,
-        collectives=note.value_or_note("collectives", collectives),
-        tf_function=note.value_or_note("tf_function", graph_functions(run)),
+        collectives=_value_or_none(missing, "collectives", collectives),
+        tf_function=_value_or_none(missing, "tf_function", graph_functions(run)),
         # Op names show training; if ops are named after instructions, phases show it.
         is_training=any(host_phases.seen & _TRAINING for host_phases in phased.values())
         or placed.is_training,
@@ -310,7 +307,7 @@ def compose_page(
             for host in hosts
         },
     )
-    return msgspec.structs.replace(page, missing=_every_missing(page, note.missing))
+    return msgspec.structs.replace(page, missing=_every_missing(page, missing))
 
 
 def _every_missing(
@@ -338,30 +335,28 @@ _OF_SUMMARY: Final = tuple(
 _Value = TypeVar("_Value")
 
 
-class _Notes:
-    """Collects the reasons of null fields while a page is built."""
-
-    def __init__(self, missing: list[Missing]) -> None:
-        self.missing = missing
-
-    def value_or_note(self, field: str, value: _Value | Unavailable) -> _Value | None:
-        """Return the value; if it is unavailable, keep its reason and return None."""
-        if isinstance(value, Unavailable):
-            self.missing.append(value.missing_field(field))
-            return None
-        return value
+def _value_or_none(
+    missing: list[Missing], field: str, value: _Value | Unavailable
+) -> _Value | None:
+    """Return the value; if it is unavailable, keep its reason and return None."""
+    if isinstance(value, Unavailable):
+        missing.append(value.missing_field(field))
+        return None
+    return value
 
 
 def _each_host(
-    run: ProfileData, hosts: Sequence[HostSteps], options: OverviewPageOptions
+    measured: MeasuredRun, excluded_flags: tuple[str, ...]
 ) -> tuple[HostSummary, ...]:
     return tuple(
         HostSummary(
             host=host.host,
-            step_detection=_step_detection(run, host),
-            summary=step_summary(run, [host], excluded_flags=options.exclude_flags)[0],
+            step_detection=_step_detection(measured.run, host),
+            summary=step_summary(measured.run, [host], excluded_flags=excluded_flags)[
+                0
+            ],
         )
-        for host in hosts
+        for host in measured.hosts
     )
 
 
@@ -382,31 +377,20 @@ def _run_summary(
         "input_percent",
         "any_device",
     )
-    why = _not_averaged(matching)
     judged = judged_input(measured.run, measured.hosts, flags)
     summary = StepSummary(bottleneck=bottleneck_side(judged.word))
-    return summary, tuple(why.missing_field(field) for field in fields)
-
-
-def _not_averaged(matching: StepMatching) -> Unavailable:
-    """Return why there are no means over all hosts."""
-    return Unavailable(
-        code="NO_SAMPLES",
-        reason=matching.notes[0].message,
-        remedy="Look at one host at a time (option host, or `by_host`).",
-    )
+    return summary, tuple(map(matching.why_no_means.missing_field, fields))
 
 
 def _step_detection(run: ProfileData, host: HostSteps) -> StepDetection:
-    steps = host.steps
-    if isinstance(steps, Unavailable):
-        tried = run.derived(host.host, step_candidates)
-        rejected = [] if isinstance(tried, Unavailable) else tried.found
-        candidates: Sequence[Candidate] = [
-            candidate_steps.candidate for candidate_steps in rejected
-        ]
-    else:
-        candidates = steps.candidates
+    chosen: dict[str, Any] = {}
+    candidates: Sequence[Candidate] = ()
+    if not isinstance(host.steps, Unavailable):
+        candidates = host.steps.candidates
+        for name in ("source", "confidence", "inferred"):
+            chosen[name] = getattr(host.steps, name)
+    elif not isinstance(tried := run.derived(host.host, step_candidates), Unavailable):
+        candidates = [rejected.candidate for rejected in tried.found]
     entries = tuple(
         CandidateEntry(
             period_ms=None
@@ -420,29 +404,22 @@ def _step_detection(run: ProfileData, host: HostSteps) -> StepDetection:
         )
         for candidate in candidates
     )
-    if isinstance(steps, Unavailable):
-        return StepDetection(anchor=host.windows.anchor, candidates=entries)
-    return StepDetection(
-        source=steps.source,
-        confidence=steps.confidence,
-        inferred=steps.inferred,
-        anchor=host.windows.anchor,
-        candidates=entries,
-    )
+    return StepDetection(**chosen, anchor=host.windows.anchor, candidates=entries)
 
 
 def _phase_times(
-    run: ProfileData, hosts: Sequence[HostSteps], note: _Notes, matching: StepMatching
+    measured: MeasuredRun, missing: list[Missing]
 ) -> dict[str, float | None] | None:
     """Return each phase's mean time per step; None if no op shows the phase."""
-    if not matching.in_lock_step:
-        return note.value_or_note("phases_ms", _not_averaged(matching))
+    if not measured.matching.in_lock_step:
+        missing.append(measured.matching.why_no_means.missing_field("phases_ms"))
+        return None
     frames = []
     seen_phases: set[str] = set()
-    for host in hosts:
-        host_phases = run.derived(host.host, phases)
+    for host in measured.hosts:
+        host_phases = measured.run.derived(host.host, phases)
         if isinstance(host_phases, Unavailable):
-            return note.value_or_note("phases_ms", host_phases)
+            return _value_or_none(missing, "phases_ms", host_phases)
         frames.append(host.windows.rows_of_measured(host_phases.rows))
         seen_phases |= host_phases.seen
     rows = pl.concat(frames)
@@ -450,9 +427,8 @@ def _phase_times(
     for phase in PHASES:
         times[phase] = int(rows[f"{phase}_ps"].sum()) / rows.height / PS_PER_MS
         if phase not in seen_phases and phase != "unknown":
-            times[phase] = note.value_or_note(
-                f"phases_ms.{phase}", _WHY["no_such_phase"]
-            )
+            times[phase] = None
+            missing.append(_WHY["no_such_phase"].missing_field(f"phases_ms.{phase}"))
     return times
 
 
@@ -460,15 +436,17 @@ _TRAINING: Final = frozenset({"backward", "optimizer"})
 
 
 def _run_collectives(
-    run: ProfileData, hosts: Sequence[HostSteps], options: OverviewPageOptions
+    measured: MeasuredRun, options: OverviewPageOptions
 ) -> tuple[Collective, ...] | Unavailable:
-    counts = [host.windows.rows.height for host in hosts if host.windows.has_steps]
+    window_rows = [
+        host.windows.rows for host in measured.hosts if host.windows.has_steps
+    ]
     return collective_kinds(
-        run,
-        [host.host for host in hosts],
-        step_count=max(counts) if counts else None,
+        measured.run,
+        measured.names,
+        step_count=max(map(len, window_rows), default=None),
         parameters=options.parameters
         if options.parameters is not None
-        else described_parameters(run, [host.host for host in hosts]),
+        else described_parameters(measured.run, measured.names),
         gib_per_s=options.bandwidth_gib_per_s,
     )

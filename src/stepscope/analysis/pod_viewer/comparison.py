@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.analysis.results.tables import package_reasons
 from stepscope.thresholds import THRESHOLDS
-from stepscope.units import PS_PER_MS
+from stepscope.units import PS_PER_MS, in_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -197,10 +197,9 @@ def _step_comparison(
         # If there are no devices, device work is null, so step time is used.
         scales = BASES[:2] if row["device_work"] is not None else BASES[::2]
         basis = next((scale for scale in scales if row[scale]), None)
-    skew, doubt = row["skew_ps"], row["skew_doubt_ps"]
     return StepComparison(
-        start_skew_ms=None if skew is None else skew / PS_PER_MS,
-        start_skew_doubt_ms=None if doubt is None else doubt / PS_PER_MS,
+        start_skew_ms=in_unit(row["skew_ps"], PS_PER_MS),
+        start_skew_doubt_ms=in_unit(row["skew_doubt_ps"], PS_PER_MS),
         imbalance=row["imbalance"],
         concurrency=concurrency,
         slowest=None if basis is None else names[row[f"{basis}_slowest"]],
@@ -231,9 +230,7 @@ def slowest_worker(
     if not known_names:
         return ALIKE if named else _WHY["one_worker"]
     basis = min((basis for _, basis in known_names), key=BASES.index)
-    scale = {BASES[0]: "waited_for_ps", BASES[1]: "work_ps", BASES[2]: "window_ps"}[
-        basis
-    ]
+    scale = ("waited_for_ps", "work_ps", "window_ps")[BASES.index(basis)]
     totals = (
         rows.group_by("host", "device", maintain_order=True)
         .agg(pl.col(scale).sum())
@@ -248,9 +245,8 @@ def slowest_worker(
         for category in categories
     }
     if on_one_clock:
-        spent[LATE_START] = pl.col("aligned_start_ps") - pl.col(
-            "aligned_start_ps"
-        ).min().over("slot")
+        start = pl.col("aligned_start_ps")
+        spent[LATE_START] = start - start.min().over("slot")
     means = (
         rows.with_columns(**spent).group_by("host", "device").agg(pl.col(*spent).mean())
     )

@@ -12,7 +12,7 @@ from stepscope.analysis.steps.rows import category_columns, present_categories
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing
-from stepscope.units import PS_PER_MS
+from stepscope.units import PS_PER_MS, in_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -166,9 +166,8 @@ def step_workers(
                     bottleneck=_largest_category(split),
                 )
             )
-    order = {name: position for position, name in enumerate(node)}
     return {
-        slot: sorted(workers, key=lambda worker: order[worker.host])
+        slot: sorted(workers, key=lambda worker: node[worker.host])
         for slot, workers in by_slot.items()
     }
 
@@ -232,7 +231,7 @@ def _columns_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
         [
             pl.Series(
                 column.name.removesuffix(suffix),
-                [None if ps is None else ps / PS_PER_MS for ps in column.to_list()],
+                [in_unit(ps, PS_PER_MS) for ps in column.to_list()],
                 pl.Float64,
             )
             for column in frame

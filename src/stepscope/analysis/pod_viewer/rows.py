@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.steps.measured_hosts import measured_rows, start_unix_ns
+from stepscope.analysis.results.tables import sum_of_known
+from stepscope.analysis.results.tool import start_unix_ns
+from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.derive.collectives.arguments import host_collectives
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.collectives.waits import (
@@ -236,11 +238,10 @@ def worker_rows(
     Returns:
         The columns of `HostSteps.rows` and `WORKER_COLUMNS`, by slot, host and device.
     """
-    matched = pl.col("waited_for_ps")
     waited = (
         collectives.calls.filter(pl.col("window").is_not_null())
         .group_by("host", "window", "device")
-        .agg(pl.when(matched.is_not_null().any()).then(matched.sum()))
+        .agg(sum_of_known("waited_for_ps"))
     )
     frames = []
     for order, host in enumerate(hosts):
@@ -253,13 +254,10 @@ def worker_rows(
             order=pl.lit(order),
         )
         rows = _add_starts(run, host, rows, clock=collectives.clocks[host.host])
+        # A worker without a device has no device work.
+        worked = pl.sum_horizontal(f"{name}_ps" for name in _OWN_WORK)
         rows = rows.with_columns(
-            work_ps=pl.sum_horizontal(
-                *(pl.col(f"{name}_ps") for name in _OWN_WORK), ignore_nulls=True
-            )
-        ).with_columns(
-            # A worker without a device has no device work.
-            work_ps=pl.when(pl.col("device").is_not_null()).then("work_ps")
+            work_ps=pl.when(pl.col("device").is_not_null()).then(worked)
         )
         host_calls = collectives.calls.filter(pl.col("host") == host.host)
         rows = _add_waits(run.derived(host.host, device_sets), host, rows, host_calls)

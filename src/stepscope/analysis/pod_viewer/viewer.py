@@ -29,7 +29,7 @@ from stepscope.analysis.pod_viewer.rows import (
     worker_rows,
 )
 from stepscope.analysis.results.tables import with_every_null
-from stepscope.analysis.results.tool import rows_read
+from stepscope.analysis.results.tool import host_tables, rows_read
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.rows import category_columns, why_no_owner
 from stepscope.derive.account.time_by_cause import account
@@ -42,7 +42,7 @@ from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.device_spans import first_compute
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_US
+from stepscope.units import PS_PER_US, in_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,13 +114,8 @@ def analyse(
         rows, hosts, compared, collectives, matching
     )
     matched = collectives.calls["instance"] >= 0
-    tables = [profile.table(host, "environment") for host in profile.hosts]
-    process_counts = [
-        table["processes"][0]
-        for table in tables
-        if not isinstance(table, Unavailable) and table["processes"][0] is not None
-    ]
-    processes = max(process_counts, default=None)
+    counts = [table["processes"][0] for table in host_tables(profile, "environment")]
+    processes = max((count for count in counts if count is not None), default=None)
     display_names = {owner.category: owner.display for owner in OWNERS}
     result = PodViewerResult(
         workers=worker_summaries(rows, shown, compared),
@@ -131,7 +126,18 @@ def analyse(
         hosts_matched_by=matching.by,
         in_lock_step=matching.in_lock_step,
         processes=processes,
-        clocks=_clock_entries(collectives),
+        clocks=tuple(
+            Clock(
+                host=clock.host,
+                source=clock.source,
+                shift_us=in_unit(clock.shift_ps, PS_PER_US),
+                offset_us=in_unit(clock.offset_ps, PS_PER_US),
+                doubt_us=in_unit(clock.doubt_ps, PS_PER_US),
+                bound_us=in_unit(clock.bound_ps, PS_PER_US),
+                samples=clock.samples,
+            )
+            for clock in collectives.clocks.values()
+        ),
         collectives_matched=int(matched.sum()),
         collectives_unmatched=int((~matched).sum()),
         unused_devices=_unused_devices(profile, shown, rows),
@@ -256,25 +262,6 @@ def _absent_processes(run: ProfileData, processes: int | None) -> list[QualityNo
     ]
 
 
-def _clock_entries(collectives: WorkerCollectives) -> tuple[Clock, ...]:
-    return tuple(
-        Clock(
-            host=clock.host,
-            source=clock.source,
-            shift_us=_to_us(clock.shift_ps),
-            offset_us=_to_us(clock.offset_ps),
-            doubt_us=_to_us(clock.doubt_ps),
-            bound_us=_to_us(clock.bound_ps),
-            samples=clock.samples,
-        )
-        for clock in collectives.clocks.values()
-    )
-
-
-def _to_us(ps: int | None) -> float | None:
-    return None if ps is None else ps / PS_PER_US
-
-
 def _unused_devices(
     run: ProfileData, hosts: Sequence[HostSteps], rows: pl.DataFrame
 ) -> dict[str, tuple[int, ...]]:
@@ -282,17 +269,18 @@ def _unused_devices(
     unused: dict[str, tuple[int, ...]] = {}
     for host in hosts:
         devices = run.table(host.host, "devices")
-        if not isinstance(devices, Unavailable):
-            # A device that works only outside the steps has no row in `rows`.
-            activity = run.table(host.host, "device_activity")
-            worked: set[int] = set()
-            if not isinstance(activity, Unavailable):
-                device = handles(activity, "device")
-                worked.update(device[number_values(device).first].tolist())
-            idle = tuple(
-                ordinal
-                for ordinal in devices["device"].to_list()
-                if ordinal not in worked and (host.host, ordinal) not in shown
-            )
-            unused |= {host.host: idle} if idle else {}
+        if isinstance(devices, Unavailable):
+            continue
+        # A device that works only outside the steps has no row in `rows`.
+        activity = run.table(host.host, "device_activity")
+        worked: set[int] = set()
+        if not isinstance(activity, Unavailable):
+            device = handles(activity, "device")
+            worked.update(device[number_values(device).first].tolist())
+        idle = tuple(
+            ordinal
+            for ordinal in devices["device"].to_list()
+            if ordinal not in worked and (host.host, ordinal) not in shown
+        )
+        unused |= {host.host: idle} if idle else {}
     return unused

@@ -78,14 +78,10 @@ def match_whole_names(names: pl.Series, patterns: Sequence[str]) -> Bools:
     for pattern in patterns:
         # A pattern in verbose mode may end in a comment, which only a new line ends.
         end = "\n" if re.search(r"\(\?[a-zA-Z]*x", pattern) else ""
-        matches |= _match_names(names, rf"(?s)\A(?:{pattern}{end})\z")
+        matches |= match_name_parts(names, rf"(?s)\A(?:{pattern}{end})\z")
     return matches
 
 
 def match_name_parts(names: pl.Series, pattern: str) -> Bools:
     """Return for each name whether a checked pattern matches a part of the name."""
-    return _match_names(names, pattern)
-
-
-def _match_names(names: pl.Series, pattern: str) -> Bools:
     return names.str.contains(pattern).fill_null(value=False).to_numpy()

@@ -9,8 +9,10 @@ import msgspec
 import numpy as np
 
 from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    import polars as pl
     from numpy.typing import ArrayLike
 
 NO_SAMPLES: Final = Unavailable(
@@ -45,6 +47,20 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     max: float | None = None
     median: float | None = None
     p95: float | None = None
+
+
+def percent_of(part: float | None, total: float | None) -> float | None:
+    """Return a part in percent of a total; None if one is unknown or the total is 0."""
+    return None if part is None or not total else 100.0 * part / total
+
+
+def means_ms(frame: pl.DataFrame) -> dict[str, float]:
+    """Return the mean of each column in ms, from exact sums, by name without `_ps`."""
+    return {
+        column.name.removesuffix("_ps"): int(column.sum()) / len(column) / PS_PER_MS
+        for column in frame
+        if len(column)
+    }
 
 
 def sample_statistics(

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.results.walk import struct_fields
 from stepscope.trace.schema import read_columns, read_reasons, read_tables
 from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -107,12 +109,7 @@ def with_every_null(
             `summary.x` also explains `by_host.summary.x`.
     """
     known = {known_entry.field: known_entry for known_entry in missing}
-    entries = list(
-        {
-            (known_entry.field, known_entry.code): known_entry
-            for known_entry in missing
-        }.values()
-    )
+    entries = [*distinct_entries(missing)]
     paths = dict.fromkeys(
         path for name, value in parts for path in null_paths(value, name)
     )
@@ -127,6 +124,11 @@ def with_every_null(
             known[entry.field] = entry
             entries.append(entry)
     return tuple(entries)
+
+
+def distinct_entries(missing: Iterable[Missing]) -> tuple[Missing, ...]:
+    """Return one entry, the last, for each field and code, in order of appearance."""
+    return tuple({(entry.field, entry.code): entry for entry in missing}.values())
 
 
 def _explaining_entry(path: str, known: dict[str, Missing]) -> Missing | None:
@@ -158,6 +160,23 @@ def declared_reasons(
     }
 
 
+def missing_fields(
+    value: object, reasons: Mapping[str, Unavailable], *, prefix: str = ""
+) -> list[Missing]:
+    """Return one entry for each null field of a struct or dict.
+
+    Args:
+        reasons: Field → why the field can be null.
+        prefix: Text before the field's name in the entry.
+    """
+    fields = struct_fields(value) or {}
+    return [
+        why.missing_field(f"{prefix}{field}")
+        for field, why in reasons.items()
+        if fields[field] is None
+    ]
+
+
 def missing_columns(
     frame: pl.DataFrame,
     reasons: Mapping[str, Unavailable],
@@ -183,7 +202,7 @@ def missing_columns(
 
 
 def largest_slices(
-    frame: pl.DataFrame, *, label: str, value: str, slices: int
+    frame: pl.DataFrame, *, label: str, value: str, slices: int = 10
 ) -> pl.DataFrame:
     """Return the largest slices of a whole, and a slice `other` for the rest.
 
@@ -210,6 +229,18 @@ def share_percent(part: pl.Expr, total: float) -> pl.Expr:
     return 100.0 * part / total if total else pl.lit(None, pl.Float64)
 
 
+_UNITS: Final = {"_us": PS_PER_US, "_ms": PS_PER_MS}
+
+
+def declared_rows(rows: pl.DataFrame, table: TableSchema) -> pl.DataFrame:
+    """Return the columns of a table; those in µs and ms may be given as `…_ps`."""
+    return rows.with_columns(
+        (pl.col(f"{name[:-3]}_ps") / _UNITS[name[-3:]]).alias(name)
+        for name in table.dtypes()
+        if name[-3:] in _UNITS and name not in rows.columns
+    ).select(table.cast_columns())
+
+
 def shared_value(column: str) -> pl.Expr:
     """Return the value that all rows have; `mixed` if values differ, null for none."""
     values = pl.col(column).drop_nulls().unique()
@@ -221,3 +252,8 @@ def sum_of_known(column: str) -> pl.Expr:
     """Return the sum of the known values of a column; null if all are unknown."""
     values = pl.col(column)
     return pl.when(values.is_not_null().any()).then(values.sum()).alias(column)
+
+
+def complete_sum(values: pl.Expr) -> pl.Expr:
+    """Return the sum of the values; null if any is unknown."""
+    return pl.when(values.null_count() == 0).then(values.sum())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     import msgspec
+    import polars as pl
 
     from stepscope.derive.profile_data import ProfileData
 
@@ -96,6 +97,21 @@ def derived_by_host(
         else:
             known[host] = value
     return known, absent
+
+
+def host_tables(profile: ProfileData, name: str) -> list[pl.DataFrame]:
+    """Return a table of each host that has it."""
+    tables = [profile.table(host, name) for host in profile.hosts]
+    return [table for table in tables if not isinstance(table, Unavailable)]
+
+
+def start_unix_ns(profile: ProfileData, host: str) -> int | None:
+    """Return the absolute time of a host's time 0; None if not recorded."""
+    environment = profile.table(host, "environment")
+    if isinstance(environment, Unavailable):
+        return None
+    start: int | None = environment["start_unix_ns"][0]
+    return start
 
 
 def rows_read(

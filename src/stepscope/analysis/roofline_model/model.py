@@ -15,6 +15,7 @@ from stepscope.analysis.results.tables import (
     share_percent,
     tool_tables,
 )
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.analysis.roofline_model.work import (
     MEASURED,
     kernel_work,
@@ -79,7 +80,8 @@ _OF_PEAKS: Final = (
     *("of_roof_percent", "bound_by"),
 )
 _OF_WORK: Final = (
-    *("flops", "accessed_bytes", "operational_intensity", "gflops_per_s", "gb_per_s"),
+    *("flops", "accessed_bytes"),
+    *("operational_intensity", "gflops_per_s", "gb_per_s"),
 )
 
 
@@ -117,10 +119,7 @@ def analyse(
     Definition: docs/tools/roofline_model.md.
     """
     work, side = op_work(profile)
-    on_device = any(
-        not isinstance(profile.derived(host, kernels), Unavailable)
-        for host in profile.hosts
-    )
+    on_device = bool(derived_by_host(profile, kernels)[0])
     counted = (
         kernel_work(profile, work) if on_device else measured_without_recording(profile)
     )
@@ -258,13 +257,11 @@ def roofline_points(
             (pl.col("share_ps") / PS_PER_US).alias("self_us"),
             (pl.col("total_ps") / PS_PER_US).alias("total_us"),
             share_percent(pl.col("share_ps"), total_ps).alias("time_percent"),
-            *[
-                _operational_intensity().alias("operational_intensity"),
-                *(
-                    pl.when(_RAN).then(pl.col(name) / _SECONDS / _GIGA).alias(rate)
-                    for name, rate in per_s.items()
-                ),
-            ],
+            _operational_intensity().alias("operational_intensity"),
+            *(
+                pl.when(_RAN).then(pl.col(name) / _SECONDS / _GIGA).alias(rate)
+                for name, rate in per_s.items()
+            ),
             *_against_peaks(),
         )
         .with_columns(

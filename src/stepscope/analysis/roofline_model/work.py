@@ -13,6 +13,8 @@ from stepscope.analysis.ops.rows import (
     host_costs,
     host_side,
 )
+from stepscope.analysis.results.tables import complete_sum
+from stepscope.analysis.results.tool import host_tables
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.measured_kernels import measured_kernels
 from stepscope.derive.device.peaks import device_peaks
@@ -69,13 +71,9 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     frames = [_kernels_of_host(profile, host) for host in profile.hosts]
     rows = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames])
     merged = rows.group_by(_KEY).agg(
-        pl.col("occurrences").sum(),
-        pl.col("total_ps").sum(),
+        pl.col("occurrences", "total_ps").sum(),
         # If one launch shape is unknown, so is the sum: it would be too small.
-        *(
-            pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
-            for name in _WORK
-        ),
+        *(complete_sum(pl.col(name)) for name in _WORK),
         # "shapes" sorts after "measured": the maximum is "shapes" if any row is.
         pl.col("evidence").max(),
     )
@@ -120,7 +118,7 @@ def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
             pl.col("total_ps").sum().alias("measured_ps"),
             *(pl.col(name).sum().alias(f"{name}_measured") for name in _WORK[:2]),
             *(
-                _complete_sum(pl.col(rate)).alias(f"{rate}_measured")
+                complete_sum(pl.col(rate)).alias(f"{rate}_measured")
                 for rate in _WORK[2:]
             ),
         )
@@ -263,10 +261,7 @@ def measured_without_recording(profile: ProfileData) -> pl.DataFrame:
     Times are those that Nsight Compute measured; the device's peaks are unknown.
     """
     frames = [pl.DataFrame(schema=_SCHEMA)]
-    for host in profile.hosts:
-        table = profile.table(host, "kernel_metrics")
-        if isinstance(table, Unavailable):
-            continue
+    for table in host_tables(profile, "kernel_metrics"):
         rows = table.filter(pl.col("duration_ps") > 0).with_columns(
             pl.col(name).cast(pl.Float64) for name in _COUNTERS
         )
@@ -275,15 +270,11 @@ def measured_without_recording(profile: ProfileData) -> pl.DataFrame:
                 pl.lit("").alias("op_name"),
                 pl.len().cast(pl.Int64).alias("occurrences"),
                 pl.col("duration_ps").sum().alias("total_ps"),
-                _complete_sum(_counted_operations()).alias("flops"),
-                _complete_sum(pl.col("dram_bytes")).alias("accessed_bytes"),
+                complete_sum(_counted_operations()).alias("flops"),
+                complete_sum(pl.col("dram_bytes")).alias("accessed_bytes"),
                 pl.lit(None, pl.Float64).alias("peak_flops"),
                 pl.lit(None, pl.Float64).alias("peak_bytes"),
                 pl.lit(MEASURED).alias("evidence"),
             )
         )
     return pl.concat(frames).with_columns(pl.col("total_ps").alias("share_ps"))
-
-
-def _complete_sum(values: pl.Expr) -> pl.Expr:
-    return pl.when(values.null_count() == 0).then(values.sum())

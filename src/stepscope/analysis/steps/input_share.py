@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.analysis.results.statistics import percent_of
 from stepscope.analysis.results.tables import package_reasons
+from stepscope.analysis.steps.rows import NO_DEVICE
 from stepscope.derive.verdicts.input_verdict import HIGHLY, MODERATELY, NOT, UNKNOWN
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
@@ -17,9 +19,6 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 _WHY: Final = package_reasons("steps")
-
-#: Code of the reason that the run has no device, which does not mean lost data.
-_NO_DEVICE: Final = "NO_DEVICE_PLANE"
 
 
 def verdict_on_share(input_percent: float | None) -> str:
@@ -83,16 +82,20 @@ class InputShare(Frozen, frozen=True, eq=True):
         """Waiting and transfers together; a lower bound if one of them is unknown."""
         known = [part for part in (self.wait_ps, self.transfer_ps) if part is not None]
         lost = self.why_no_wait is not None or (
-            self.why_no_transfer is not None and self.why_no_transfer.code != _NO_DEVICE
+            self.why_no_transfer is not None and self.why_no_transfer.code != NO_DEVICE
         )
         total = sum(known)
         return None if not known or (lost and not total) else total
 
-    def percent_of_windows(self, part_ps: int | None) -> float | None:
-        """Return a part in percent of the windows; None if unknown."""
-        if part_ps is None or not self.window_ps:
-            return None
-        return 100.0 * part_ps / self.window_ps
+    def percents(self) -> dict[str, float | None]:
+        """Return the parts in percent of the windows, by field of a result."""
+        parts_ps = {
+            "input_percent": self.input_ps,
+            "input_at_most_percent": self.at_most_ps,
+            "input_wait_percent": self.wait_ps,
+            "input_transfer_percent": self.transfer_ps,
+        }
+        return {name: percent_of(ps, self.window_ps) for name, ps in parts_ps.items()}
 
     @property
     def why_no_input(self) -> Unavailable | None:
@@ -133,7 +136,7 @@ def share_of_rows(
     no_transfer = why.get("copy_in", _WHY["not_seen"]) if copies.null_count() else None
     transfer_ps = None if copies.null_count() else int(copies.sum())
     known = (wait_ps or 0) + (transfer_ps or 0)
-    if no_transfer is not None and no_transfer.code != _NO_DEVICE:
+    if no_transfer is not None and no_transfer.code != NO_DEVICE:
         # A copy may run during any host work, but not during known device activity.
         busy = rows["device_busy_ps"]
         unknown_ps = window_ps - known - (0 if busy.null_count() else int(busy.sum()))

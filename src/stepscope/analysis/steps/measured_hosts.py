@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.tables import package_reasons
+from stepscope.analysis.results.tool import start_unix_ns
 from stepscope.analysis.steps.rows import HostSteps, host_steps
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_windows.windows import typical_rows
@@ -49,6 +50,15 @@ class StepMatching(Frozen, frozen=True):
     key: Mapping[str, Int64s]
     in_lock_step: bool
     notes: tuple[QualityNote, ...]
+
+    @property
+    def why_no_means(self) -> Unavailable:
+        """Why there are no means over all hosts that are not in lock step."""
+        return Unavailable(
+            code="NO_SAMPLES",
+            reason=self.notes[0].message,
+            remedy="Look at one host at a time (option host, or `by_host`).",
+        )
 
 
 def match_steps(
@@ -275,12 +285,3 @@ def _drop_flags(rows: pl.DataFrame, flags: Sequence[str]) -> pl.DataFrame:
         return rows
     flagged = pl.col("flags").list.set_intersection(list(flags))
     return rows.filter(flagged.list.len() == 0)
-
-
-def start_unix_ns(run: ProfileData, host: str) -> int | None:
-    """Return the absolute time of a host's time 0; None if not recorded."""
-    environment = run.table(host, "environment")
-    if isinstance(environment, Unavailable):
-        return None
-    start: int | None = environment["start_unix_ns"][0]
-    return start

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import package_reasons
+from stepscope.analysis.results.tables import complete_sum, package_reasons
 from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.input_pipeline.input_ops import input_ops
@@ -256,21 +256,17 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
     Columns `busy_least_ps` and `busy_most_ps` are the range of `device_busy_ps`.
     """
     keys = ["host", "window"]
-    first = (
-        *("step", "name", "marker", "batches"),
-        *("start_ps", "window_ps", "open_end", "flags"),
-    )
     grouped = rows.group_by(keys, maintain_order=True).agg(
-        *(pl.col(name).first() for name in first),
-        pl.col("gap_ps").first(),
+        pl.col("step", "name", "marker", "batches", "start_ps", "window_ps").first(),
+        pl.col("open_end", "flags", "gap_ps").first(),
         pl.col("device_step_time_ps").max(),
         pl.col("device").drop_nulls().len().alias("devices"),
         pl.len().alias("rows"),
         pl.col("device_busy_ps").min().alias("busy_least_ps"),
         pl.col("device_busy_ps").max().alias("busy_most_ps"),
-        *(_complete_sum(name) for name in OWNER_COLUMNS),
+        *(complete_sum(pl.col(name)) for name in OWNER_COLUMNS),
         *(
-            (_complete_sum(name) / pl.len()).round().cast(pl.Int64)
+            (complete_sum(pl.col(name)) / pl.len()).round().cast(pl.Int64)
             for name in _MEASURES
         ),
     )
@@ -288,12 +284,6 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
     return grouped.with_columns(
         pl.Series(name, values) for name, values in zip(known, share, strict=True)
     )
-
-
-def _complete_sum(name: str) -> pl.Expr:
-    """Return the sum of a column; null if any value is null."""
-    column = pl.col(name)
-    return pl.when(column.null_count() == 0).then(column.sum())
 
 
 def why_no_category(

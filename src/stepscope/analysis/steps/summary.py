@@ -12,6 +12,8 @@ import polars as pl
 from stepscope.analysis.results.statistics import (
     SINGLE_SAMPLE,
     Statistics,
+    means_ms,
+    percent_of,
     sample_statistics,
 )
 from stepscope.analysis.results.tables import package_reasons
@@ -34,7 +36,7 @@ from stepscope.derive.verdicts.input_verdict import (
     input_verdict,
 )
 from stepscope.unavailable import Missing, Unavailable
-from stepscope.units import PS_PER_MS
+from stepscope.units import PS_PER_MS, in_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -185,25 +187,21 @@ def _step_list(_: ProfileData, host: HostSteps) -> tuple[Step, ...]:
             batches=row["batches"],
             start_ms=row["start_ps"] / PS_PER_MS,
             duration_ms=row["window_ps"] / PS_PER_MS,
-            device_step_time_ms=_to_ms(row["device_step_time_ps"]),
+            device_step_time_ms=in_unit(row["device_step_time_ps"], PS_PER_MS),
             flags=tuple(row["flags"]),
             breakdown_ms=dict(zip(names, times, strict=True)),
-            device_working_ms=_to_ms(row["device_working_ps"]),
+            device_working_ms=in_unit(row["device_working_ps"], PS_PER_MS),
             idle_input_ms=None
             if "input" in host.missing
-            else _to_ms(row["idle_input_ps"]),
-            gap_ms=_to_ms(row["gap_ps"]),
-            device_busy_ms=_to_ms(row["device_busy_ps"]),
-            device_busy_least_ms=_to_ms(row["busy_least_ps"]),
-            device_busy_most_ms=_to_ms(row["busy_most_ps"]),
+            else in_unit(row["idle_input_ps"], PS_PER_MS),
+            gap_ms=in_unit(row["gap_ps"], PS_PER_MS),
+            device_busy_ms=in_unit(row["device_busy_ps"], PS_PER_MS),
+            device_busy_least_ms=in_unit(row["busy_least_ps"], PS_PER_MS),
+            device_busy_most_ms=in_unit(row["busy_most_ps"], PS_PER_MS),
         )
         # This loop runs once per step, not per event: a page lists every step.
         for row, times in zip(means.iter_rows(named=True), charged, strict=True)
     )
-
-
-def _to_ms(ps: int | None) -> float | None:
-    return None if ps is None else ps / PS_PER_MS
 
 
 def step_summary(
@@ -270,17 +268,17 @@ def _step_summary(
     categories = category_columns(rows, why)
     sums = {name: int(categories[name].sum()) for name in categories.columns}
     shares = {
-        name.removesuffix("_ps"): _percent_or_none(value, total)
+        name.removesuffix("_ps"): percent_of(value, total)
         for name, value in sums.items()
     }
     busy = rows["device_busy_ps"]
-    percent = None if busy.null_count() else _percent_or_none(int(busy.sum()), total)
+    percent = None if busy.null_count() else percent_of(int(busy.sum()), total)
     if rows.height < 2:
         missing.append(SINGLE_SAMPLE.missing_field("breakdown_std_ms"))
     if not total:
         missing.append(_WHY["no_time_of_summary"].missing_field("breakdown_percent"))
     shared = InputShare.sum_shares([input_share(run, host, excluded) for host in hosts])
-    input_percent = shared.percent_of_windows(shared.input_ps)
+    input_percent = shared.percents()["input_percent"]
     if input_percent is None and shared.why_no_input is not None:
         missing.append(shared.why_no_input.missing_field("input_percent"))
     return StepSummary(
@@ -291,10 +289,10 @@ def _step_summary(
         host_period_ms=host_period,
         batch_time_ms=batch_time_ms,
         device_step_time_ms=device_step_time,
-        breakdown_ms=_mean_ms(categories),
+        breakdown_ms=means_ms(categories),
         breakdown_std_ms=_std_ms(categories),
         breakdown_percent=shares,
-        breakdown_detail_ms=_mean_ms(
+        breakdown_detail_ms=means_ms(
             rows.select(f"{name}_ps" for name in present_categories(rows, why)[1])
         ),
         overlapped_ms=_overlapped_ms(hosts, rows),
@@ -303,8 +301,8 @@ def _step_summary(
         input_percent=input_percent,
         idle_percent=None if percent is None else 100.0 - percent,
         any_device=AnyDevice(
-            breakdown_ms=_mean_ms(category_columns(united, why)),
-            device_execution_percent=_percent_or_none(
+            breakdown_ms=means_ms(category_columns(united, why)),
+            device_execution_percent=percent_of(
                 int(united["device_busy_ps"].sum()), int(united["window_ps"].sum())
             ),
         )
@@ -372,28 +370,11 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
         for owner in OWNERS
         if owner.name not in owners and owner.name in why
     ]
-    absent = {"kernel_launch": "kernel_launch_percent"}
-    for category, field in absent.items():
-        if category not in categories:
-            reason = why_no_category(category, why)
-            if reason is not None:
-                entries.append(reason.missing_field(field))
+    no_launch = why_no_category("kernel_launch", why)
+    if "kernel_launch" not in categories and no_launch is not None:
+        entries.append(no_launch.missing_field("kernel_launch_percent"))
     if rows["device_busy_ps"].null_count() and "compute_32" in why:
-        reason = why["compute_32"]
-        entries += [
-            reason.missing_field(field)
-            for field in (
-                "device_execution_percent",
-                "idle_percent",
-                "any_device",
-                "overlapped_ms",
-                "steps.device_working_ms",
-                "steps.device_busy_ms",
-                "steps.device_busy_least_ms",
-                "steps.device_busy_most_ms",
-                "steps.device_step_time_ms",
-            )
-        ]
+        entries += map(why["compute_32"].missing_field, _OF_DEVICES)
     if rows["idle_input_ps"].null_count() or "input" in why:
         reason = next((why[name] for name in ("input", "copy_in") if name in why), None)
         entries += [reason.missing_field("steps.idle_input_ms")] if reason else []
@@ -402,14 +383,12 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     return entries
 
 
-def _mean_ms(frame: pl.DataFrame) -> dict[str, float]:
-    count = frame.height
-    if not count:
-        return {}
-    return {
-        name.removesuffix("_ps"): int(frame[name].sum()) / count / PS_PER_MS
-        for name in frame.columns
-    }
+#: Fields that are null without devices.
+_OF_DEVICES: Final = (
+    *("device_execution_percent", "idle_percent", "any_device", "overlapped_ms"),
+    *("steps.device_working_ms", "steps.device_busy_ms", "steps.device_busy_least_ms"),
+    *("steps.device_busy_most_ms", "steps.device_step_time_ms"),
+)
 
 
 def _std_ms(frame: pl.DataFrame) -> dict[str, float | None]:
@@ -424,10 +403,6 @@ def _std_ms(frame: pl.DataFrame) -> dict[str, float | None]:
     return by_name
 
 
-def _percent_or_none(part: int, total: int) -> float | None:
-    return 100.0 * part / total if total else None
-
-
 def _overlapped_ms(
     hosts: Sequence[HostSteps], rows: pl.DataFrame
 ) -> dict[str, float] | None:
@@ -440,4 +415,4 @@ def _overlapped_ms(
         return None
     counted = rows[["host", "window", "device"]]
     hidden = pl.concat(frames).join(counted, on=["host", "window", "device"])
-    return _mean_ms(hidden.drop("host", "window", "device"))
+    return means_ms(hidden.drop("host", "window", "device"))

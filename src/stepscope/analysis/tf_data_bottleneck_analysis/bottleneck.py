@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.tables import package_reasons, tool_tables
+from stepscope.analysis.results.tables import (
+    missing_fields,
+    package_reasons,
+    tool_tables,
+)
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
@@ -217,17 +221,13 @@ class _Host(Frozen, frozen=True, eq=True):
 
 
 class _Pipeline(Frozen, frozen=True, eq=True):
-    """A pipeline of a host with its calls, slowest call first."""
+    """A pipeline of a host with its calls, columns `CALLS` and `call`, by rank."""
 
     host: _Host
     row: int
     name: str
     on_device: bool
     calls: pl.DataFrame
-
-    def ranked_call(self, rank: int) -> dict[str, Any]:
-        """Return a call of the pipeline by rank, columns `CALLS` and `call`."""
-        return self.calls.row(rank, named=True)
 
 
 def analyse(
@@ -282,16 +282,14 @@ def analyse(
     ]
     missing += [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     wait_rows = [
-        (host.name, *_NONE)
+        (host.name, None, None, None)
         if isinstance(host.wait, Unavailable)
         else (host.name, host.wait.steps, host.wait.ms_per_step, host.wait.percent)
         for host in hosts
     ]
     return TfDataBottleneckAnalysisResult(
         summary=summary,
-        bottlenecks=_bottleneck_rows(
-            [pipeline for pipeline in ranked if not pipeline.on_device]
-        ),
+        bottlenecks=_bottleneck_rows(ranked),
         pipelines=_pipeline_rows(pipelines),
         waits=pl.DataFrame(wait_rows, schema=WAIT_ROWS.dtypes(), orient="row"),
         graphs=graphs,
@@ -321,11 +319,8 @@ def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     worst = ranked[0]
     if worst.on_device:
         fields["input_bound"] = worst.host.input_bound
-        missing = [
-            _WHY["only_devices"].missing_field(f"summary.{name}")
-            for name, value in fields.items()
-            if value is None
-        ]
+        reasons = dict.fromkeys(fields, _WHY["only_devices"])
+        missing = missing_fields(fields, reasons, prefix="summary.")
         return Summary(verdict="unknown", text=_TEXTS["unknown"], **fields), missing
     wait, latency_ps = worst.host.wait, _slowest_ps(worst)
     missing = []
@@ -344,7 +339,7 @@ def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
         if fields[name] is None
     ]
     limits, bound = worst.host.limits_steps, worst.host.input_bound
-    if not (latency_ps > _SLOW_PS):
+    if latency_ps <= _SLOW_PS:
         verdict = "not_slow"
     elif limits is None:
         verdict = "slow_unweighed"
@@ -375,9 +370,9 @@ _OF_HOST_PIPELINE: Final = tuple(
 _OF_WAIT: Final = ("exposed_wait_ms_per_step", "exposed_wait_percent", "limits_steps")
 
 
-def _call_bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
-    """Return a call's bottleneck; None if all recorded stages are transparent."""
-    call = pipeline.ranked_call(rank)
+def _call_bottleneck(pipeline: _Pipeline) -> Bottleneck | None:
+    """Return the slowest call's bottleneck; None if all its stages are transparent."""
+    call = pipeline.calls.row(0, named=True)
     stage = call["bottleneck"]
     if stage is None:
         return None
@@ -394,7 +389,7 @@ def _call_bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
 
 def _call_suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
     """Return the advice on one call; None if a slow call has no bottleneck."""
-    call = pipeline.ranked_call(rank)
+    call = pipeline.calls.row(rank, named=True)
     stage = call["bottleneck"]
     limits_steps = pipeline.host.limits_steps
     if call["latency_ps"] <= _SLOW_PS:
@@ -428,7 +423,7 @@ def _call_graphs(
     for pipeline in chosen:
         field = f"graphs[{pipeline.host.name}, {pipeline.name}]"
         if options.rank < len(pipeline.calls):
-            host, call = pipeline.host, pipeline.ranked_call(options.rank)
+            host, call = pipeline.host, pipeline.calls.row(options.rank, named=True)
             advice = _call_suggestion(pipeline, options.rank)
             stats = run.table(host.name, "stats")
             graph = Graph(
@@ -467,45 +462,42 @@ def _call_graphs(
 
 
 def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
-    of_node = [name for name in STAGE_ROWS.dtypes() if name in Node.__struct_fields__]
+    columns = STAGE_ROWS.dtypes()
     rows = [
-        (
-            *(graph.host, graph.pipeline, graph.rank),
-            *(getattr(node, name) for name in of_node),
-        )
+        {
+            name: getattr(node if name in Node.__struct_fields__ else graph, name)
+            for name in columns
+        }
         for graph in graphs
         for node in graph.nodes
     ]
-    return pl.DataFrame(rows, schema=STAGE_ROWS.dtypes(), orient="row")
+    return pl.DataFrame(rows, schema=columns)
 
 
 def _bottleneck_rows(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
+    """Return the bottleneck of each host pipeline's slowest call."""
     rows = []
     for pipeline in ranked:
-        bottleneck, advice = _call_bottleneck(pipeline), _call_suggestion(pipeline)
-        stage = pipeline.ranked_call(0)["bottleneck"]
-        alike = (
-            int((pipeline.calls["bottleneck"] == stage).sum()) if bottleneck else None
-        )
-        rows.append(
-            (
-                *(pipeline.host.name, pipeline.name, _slowest_ps(pipeline) / PS_PER_US),
-                pipeline.host.input_bound,
-                *(
-                    (bottleneck.type, bottleneck.long_name, bottleneck.self_us)
-                    if bottleneck
-                    else _NONE
-                ),
-                *(
-                    alike,
-                    *((advice.suggestion_kind, advice.text) if advice else _NONE[:2]),
-                ),
-            )
-        )
-    return pl.DataFrame(rows, schema=BOTTLENECK_ROWS.dtypes(), orient="row")
-
-
-_NONE: Final = (None, None, None)
+        if pipeline.on_device:
+            continue
+        row: dict[str, object] = {
+            "host": pipeline.host.name,
+            "pipeline": pipeline.name,
+            "max_latency_us": _slowest_ps(pipeline) / PS_PER_US,
+            "input_bound": pipeline.host.input_bound,
+        }
+        if (bottleneck := _call_bottleneck(pipeline)) is not None:
+            stage = pipeline.calls.row(0, named=True)["bottleneck"]
+            row["bottleneck_calls"] = (pipeline.calls["bottleneck"] == stage).sum()
+            for name in ("type", "long_name", "self_us"):
+                row[f"bottleneck_{name}"] = getattr(bottleneck, name)
+        if (advice := _call_suggestion(pipeline)) is not None:
+            row |= {
+                "suggestion_kind": advice.suggestion_kind,
+                "suggestion": advice.text,
+            }
+        rows.append(row)
+    return pl.DataFrame(rows, schema=BOTTLENECK_ROWS.dtypes())
 
 
 def _pipeline_rows(pipelines: Sequence[_Pipeline]) -> pl.DataFrame:
@@ -515,12 +507,11 @@ def _pipeline_rows(pipelines: Sequence[_Pipeline]) -> pl.DataFrame:
         stage = graph.pipelines["stage"][pipeline.row]
         rows.append(
             (
-                *(
-                    pipeline.host.name,
-                    pipeline.name,
-                    "device" if pipeline.on_device else "host",
-                ),
-                *(graph.stages["long_name"][stage], len(latency)),
+                pipeline.host.name,
+                pipeline.name,
+                "device" if pipeline.on_device else "host",
+                graph.stages["long_name"][stage],
+                len(latency),
                 latency[-1] / PS_PER_US,
                 int(latency.sum()) / len(latency) / PS_PER_US,
                 latency[0] / PS_PER_US,

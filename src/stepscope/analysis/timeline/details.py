@@ -14,7 +14,6 @@ from stepscope.analysis.timeline.relatives import (
     Activity,
     Family,
     Links,
-    Origin,
     SameName,
     event_origin,
     missing_of_activity,
@@ -53,25 +52,13 @@ _VIEWS_OF_OPS: Final = ("framework_ops", "xla_ops", "source")
 MAX_PARTNERS: Final = 100
 
 
-class Partner(msgspec.Struct, frozen=True, kw_only=True):
+class Partner(Place, frozen=True, kw_only=True):
     """The other end of an arrow between a launch call and a device activity.
 
     Attributes:
-        track: Row of the timeline's tracks.
-        item: Row of `events`.
-        row: Row inside the track, 0 at the top.
-        name: Name of the other event.
-        start_ps: Start of the other event.
-        dur_ps: Duration of the other event.
         correlation: Correlation id of both ends.
     """
 
-    track: int
-    item: int
-    row: int
-    name: str
-    start_ps: int
-    dur_ps: int
     correlation: int
 
 
@@ -162,10 +149,10 @@ def details_of_span(
     activity = facts["activity"]
     is_kernel = isinstance(activity, Activity) and activity.kind in KERNELS
     event = int(shown.first_events(track, items)[0])
-    origin = Origin(None, None)
+    op = source = None
     # A span of a scope, module or step begins with a kernel, but is not a single op.
     if event >= 0 and about["view"] in (None, *_VIEWS_OF_OPS):
-        origin = event_origin(profile, host, event)
+        op, source = event_origin(profile, host, event)
     return SpanDetails(
         host=host,
         section=shown.timeline.sections["name"][about["section"]],
@@ -179,9 +166,9 @@ def details_of_span(
         start_ps=place.start_ps,
         dur_ps=place.dur_ps,
         busy_ps=shown.lane_index(track).busy_of_item(item),
-        source=origin.source,
+        source=source,
         links=Links(
-            op=origin.op,
+            op=op,
             kernel=place.name if is_kernel else None,
             step=None if "step" in absent else facts["step"],
         ),

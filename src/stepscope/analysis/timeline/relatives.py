@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from stepscope.analysis.results.tables import package_reasons
+from stepscope.analysis.results.tables import missing_fields, package_reasons
 from stepscope.analysis.timeline.spans import Place
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
@@ -89,26 +89,18 @@ KERNELS: Final = ("kernel", "collective")
 
 def missing_of_activity(activity: Activity) -> tuple[Missing, ...]:
     """Return which fields of an activity are null because data is missing, and why."""
-    missing: list[Missing] = []
-    if activity.op is None:
-        missing.append(_WHY["no_op"].missing_field("activity.op"))
-    if activity.op_type is None:
-        missing.append(_WHY["no_op"].missing_field("activity.op_type"))
+    reasons = dict.fromkeys(("op", "op_type"), _WHY["no_op"])
+    of_launch: list[Missing] = []
     if activity.kind not in KERNELS:
-        if activity.bytes is None:
-            missing.append(_WHY["no_size"].missing_field("activity.bytes"))
-        if activity.bytes_per_s is None:
-            why = _WHY["no_size"] if activity.bytes is None else _WHY["no_time"]
-            missing.append(why.missing_field("activity.bytes_per_s"))
+        reasons["bytes"] = _WHY["no_size"]
+        sized = activity.bytes is not None
+        reasons["bytes_per_s"] = _WHY["no_time"] if sized else _WHY["no_size"]
     elif activity.launch is None:
-        missing.append(_WHY["no_details"].missing_field("activity.launch"))
+        reasons["launch"] = _WHY["no_details"]
     else:
-        missing += [
-            _WHY["no_details"].missing_field(f"activity.launch.{name}")
-            for name, value in msgspec.structs.asdict(activity.launch).items()
-            if value is None
-        ]
-    return tuple(missing)
+        why = dict.fromkeys(Launch.__struct_fields__, _WHY["no_details"])
+        of_launch = missing_fields(activity.launch, why, prefix="activity.launch.")
+    return (*missing_fields(activity, reasons, prefix="activity."), *of_launch)
 
 
 def row_of_activity(profile: ProfileData, host: str, event: int) -> int | None:
@@ -175,43 +167,36 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     step: int | None
 
 
-class Origin(NamedTuple):
-    """Op and source line of an event.
+def event_origin(
+    profile: ProfileData, host: str, event: int
+) -> tuple[str | None, str | None]:
+    """Return op and source of an event: of device work, a host op or a function.
 
-    Attributes:
-        op: Name of the op; None for none.
-        source: File and line, or the file alone; None if not recorded.
+    The source is a file and a line, or the file alone; None for what is unknown.
     """
-
-    op: str | None
-    source: str | None
-
-
-def event_origin(profile: ProfileData, host: str, event: int) -> Origin:
-    """Return op and source of an event: of device work, a host op or a function."""
     row = row_of_activity(profile, host, event)
     if row is not None:
         device_ops = profile.derived(host, activity_ops)
         if isinstance(device_ops, Unavailable):
-            return Origin(None, None)
+            return None, None
         described = device_ops.ops.row(int(device_ops.op[row]), named=True)
         evidence = OpEvidence(described["evidence"])
         named = evidence not in (OpEvidence.COPY, OpEvidence.NONE)
-        return Origin(described["name"] if named else None, _op_source(described))
+        return described["name"] if named else None, _op_source(described)
     ops = profile.derived(host, host_op_events)
     if not isinstance(ops, Unavailable):
         execution = int(np.searchsorted(ops.event, event))
         if execution < len(ops.event) and ops.event[execution] == event:
             known = ops.ops.row(int(ops.op[execution]), named=True)
-            return Origin(known["name"], _op_source(known))
+            return known["name"], _op_source(known)
     frames = profile.derived(host, function_frames)
     if isinstance(frames, Unavailable):
-        return Origin(None, None)
+        return None, None
     known_frames = np.flatnonzero(frames.event == event)
     if not len(known_frames):
-        return Origin(None, None)
+        return None, None
     name = frames.names[int(frames.type[known_frames[0]])]
-    return Origin(None, _source_place(name.file, name.line))
+    return None, _source_place(name.file, name.line)
 
 
 def _op_source(op: dict[str, Any]) -> str | None:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from stepscope.analysis.timeline.spans import HostTimeline
-    from stepscope.array_types import Bools, Int32s, Int64s
+    from stepscope.array_types import Bools, Int32s
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.trace_rows.lanes import LaneIndex
 
     Events = Callable[[ProfileData, str], Int32s]
 
@@ -75,12 +76,12 @@ def count_spans(
         return shown
     wanted = _wanted_names(shown, text)
     by_track, by_name = [], np.zeros(len(wanted), np.int64)
-    for spans in _track_spans(shown):
-        chosen = wanted[spans.name]
+    for track, spans, code in _track_spans(shown):
+        chosen = wanted[code]
         count = int(np.count_nonzero(chosen))
         if count:
-            by_track.append((spans.track, count, int(spans.dur_ps[chosen].sum())))
-            by_name += np.bincount(spans.name[chosen], minlength=len(wanted))
+            by_track.append((track, count, int(spans.dur_ps[chosen].sum())))
+            by_name += np.bincount(code[chosen], minlength=len(wanted))
     matching = np.flatnonzero(by_name)
     names = pl.DataFrame(
         [
@@ -134,49 +135,33 @@ def find_span(
     elif from_ps is None:
         from_ps = -FARTHEST_PS if forward else FARTHEST_PS
     best: tuple[int, int, int] | None = None
-    for spans in _track_spans(shown):
+    for track, spans, code in _track_spans(shown):
         low = int(np.searchsorted(spans.start_ps, from_ps, side="left"))
         high = int(np.searchsorted(spans.start_ps, from_ps, side="right"))
         edge = low if forward else high
-        if after is not None and spans.track == after[0]:
-            edge = after[1] - spans.first + (1 if forward else 0)
-        elif after is not None and (spans.track > after[0]) != forward:
+        if after is not None and track == after[0]:
+            edge = after[1] - spans.first_item + (1 if forward else 0)
+        elif after is not None and (track > after[0]) != forward:
             # This track's spans with the same start as `after` are earlier results.
             edge = high if forward else low
         part = slice(max(edge, 0), None) if forward else slice(0, max(edge, 0))
-        matches = np.flatnonzero(wanted[spans.name[part]])
+        matches = np.flatnonzero(wanted[code[part]])
         if not len(matches):
             continue
         index = int(matches[0]) + (part.start or 0) if forward else int(matches[-1])
-        key = (int(spans.start_ps[index]), spans.track, spans.first + index)
+        key = (int(spans.start_ps[index]), track, spans.first_item + index)
         if best is None or (key < best if forward else key > best):
             best = key
     return None if best is None else shown.place_of_item(best[1], best[2])
 
 
-class _Spans(NamedTuple):
-    """The spans of one track, by start; `first` is the item of the first span."""
-
-    track: int
-    first: int
-    start_ps: Int64s
-    dur_ps: Int64s
-    name: Int32s
-
-
-def _track_spans(shown: HostTimeline) -> Iterator[_Spans]:
+def _track_spans(shown: HostTimeline) -> Iterator[tuple[int, LaneIndex, Int32s]]:
+    """Yield each track with its spans, by start, and the codes of their names."""
     type_ = handles(shown.events, "type")
-    for track, index in enumerate(shown.lanes):
-        first, line = index.first_item, shown.timeline.line(track)
-        yield _Spans(
-            track=track,
-            first=first,
-            start_ps=index.start_ps,
-            dur_ps=index.dur_ps,
-            name=type_[first : first + len(index.start_ps)]
-            if line is None
-            else line.spans.name,
-        )
+    for track, spans in enumerate(shown.lanes):
+        first, line = spans.first_item, shown.timeline.line(track)
+        own_types = type_[first : first + len(spans.start_ps)]
+        yield track, spans, own_types if line is None else line.spans.name
 
 
 def _wanted_names(shown: HostTimeline, text: str) -> Bools:

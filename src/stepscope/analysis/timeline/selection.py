@@ -364,9 +364,7 @@ def _device_ops(profile: ProfileData, host: str, inside: Int64s) -> pl.DataFrame
     named = ops.ops.select(
         pl.when(~pl.col("evidence").is_in(_NO_OP)).then("name")
     ).to_series()
-    return _largest_sums(
-        [_sum_events(handles(activity, "event"), ops.op, named, inside)]
-    )
+    return _sum_events(handles(activity, "event"), ops.op, named, inside)
 
 
 def _host_ops(profile: ProfileData, host: str, inside: Int64s) -> pl.DataFrame:
@@ -375,7 +373,7 @@ def _host_ops(profile: ProfileData, host: str, inside: Int64s) -> pl.DataFrame:
         return _largest_sums(())
     # Of recursive calls of an op, only the outermost call counts.
     outer = np.where(on_host.outermost, on_host.event, np.int32(-1))
-    return _largest_sums([_sum_events(outer, on_host.op, on_host.ops["name"], inside)])
+    return _sum_events(outer, on_host.op, on_host.ops["name"], inside)
 
 
 def _kernel_sums(
@@ -387,16 +385,16 @@ def _kernel_sums(
     event = handles(activity, "event")
     event = event[np.isin(codes(activity, "kind"), _KERNELS)]
     type_ = handles(shown.events, "type")[event]
-    return _largest_sums([_sum_events(event, type_, shown.timeline.names, inside)])
+    return _sum_events(event, type_, shown.timeline.names, inside)
 
 
 def _sum_events(
     event: Int32s, code: Int32s, names: pl.Series, inside: Int64s
 ) -> pl.DataFrame:
-    """Add up the events inside the window, by the code of a name."""
+    """Add up the events inside the window by the code of a name, largest first."""
     rows = np.flatnonzero((event >= 0) & (code >= 0))
     rows = rows[inside[event[rows]] >= 0]
-    return _sum_by_code(code[rows], inside[event[rows]], names)
+    return _largest_sums([_sum_by_code(code[rows], inside[event[rows]], names)])
 
 
 def _sum_by_code(code: Int32s, time_ps: Int64s, names: pl.Series) -> pl.DataFrame:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.array_types import UInt8s
     from stepscope.derive.profile_data import ProfileData
 
@@ -34,7 +33,11 @@ if TYPE_CHECKING:
 TILE_BUCKETS: Final = 1024
 #: Level at which one tile covers every time that a trace can have.
 COARSEST_LEVEL: Final = 52
-#: Columns of `TrackSlices.slices`.
+#: Columns of a track's slices. `row` is the row in the track, 0 at the top. `count` is
+#: the number of spans in the slice, and `busy_ps` the time of work in them. `item` is
+#: the longest span: a row of `events` on a recorded track, a row of the timeline's
+#: `slices` on a derived track. `first` is an argument of `unfold_slice`. `name` and
+#: `category` (an index in `categories`) are those of the item.
 SLICE_COLUMNS: Final[dict[str, pl.DataType]] = {
     "row": pl.Int32(),
     "start_ps": pl.Int64(),
@@ -59,34 +62,6 @@ class Rows(Enum):
     ALL = "all"
 
 
-class TrackSlices(msgspec.Struct, frozen=True, kw_only=True):
-    """The slices of one track in a window.
-
-    Attributes:
-        host: Host of the timeline.
-        track: Row of the timeline's tracks.
-        begin_ps: Start of the window.
-        end_ps: End of the window.
-        bucket_ps: Width of a bucket; shorter spans are folded. 0 if no span is folded.
-        slices: Columns `SLICE_COLUMNS`, by row and then by time. `row` is the row in
-            the track, 0 at the top. `count` is the number of spans in the slice, and
-            `busy_ps` the time of work in them. `item` is the longest span: a row of
-            `events` on a recorded track, a row of the timeline's `slices` on a derived
-            track. `first` is an argument of `unfold_slice`. `name` and `category` (an
-            index in `categories`) are those of the item. A slice that begins before the
-            window is also in an earlier window.
-        categories: Names of the categories by number.
-    """
-
-    host: str
-    track: int
-    begin_ps: int
-    end_ps: int
-    bucket_ps: int
-    slices: pl.DataFrame
-    categories: tuple[str, ...] = CATEGORIES
-
-
 class Tiles(msgspec.Struct, frozen=True, kw_only=True):
     """One tile (a time range) of several tracks.
 
@@ -96,8 +71,9 @@ class Tiles(msgspec.Struct, frozen=True, kw_only=True):
         begin_ps: Start of the tile.
         end_ps: End of the tile.
         bucket_ps: Width of a bucket.
-        slices: `track`, and the columns of `TrackSlices.slices`, in the order of the
-            tracks. The type of `name` is an enumeration.
+        slices: `track` and `SLICE_COLUMNS`, in the order of the tracks, by row and then
+            by time. The type of `name` is an enumeration. A slice that begins before
+            the tile is also in an earlier tile.
         categories: Names of the categories by number.
     """
 
@@ -108,38 +84,6 @@ class Tiles(msgspec.Struct, frozen=True, kw_only=True):
     bucket_ps: int
     slices: pl.DataFrame
     categories: tuple[str, ...] = CATEGORIES
-
-
-def track_tile(
-    profile: ProfileData,
-    host: str,
-    *,
-    track: int,
-    level: int,
-    index: int,
-    rows: Rows = Rows.DRAWN,
-) -> TrackSlices | Unavailable:
-    """Return one tile (a time range) of one track.
-
-    Args:
-        track: Row of the timeline's tracks.
-        level: 0 to `COARSEST_LEVEL`.
-        index: Index of the tile in the level; negative before the start of the profile.
-        rows: Whether to include rows of folded and hidden events.
-
-    Raises:
-        BadUsage: The track, level or tile does not exist.
-    """
-    begin, end = tile_window(level, index)
-    return track_window(
-        profile,
-        host,
-        track=track,
-        begin_ps=begin,
-        end_ps=end,
-        bucket_ps=1 << level,
-        rows=rows,
-    )
 
 
 def tile_window(level: int, index: int) -> tuple[int, int]:
@@ -172,7 +116,8 @@ def track_tiles(
         tracks: 1 to `MAX_TRACKS` rows of the timeline's tracks.
 
     Raises:
-        BadUsage: As for `track_tile`; or no track, or too many tracks, are requested.
+        BadUsage: A track, the level or the tile does not exist; or no track, or too
+            many tracks, are requested.
     """
     if not 0 < len(tracks) <= MAX_TRACKS:
         raise BadUsage(f"one answer has 1 to {MAX_TRACKS} tracks, not {len(tracks)}")
@@ -180,10 +125,16 @@ def track_tiles(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    drawn = _drawn_rows(shown, rows)
-    lane_slices = [
-        _lane_slices(shown, track, (begin, end), 1 << level, drawn) for track in tracks
-    ]
+    drawn_rows = shown.timeline.tracks["drawn_rows"].to_list()
+    lane_slices = []
+    for track in tracks:
+        lane_index = shown.lane_index(track)
+        lanes = range(len(lane_index.edges) - 1)
+        if rows is Rows.DRAWN:
+            lanes = lanes[: drawn_rows[track]]
+        lane_slices.append(
+            lane_index.slices(lanes, begin_ps=begin, end_ps=end, bucket_ps=1 << level)
+        )
     lengths = [len(lane.item) for lane in lane_slices]
     slices = LaneSlices(*map(np.concatenate, zip(*lane_slices, strict=True)))
     code, category = (
@@ -210,40 +161,12 @@ def track_tiles(
     )
 
 
-def track_window(
-    profile: ProfileData,
-    host: str,
-    *,
-    track: int,
-    begin_ps: int,
-    end_ps: int,
-    bucket_ps: int = 0,
-    rows: Rows = Rows.DRAWN,
-) -> TrackSlices | Unavailable:
-    """Return a track's slices in [begin_ps, end_ps); without a bucket, every span.
-
-    Raises:
-        BadUsage: The track does not exist, or the bucket is out of range.
-    """
-    shown = host_timeline(profile, host)
-    if isinstance(shown, Unavailable):
-        return shown
-    if not 0 <= bucket_ps < FARTHEST_PS:
-        raise BadUsage(f"a bucket of {bucket_ps} ps is not one of 0 to 2^62 - 1")
-    begin = max(-FARTHEST_PS, min(FARTHEST_PS, begin_ps))
-    end = max(begin, min(FARTHEST_PS, end_ps))
-    slices = _lane_slices(
-        shown, track, (begin, end), bucket_ps, _drawn_rows(shown, rows)
-    )
-    return _track_slices(
-        shown, slices, host=host, track=track, window=(begin, end), bucket_ps=bucket_ps
-    )
-
-
 def unfold_slice(
     profile: ProfileData, host: str, *, track: int, first: int, count: int
-) -> TrackSlices | Unavailable:
+) -> pl.DataFrame | Unavailable:
     """Return the spans that one slice represents, at most `MAX_UNFOLDED` of them.
+
+    The columns are `SLICE_COLUMNS`; each span is a slice of its own.
 
     Args:
         track: Row of the timeline's tracks.
@@ -267,56 +190,9 @@ def unfold_slice(
     ones, item = np.ones(len(span_rows), np.int64), span_rows + index.first_item
     slices = LaneSlices(ones * row, position, ones, item, start, start + dur, dur)
     slices = slices._replace(busy_ps=index.busy_of(slices))
-    window = int(start[0]), int(slices.end_ps[-1])
-    return _track_slices(
-        shown, slices, host=host, track=track, window=window, bucket_ps=0
-    )
-
-
-def _track_slices(
-    shown: HostTimeline,
-    slices: LaneSlices,
-    *,
-    host: str,
-    track: int,
-    window: tuple[int, int],
-    bucket_ps: int,
-) -> TrackSlices:
-    names = shown.displayed_names(shown.name_codes(track, slices.item))
-    category = shown.item_categories(track, slices.item)
-    return TrackSlices(
-        host=host,
-        track=track,
-        begin_ps=window[0],
-        end_ps=window[1],
-        bucket_ps=bucket_ps,
-        slices=pl.DataFrame(_slice_columns(slices, names, category)),
-    )
-
-
-def _lane_slices(
-    shown: HostTimeline,
-    track: int,
-    window: tuple[int, int],
-    bucket_ps: int,
-    drawn: Sequence[int] | None,
-) -> LaneSlices:
-    """Return the slices of a track; if drawn rows are given, only of these rows."""
-    index = shown.lane_index(track)
-    lanes = range(len(index.edges) - 1)
-    if drawn is not None:
-        lanes = lanes[: drawn[track]]
-    return index.slices(
-        lanes, begin_ps=window[0], end_ps=window[1], bucket_ps=bucket_ps
-    )
-
-
-def _drawn_rows(shown: HostTimeline, rows: Rows) -> Sequence[int] | None:
-    """Return the number of drawn rows per track; None if all rows are requested."""
-    if rows is Rows.ALL:
-        return None
-    drawn: list[int] = shown.timeline.tracks["drawn_rows"].to_list()
-    return drawn
+    names = shown.displayed_names(shown.name_codes(track, item))
+    category = shown.item_categories(track, item)
+    return pl.DataFrame(_slice_columns(slices, names, category))
 
 
 def _slice_columns(

@@ -133,12 +133,8 @@ class ArgumentSource(Frozen, frozen=True):
             )
             parts.append(_rows_of_events(self.stats, int(first), int(last), begin))
         if not parts:
-            narrow = np.empty(0, np.int32)
-            rows = StatRows(
-                narrow, narrow, np.empty(0, np.uint8), np.empty(0, np.int64), narrow
-            )
-        else:
-            rows = StatRows(*map(np.concatenate, zip(*parts, strict=True)))
+            return gather_arguments(self.trace, None, derived_values)
+        rows = StatRows(*map(np.concatenate, zip(*parts, strict=True)))
         left_out = self.left_out[rows.key]
         left_out |= (rows.key == self.of_devices) & on_host[rows.owner]
         return gather_arguments(self.trace, rows.only(~left_out), derived_values)
@@ -250,15 +246,10 @@ def _recorded_frame(trace: TraceData, rows: StatRows, texts: list[str]) -> pl.Da
     for stat, code in _KIND_OF_STAT.items():
         kind[rows.kind == stat] = code
     value = rows.value.copy()
-    is_text = np.flatnonzero(np.isin(rows.kind, (REF, PLACE_TEXT)))
-    if len(is_text):
-        numbered = StatRows(
-            is_text.astype(np.int32),
-            rows.key[is_text],
-            rows.kind[is_text],
-            rows.value[is_text],
-            rows.length[is_text],
-        )
+    is_text = np.isin(rows.kind, (REF, PLACE_TEXT))
+    if is_text.any():
+        positions = np.flatnonzero(is_text).astype(np.int32)
+        numbered = rows.only(is_text)._replace(owner=positions)
         text_rows, code_of, new_texts = text_codes(trace, numbered)
         value[text_rows] = code_of + len(texts)
         kind[text_rows] = TEXT

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.tables import package_reasons, tool_tables
-from stepscope.analysis.results.tool import derived_by_host
+from stepscope.analysis.results.tool import derived_by_host, start_unix_ns
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.correlation import correlation
@@ -126,15 +126,7 @@ def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
 
     The offsets are unavailable if one of several hosts recorded no start time.
     """
-    starts: dict[str, int | None] = {}
-    for host in profile.hosts:
-        environment = profile.table(host, "environment")
-        known_ns = (
-            []
-            if isinstance(environment, Unavailable)
-            else environment["start_unix_ns"].drop_nulls().to_list()
-        )
-        starts[host] = known_ns[0] if known_ns else None
+    starts = {host: start_unix_ns(profile, host) for host in profile.hosts}
     known = {host: start for host, start in starts.items() if start is not None}
     if len(starts) == 1:
         return dict.fromkeys(starts, 0)
@@ -208,9 +200,20 @@ def analyse(
     missing = [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     if isinstance(clock, Unavailable):
         missing.append(clock.missing_field("one_clock"))
-    flows, without = _flow_count(profile, traces)
-    missing += without
-    no_views = []
+    hosts = [trace.host for trace in traces]
+    matched, unmatched = derived_by_host(profile, correlation, hosts)
+    # Only arrows of hosts with known launch calls can be counted.
+    flows = [
+        len(trace.timeline.flows.device_event)
+        for trace in traces
+        if trace.host in matched
+    ]
+    missing += [
+        why.missing_field("flows" if len(traces) == 1 else f"flows.{host}")
+        for host, why in unmatched.items()
+    ]
+    if not matched and len(traces) > 1:
+        missing.append(unmatched[hosts[0]].missing_field("flows"))
     for trace in traces:
         where = "" if len(traces) == 1 else f"{trace.host}."
         views = set(trace.timeline.tracks["view"].to_list())
@@ -219,8 +222,7 @@ def analyse(
             (profile.derived(trace.host, activity_ops), "framework_ops"),
         ):
             if isinstance(value, Unavailable) and view not in views:
-                no_views.append(value.missing_field(f"{where}tracks.{view}"))
-    missing += no_views
+                missing.append(value.missing_field(f"{where}tracks.{view}"))
     aggregates = [profile.table(trace.host, "aggregates") for trace in traces]
     return TraceViewerResult(
         tracks=tracks.select(TRACE_TRACKS.cast_columns()),
@@ -230,7 +232,7 @@ def analyse(
         folded=int(totals[FOLDED]),
         hidden=int(totals[HIDDEN]),
         derived_spans=sum(trace.timeline.slice_count for trace in traces),
-        flows=flows,
+        flows=sum(flows) if matched else None,
         without_time=sum(
             int(table["occurrences"].sum())
             for table in aggregates
@@ -272,19 +274,12 @@ def _track_rows(profile: ProfileData, trace: HostTrace, counts: Int64s) -> pl.Da
         )
         drawn = shown if own else stop - begin
         first = int(starts[0]) + trace.offset_ps
-        parts = range(0, len(starts), _SPANS_PER_PART)
-        last = (
-            max(
-                int(
-                    (
-                        starts[first_row : first_row + _SPANS_PER_PART]
-                        + durs[first_row : first_row + _SPANS_PER_PART]
-                    ).max()
-                )
-                for first_row in parts
-            )
-            + trace.offset_ps
-        )
+        parts = [
+            slice(row, row + _SPANS_PER_PART)
+            for row in range(0, len(starts), _SPANS_PER_PART)
+        ]
+        last = max(int((starts[part] + durs[part]).max()) for part in parts)
+        last += trace.offset_ps
         rows.append((drawn, first / PS_PER_MS, last / PS_PER_MS))
     names = timeline.sections["name"].gather(tracks["section"])
     lanes = trace.threads.group_by("track", maintain_order=True).agg(
@@ -357,24 +352,6 @@ def _visibility_counts(profile: ProfileData, trace: HostTrace) -> Int64s:
             counts[track, FOLDED] += counts[track, DRAWN]
             counts[track, DRAWN] = 0
     return counts
-
-
-def _flow_count(
-    profile: ProfileData, traces: list[HostTrace]
-) -> tuple[int | None, list[Missing]]:
-    """Count arrows of hosts with known launch calls; return reasons for other hosts."""
-    reasons: list[Missing] = []
-    count = None
-    for trace in traces:
-        matched = profile.derived(trace.host, correlation)
-        if isinstance(matched, Unavailable):
-            field = "flows" if len(traces) == 1 else f"flows.{trace.host}"
-            reasons.append(matched.missing_field(field))
-            continue
-        count = (count or 0) + len(trace.timeline.flows.device_event)
-    if count is None and len(traces) > 1:
-        reasons.append(msgspec.structs.replace(reasons[0], field="flows"))
-    return count, reasons
 
 
 def _float_or_none(value: object) -> float | None:

@@ -139,8 +139,15 @@ def _table_lines(part: parts.Table, width: int) -> list[Line]:
             )
     if part.words and _min_table_width(part) > width:
         # Cells with sentences must be wrapped, which a table does not support.
-        sentences = tuple(_row_sentence(part, row) for row in part.rows)
-        return _bullet_lines(parts.Bullets(sentences), width)
+        sentences = []
+        for name, *cells in part.rows:
+            named = [
+                f"{heading}: {cell}" if heading else cell
+                for heading, cell in zip(part.header[1:], cells, strict=True)
+                if cell
+            ]
+            sentences.append(" · ".join((name, *named)))
+        return _bullet_lines(parts.Bullets(tuple(sentences)), width)
     left = part.left | part.words
     align: list[Align] = [
         "<" if column in left else ">" for column in range(len(part.header))
@@ -154,13 +161,3 @@ def _min_table_width(part: parts.Table) -> int:
         max(map(len, column)) for column in zip(part.header, *part.rows, strict=True)
     ]
     return min(widths[0], _MIN_COLUMN_WIDTH) + sum(widths[1:]) + 2 * len(widths)
-
-
-def _row_sentence(part: parts.Table, row: tuple[str, ...]) -> str:
-    """Write a row as one text: the name, then each other cell after its heading."""
-    cells = [
-        f"{heading}: {cell}" if heading else cell
-        for heading, cell in zip(part.header[1:], row[1:], strict=True)
-        if cell
-    ]
-    return " · ".join((row[0], *cells))

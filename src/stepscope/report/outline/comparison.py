@@ -181,7 +181,20 @@ def comparison_outline(comparison: Comparison) -> Iterator[Part]:
     yield Heading(f"{comparison.new.run} against {comparison.base.run}", 1)
     yield Paragraph(verdict_sentence(comparison), strong=True)
     yield from _synthetic_parts(comparison.synthetic_input)
-    yield from _run_parts(comparison)
+    runs = tuple(
+        (
+            f"{label}: {run.run}",
+            f"{run.steps:,}",
+            _time_cell(run.mean_ms),
+            _time_cell(run.median_ms),
+            _time_cell(run.recording_ms),
+        )
+        for label, run in (("base", comparison.base), ("new", comparison.new))
+    )
+    header = ("run", "steps", f"mean {comparison.per}", "median", "recording")
+    yield Table(header, runs)
+    if comparison.base.recording_ms or comparison.new.recording_ms:
+        yield Paragraph("All times exclude the cost of the recording.")
     yield Heading("Do both runs do the same work?")
     yield Bullets(tuple(check_text(check) for check in parity.checks))
     if parity.unavailable is not None:
@@ -206,8 +219,8 @@ def comparison_outline(comparison: Comparison) -> Iterator[Part]:
             for change in comparison.findings
         )
         yield Heading("Findings")
-        header = ("finding", "", "per step, base", "per step, new")
-        yield Table(header, rows, frozenset({1}))
+        columns = ("finding", "", "per step, base", "per step, new")
+        yield Table(columns, rows, frozenset({1}))
     if comparison.promises:
         yield Heading("Were the predicted gains reached?")
         # If the work differs, an earlier section says why predictions cannot be judged.
@@ -234,23 +247,6 @@ def _synthetic_parts(verdict: SyntheticInput | None) -> Iterator[Part]:
     if verdict.copies_ms:
         text += f" Exposed copies of batches remain: {ms(verdict.copies_ms)} a step."
     yield Paragraph(text)
-
-
-def _run_parts(comparison: Comparison) -> Iterator[Part]:
-    rows = tuple(
-        (
-            f"{label}: {run.run}",
-            f"{run.steps:,}",
-            _time_cell(run.mean_ms),
-            _time_cell(run.median_ms),
-            _time_cell(run.recording_ms),
-        )
-        for label, run in (("base", comparison.base), ("new", comparison.new))
-    )
-    header = ("run", "steps", f"mean {comparison.per}", "median", "recording")
-    yield Table(header, rows)
-    if comparison.base.recording_ms or comparison.new.recording_ms:
-        yield Paragraph("All times exclude the cost of the recording.")
 
 
 def _time_cell(value: float | None) -> str:

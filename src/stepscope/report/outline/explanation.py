@@ -16,6 +16,7 @@ from stepscope.report.outline.parts import (
     Table,
     outlined,
 )
+from stepscope.report.page import cut
 from stepscope.report.words.findings import (
     causes_text,
     evidence_basis_text,
@@ -138,11 +139,7 @@ def _value_cell(name: str, value: float | str | None) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return (
-            value
-            if len(value) <= _MAX_CELL_LENGTH
-            else f"{value[: _MAX_CELL_LENGTH - 1]}…"
-        )
+        return cut(value, _MAX_CELL_LENGTH)
     # The name of a value in ps has `_ps` at the end of a component or before a blank.
     if any(part.split(" ")[0].endswith("_ps") for part in name.split(".")):
         return duration_text(value)

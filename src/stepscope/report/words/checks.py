@@ -170,18 +170,11 @@ def joint_gain_text(joined: Together, *, by_title: bool = False) -> str | None:
     joint = None
     if joined.saving_ms is not None:
         names = join_phrases(
-            [
-                _TITLES[id_of_finding] if by_title else id_of_finding
-                for id_of_finding in joined.findings
-            ]
+            [_TITLES[name] if by_title else name for name in joined.findings]
         )
         joint = f"Fixing {names} together may save {saving_text(joined.saving_ms)}."
-    sentences = [
-        sentence
-        for sentence in (joint, _next_bottleneck(joined, by_title=by_title))
-        if sentence is not None
-    ]
-    return " ".join(sentences) or None
+    sentences = joint, _next_bottleneck(joined, by_title=by_title)
+    return " ".join(filter(None, sentences)) or None
 
 
 def _next_bottleneck(joined: Together, *, by_title: bool) -> str | None:
@@ -192,10 +185,9 @@ def _next_bottleneck(joined: Together, *, by_title: bool) -> str | None:
         what = f"more {what}, which other work hides now"
     first = joined.findings[0]
     if by_title:
-        is_named = (
-            joined.saving_ms is not None
-        )  # The previous sentence already names the finding.
-        first = "the first finding" if is_named else _TITLES[first]
+        # With a joint gain, the previous sentence already names the finding.
+        unnamed = joined.saving_ms is None
+        first = _TITLES[first] if unnamed else "the first finding"
     return (
         f"Once {first} is fixed, the longest part of a step would be {what} "
         f"({percent(joined.next_percent)} of its critical path)."

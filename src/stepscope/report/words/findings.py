@@ -203,13 +203,23 @@ def _known_values(finding: Finding, declared: Sentences) -> dict[str, _KnownValu
     elif finding.pattern is not None and finding.pattern.kind == "bursts":
         texts["bursts"] = burst_text(finding.pattern)
     if finding.parts:
-        texts |= _largest_part_texts(finding.parts[0])
+        largest = finding.parts[0]
+        name = part_text(largest)
+        bare = part_text(msgspec.structs.replace(largest, detail=None))
+        texts |= {
+            "named": name,
+            # A verb of the template follows the name, so a comma closes a clause.
+            "subject": name if largest.lines or name == bare else f"{name},",
+            "detail": largest.detail,
+            "sleeper": f"{bare} waits"
+            + (f" in `{largest.detail}`" if largest.detail else ""),
+        }
     thread_part = next(
         (part for part in finding.parts if part.thread is not None), None
     )
     if thread_part is not None:
-        bare = msgspec.structs.replace(thread_part, detail=None, thread=None)
-        texts["elsewhere"] = f"thread `{thread_part.thread}` is in {part_text(bare)}"
+        doing = msgspec.structs.replace(thread_part, detail=None, thread=None)
+        texts["elsewhere"] = f"thread `{thread_part.thread}` is in {part_text(doing)}"
     return {
         **{
             name: _KnownValue(_UNITS[unit](value), is_zero=value == 0)
@@ -269,18 +279,6 @@ def _called_function(parts: tuple[Part, ...]) -> str | None:
         return None
     detail = parts[0].detail if parts[0].lines else None
     return part_text(msgspec.structs.replace(parts[0], detail=detail))
-
-
-def _largest_part_texts(part: Part) -> dict[str, str | None]:
-    name = part_text(part)
-    bare = part_text(msgspec.structs.replace(part, detail=None))
-    return {
-        "named": name,
-        # A verb of the template follows the name, so a comma closes a clause after it.
-        "subject": name if part.lines or name == bare else f"{name},",
-        "detail": part.detail,
-        "sleeper": f"{bare} waits" + (f" in `{part.detail}`" if part.detail else ""),
-    }
 
 
 def causes_text(finding: Finding) -> str | None:

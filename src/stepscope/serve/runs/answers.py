@@ -85,61 +85,38 @@ def write_tool(opened: Opened, query: ToolQuestion, *, rows: int) -> bytes:
     """Write the envelope with tables cut at `rows`, and the list of cut tables."""
     result = opened.tool_result(query.tool.name, query.hosts, query.options)
     view = opened.view_of_hosts(query.hosts)
-    shown, cuts = (
-        (result, [])
-        if isinstance(result, Unavailable)
-        else cut_tables(result, rows=rows)
-    )
+    shown, page_texts = result, {}
+    cuts: list[Cut] = []
+    if not isinstance(result, Unavailable):
+        shown, cuts = cut_tables(result, rows=rows)
+        page_texts = page_sentences(query.tool.name, result)
     envelope = to_json.make_envelope(
         query.tool.name, shown, profile=view.described, quality=view.doubts
     )
-    absent = isinstance(result, Unavailable)
-    page_texts = {} if absent else page_sentences(query.tool.name, result)
     about: dict[str, Plain] = {"cut": plain(cuts), "words": plain(page_texts)}
     return msgspec.json.encode({**to_json.plain_envelope(envelope), **about})
 
 
 def write_table(opened: Opened, query: TableQuestion) -> bytes:
     """Write one page of one table, as rows."""
-    result = _table_result(opened, query)
-    if isinstance(result, Unavailable):
-        return msgspec.json.encode(
-            {**_about_table(query, "", result), "columns": [], "rows": []}
-        )
-    names, name, total, chosen = _arranged_table(result, query)
+    about, chosen = _answered_table(_table_result(opened, query), query)
     wanted = chosen.slice(query.offset, query.limit)
     part = wanted.head(count_fitting_rows(wanted))
-    cuts = (
-        [Cut(table=name, rows=wanted.height, given=part.height)]
-        if part.height < wanted.height
-        else []
-    )
-    return msgspec.json.encode(
-        {
-            **_about_table(query, name, result),
-            "tables": names,
-            "columns": [_column_record(column) for column in chosen],
-            "total": total,
-            "matching": chosen.height,
-            "rows": [plain(list(row)) for row in part.iter_rows()],
-            **({"cut": plain(cuts)} if cuts else {}),
-        }
-    )
+    members: dict[str, object] = {
+        **about,
+        "columns": [_column_record(column) for column in chosen],
+        "rows": [plain(list(row)) for row in part.iter_rows()],
+    }
+    if part.height < wanted.height:
+        name = str(about["table"])
+        members["cut"] = [Cut(table=name, rows=wanted.height, given=part.height)]
+    return msgspec.json.encode(members)
 
 
 def write_frame(opened: Opened, query: TableQuestion) -> bytes:
     """Write one page of one table, as columns."""
-    result = _table_result(opened, query)
-    if isinstance(result, Unavailable):
-        return frames.encode_frame(pl.DataFrame(), _about_table(query, "", result))
-    names, name, total, chosen = _arranged_table(result, query)
-    meta = {
-        **_about_table(query, name, result),
-        "tables": names,
-        "total": total,
-        "matching": chosen.height,
-    }
-    return frames.encode_frame(chosen.slice(query.offset, query.limit), meta)
+    about, chosen = _answered_table(_table_result(opened, query), query)
+    return frames.encode_frame(chosen.slice(query.offset, query.limit), about)
 
 
 def write_csv(opened: Opened, query: TableQuestion) -> bytes:
@@ -157,7 +134,7 @@ def write_csv(opened: Opened, query: TableQuestion) -> bytes:
             "unknown_table",
             f"{query.of.tool.name} is not available: {table.reason} {table.remedy}",
         )
-    chosen = _arranged_table(table, query)[3]
+    _, chosen = _answered_table(table, query)
     size = int(text_bytes(chosen).sum())
     if size > _MAX_CSV_BYTES:
         raise Refused(
@@ -220,10 +197,23 @@ def _table_result(opened: Opened, query: TableQuestion) -> msgspec.Struct | Unav
     return opened.tool_result(query.of.tool.name, query.of.hosts, query.of.options)
 
 
-def _arranged_table(
-    result: msgspec.Struct, query: TableQuestion
-) -> tuple[list[Plain], str, int, pl.DataFrame]:
-    """Return all tables' names, and name, row count and rows of the chosen table."""
+def _answered_table(
+    result: msgspec.Struct | Unavailable, query: TableQuestion
+) -> tuple[dict[str, Plain], pl.DataFrame]:
+    """Return what an answer says about a table, and the table's matching rows."""
+    about: dict[str, Plain] = {
+        "schema": SCHEMA,
+        "tool": query.of.tool.name,
+        "table": "",
+        "tables": [],
+        "total": 0,
+        "matching": 0,
+        "offset": query.offset,
+        "unavailable": plain(result) if isinstance(result, Unavailable) else None,
+        "missing": plain(getattr(result, "missing", ())),
+    }
+    if isinstance(result, Unavailable):
+        return about, pl.DataFrame()
     named = tables(result)
     try:
         table = choose_table(named, query.table)
@@ -232,24 +222,9 @@ def _arranged_table(
     chosen = arrange_rows(
         table, holding=query.holding, sort=query.sort, descending=query.descending
     )
-    return (list(named), query.table or name_of_main(named), table.height, chosen)
-
-
-def _about_table(
-    query: TableQuestion, name: str, result: msgspec.Struct | Unavailable
-) -> dict[str, Plain]:
-    absent = result if isinstance(result, Unavailable) else None
-    return {
-        "schema": SCHEMA,
-        "tool": query.of.tool.name,
-        "table": name,
-        "tables": [],
-        "total": 0,
-        "matching": 0,
-        "offset": query.offset,
-        "unavailable": plain(absent),
-        "missing": plain(getattr(result, "missing", ())),
-    }
+    about |= {"table": query.table or name_of_main(named), "tables": list(named)}
+    about |= {"total": table.height, "matching": chosen.height}
+    return about, chosen
 
 
 def _column_record(column: pl.Series) -> dict[str, Plain]:

@@ -17,6 +17,7 @@ from stepscope.analysis.timeline import selection as choosing
 from stepscope.analysis.timeline import tiles as drawing
 from stepscope.analysis.trace_viewer.events import trace_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.report.plain import plain, plain_fields
 from stepscope.report.to_trace_json import (
     counter_frame,
@@ -191,9 +192,9 @@ def write_unfolded(
         {
             "host": host,
             "track": track,
-            "categories": list(spans.categories),
-            "spans": spans.slices.drop("busy_ps", "count"),
-            "left_out": count - spans.slices.height,
+            "categories": list(CATEGORIES),
+            "spans": spans.drop("busy_ps", "count"),
+            "left_out": count - spans.height,
         }
     )
 
