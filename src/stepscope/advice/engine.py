@@ -5,9 +5,7 @@ Definition: docs/definitions/judging.md#order-of-findings.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -15,16 +13,12 @@ from msgspec.structs import replace
 from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import MIN_SIMILAR_RATIO, are_slow_steps
 from stepscope.advice.judging.shared_time import shared_time
-from stepscope.advice.predicted_gains import (
-    keep_upper_bound,
-    limit_saving,
-    promise_by_replay,
-)
+from stepscope.advice.lost_time_verdict import mark_epoch_bursts
+from stepscope.advice.predicted_gains import predict_gain
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals import Signals
 from stepscope.derive.facts.devices.launching import queue_signals
 from stepscope.derive.facts.devices.small_work import small_ops
-from stepscope.derive.facts.evidence import Fact
 from stepscope.derive.facts.hosts.callbacks import called_back
 from stepscope.derive.facts.hosts.function_divisions import function_divisions
 from stepscope.derive.facts.hosts.worker_processes import (
@@ -40,7 +34,6 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -89,57 +82,13 @@ def evaluate(
             shared_texts("judging").reason("no_framework")
         )
         if plain and rule.item.of_frameworks
-        else mark_epoch_bursts(
-            limit_saving(rule.evaluate(signals, thresholds), signals), signals
-        )
+        else mark_epoch_bursts(rule.evaluate(signals, thresholds), signals)
         for rule in RULES
     }
     shared = shared_time(accounted)
     marked = mark_explained_findings(findings, thresholds, shared=shared).values()
     return mark_stage_order(
-        keep_upper_bound(promise_by_replay(finding, signals, thresholds))
-        for finding in marked
-    )
-
-
-def mark_epoch_bursts(finding: Finding, signals: Signals) -> Finding:
-    """Mark a burst in the first step of an epoch: it comes back with each epoch.
-
-    If the recording has a whole epoch, the burst is a warning like any other.
-    """
-    account = signals.of(account_signals)
-    if (
-        finding.note not in {"once", "noisy"}
-        or finding.status != "fail"
-        or not (finding.evidence and finding.devices)
-        or isinstance(account, Unavailable)
-    ):
-        return finding
-    longest = finding.evidence[0]
-    starts = [start for start, _ in account.shares_of_label(finding.devices[0]).bounds]
-    # A step that ends with the next fetch contains the beginning of the next epoch.
-    begun = sorted(
-        {
-            bisect_right(starts, time_ps) - 1
-            for time_ps in signals.of(epoch_starts).get(longest.host, ())
-        }
-    )
-    first = {row + later for row in begun for later in (0, 1)}
-    hit = {
-        bisect_right(starts, interval.start_ps) - 1
-        for interval in finding.evidence
-        if 2 * (interval.end_ps - interval.start_ps)
-        >= longest.end_ps - longest.start_ps
-    }
-    if not hit <= first or 2 * len(first) > len(starts):
-        return finding
-    lengths = [last - row for row, last in pairwise(begun) if last - row > 1]
-    every = Fact(name="epoch_steps", value=min(lengths, default=None), unit="count")
-    return replace(
-        finding,
-        note="each_epoch",
-        severity="warn" if lengths else finding.severity,
-        facts=(*finding.facts, every),
+        predict_gain(finding, signals, thresholds) for finding in marked
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from stepscope.advice.catalogue import shared_texts
+from stepscope.advice.catalogue import catalogue, shared_texts
 from stepscope.advice.finding import Place
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.outside_steps import OutsideSteps, outside_steps
@@ -54,15 +54,19 @@ _PRECISION_UNIT: Final = 0.25
 _MIN_HEADLINE_PERCENT: Final = 1.0
 #: Minimum share of all step time, in percent, of slow steps that are the headline.
 _MIN_SLOW_STEPS_PERCENT: Final = 50.0
-#: Name of the time spent waiting for other workers, and findings on the late worker.
+#: Name of the time spent waiting for other workers.
 _PEER_OWNER: Final = "peer"
-_LATE_WORKER_FINDINGS: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
 #: Minimum share of the wait for other workers that a finding on a late worker explains.
 _MIN_PART_OF_PEER_WAIT: Final = 1 / 3
 #: Owner of the time that recording takes.
 _RECORDING_OWNER: Final = "profiler"
-#: A finding about a failure that ends the program if the finding is critical.
-_FAILURE_FINDING: Final = "mem.oom"
+#: Findings that lead if they are critical, and findings on a late worker.
+_FAILURE_FINDINGS: Final = frozenset(
+    name for name, item in catalogue().rules.items() if item.ends_program
+)
+_LATE_WORKER_FINDINGS: Final = frozenset(
+    name for name, item in catalogue().rules.items() if item.of_late_worker
+)
 _NO_TIME: Final = shared_texts("judging").reason("no_time")
 
 
@@ -139,7 +143,7 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
 
 
 def _ends_program(finding: Finding) -> bool:
-    return finding.id == _FAILURE_FINDING and finding.severity == "critical"
+    return finding.id in _FAILURE_FINDINGS and finding.severity == "critical"
 
 
 def is_similar_gain(finding: Finding, largest_ms: float) -> bool:

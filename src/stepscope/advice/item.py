@@ -201,6 +201,9 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         of_frameworks: Whether the item is about ops or memory of frameworks, and does
             not apply to a program without a framework.
         collects: Whether the item only collects numbers, and never fails.
+        ends_program: Whether the item is about a failure that ends the program if it is
+            critical; such a finding is the headline.
+        of_late_worker: Whether the item says which worker the other workers wait for.
         seen_on: A recording on which the rule fails: a folder of the repository, a
             planted fault of the experiments ("experiment …") or a public profile
             ("public …"). None if the rule has failed on synthetic profiles only: its
@@ -222,6 +225,8 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     explains: tuple[str, ...] = ()
     of_frameworks: bool = False
     collects: bool = False
+    ends_program: bool = False
+    of_late_worker: bool = False
     seen_on: str | None = None
 
     @property

@@ -36,30 +36,9 @@ _REMOVABLE_OWNERS: Final = frozenset({*IDLE_OWNERS, "copy_in"})
 _MIN_GAIN_MS: Final = 1e-3
 _NOT_KNOWN: Final = shared_texts("judging").reason("gain_not_known")
 _NO_CHANGE: Final = shared_texts("judging").reason("gain_not_replayed")
-_CHANGES: Final = {
-    rule.item.id: rule.changes for rule in RULES if rule.changes is not None
-}
-
-
-def limit_saving(finding: Finding, signals: Signals) -> Finding:
-    """Return the finding with its saving limited by `saving_limits`."""
-    if finding.saving_ms is None:
-        return finding
-    saving = finding.saving_ms.within(saving_limits(finding, signals))
-    return msgspec.structs.replace(finding, saving_ms=saving)
-
-
-def keep_upper_bound(finding: Finding) -> Finding:
-    """Return the finding without a least saving, unless a replay predicted one.
-
-    Fixed factors and shares of the lost time do not show that a change saves anything.
-    """
-    saving = finding.saving_ms
-    if saving is None or saving.basis == "replay":
-        return finding
-    return msgspec.structs.replace(
-        finding, saving_ms=msgspec.structs.replace(saving, low=0.0)
-    )
+#: Note of a finding whose lost time may not recur in later steps.
+_NOT_RECURRING: Final = "at_end"
+_CHANGES: Final = {rule.item.id: rule.changes for rule in RULES}
 
 
 def saving_limits(finding: Finding, signals: Signals) -> Limits:
@@ -134,40 +113,53 @@ def _changes_of_finding(
     # A replay can remove all time with one cause, but not a topic within it.
     if changes or finding.place is None or not finding.owners or finding.topics:
         return changes
-    goes = finding.pattern is not None and _REMOVABLE_OWNERS.issuperset(finding.owners)
+    goes = finding.pattern is not None and finding.note != _NOT_RECURRING
+    goes = goes and _REMOVABLE_OWNERS.issuperset(finding.owners)
     return (Gone(finding.owners, finding.place),) if goes else ()
 
 
-def promise_by_replay(
-    finding: Finding, signals: Signals, thresholds: Thresholds
-) -> Finding:
-    """Set the saving of a finding to the gain of a replay without the lost time.
+def predict_gain(finding: Finding, signals: Signals, thresholds: Thresholds) -> Finding:
+    """Set the saving of a failing finding to the gain of a replay, or to its bound.
 
-    If no replay is possible, the upper bound from the step times remains.
+    Without a replay only an upper bound remains: fixed factors and shares of the lost
+    time do not show that a change saves anything.
     """
-    bound = finding.saving_ms
-    if bound is None and finding.id not in _CHANGES:
+    if finding.status != "fail":
         return finding
-    changes = _changes_of_finding(finding, signals, thresholds)
     limits = saving_limits(finding, signals)
+    bound = None if finding.saving_ms is None else finding.saving_ms.within(limits)
+    saving = _replayed_saving(finding, bound, limits, signals, thresholds)
+    if bound is not None:
+        # A replay cannot know how fast replacement kernels are.
+        saving = msgspec.structs.replace(
+            saving or msgspec.structs.replace(bound, low=0.0),
+            open_above=bound.open_above,
+        )
+    return msgspec.structs.replace(finding, saving_ms=saving)
+
+
+def _replayed_saving(
+    finding: Finding,
+    bound: Saving | None,
+    limits: Limits,
+    signals: Signals,
+    thresholds: Thresholds,
+) -> Saving | None:
+    """Return the gain of a replay without the lost time; None if it is unknown."""
+    changes = _changes_of_finding(finding, signals, thresholds)
+    if changes and isinstance(changes[0], Gone):
+        # A replay removes all time with these causes, so the bound must cover it.
+        if bound is None or finding.ms_per_step is None:
+            return None
+        if bound.high != Saving(high=finding.ms_per_step).within(limits).high:
+            return None
     if not changes:
-        return finding
-    if isinstance(changes[0], Gone):
-        # A replay removes all time with these causes, so the bound covers all of it.
-        pattern, effect_ms = finding.pattern, finding.ms_per_step
-        if pattern is None or effect_ms is None:
-            return finding
-        if bound != pattern.promise(effect_ms).within(limits):
-            return finding
+        return None
     saving = signals.of(replay_signals).saving_of_changes(
         changes, finding.devices[0], limits=limits, bound=bound
     )
-    if saving is None or (bound is None and saving.high < _MIN_GAIN_MS):
-        return finding
-    if bound is not None:
-        # A replay cannot know how fast replacement kernels are.
-        saving = msgspec.structs.replace(saving, open_above=bound.open_above)
-    return msgspec.structs.replace(finding, saving_ms=saving)
+    is_too_small = saving is not None and bound is None and saving.high < _MIN_GAIN_MS
+    return None if is_too_small else saving
 
 
 def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:

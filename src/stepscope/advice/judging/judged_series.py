@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import msgspec
 
 from stepscope.advice.lost_time_verdict import judge
-from stepscope.derive.facts.evidence import Fact
+from stepscope.derive.facts.evidence import Fact, Saving
 from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
@@ -79,9 +79,7 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
                 Fact(name="smallest_effect", value=smallest, unit="us"),
             ),
             "unavailable": verdict.unavailable,
-            "saving_ms": verdict.pattern.promise(effect)
-            if self.failed and has_steps
-            else None,
+            "saving_ms": Saving(high=effect) if self.failed and has_steps else None,
         }
         return self.item.finding(verdict.status, **(own | fields))
 

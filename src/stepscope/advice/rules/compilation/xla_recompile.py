@@ -10,10 +10,10 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.host_functions import FUNCTION_READS, host_functions
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
-from stepscope.advice.lost_time_verdict import saving_of_effect
-from stepscope.derive.facts.evidence import Fact, Part
+from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.derive.facts.hosts.compilations import FIRST_STEPS, compile_signals
 from stepscope.patterns import Pattern
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -64,8 +64,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if finding.saving_ms is None:
         return finding
-    later_ps = (*[0] * FIRST_STEPS, *times[FIRST_STEPS:])
-    saving = saving_of_effect(later_ps, shares.window_ps)
+    saving = Saving(high=late / len(times) / PS_PER_MS)
     # Compilations in each call of Keras's `predict` come from the calls, which are a
     # separate finding, and not from the shapes of batches.
     host_work = host_functions(signals, shares, thresholds)

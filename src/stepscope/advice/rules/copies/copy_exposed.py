@@ -125,7 +125,7 @@ def _without_input_copies(
     saving = finding.saving_ms
     if saving is not None:
         high_ms = (total - into) / max(len(shares.window_ps), 1) / PS_PER_MS
-        saving = Saving(low=high_ms / 2, high=high_ms)
+        saving = Saving(high=high_ms)
     return msgspec.structs.replace(
         finding,
         saving_ms=saving,

@@ -76,7 +76,7 @@ def judge_placed(
         facts=item.facts(ops=len(ops)),
         evidence=shares.evidence("host_compute"),
         inputs=("account_parts", "host_op_events", "device_ops"),
-        saving_ms=Saving(low=effect / 2, high=effect) if fails_in_steps else None,
+        saving_ms=Saving(high=effect) if fails_in_steps else None,
     )
 
 

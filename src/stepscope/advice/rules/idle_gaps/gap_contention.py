@@ -60,7 +60,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     ):
         return judged.finding(severity="info", note="pace", saving_ms=None, **fields)
     high = judged.verdict.effect_ms * (1 - 1 / max(pace, 1.0))
-    return judged.finding(saving_ms=Saving(low=high / 2, high=high), **fields)
+    return judged.finding(saving_ms=Saving(high=high), **fields)
 
 
 def _facts_of_pace(contention: Contention) -> tuple[Fact, ...]:

@@ -21,7 +21,6 @@ from stepscope.advice.judging.worker_processes import (
     worker_processes,
 )
 from stepscope.advice.signals import CannotTell
-from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.program_traits import collected_by_hand
@@ -61,14 +60,11 @@ def judge_between(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = judged.shares
     at_end = len(shares.window_ps) == 1 and not shares.closed
     ms_at_end = judged.verdict.effect_ms if at_end else None
-    finding = judged.finding(
+    return judged.finding(
+        note="at_end" if at_end and judged.failed else None,
         facts=_BETWEEN_ITEM.facts(ms_at_end=ms_at_end),
         actions=_BETWEEN_ITEM.actions_for("at_end" if at_end else None),
     )
-    if finding.status != "fail" or ms_at_end is None:
-        return finding
-    # Steps in the middle of training may have no wait at their end.
-    return replace(finding, note="at_end", saving_ms=Saving(low=0.0, high=ms_at_end))
 
 
 _WAITS_ITEM: Final = rule_item("host.wait")

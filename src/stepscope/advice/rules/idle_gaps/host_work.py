@@ -17,12 +17,13 @@ from stepscope.advice.judging.host_functions import (
 )
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.advice.judging.worker_processes import fit_worker_numbers
-from stepscope.advice.lost_time_verdict import saving_of_effect
 from stepscope.derive.facts.evidence import Limits, Part, Saving
 from stepscope.derive.facts.hosts.function_divisions import function_divisions
 from stepscope.derive.facts.hosts.function_runs import MIN_MAIN_PERCENT
 from stepscope.derive.facts.hosts.own_lines import enclosing_functions
 from stepscope.derive.facts.program_traits import collected_by_hand
+from stepscope.derive.verdicts.effect_status import mean_interval_ms
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -201,29 +202,22 @@ def _finding_of_function(
     shares: StepShares,
     thresholds: Thresholds,
 ) -> Finding:
-    """Limit the saving to the time of the blocking function, including its callees.
-
-    The lower end of the saving is half of the function's time, because a function is
-    rarely removed as a whole.
-    """
+    """Limit the saving to the time of the blocking function, including its callees."""
     actions, rare = fit_worker_numbers(finding.actions, signals), False
     if finding.saving_ms is not None:
         function_ms = mean_step_ms(shares) * blocking.part.share_percent / 100
-        saving, times = (
-            Saving(low=function_ms / 2, high=function_ms),
-            blocking.times_ps(),
-        )
+        saving = Saving.of_part(function_ms, function_ms)
+        times = blocking.times_ps()
         if sum(times) and len(times) == len(shares.window_ps):
-            saving = saving_of_effect(times, shares.window_ps).within(
-                Limits(function_ms, None)
-            )
+            effect_ms = sum(times) / len(times) / PS_PER_MS
+            saving = Saving.of_part(effect_ms, mean_interval_ms(times)[0])
         # Work that a minority of steps does, such as a validation, should be rarer.
         enough_steps = len(times) >= thresholds.outlier_steps.value
         rare = enough_steps and 2 * times.count(0) > len(times)
         by_ops = rule_of_ops(signals, shares, function_ms, thresholds)
         finding = replace(
             finding,
-            saving_ms=saving,
+            saving_ms=saving.within(Limits(function_ms, None)),
             explained_by=() if blocking.alone is not None else by_ops,
         )
     if rare:

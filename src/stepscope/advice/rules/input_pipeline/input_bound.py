@@ -16,6 +16,7 @@ from stepscope.advice.judging.worker_processes import (
     fit_worker_numbers,
     worker_processes,
 )
+from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
 from stepscope.derive.facts.hosts.batch_production import (
     loader_calls,
@@ -125,9 +126,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         inputs=("account", "host_classes"),
         actions=_actions_by_cause(fetching, judged),
     )
-    if not hidden:
+    if hidden:
+        actions = _actions_for_fetch(fetching, shares, signals)
+        return replace(finding, actions=actions)
+    mean_ms = judged.verdict.pattern.mean_ms
+    if finding.saving_ms is None or mean_ms is None:
         return finding
-    return replace(finding, actions=_actions_for_fetch(fetching, shares, signals))
+    # Batches that are ready sooner may still be late.
+    saving = Saving.of_part(finding.saving_ms.high, mean_ms[0])
+    return replace(finding, saving_ms=saving)
 
 
 def _parts_with_producer(

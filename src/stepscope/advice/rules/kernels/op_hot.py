@@ -82,9 +82,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_ITEM.facts(op_share=row["share"]),
         evidence=work.evidence(work.rows.filter(pl.col("op") == row["op"]), 1),
         inputs=("op_costs", "device_peaks"),
-        saving_ms=Saving(low=0.0, high=gain)
-        if slow.height and work.has_steps
-        else None,
+        saving_ms=Saving(high=gain) if slow.height and work.has_steps else None,
         actions=_ITEM.actions_for(row["bound"]),
     )
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.host_functions import FUNCTION_READS, are_ops_of_function
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.lost_time_verdict import judge
-from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.facts.hosts.eager_ops import eager_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
@@ -126,9 +124,7 @@ def _finding_of_eager_ops(
         causes=verdict.causes,
         ms_per_step=effect,
         explained_by=explaining,
-        saving_ms=None
-        if on_device
-        else replace(verdict.pattern.promise(effect), low=0.0, open_above=True),
+        saving_ms=None if on_device else Saving(high=effect, open_above=True),
         **fields,
     )
 

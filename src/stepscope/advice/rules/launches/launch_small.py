@@ -12,7 +12,7 @@ from stepscope.advice.judging.program_facts import program_facts
 from stepscope.advice.lost_time_verdict import judge
 from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.small_work import small_kernels, small_ops
-from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.facts.hosts.eager_ops import eager_signals
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
@@ -195,9 +195,6 @@ def _judge_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
     failed = verdict.status == "fail"
     eager = _run_singly(signals, shares, thresholds)
     effect = verdict.effect_ms
-    saving = None
-    if failed and has_steps and not eager:
-        saving = verdict.pattern.promise(effect)
     return _ITEM.finding(
         verdict.status,
         severity=verdict.severity,
@@ -223,7 +220,7 @@ def _judge_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
         inputs=("host_op_events", "account"),
         actions=_ITEM.actions_for("host_only", *program_facts(signals)),
         explained_by=("launch.eager",) if failed and eager else (),
-        saving_ms=saving,
+        saving_ms=Saving(high=effect) if failed and has_steps and not eager else None,
         unavailable=verdict.unavailable,
     )
 

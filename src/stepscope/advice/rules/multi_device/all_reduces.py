@@ -289,7 +289,7 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
         ),
         inputs=("collective_calls", "windows"),
-        saving_ms=Saving(low=lost_ms / 2, high=lost_ms) if slow else None,
+        saving_ms=Saving(high=lost_ms) if slow else None,
     )
 
 
