@@ -39,11 +39,11 @@ RULE = {rule.item.id: rule for rule in RULES}
 
 
 def judged(name: str, signals: Signals) -> Finding:
-    return RULE[name].evaluate(signals, THRESHOLDS)
+    return RULE[name].evaluate(signals)
 
 
 def changes_of(name: str, signals: Signals) -> Any:
-    return fields_of(RULE[name].changes(signals, THRESHOLDS))
+    return fields_of(RULE[name].changes(signals))
 
 
 def numbers(finding: Finding) -> dict[str, Any]:

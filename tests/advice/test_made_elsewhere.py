@@ -28,7 +28,6 @@ from stepscope.derive.facts.hosts.batch_production import (
 )
 from stepscope.derive.profile_data import ProfileData
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +85,7 @@ def test_half_of_the_waits_decide(
 ) -> None:
     known = {} if waits is None else {"vm:0": {"fetch": ProductionWaits(*waits)}}
     signals = signals_of(shares(input=3.0), {made_elsewhere: known})
-    texts = [one.text for one in evaluate(signals, THRESHOLDS).actions]
+    texts = [one.text for one in evaluate(signals).actions]
     assert any(advice in text for text in texts)
 
 

@@ -66,7 +66,7 @@ def test_everything_about_two_memories_that_grow(signals_of: Any) -> None:
         growing(80, 10, name="GPU_1_bfc", grown=grown),
         growing(0, name="GPU_2_bfc"),
     )
-    finding = mem_leak.evaluate(signals_of(told(*memories)), THRESHOLDS)
+    finding = mem_leak.evaluate(signals_of(told(*memories)))
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.value == pytest.approx(100 * 80 / (40 * 1024))
     assert finding.threshold == THRESHOLDS.leak_growth
@@ -78,9 +78,7 @@ def test_everything_about_two_memories_that_grow(signals_of: Any) -> None:
     # 22 GiB less nine steps.
     assert facts["steps_left"][0] == pytest.approx((22 * 1024 - 9 * 80) / 80)
     assert facts["steps"][0] == 10
-    passing = mem_leak.evaluate(
-        signals_of(told(memories[2], growing(20, grown=grown))), THRESHOLDS
-    )
+    passing = mem_leak.evaluate(signals_of(told(memories[2], growing(20, grown=grown))))
     assert (passing.status, passing.severity, passing.parts) == ("pass", "info", ())
     assert passing.devices == ("vm:GPU_2_bfc", "vm:GPU_0_bfc")
     facts = {fact.name: (fact.value, fact.note) for fact in passing.facts}
@@ -92,7 +90,7 @@ def test_everything_about_two_memories_that_grow(signals_of: Any) -> None:
     ("left", "severity"), [(900, "critical"), (989, "critical"), (990, "warn")]
 )
 def test_a_memory_is_full_soon_if_it_is_within_the_limit(
-    signals_of: Any, left: int, severity: str
+    signals_of: Any, monkeypatch: pytest.MonkeyPatch, left: int, severity: str
 ) -> None:
     """After the last of 12 steps so many steps fit."""
     size = 64 * MIB * (left + 11)
@@ -102,7 +100,8 @@ def test_a_memory_is_full_soon_if_it_is_within_the_limit(
         leak_growth=msgspec.structs.replace(THRESHOLDS.leak_growth, value=0.05),
     )
     one = growing(64, begin_gib=0.0, capacity_bytes=size)
-    finding = mem_leak.evaluate(signals_of(told(one)), limits)
+    monkeypatch.setattr(mem_leak, "THRESHOLDS", limits)
+    finding = mem_leak.evaluate(signals_of(told(one)))
     assert (finding.status, finding.severity) == ("fail", severity)
 
 
@@ -120,7 +119,7 @@ def test_growth_over_nine_steps_is_judged(
     signals_of: Any, steps: int, at_step: Any, status: str
 ) -> None:
     one = growing(80, steps, at_step=tuple(map(float, at_step)))
-    assert mem_leak.evaluate(signals_of(told(one)), THRESHOLDS).status == status
+    assert mem_leak.evaluate(signals_of(told(one))).status == status
 
 
 def test_growth_has_to_go_on_at_half_of_its_pace(signals_of: Any) -> None:
@@ -129,7 +128,7 @@ def test_growth_has_to_go_on_at_half_of_its_pace(signals_of: Any) -> None:
         mib = [100 * at for at in range(6)] + [500 + later * at for at in range(1, 7)]
         least = tuple(round(18 * GIB + each * MIB) for each in mib)
         one = growing(1, least_bytes=least)
-        assert mem_leak.evaluate(signals_of(told(one)), THRESHOLDS).status == status
+        assert mem_leak.evaluate(signals_of(told(one))).status == status
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,7 @@ def test_a_memory_is_nearly_full_or_full_from_its_limit_on(
     one = memory(
         peak_bytes=round(used * 10_000) * GIB, capacity_bytes=size, alive=alive
     )
-    finding = memory_rules.judge_peak(signals_of(told(one)), THRESHOLDS)
+    finding = memory_rules.judge_peak(signals_of(told(one)))
     assert (finding.status, finding.severity) == (status, severity)
     limit = THRESHOLDS.memory_critical if critical else THRESHOLDS.memory_warn
     assert (finding.value, finding.unit) == (used, "ratio")
@@ -195,7 +194,7 @@ def test_a_memory_is_nearly_full_or_full_from_its_limit_on(
 def test_memories_are_listed_from_the_fullest_on(
     signals_of: Any, memories: list[Any], devices: tuple[str, ...]
 ) -> None:
-    finding = memory_rules.judge_peak(signals_of(told(*memories)), THRESHOLDS)
+    finding = memory_rules.judge_peak(signals_of(told(*memories)))
     assert (finding.status == "cannot_tell") is (not devices)
     assert finding.devices == devices
 
@@ -222,7 +221,7 @@ def test_pieces_matter_where_none_is_a_tenth_of_the_memory(
     one = memory(free_bytes=round(free * GIB), fragmentation=share)
     whole = memory(name="whole", free_bytes=0, fragmentation=0.1)
     signals = signals_of(told(whole, one))
-    finding = memory_rules.judge_fragmentation(signals, THRESHOLDS)
+    finding = memory_rules.judge_fragmentation(signals)
     assert finding.status == ("fail" if fails else "pass")
     assert finding.severity == ("warn" if fails else "info")
     assert finding.devices == ("vm:GPU_0_bfc",)
@@ -244,10 +243,10 @@ def test_the_memory_in_most_pieces_is_told_and_all_are_listed(signals_of: Any) -
         for name, share in (("a", 0.3), ("b", 0.6), ("c", 0.1))
     ]
     signals = signals_of(told(*memories))
-    finding = memory_rules.judge_fragmentation(signals, THRESHOLDS)
+    finding = memory_rules.judge_fragmentation(signals)
     assert (finding.value, finding.devices) == (0.6, ("vm:a", "vm:b"))
     # What is in more pieces, but hardly free, is not told where others matter.
     hardly = memory(name="d", free_bytes=GIB, fragmentation=0.9)
     signals = signals_of(told(*memories, hardly))
-    finding = memory_rules.judge_fragmentation(signals, THRESHOLDS)
+    finding = memory_rules.judge_fragmentation(signals)
     assert (finding.value, finding.devices) == (0.6, ("vm:a", "vm:b"))

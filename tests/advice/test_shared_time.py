@@ -13,7 +13,6 @@ from stepscope.advice.item import Item, Rule, Sentences
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.facts.step_shares import AccountSignals
-from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000
 NARROW, OTHER, BROAD = "narrow.one", "narrow.other", "broad.one"
@@ -51,7 +50,6 @@ def told(
     ]
     found = mark_explained_findings(
         {one.id: one for one in (broad, *narrower)},
-        THRESHOLDS,
         [Rule(item, lambda *_: broad, ()) for item in items],
         shared=shared_time(accounted),
     )

@@ -49,7 +49,6 @@ def judged(effects_ms: Any, **fields: Any) -> Verdict:
         series(effects_ms, **fields),
         warn=THRESHOLDS.input_warn,
         critical=THRESHOLDS.input_critical,
-        thresholds=THRESHOLDS,
     )
 
 
@@ -347,7 +346,6 @@ def test_a_narrower_finding_explains_a_broader_one(
     ]
     found = mark_explained_findings(
         {one.id: one for one in (broad, narrow)},
-        THRESHOLDS,
         [Rule(item, lambda *_: broad, ()) for item in items],
     )
     assert found[broad.id].explained_by == (() if by is None else (by,))

@@ -56,10 +56,7 @@ def series(**fields: Any) -> StepSeries:
 def judged(effects: StepSeries) -> Verdict:
     """Against 5 % and 20 % of the time."""
     return judge(
-        effects,
-        warn=THRESHOLDS.input_warn,
-        critical=THRESHOLDS.input_critical,
-        thresholds=THRESHOLDS,
+        effects, warn=THRESHOLDS.input_warn, critical=THRESHOLDS.input_critical
     )
 
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Rule
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.thresholds import Thresholds
 
 #: Derivations that few rules need; each is computed only when a rule reads it.
 _RARELY_READ: Final = frozenset(
@@ -66,9 +65,7 @@ def signals_of(profile: ProfileData) -> Signals:
     return Signals(profile.of_run)
 
 
-def evaluate(
-    signals: Signals, *, thresholds: Thresholds = THRESHOLDS
-) -> tuple[Finding, ...]:
+def evaluate(signals: Signals) -> tuple[Finding, ...]:
     """Run every rule, and return the findings in the order in which to act on them."""
     accounted = signals.of(account_signals)
     if accounted == NOTHING_RECORDED:
@@ -82,14 +79,12 @@ def evaluate(
             shared_texts("judging").reason("no_framework")
         )
         if plain and rule.item.of_frameworks
-        else mark_epoch_bursts(rule.evaluate(signals, thresholds), signals)
+        else mark_epoch_bursts(rule.evaluate(signals), signals)
         for rule in RULES
     }
     shared = shared_time(accounted)
-    marked = mark_explained_findings(findings, thresholds, shared=shared).values()
-    return mark_stage_order(
-        predict_gain(finding, signals, thresholds) for finding in marked
-    )
+    marked = mark_explained_findings(findings, shared=shared).values()
+    return mark_stage_order(predict_gain(finding, signals) for finding in marked)
 
 
 def _longest_share(narrower: Sequence[Finding], _: Finding) -> float:
@@ -98,7 +93,6 @@ def _longest_share(narrower: Sequence[Finding], _: Finding) -> float:
 
 def mark_explained_findings(
     findings: Mapping[str, Finding],
-    thresholds: Thresholds,
     rules: Iterable[Rule] = RULES,
     *,
     shared: Callable[[Sequence[Finding], Finding], float] = _longest_share,
@@ -126,7 +120,7 @@ def mark_explained_findings(
         and _fails_gravely(narrow)
         and (_fails_gravely(broad) or are_slow_steps(broad))
     ]
-    part = thresholds.explained_share.value / 100
+    part = THRESHOLDS.explained_share.value / 100
     narrower: dict[str, list[Finding]] = defaultdict(list)
     for narrow, broad in pairs:
         narrower[broad.id].append(narrow)

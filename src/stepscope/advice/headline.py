@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
-    from stepscope.thresholds import Thresholds
 
 #: Topic of the headline: a failing finding ("finding"); idle time that no rule covers
 #: ("idle"); a step bound by its device; work of a host without devices; the largest
@@ -251,9 +250,7 @@ def _is_grave(finding: Finding) -> bool:
     return finding.stage == 0 and finding.severity == "critical"
 
 
-def choose_lead_sentence(
-    findings: Sequence[Finding], signals: Signals, thresholds: Thresholds
-) -> Lead:
+def choose_lead_sentence(findings: Sequence[Finding], signals: Signals) -> Lead:
     """Choose the topic of the headline and its numbers."""
     account = signals.of(account_signals)
     if isinstance(account, Unavailable):
@@ -266,7 +263,7 @@ def choose_lead_sentence(
         [check for check in findings if not _is_small_cost(check, shares)]
     )
     plain = signals.of(frameworks_used) == PLAIN
-    lead = _choose_lead(findings, account, first, thresholds, plain=plain)
+    lead = _choose_lead(findings, account, first, plain=plain)
     labels = [shares.host for shares in account.shares]
     return msgspec.structs.replace(
         lead,
@@ -293,7 +290,6 @@ def _choose_lead(
     findings: Sequence[Finding],
     account: AccountSignals,
     first: Finding | None,
-    thresholds: Thresholds,
     *,
     plain: bool,
 ) -> Lead:
@@ -301,7 +297,7 @@ def _choose_lead(
     if first is not None and _ends_program(first):
         return _lead_of_finding(first)
     shares = account.judged()
-    idle = _unexplained_idle_lead(findings, shares, thresholds)
+    idle = _unexplained_idle_lead(findings, shares)
     if idle is not None:
         lead, idle_ms = idle
         outweighed = first is not None and (
@@ -319,21 +315,19 @@ def _choose_lead(
         )
         if not outweighed:
             return lead
-    if first is not None and not _is_minor(first, shares, thresholds, plain=plain):
+    if first is not None and not _is_minor(first, shares, plain=plain):
         return _lead_of_finding(first, account)
-    step = _lead_of_step(shares, thresholds)
-    noted = _largest_idle_note(findings, step.percent or 0.0, thresholds)
+    step = _lead_of_step(shares)
+    noted = _largest_idle_note(findings, step.percent or 0.0)
     return step if noted is None else _lead_of_finding(noted, account)
 
 
-def _largest_idle_note(
-    findings: Sequence[Finding], percent: float, thresholds: Thresholds
-) -> Finding | None:
+def _largest_idle_note(findings: Sequence[Finding], percent: float) -> Finding | None:
     """Return the note about most idle time, if its share is at least `percent`.
 
     A recorded warm-up is not a fault, but may be most of the recorded time.
     """
-    min_percent = max(percent, thresholds.idle_owner.value)
+    min_percent = max(percent, THRESHOLDS.idle_owner.value)
     notes = [
         finding
         for finding in findings
@@ -376,7 +370,7 @@ def _lead_of_finding(finding: Finding, account: AccountSignals | None = None) ->
 
 
 def _unexplained_idle_lead(
-    findings: Sequence[Finding], shares: StepShares, thresholds: Thresholds
+    findings: Sequence[Finding], shares: StepShares
 ) -> tuple[Lead, float] | None:
     """Return the cause of most idle time without a finding, and its ms per step."""
     failing = [finding for finding in findings if finding.status == "fail"]
@@ -389,7 +383,7 @@ def _unexplained_idle_lead(
         if finding.id in _LATE_WORKER_FINDINGS
     )
     min_percent = min(
-        thresholds.idle_owner.value,
+        THRESHOLDS.idle_owner.value,
         _MIN_PART_OF_PEER_WAIT * shares.percent(_PEER_OWNER),
     )
     if 0.0 < min_percent <= max(late, default=0.0):
@@ -407,15 +401,13 @@ def _unexplained_idle_lead(
         if idle_owner not in known_owners and idle_owner not in work
     ]
     owner = max(owners, key=unclaimed_percent, default=None)
-    if owner is None or unclaimed_percent(owner) < thresholds.idle_owner.value:
+    if owner is None or unclaimed_percent(owner) < THRESHOLDS.idle_owner.value:
         return None
     mean_ps = sum(shares.times(owner)) / max(len(shares.window_ps), 1)
     return _lead_of_owner("idle", owner, shares), mean_ps / PS_PER_MS
 
 
-def _is_minor(
-    finding: Finding, shares: StepShares, thresholds: Thresholds, *, plain: bool
-) -> bool:
+def _is_minor(finding: Finding, shares: StepShares, *, plain: bool) -> bool:
     """Return whether a finding gains too little to change what bounds the step.
 
     The step is bound by its device or, in a program without a framework, by functions
@@ -431,7 +423,7 @@ def _is_minor(
         return False
     else:
         busy = shares.percent(*COMPUTE_OWNERS)
-    return busy >= thresholds.device_bound.value and gain < thresholds.minor_gain.value
+    return busy >= THRESHOLDS.device_bound.value and gain < THRESHOLDS.minor_gain.value
 
 
 def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
@@ -450,7 +442,7 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
     return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
 
 
-def _lead_of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
+def _lead_of_step(shares: StepShares) -> Lead:
     """Return a headline on what bounds the step, used if no finding is the headline."""
     if not shares.total_ps:
         return Lead(kind="nothing", unavailable=_NO_TIME)
@@ -462,7 +454,7 @@ def _lead_of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
     busy = shares.percent(*BUSY_OWNERS)
     if (
         shares.percent(*COMPUTE_OWNERS) >= busy / 2
-        and busy >= 100 - thresholds.idle_owner.value
+        and busy >= 100 - THRESHOLDS.idle_owner.value
     ):
         return Lead(
             kind="device",

@@ -15,6 +15,7 @@ from stepscope.advice.signals import NoVerdict
 from stepscope.derive.facts.evidence import Fact
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.thresholds import Threshold
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -195,7 +196,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         refute: What would prove that the problem does not exist.
         floors: What limits the saving.
         level: Prefix of the names of two thresholds, `<level>_warn` for a fail and
-            `<level>_critical` for a critical fail; "" if it has no such thresholds.
+            `<level>_critical` for a critical fail; "" if it has no such THRESHOLDS.
         explains: Ids of broader items whose time this item explains if it fails with
             most of their time.
         of_frameworks: Whether the item is about ops or memory of frameworks, and does
@@ -234,10 +235,11 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Whether the rule has failed on a recorded program, or never fails."""
         return self.collects or self.seen_on is not None
 
-    def levels(self, thresholds: Thresholds) -> tuple[Threshold, Threshold]:
+    @property
+    def levels(self) -> tuple[Threshold, Threshold]:
         """Return the thresholds for a fail and a critical fail, which may be equal."""
-        warn: Threshold = getattr(thresholds, f"{self.level}_warn")
-        return warn, getattr(thresholds, f"{self.level}_critical", warn)
+        warn: Threshold = getattr(THRESHOLDS, f"{self.level}_warn")
+        return warn, getattr(THRESHOLDS, f"{self.level}_critical", warn)
 
     def finding(self, status: Status, **fields: Any) -> Finding:
         """Return a finding; evidence, doubts and actions are kept only for a fail.
@@ -304,23 +306,23 @@ class Rule(Frozen, frozen=True, eq=True):
     """
 
     item: Item
-    judge: Callable[[Signals, Thresholds], Finding]
+    judge: Callable[[Signals], Finding]
     reads: tuple[RunDerivation[Any], ...]
-    change: Callable[[Signals, Thresholds], Changes] | None = None
+    change: Callable[[Signals], Changes] | None = None
 
-    def evaluate(self, signals: Signals, thresholds: Thresholds) -> Finding:
+    def evaluate(self, signals: Signals) -> Finding:
         """Return the finding, with or without a verdict."""
         try:
-            return self.judge(signals, thresholds)
+            return self.judge(signals)
         except NoVerdict as absent:
             return self.item.finding(absent.status, unavailable=absent.why)
 
     __call__ = evaluate
 
-    def changes(self, signals: Signals, thresholds: Thresholds) -> Changes:
+    def changes(self, signals: Signals) -> Changes:
         """Return how a step changes if the problem is fixed; () if unknown."""
         try:
-            return () if self.change is None else self.change(signals, thresholds)
+            return () if self.change is None else self.change(signals)
         except NoVerdict:
             return ()
 
@@ -328,11 +330,11 @@ class Rule(Frozen, frozen=True, eq=True):
 def rule(
     item: Item,
     *reads: RunDerivation[Any],
-    change: Callable[[Signals, Thresholds], Changes] | None = None,
-) -> Callable[[Callable[[Signals, Thresholds], Finding]], Rule]:
+    change: Callable[[Signals], Changes] | None = None,
+) -> Callable[[Callable[[Signals], Finding]], Rule]:
     """Return a decorator that turns a judging function into a rule."""
 
-    def declare_rule(judge: Callable[[Signals, Thresholds], Finding]) -> Rule:
+    def declare_rule(judge: Callable[[Signals], Finding]) -> Rule:
         return Rule(item, judge, tuple(dict.fromkeys(reads)), change)
 
     return declare_rule

@@ -25,6 +25,7 @@ from stepscope.derive.verdicts.effect_status import (
     status_of,
 )
 from stepscope.remedies import Remedy
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.verdicts.effect_status import StepSeries
-    from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.thresholds import Threshold
 
 _US_PER_MS: Final = 1000
 _RECORD_SHORTER: Final = "Record a shorter window, so that no record is dropped."
@@ -105,16 +106,14 @@ def _add_mean_interval(
     return msgspec.structs.replace(pattern, mean_ms=(low, high))
 
 
-def judge(
-    series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
-) -> Verdict:
-    """Compare the lost time of one or more steps with two thresholds."""
+def judge(series: StepSeries, *, warn: Threshold, critical: Threshold) -> Verdict:
+    """Compare the lost time of one or more steps with two THRESHOLDS."""
     effects, windows = series.effect_ps, series.window_ps
     effect, window = sum(effects), sum(windows)
-    pattern = effect_pattern(effects, every_percent=thresholds.steps_share.value)
+    pattern = effect_pattern(effects, every_percent=THRESHOLDS.steps_share.value)
     share = percent_of(effect, window)
     status, severity, note = status_of(
-        series, warn=warn, critical=critical, thresholds=thresholds
+        series, warn=warn, critical=critical, thresholds=THRESHOLDS
     )
     doubtful = status == "cannot_tell"
     if status == "fail":
@@ -127,7 +126,7 @@ def judge(
     confidence = 1 - series.unknown_ps / window if window else 0.0
     if series.step_source is not None:
         confidence = min(confidence, series.step_confidence)
-    if len(windows) < thresholds.few_steps.value or not series.closed:
+    if len(windows) < THRESHOLDS.few_steps.value or not series.closed:
         confidence = min(confidence, 0.5)
     return Verdict(
         status=status,

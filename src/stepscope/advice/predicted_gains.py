@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.savings.what_if_changes import Changes
-    from stepscope.thresholds import Thresholds
 
 #: Maximum number of findings that are replayed together.
 MAX_REPLAYED_FINDINGS: Final = 3
@@ -98,9 +97,7 @@ _MIN_WHOLE_PATH_PERCENT: Final = 99.0
 _MAX_VISIBLE_PART: Final = 0.5
 
 
-def _changes_of_finding(
-    finding: Finding, signals: Signals, thresholds: Thresholds
-) -> Changes:
+def _changes_of_finding(finding: Finding, signals: Signals) -> Changes:
     """Return the what-if edits of a failing finding; () if unknown.
 
     Edits remove idle time, but not device work. A rule that predicts a saving of less
@@ -109,7 +106,7 @@ def _changes_of_finding(
     if finding.status != "fail" or not finding.devices:
         return ()
     own = _CHANGES.get(finding.id)
-    changes = () if own is None else own(signals, thresholds)
+    changes = () if own is None else own(signals)
     # A replay can remove all time with one cause, but not a topic within it.
     if changes or finding.place is None or not finding.owners or finding.topics:
         return changes
@@ -118,7 +115,7 @@ def _changes_of_finding(
     return (Gone(finding.owners, finding.place),) if goes else ()
 
 
-def predict_gain(finding: Finding, signals: Signals, thresholds: Thresholds) -> Finding:
+def predict_gain(finding: Finding, signals: Signals) -> Finding:
     """Set the saving of a failing finding to the gain of a replay, or to its bound.
 
     Without a replay only an upper bound remains: fixed factors and shares of the lost
@@ -128,7 +125,7 @@ def predict_gain(finding: Finding, signals: Signals, thresholds: Thresholds) -> 
         return finding
     limits = saving_limits(finding, signals)
     bound = None if finding.saving_ms is None else finding.saving_ms.within(limits)
-    saving = _replayed_saving(finding, bound, limits, signals, thresholds)
+    saving = _replayed_saving(finding, bound, limits, signals)
     if bound is not None:
         # A replay cannot know how fast replacement kernels are.
         saving = msgspec.structs.replace(
@@ -139,14 +136,10 @@ def predict_gain(finding: Finding, signals: Signals, thresholds: Thresholds) -> 
 
 
 def _replayed_saving(
-    finding: Finding,
-    bound: Saving | None,
-    limits: Limits,
-    signals: Signals,
-    thresholds: Thresholds,
+    finding: Finding, bound: Saving | None, limits: Limits, signals: Signals
 ) -> Saving | None:
     """Return the gain of a replay without the lost time; None if it is unknown."""
-    changes = _changes_of_finding(finding, signals, thresholds)
+    changes = _changes_of_finding(finding, signals)
     if changes and isinstance(changes[0], Gone):
         # A replay removes all time with these causes, so the bound must cover it.
         if bound is None or finding.ms_per_step is None:
@@ -176,11 +169,7 @@ def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:
 
 
 def replay_together(
-    findings: Sequence[Finding],
-    signals: Signals,
-    thresholds: Thresholds,
-    *,
-    first: str | None = None,
+    findings: Sequence[Finding], signals: Signals, *, first: str | None = None
 ) -> Together:
     """Replay the costliest findings together, and the first one alone.
 
@@ -196,7 +185,7 @@ def replay_together(
         for finding in ranked
         if finding.saving_ms is not None and finding.saving_ms.basis == "replay"
         if finding.saving_ms.high >= _MIN_GAIN_MS
-        if (changes := _changes_of_finding(finding, signals, thresholds))
+        if (changes := _changes_of_finding(finding, signals))
     ]
     if not replayed:
         return Together(left_out=tuple(finding.id for finding in ranked))

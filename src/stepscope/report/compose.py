@@ -31,7 +31,6 @@ from stepscope.report.words.first_sentence import (
     measured_sentence,
     peak_sentence,
 )
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def judge_profile(profile: ProfileData) -> Judgement:
 
 def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
     findings = _fitting_findings(profile, signals)
-    lead = choose_lead_sentence(findings, signals, THRESHOLDS)
+    lead = choose_lead_sentence(findings, signals)
     return Judgement(
         headline=Headline(
             text=first_sentence(lead, findings),
@@ -154,7 +153,7 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
             finding=lead.finding,
         ),
         findings=findings,
-        together=replay_together(findings, signals, THRESHOLDS, first=lead.finding),
+        together=replay_together(findings, signals, first=lead.finding),
         silent_device=signals.of(device_signals).sign,
         device_in_doubt=signals.of(device_signals).in_doubt,
         windows=signals.of(device_signals).windows,

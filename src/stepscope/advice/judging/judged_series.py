@@ -10,6 +10,7 @@ from stepscope.advice.lost_time_verdict import judge
 from stepscope.derive.facts.evidence import Fact, Saving
 from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from stepscope.advice.lost_time_verdict import Verdict
     from stepscope.advice.signals import Signals
     from stepscope.derive.verdicts.effect_status import StepSeries
-    from stepscope.thresholds import Thresholds
 
 _US_PER_MS: Final = 1000
 
@@ -32,7 +32,6 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
 
     item: Item
     signals: Signals
-    thresholds: Thresholds
     has_steps: bool
     verdict: Verdict
 
@@ -60,7 +59,7 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
         effect = verdict.effect_ms
         # What was seen of lost time that cannot be told is not its share.
         share = None if verdict.status == "cannot_tell" else verdict.share_percent
-        smallest = self.thresholds.smallest_effect.value / PS_PER_US
+        smallest = THRESHOLDS.smallest_effect.value / PS_PER_US
         own = {
             "severity": verdict.severity,
             "note": note or verdict.note,
@@ -69,7 +68,7 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
             "share_percent": share,
             "pattern": verdict.pattern,
             "ms_per_step": effect if has_steps and share is not None else None,
-            "threshold": self.item.levels(self.thresholds)[0],
+            "threshold": self.item.levels[0],
             "steps_hit": verdict.pattern.steps_hit if has_steps else None,
             "steps_clean": verdict.pattern.steps if has_steps else None,
             "causes": verdict.causes,
@@ -85,23 +84,17 @@ class JudgedSeries(Frozen, frozen=True, kw_only=True):
 
 
 def judge_series(
-    item: Item,
-    signals: Signals,
-    thresholds: Thresholds,
-    series: StepSeries,
-    *,
-    has_steps: bool | None = None,
+    item: Item, signals: Signals, series: StepSeries, *, has_steps: bool | None = None
 ) -> JudgedSeries:
     """Judge the lost time of each step by the thresholds of a rule.
 
     Args:
         has_steps: Whether times per step are known; None to read it from the series.
     """
-    warn, critical = item.levels(thresholds)
+    warn, critical = item.levels
     return JudgedSeries(
         item=item,
         signals=signals,
-        thresholds=thresholds,
         has_steps=series.step_source is not None if has_steps is None else has_steps,
-        verdict=judge(series, warn=warn, critical=critical, thresholds=thresholds),
+        verdict=judge(series, warn=warn, critical=critical),
     )

@@ -19,6 +19,7 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.verdicts.effect_status import NO_JUDGED_STEPS
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.derive.verdicts.effect_status import StepSeries
-    from stepscope.thresholds import Thresholds
 
 _TEXTS: Final = shared_texts("owned")
 
@@ -75,9 +75,9 @@ class Owned(Frozen, frozen=True, eq=True):
         """All causes (owners) and kinds of host work (topics) of the rule."""
         return tuple(owner for owners in self.parts.values() for owner in owners)
 
-    def series(self, shares: StepShares, thresholds: Thresholds) -> StepSeries:
+    def series(self, shares: StepShares) -> StepSeries:
         """Return the time in each judged step, by cause."""
-        unexplained = thresholds.unexplained_warn.value
+        unexplained = THRESHOLDS.unexplained_warn.value
         return shares.series(
             self.parts,
             place=self.place,
@@ -118,7 +118,6 @@ def judge_owned(
     item: Item,
     owned: Owned,
     signals: Signals,
-    thresholds: Thresholds,
     *,
     shares: StepShares | None = None,
     series: StepSeries | None = None,
@@ -129,13 +128,13 @@ def judge_owned(
         shares: The breakdown of step time, if the rule has already read it.
         series: The series to judge; None for all time that `owned` describes.
     """
-    shares = shares or owned_shares(owned, signals, thresholds)
-    series = series or owned.series(shares, thresholds)
-    judged = judge_series(item, signals, thresholds, series)
+    shares = shares or owned_shares(owned, signals)
+    series = series or owned.series(shares)
+    judged = judge_series(item, signals, series)
     return OwnedTime(**msgspec.structs.asdict(judged), owned=owned, shares=shares)
 
 
-def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> StepShares:
+def owned_shares(owned: Owned, signals: Signals) -> StepShares:
     """Return the breakdown of step time to judge.
 
     Raises:
@@ -151,7 +150,7 @@ def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> Step
     shares = account.judged(*owned.owners, place=owned.place)
     if owned.host and shares.device is None and device.recorded != "host_only":
         raise CannotTell(why_missing)
-    if owned.steps and shares.step_confidence < thresholds.medium_confidence.value:
+    if owned.steps and shares.step_confidence < THRESHOLDS.medium_confidence.value:
         raise CannotTell(NO_JUDGED_STEPS)
     for owner in owned.seen:
         if owner in shares.missing:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import OfHosts, RunDerivation
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-    from stepscope.thresholds import Thresholds
 
 ONE_WORKER: Final = shared_texts("judging").reason("one_worker")
 #: Causes of time that are work of a host without devices; waits do not count.
@@ -234,7 +233,6 @@ def has_pipeline_stages(signals: Signals) -> bool:
 def judge_steps(
     item: Item,
     signals: Signals,
-    thresholds: Thresholds,
     comparison: WorkerSignals,
     *,
     cause: str,
@@ -259,7 +257,7 @@ def judge_steps(
         parts_ps={cause: tuple(effect_ps)},
         doubt_ps=doubt_ps,
     )
-    judged = judge_series(item, signals, thresholds, series)
+    judged = judge_series(item, signals, series)
     share = judged.verdict.share_percent
     worker_name = (
         None if named is None else short_worker_name(named, comparison.workers)

@@ -15,6 +15,7 @@ from stepscope.derive.facts.hosts.compilations import FIRST_STEPS
 from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from stepscope.advice.lost_time_verdict import Verdict
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("xla.off")
 
@@ -49,36 +49,36 @@ _OWNED: Final = Owned(
         )
     ),
 )
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    shares = owned_shares(_OWNED, signals)
     compiled = signals.needed(compiled_percent).get(shares.label)
     if compiled is None:
         return _ITEM.cannot_tell("untold")
-    if compiled >= thresholds.compiled_most.value:
+    if compiled >= THRESHOLDS.compiled_most.value:
         return _ITEM.not_applicable("compiled")
-    return _finding_of_compilation(signals, shares, compiled, thresholds)
+    return _finding_of_compilation(signals, shares, compiled)
 
 
 def _finding_of_compilation(
-    signals: Signals, shares: StepShares, compiled: float, thresholds: Thresholds
+    signals: Signals, shares: StepShares, compiled: float
 ) -> Finding:
-    verdict = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares).verdict
-    mostly_uncompiled = compiled < thresholds.compiled_few.value
+    verdict = judge_owned(_ITEM, _OWNED, signals, shares=shares).verdict
+    mostly_uncompiled = compiled < THRESHOLDS.compiled_few.value
     if verdict.unavailable is not None and mostly_uncompiled:
         return _ITEM.cannot_tell(verdict.unavailable)
     waits = verdict.status == "fail"
     outside = waits and launch_delay.waits_outside_steps(signals, shares)
     late = waits and not outside
-    runs = judge_fusable_runs(signals, thresholds) if mostly_uncompiled else None
+    runs = judge_fusable_runs(signals) if mostly_uncompiled else None
     if runs is not None and runs.unavailable is not None and not late:
         return _ITEM.cannot_tell(runs.unavailable)
     fusable = runs is not None and runs.status == "fail" and runs.severity != "info"
     missing = (late or fusable) and mostly_uncompiled
     compiling_ps = sum(shares.times("compile")[FIRST_STEPS:])
     late_percent = 100 * compiling_ps / max(sum(shares.window_ps[FIRST_STEPS:]), 1)
-    recompiles = late_percent >= thresholds.recompile_warn.value
+    recompiles = late_percent >= THRESHOLDS.recompile_warn.value
     failed = missing and not recompiles
-    joint = _joint_percent(signals, thresholds, shares, verdict, runs) if failed else 0
+    joint = _joint_percent(signals, shares, verdict, runs) if failed else 0
     if missing:
         note = "shapes" if recompiles else None if late else "fusable"
     else:
@@ -92,11 +92,11 @@ def _finding_of_compilation(
     owner = launch_delay.evaluate if late else judge_fusable_runs
     return _ITEM.finding(
         "fail" if failed else "pass",
-        severity="warn" if joint >= thresholds.compiling_gain.value else "info",
+        severity="warn" if joint >= THRESHOLDS.compiling_gain.value else "info",
         note=note,
         confidence=min(verdict.confidence, signals.of(record_grade)),
         value=verdict.share_percent,
-        threshold=thresholds.launch_warn,
+        threshold=THRESHOLDS.launch_warn,
         devices=(shares.label,),
         facts=_ITEM.facts(
             compiled=compiled,
@@ -111,11 +111,7 @@ def _finding_of_compilation(
 
 
 def _joint_percent(
-    signals: Signals,
-    thresholds: Thresholds,
-    shares: StepShares,
-    verdict: Verdict,
-    runs: Finding | None,
+    signals: Signals, shares: StepShares, verdict: Verdict, runs: Finding | None
 ) -> float:
     """Return the percentage of a step that fewer launches and fused kernels may save.
 
@@ -123,13 +119,13 @@ def _joint_percent(
     """
     step_ms = max(shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS, 1e-9)
     compiled = (
-        *launch_small.evaluate.changes(signals, thresholds),
-        *judge_fusable_runs.changes(signals, thresholds),
+        *launch_small.evaluate.changes(signals),
+        *judge_fusable_runs.changes(signals),
     )
     replayed = signals.of(replay_signals).saving_of_changes(compiled, shares.label)
     if replayed is not None:
         return 100 * replayed.high / step_ms
-    small = launch_small.evaluate(signals, thresholds)
+    small = launch_small.evaluate(signals)
     fewer = min(_highest_saving_ms(small) / step_ms * 100, verdict.share_percent)
     return fewer + 100 * _highest_saving_ms(runs) / step_ms
 

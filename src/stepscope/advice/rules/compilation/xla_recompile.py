@@ -13,6 +13,7 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.derive.facts.hosts.compilations import FIRST_STEPS, compile_signals
 from stepscope.patterns import Pattern
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.hosts.compilations import CompiledFunction
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("xla.recompile")
 
@@ -29,14 +29,14 @@ _SHAPES: Final = Pattern(r"(?i)\bsizes?\b|shape|stride|\bdim")
 
 
 @rule(_ITEM, *OWNED_READS, *FUNCTION_READS, compile_signals)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    judged = judge_owned(_ITEM, _OWNED, signals)
     shares, share = judged.shares, judged.verdict.share_percent
     times = shares.times("compile")
     late, whole = (sum(column[FIRST_STEPS:]) for column in (times, shares.window_ps))
     late_percent = 100 * late / whole if whole else 0.0
     functions = signals.of(compile_signals).get(shares.host, ())
-    if judged.failed and late_percent < thresholds.recompile_warn.value:
+    if judged.failed and late_percent < THRESHOLDS.recompile_warn.value:
         if not whole:
             steps = len(shares.window_ps) if shares.step_source is not None else 0
             key = "too_few_steps" if steps else "no_steps"
@@ -48,7 +48,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             function.reason and _SHAPES.search(function.reason)
             for function in functions
         ),
-        "repeats": repeated >= thresholds.variable_shapes.value,
+        "repeats": repeated >= THRESHOLDS.variable_shapes.value,
     }
     because = tuple(name for name, holds in tests.items() if late and holds)
     verdict = judged.verdict
@@ -67,7 +67,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     saving = Saving(high=late / len(times) / PS_PER_MS)
     # Compilations in each call of Keras's `predict` come from the calls, which are a
     # separate finding, and not from the shapes of batches.
-    host_work = host_functions(signals, shares, thresholds)
+    host_work = host_functions(signals, shares)
     calls = None if host_work.blocking is None else host_work.blocking.time
     predicts = calls is not None and host_work.has_model and calls.mostly_predicts
     explaining = ("host.work",) if predicts else ()

@@ -12,6 +12,7 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owne
 from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.facts.evidence import Evidence, Part, Saving
 from stepscope.derive.facts.savings.what_if_changes import CopiesInParallel
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.device_copies import DeviceCopies
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("copy.exposed")
 
@@ -38,33 +38,33 @@ _OWNED: Final = Owned(
 )
 
 
-def parallel_copy_changes(signals: Signals, thresholds: Thresholds) -> Changes:
+def parallel_copy_changes(signals: Signals) -> Changes:
     """Return what-if edits: copies to and from the host run in parallel with kernels.
 
     Parallel copies need pinned memory. Copies within the device are not edited: it is
     unknown which kernels could run before their end, and when they could have started.
     """
-    shares = owned_shares(_OWNED, signals, thresholds)
+    shares = owned_shares(_OWNED, signals)
     owners = ["copy_in", "copy_out"]
-    if _is_input(shares, thresholds):
+    if _is_input(shares):
         owners.remove("copy_in")
     time = sum(shares.times(*owners))
     other_ps = sum(shares.times("copy_within", "transfer_wait"))
-    if other_ps > (1 - thresholds.explained_share.value / 100) * time:
+    if other_ps > (1 - THRESHOLDS.explained_share.value / 100) * time:
         return ()
     effect = time / max(len(shares.window_ps), 1) / PS_PER_MS
     return (CopiesInParallel(owners, effect),)
 
 
 @rule(_ITEM, *OWNED_READS, copy_signals, change=parallel_copy_changes)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    shares = owned_shares(_OWNED, signals)
     copies = signals.needed(copy_signals).get(shares.label)
-    judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
-    because = _reasons_for_long_copies(copies, thresholds) if judged.failed else ()
+    judged = judge_owned(_ITEM, _OWNED, signals, shares=shares)
+    because = _reasons_for_long_copies(copies) if judged.failed else ()
     groups = () if copies is None else copies.groups
     rate = groups[0].bytes_per_s if groups else None
-    min_percent = thresholds.copy_warn.value / 2
+    min_percent = THRESHOLDS.copy_warn.value / 2
     large = (
         cause.cause
         for cause in judged.verdict.causes
@@ -93,17 +93,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         inputs=("account", "exposure", "activity_ops", "launching_ops"),
         actions=_ITEM.actions_for(*large, *because),
     )
-    return _without_input_copies(finding, shares, thresholds)
+    return _without_input_copies(finding, shares)
 
 
-def _reasons_for_long_copies(
-    copies: DeviceCopies | None, thresholds: Thresholds
-) -> tuple[str, ...]:
+def _reasons_for_long_copies(copies: DeviceCopies | None) -> tuple[str, ...]:
     """Return why the copies take long, as far as recorded."""
     groups = copies.groups if copies is not None else ()
     exposed_ps = sum(group.alone_ps for group in groups)
     has_small_copies = (
-        copies is not None and copies.small_per_step >= thresholds.many_copies.value
+        copies is not None and copies.small_per_step >= THRESHOLDS.many_copies.value
     )
     small = 0 if copies is None else copies.small_alone_ps
     tests = (
@@ -114,12 +112,10 @@ def _reasons_for_long_copies(
     return tuple(name for name, holds in tests if holds)
 
 
-def _without_input_copies(
-    finding: Finding, shares: StepShares, thresholds: Thresholds
-) -> Finding:
+def _without_input_copies(finding: Finding, shares: StepShares) -> Finding:
     """Leave out copies to the device if `input.bound` already has their saving."""
     into = sum(shares.times("copy_in"))
-    if finding.status != "fail" or not _is_input(shares, thresholds):
+    if finding.status != "fail" or not _is_input(shares):
         return finding
     total = sum(shares.times(*_OWNED.owners))
     saving = finding.saving_ms
@@ -133,11 +129,11 @@ def _without_input_copies(
     )
 
 
-def _is_input(shares: StepShares, thresholds: Thresholds) -> bool:
+def _is_input(shares: StepShares) -> bool:
     """Return whether `input.bound` already has the saving of copies to the device."""
     both = shares.percent("input", "copy_in")
-    has_steps = shares.step_confidence >= thresholds.medium_confidence.value
-    return has_steps and both >= thresholds.input_warn.value
+    has_steps = shares.step_confidence >= THRESHOLDS.medium_confidence.value
+    return has_steps and both >= THRESHOLDS.input_warn.value
 
 
 def _copy_parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:

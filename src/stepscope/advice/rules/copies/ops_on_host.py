@@ -11,6 +11,7 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.op_sides import placement_signals
 from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.verdicts.effect_status import StepSeries
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.op_sides import HostPlaced
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Thresholds
 
 _WORK_ON_HOST_ITEM: Final = rule_item("place.host")
 
@@ -36,28 +36,23 @@ _MAX_OPS_NAMED: Final = 3
 
 
 @rule(_WORK_ON_HOST_ITEM, *PLACED_READS)
-def judge_work_on_host(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_work_on_host(signals: Signals) -> Finding:
     return judge_placed(
-        _WORK_ON_HOST_ITEM,
-        {"products": "heavy", "callbacks": "callback"},
-        signals,
-        thresholds,
+        _WORK_ON_HOST_ITEM, {"products": "heavy", "callbacks": "callback"}, signals
     )
 
 
-def judge_placed(
-    item: Item, kinds: Mapping[str, str], signals: Signals, thresholds: Thresholds
-) -> Finding:
+def judge_placed(item: Item, kinds: Mapping[str, str], signals: Signals) -> Finding:
     """Judge the time that a device waits for the host's ops of some kinds.
 
     Args:
         kinds: Kind of the ops by cause.
     """
-    shares = owned_shares(_OWNED, signals, thresholds)
+    shares = owned_shares(_OWNED, signals)
     placed = signals.needed(placement_signals).get(shares.label, ())
-    max_unexplained = thresholds.unexplained_warn.value
+    max_unexplained = THRESHOLDS.unexplained_warn.value
     series = _divide_by_kind(shares, placed, kinds, unknown_from=max_unexplained)
-    judged = judge_series(item, signals, thresholds, series)
+    judged = judge_series(item, signals, series)
     verdict = judged.verdict
     if verdict.unavailable is not None:
         return item.cannot_tell(verdict.unavailable)
@@ -112,5 +107,5 @@ _OVERRIDDEN_ITEM: Final = rule_item("place.override")
 
 
 @rule(_OVERRIDDEN_ITEM, *PLACED_READS)
-def judge_overridden_ops(signals: Signals, thresholds: Thresholds) -> Finding:
-    return judge_placed(_OVERRIDDEN_ITEM, {"overridden": "model"}, signals, thresholds)
+def judge_overridden_ops(signals: Signals) -> Finding:
+    return judge_placed(_OVERRIDDEN_ITEM, {"overridden": "model"}, signals)

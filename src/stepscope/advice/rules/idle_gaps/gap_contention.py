@@ -11,13 +11,13 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.derive.facts.devices.contention import contention_signals
 from stepscope.derive.facts.evidence import Fact, Saving
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.contention import Contention
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("gap.contention")
 
@@ -27,8 +27,8 @@ _OWNED: Final = Owned(
 
 
 @rule(_ITEM, *OWNED_READS, contention_signals)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    judged = judge_owned(_ITEM, _OWNED, signals)
     fields: dict[str, Any] = {
         "inputs": ("account", "host_classes", "launches"),
         "owners": (),
@@ -39,24 +39,22 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = judged.shares
     contention = signals.needed(contention_signals)[shares.label]
     series = msgspec.structs.replace(
-        _OWNED.series(shares, thresholds),
+        _OWNED.series(shares),
         parts_ps={"contended": contention.contended_ps},
     )
-    judged = judge_owned(
-        _ITEM, _OWNED, signals, thresholds, shares=shares, series=series
-    )
+    judged = judge_owned(_ITEM, _OWNED, signals, shares=shares, series=series)
     fields["facts"] = _facts_of_pace(contention)
     if not judged.failed:
         return judged.finding(**fields)
-    min_samples = thresholds.contended_samples.value
+    min_samples = THRESHOLDS.contended_samples.value
     if min(contention.busy_launches, contention.quiet_launches) < min_samples:
         return _ITEM.cannot_tell("few")
     pace, chance = contention.pace, contention.chance
     if (
         pace is None
         or chance is None
-        or pace < thresholds.contended_pace.value
-        or chance >= thresholds.contended_chance.value
+        or pace < THRESHOLDS.contended_pace.value
+        or chance >= THRESHOLDS.contended_chance.value
     ):
         return judged.finding(severity="info", note="pace", saving_ms=None, **fields)
     high = judged.verdict.effect_ms * (1 - 1 / max(pace, 1.0))

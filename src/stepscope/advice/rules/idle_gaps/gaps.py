@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _BETWEEN_ITEM: Final = rule_item("gaps.between")
 
@@ -55,8 +54,8 @@ _BETWEEN_OWNED: Final = Owned(
 
 
 @rule(_BETWEEN_ITEM, *OWNED_READS)
-def judge_between(signals: Signals, thresholds: Thresholds) -> Finding:
-    judged = judge_owned(_BETWEEN_ITEM, _BETWEEN_OWNED, signals, thresholds)
+def judge_between(signals: Signals) -> Finding:
+    judged = judge_owned(_BETWEEN_ITEM, _BETWEEN_OWNED, signals)
     shares = judged.shares
     at_end = len(shares.window_ps) == 1 and not shares.closed
     ms_at_end = judged.verdict.effect_ms if at_end else None
@@ -76,8 +75,8 @@ _WAITS_OWNED: Final = Owned(parts={"waits": ("wait",)}, host=True, seen=("wait",
 
 
 @rule(_WAITS_ITEM, *OWNED_READS, *WORKER_READS, asleep)
-def judge_waits(signals: Signals, thresholds: Thresholds) -> Finding:
-    judged = judge_owned(_WAITS_ITEM, _WAITS_OWNED, signals, thresholds)
+def judge_waits(signals: Signals) -> Finding:
+    judged = judge_owned(_WAITS_ITEM, _WAITS_OWNED, signals)
     waits = signals.of(asleep).get(judged.shares.host)
     finding = judged.finding(actions=_WAITS_ITEM.chosen("default"))
     if finding.status != "fail" or waits is None:
@@ -137,28 +136,22 @@ _CALLBACKS_OWNED: Final = Owned(
 
 
 @rule(_CALLBACKS_ITEM, *OWNED_READS, function_runs)
-def judge_callbacks(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_CALLBACKS_OWNED, signals, thresholds)
-    judged = _judge_named_time(
-        _CALLBACKS_ITEM, _CALLBACKS_OWNED, signals, thresholds, shares
-    )
+def judge_callbacks(signals: Signals) -> Finding:
+    shares = owned_shares(_CALLBACKS_OWNED, signals)
+    judged = _judge_named_time(_CALLBACKS_ITEM, _CALLBACKS_OWNED, signals, shares)
     if judged.failed:
         _require_sharp_samples(signals, shares)
     return judged.finding()
 
 
 def _judge_named_time(
-    item: Item,
-    owned: Owned,
-    signals: Signals,
-    thresholds: Thresholds,
-    shares: StepShares,
+    item: Item, owned: Owned, signals: Signals, shares: StepShares
 ) -> OwnedTime:
     """Judge a cause's time between steps; unnamed time may belong to this cause."""
     unnamed_ps = sum(shares.times("unnamed", "unexplained", place="between"))
-    series = replace(owned.series(shares, thresholds), unknown_ps=unnamed_ps)
-    judged = judge_owned(item, owned, signals, thresholds, shares=shares, series=series)
-    verdict, (warn, _) = judged.verdict, item.levels(thresholds)
+    series = replace(owned.series(shares), unknown_ps=unnamed_ps)
+    judged = judge_owned(item, owned, signals, shares=shares, series=series)
+    verdict, (warn, _) = judged.verdict, item.levels
     if verdict.status != "cannot_tell" or verdict.share_percent >= warn.value:
         return judged
     return judged.with_verdict(
@@ -197,7 +190,7 @@ _READBACK_ON_DEVICE: Final = replace(
 )
 
 
-def readback_changes(signals: Signals, _: Thresholds) -> Changes:
+def readback_changes(signals: Signals) -> Changes:
     """Return what-if edits: results are read later, so that no call waits for them."""
     if signals.of(device_signals).recorded == "host_only":
         return ()
@@ -205,10 +198,10 @@ def readback_changes(signals: Signals, _: Thresholds) -> Changes:
 
 
 @rule(_READBACK_ITEM, *OWNED_READS, change=readback_changes)
-def judge_readback(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_READBACK_ON_HOST, signals, thresholds)
+def judge_readback(signals: Signals) -> Finding:
+    shares = owned_shares(_READBACK_ON_HOST, signals)
     owned = _READBACK_ON_HOST if shares.device is None else _READBACK_ON_DEVICE
-    return judge_owned(_READBACK_ITEM, owned, signals, thresholds).finding()
+    return judge_owned(_READBACK_ITEM, owned, signals).finding()
 
 
 _OUTPUT_ITEM: Final = rule_item("gap.output")
@@ -222,12 +215,12 @@ _OUTPUT_ON_DEVICE: Final = replace(
 
 
 @rule(_OUTPUT_ITEM, *OWNED_READS)
-def judge_output(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_OUTPUT_ON_HOST, signals, thresholds)
+def judge_output(signals: Signals) -> Finding:
+    shares = owned_shares(_OUTPUT_ON_HOST, signals)
     owned = _OUTPUT_ON_HOST if shares.device is None else _OUTPUT_ON_DEVICE
     if shares.device is not None and "copy_out" in shares.missing:
         raise CannotTell(shares.missing["copy_out"])
-    judged = _judge_named_time(_OUTPUT_ITEM, owned, signals, thresholds, shares)
+    judged = _judge_named_time(_OUTPUT_ITEM, owned, signals, shares)
     nothing = judged.verdict.status == "pass" and not sum(shares.times(*owned.owners))
     largest = judged.verdict.causes[0].cause if judged.failed else None
     return judged.finding(
@@ -247,8 +240,8 @@ _GARBAGE_OWNED: Final = Owned(
 
 
 @rule(_GARBAGE_ITEM, *OWNED_READS, collected_by_hand, function_runs)
-def judge_garbage(signals: Signals, thresholds: Thresholds) -> Finding:
-    judged = judge_owned(_GARBAGE_ITEM, _GARBAGE_OWNED, signals, thresholds)
+def judge_garbage(signals: Signals) -> Finding:
+    judged = judge_owned(_GARBAGE_ITEM, _GARBAGE_OWNED, signals)
     shares = judged.shares
     if not judged.failed:
         return judged.finding()

@@ -23,6 +23,7 @@ from stepscope.derive.facts.hosts.function_runs import MIN_MAIN_PERCENT
 from stepscope.derive.facts.hosts.own_lines import enclosing_functions
 from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.verdicts.effect_status import mean_interval_ms
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("host.work")
 
@@ -59,10 +59,10 @@ _OWNED: Final = Owned(
 )
 
 
-def change_without_function(signals: Signals, thresholds: Thresholds) -> Changes:
+def change_without_function(signals: Signals) -> Changes:
     """Return what-if edits that remove the blocking function; () if none blocks."""
-    shares = owned_shares(_OWNED, signals, thresholds)
-    blocking = host_functions(signals, shares, thresholds).blocking
+    shares = owned_shares(_OWNED, signals)
+    blocking = host_functions(signals, shares).blocking
     if blocking is None or blocking.time is None:
         return ()
     effect_ms = mean_step_ms(shares) * blocking.part.share_percent / 100
@@ -75,11 +75,11 @@ def change_without_function(signals: Signals, thresholds: Thresholds) -> Changes
     *(enclosing_functions, collected_by_hand, function_divisions),
     change=change_without_function,
 )
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    judged = judge_owned(_ITEM, _OWNED, signals)
     shares, work_percent = judged.shares, judged.verdict.share_percent
     on_device = shares.device is not None
-    functions = host_functions(signals, shares, thresholds)
+    functions = host_functions(signals, shares)
     blocking = functions.blocking
     is_fault = not shares.host_ops_lead() if on_device else blocking is not None
     if judged.failed and not is_fault:
@@ -116,7 +116,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     finding = _advise_by_time_use(finding, signals, shares, blocking)
     if blocking is None:
         return replace(finding, actions=fit_worker_numbers(finding.actions, signals))
-    return _finding_of_function(finding, blocking, signals, shares, thresholds)
+    return _finding_of_function(finding, blocking, signals, shares)
 
 
 def _named_parts(
@@ -196,11 +196,7 @@ def _advise_by_time_use(
 
 
 def _finding_of_function(
-    finding: Finding,
-    blocking: HostFunction,
-    signals: Signals,
-    shares: StepShares,
-    thresholds: Thresholds,
+    finding: Finding, blocking: HostFunction, signals: Signals, shares: StepShares
 ) -> Finding:
     """Limit the saving to the time of the blocking function, including its callees."""
     actions, rare = fit_worker_numbers(finding.actions, signals), False
@@ -212,9 +208,9 @@ def _finding_of_function(
             effect_ms = sum(times) / len(times) / PS_PER_MS
             saving = Saving.of_part(effect_ms, mean_interval_ms(times)[0])
         # Work that a minority of steps does, such as a validation, should be rarer.
-        enough_steps = len(times) >= thresholds.outlier_steps.value
+        enough_steps = len(times) >= THRESHOLDS.outlier_steps.value
         rare = enough_steps and 2 * times.count(0) > len(times)
-        by_ops = rule_of_ops(signals, shares, function_ms, thresholds)
+        by_ops = rule_of_ops(signals, shares, function_ms)
         finding = replace(
             finding,
             saving_ms=saving.within(Limits(function_ms, None)),

@@ -33,6 +33,7 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.patterns import Pattern
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.hosts.batch_fetches import InputSignals
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.verdicts.input_verdict import InputVerdict
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("input.bound")
 
@@ -80,23 +80,23 @@ _MAX_ORDER_CONFIDENCE: Final = 0.6
     pipeline_signals,
     python_elements,
 )
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+def evaluate(signals: Signals) -> Finding:
     account, fetching = signals.needed(account_signals), signals.of(input_signals)
-    decided = input_decision(account, fetching, signals.of(device_signals), thresholds)
+    decided = input_decision(account, fetching, signals.of(device_signals), THRESHOLDS)
     if decided.why is not None:
         return _ITEM.cannot_tell(decided.why)
     if isinstance(fetching, Unavailable):
         return _ITEM.cannot_tell(fetching)
     shares = account.shares_of_label(decided.label)
-    judged = _judge_decided(decided, fetching, shares, signals, thresholds)
+    judged = _judge_decided(decided, fetching, shares, signals)
     # The wait is hidden if fetches find an empty buffer while the device is busy.
     fetches = fetching.hidden_fetch_ps.get(shares.label, ())
-    slow = sum(time > thresholds.slow_fetch.value for time in fetches)
+    slow = sum(time > THRESHOLDS.slow_fetch.value for time in fetches)
     hidden = (
         judged.verdict.status == "pass"
         and shares.device is not None
         and bool(fetches)
-        and 100 * slow >= thresholds.slow_fetch_steps.value * len(fetches)
+        and 100 * slow >= THRESHOLDS.slow_fetch_steps.value * len(fetches)
     )
     workers = _batch_producers(fetching, shares, signals) if judged.failed else None
     # What the step thread's system calls show: the thread or process that it waits for.
@@ -165,11 +165,7 @@ def _parts_with_producer(
 
 
 def _judge_decided(
-    decided: InputVerdict,
-    fetching: InputSignals,
-    shares: StepShares,
-    signals: Signals,
-    thresholds: Thresholds,
+    decided: InputVerdict, fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> OwnedTime:
     """Return the verdict on waits for input and transfers of input, by cause."""
     owned, waits = _OWNED, shares.percent("input")
@@ -185,9 +181,7 @@ def _judge_decided(
         owned = _COPIED
     parts = {cause: shares.times(*owners) for cause, owners in owned.parts.items()}
     series = replace(decided.series, parts_ps=parts)
-    judged = judge_owned(
-        _ITEM, owned, signals, thresholds, shares=shares, series=series
-    )
+    judged = judge_owned(_ITEM, owned, signals, shares=shares, series=series)
     verdict = judged.verdict
     if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
         percent = verdict.resolution_percent
@@ -207,7 +201,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
     """
     causes, shares, signals = judged.verdict.causes, judged.shares, judged.signals
     largest = causes[0].share_percent if causes else 0.0
-    min_percent = min(largest / 4, judged.thresholds.input_warn.value)
+    min_percent = min(largest / 4, THRESHOLDS.input_warn.value)
     actions: tuple[Action, ...] = ()
     for cause in causes:
         if cause.share_percent < min_percent:
@@ -326,8 +320,8 @@ def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ..
     shares = judged.shares
     means = fetching.mean_fetch_ps.get(shares.host, ())
     copies = shares.percent("copy_in")
-    matter = copies >= judged.thresholds.input_warn.value
-    mostly = judged.verdict.share_percent >= judged.thresholds.input_critical.value
+    matter = copies >= THRESHOLDS.input_warn.value
+    mostly = judged.verdict.share_percent >= THRESHOLDS.input_critical.value
     degree = _ITEM.note("bound" if mostly else "bound_in_part")
     return (
         *((_ITEM.fact("degree", None, note=degree),) if judged.failed else ()),

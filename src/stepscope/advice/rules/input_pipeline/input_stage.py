@@ -14,18 +14,18 @@ from stepscope.derive.facts.hosts.pipeline_stages import (
     missing_practices,
     pipeline_signals,
 )
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("input.stage")
 
 
 @rule(_ITEM, *input_bound.evaluate.reads)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    waits = input_bound.evaluate(signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    waits = input_bound.evaluate(signals)
     if waits.status == "cannot_tell":
         return _ITEM.cannot_tell(waits.unavailable or _ITEM.reason("no_wait"))
     # A step that waits for copies of its batch does not wait for the pipeline.
@@ -33,7 +33,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         cause.share_percent for cause in waits.causes if cause.cause != "transfer"
     )
     if waits.note != "hidden" and (
-        waits.status == "pass" or fetching < thresholds.input_warn.value
+        waits.status == "pass" or fetching < THRESHOLDS.input_warn.value
     ):
         return _ITEM.not_applicable("no_wait")
     pipeline, python = signals.of(pipeline_signals), signals.of(python_elements)

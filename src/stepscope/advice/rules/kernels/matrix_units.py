@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
-    from stepscope.thresholds import Thresholds
 
 _ODD_SIZE_ITEM: Final = rule_item("tc.dims")
 
@@ -30,7 +29,7 @@ _ODD_SIZE_ITEM: Final = rule_item("tc.dims")
 _ODD_SIZES_GAIN: Final = (0.3, 0.6)
 
 
-def _odd_sizes_worked(work: KernelWork, _: Thresholds) -> Worked:
+def _odd_sizes_worked(work: KernelWork) -> Worked:
     """Return 16-bit products of odd sizes that do not use the matrix units."""
     without_units = work.rows.filter(
         pl.col("eligible")
@@ -48,14 +47,13 @@ def _odd_sizes_worked(work: KernelWork, _: Thresholds) -> Worked:
 
 
 @rule(_ODD_SIZE_ITEM, *WORKED_READS, change=faster_kernels_change(_odd_sizes_worked))
-def judge_odd_sizes(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = judged_kernels(signals, thresholds, matrix_units=True)
-    worked = _odd_sizes_worked(work, thresholds)
+def judge_odd_sizes(signals: Signals) -> Finding:
+    work = judged_kernels(signals, matrix_units=True)
+    worked = _odd_sizes_worked(work)
     odd = worked.rows
     return judge_kernels(
         _ODD_SIZE_ITEM,
         signals,
-        thresholds,
         work,
         worked,
         why_unknown=_ODD_SIZE_ITEM.reason("no_sizes"),
@@ -69,7 +67,7 @@ _UNUSED_UNITS_ITEM: Final = rule_item("tc.unused")
 _UNUSED_UNITS_GAIN: Final = (1 / 3, 2 / 3)
 
 
-def _unused_units_worked(work: KernelWork, _: Thresholds) -> Worked:
+def _unused_units_worked(work: KernelWork) -> Worked:
     """Return the products that do not use the matrix units."""
     eligible = _eligible_products(work)
     unknown = eligible.filter(pl.col("matrix_units").is_null())
@@ -86,13 +84,12 @@ def _unused_units_worked(work: KernelWork, _: Thresholds) -> Worked:
     *WORKED_READS,
     change=faster_kernels_change(_unused_units_worked),
 )
-def judge_unused_units(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = judged_kernels(signals, thresholds, matrix_units=True)
-    worked = _unused_units_worked(work, thresholds)
+def judge_unused_units(signals: Signals) -> Finding:
+    work = judged_kernels(signals, matrix_units=True)
+    worked = _unused_units_worked(work)
     return judge_kernels(
         _UNUSED_UNITS_ITEM,
         signals,
-        thresholds,
         work,
         worked,
         actions=_UNUSED_UNITS_ITEM.actions_for(

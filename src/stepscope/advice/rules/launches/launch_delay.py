@@ -14,6 +14,7 @@ from stepscope.derive.facts.devices.launching import launch_signals, queue_signa
 from stepscope.derive.facts.devices.op_sides import placement_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
 from stepscope.derive.facts.program_traits import program_traits
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.set_up import SetUp
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("launch.delay")
 
@@ -55,18 +55,18 @@ _MIN_OPS_PERCENT: Final = 0.5
     queue_signals,
     set_up_signals,
 )
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_LAUNCH, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    shares = owned_shares(_LAUNCH, signals)
     launching = signals.needed(launch_signals)
     if launching.graph_percent >= _MAX_GRAPH_PERCENT:
         return _ITEM.cannot_tell("replayed", graph_percent=launching.graph_percent)
     owned = _owned_launch_time(shares)
-    judged = judge_owned(_ITEM, owned, signals, thresholds)
+    judged = judge_owned(_ITEM, owned, signals)
     first_use = _work_outside_steps(signals, shares)
     one_op = None
     call = launching.median_call_ps
     tests = (
-        ("slow_host", call is not None and call > thresholds.slow_launch_call.value),
+        ("slow_host", call is not None and call > THRESHOLDS.slow_launch_call.value),
         ("small_work", launching.median_kernel_ps < 2 * launching.latency_ps),
         ("one_program", launching.one_program is True),
     )

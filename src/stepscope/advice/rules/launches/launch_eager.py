@@ -15,6 +15,7 @@ from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import device_signals
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -22,14 +23,13 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.hosts.eager_ops import EagerOps
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
     from stepscope.unavailable import Unavailable
 
 _ITEM: Final = rule_item("launch.eager")
 
 
 @rule(_ITEM, *OWNED_READS, *FUNCTION_READS)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+def evaluate(signals: Signals) -> Finding:
     account = signals.needed(account_signals)
     eager = signals.needed(eager_signals)
     shares = account.judged("host_compute")
@@ -40,7 +40,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             if eager.torch
             else _ITEM.cannot_tell("no_ops")
         )
-    why_unknown = _reason_cost_unknown(signals, shares, thresholds)
+    why_unknown = _reason_cost_unknown(signals, shares)
     if why_unknown is not None:
         return _ITEM.cannot_tell(why_unknown)
     # Lost time of eager ops: late launches, or the time from one op to the next.
@@ -58,19 +58,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         )
     )
     verdict = judge(
-        series,
-        warn=thresholds.launch_warn,
-        critical=thresholds.launch_critical,
-        thresholds=thresholds,
+        series, warn=THRESHOLDS.launch_warn, critical=THRESHOLDS.launch_critical
     )
-    return _finding_of_eager_ops(signals, shares, ops, verdict, thresholds)
+    return _finding_of_eager_ops(signals, shares, ops, verdict)
 
 
-def _reason_cost_unknown(
-    signals: Signals, shares: StepShares, thresholds: Thresholds
-) -> Unavailable | None:
+def _reason_cost_unknown(signals: Signals, shares: StepShares) -> Unavailable | None:
     """Return why the lost time of the ops is unknown; None if it is known."""
-    if shares.step_confidence < thresholds.medium_confidence.value:
+    if shares.step_confidence < THRESHOLDS.medium_confidence.value:
         return _ITEM.reason("no_steps")
     device = signals.of(device_signals)
     if shares.device is None and device.recorded != "host_only":
@@ -79,13 +74,9 @@ def _reason_cost_unknown(
 
 
 def _finding_of_eager_ops(
-    signals: Signals,
-    shares: StepShares,
-    ops: EagerOps,
-    verdict: Verdict,
-    thresholds: Thresholds,
+    signals: Signals, shares: StepShares, ops: EagerOps, verdict: Verdict
 ) -> Finding:
-    share, eager = ops.percent, ops.lead(thresholds)
+    share, eager = ops.percent, ops.lead(THRESHOLDS)
     if eager and verdict.unavailable is not None:
         return _ITEM.cannot_tell(verdict.unavailable)
     failed = eager and verdict.status == "fail"
@@ -95,7 +86,7 @@ def _finding_of_eager_ops(
     fields = {
         "confidence": min(verdict.confidence, signals.of(record_grade)),
         "value": verdict.share_percent,
-        "threshold": thresholds.launch_warn,
+        "threshold": THRESHOLDS.launch_warn,
         "devices": (shares.label,),
         "parts": (
             *(() if caller is None else (caller,)),
@@ -112,7 +103,7 @@ def _finding_of_eager_ops(
         return _ITEM.finding("pass", note="hidden" if eager else None, **fields)
     # The finding `launch.delay` already has this saving.
     explaining = ("launch.delay",) if on_device else ()
-    if are_ops_of_function(signals, shares, caller, thresholds):
+    if are_ops_of_function(signals, shares, caller):
         explaining = ("host.work",)
     return _ITEM.finding(
         "fail",

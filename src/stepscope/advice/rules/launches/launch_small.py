@@ -21,6 +21,7 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import NO_KERNELS, device_signals
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -32,12 +33,11 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.small_work import SmallOps, WorkGroup
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("launch.small")
 
 
-def joined_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
+def joined_kernel_changes(signals: Signals) -> Changes:
     """Return what-if edits that launch consecutive brief kernels as one kernel.
 
     The kernels keep their durations: whether the joined kernel is faster is unknown.
@@ -51,7 +51,7 @@ def joined_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     ):
         return ()
     label = account.judged("launch", "host_compute").label
-    small, _ = _brief_kernel_groups(groups.get(label, ()), launching, thresholds)
+    small, _ = _brief_kernel_groups(groups.get(label, ()), launching)
     classes = [kernel_class for group in small for kernel_class in group.classes]
     return (Joined(classes, _MIN_JOINED_KERNELS),) if classes else ()
 
@@ -66,53 +66,50 @@ def joined_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
     small_ops,
     change=joined_kernel_changes,
 )
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+def evaluate(signals: Signals) -> Finding:
     shares = signals.needed(account_signals).judged("launch", "host_compute")
     if shares.device is not None:
-        return _judge_device_kernels(signals, shares, thresholds)
+        return _judge_device_kernels(signals, shares)
     device = signals.of(device_signals)
     if device.recorded != "host_only":
         return _ITEM.cannot_tell(device.reason or NO_KERNELS)
-    return _judge_ops(signals, shares, thresholds)
+    return _judge_ops(signals, shares)
 
 
-def _judge_device_kernels(
-    signals: Signals, shares: StepShares, thresholds: Thresholds
-) -> Finding:
+def _judge_device_kernels(signals: Signals, shares: StepShares) -> Finding:
     groups, launching = signals.of(small_kernels), signals.of(launch_signals)
     if isinstance(groups, Unavailable):
         return _ITEM.cannot_tell(groups)
     if isinstance(launching, Unavailable):
         return _ITEM.cannot_tell(launching)
-    if shares.step_confidence < thresholds.medium_confidence.value:
+    if shares.step_confidence < THRESHOLDS.medium_confidence.value:
         return _ITEM.cannot_tell("no_steps")
     if "launch" in shares.missing:
         return _ITEM.cannot_tell(shares.missing["launch"])
     all_groups = groups.get(shares.label, ())
-    small, brief_ps = _brief_kernel_groups(all_groups, launching, thresholds)
+    small, brief_ps = _brief_kernel_groups(all_groups, launching)
     waits = judge(
         shares.series(
             {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
         ),
-        warn=thresholds.launch_warn,
-        critical=thresholds.launch_critical,
-        thresholds=thresholds,
+        warn=THRESHOLDS.launch_warn,
+        critical=THRESHOLDS.launch_critical,
     )
     percent = sum(group.percent for group in small)
     launches = sum(group.count_percent for group in small)
-    long = percent >= thresholds.small_share.value
-    matters = long or launches >= thresholds.small_launches.value
+    long = percent >= THRESHOLDS.small_share.value
+    matters = long or launches >= THRESHOLDS.small_launches.value
     if matters and waits.unavailable is not None:
         return _ITEM.cannot_tell(waits.unavailable)
     starved = matters and waits.status == "fail"
-    failed = starved or percent >= thresholds.small_info.value
+    failed = starved or percent >= THRESHOLDS.small_info.value
     return _ITEM.finding(
         "fail" if failed else "pass",
         severity="warn" if starved and waits.severity != "info" else "info",
         note="hidden" if failed and not starved else None,
         confidence=min(waits.confidence, signals.of(record_grade)),
         value=percent,
-        threshold=thresholds.small_share if starved else thresholds.small_info,
+        threshold=THRESHOLDS.small_share if starved else THRESHOLDS.small_info,
         devices=(shares.label,),
         parts=_parts_of_device(small, shares.percent(*COMPUTE_OWNERS)),
         facts=_ITEM.facts(
@@ -129,20 +126,20 @@ def _judge_device_kernels(
 
 
 def _brief_kernel_groups(
-    all_groups: tuple[WorkGroup, ...], launching: LaunchSignals, thresholds: Thresholds
+    all_groups: tuple[WorkGroup, ...], launching: LaunchSignals
 ) -> tuple[tuple[WorkGroup, ...], float]:
     """Return the groups with many brief kernels, and their maximum duration in ps.
 
     The maximum duration of a brief kernel is that of two launches, if measured.
     """
-    brief_ps = thresholds.small_kernel.value
+    brief_ps = THRESHOLDS.small_kernel.value
     if launching.latency_samples:
-        two = thresholds.small_op_latencies.value * launching.latency_ps
-        brief_ps = min(two, thresholds.small_kernel_most.value)
+        two = THRESHOLDS.small_op_latencies.value * launching.latency_ps
+        brief_ps = min(two, THRESHOLDS.small_kernel_most.value)
     small = tuple(
         group
         for group in all_groups
-        if group.per_step >= thresholds.small_op_runs.value and group.mean_ps < brief_ps
+        if group.per_step >= THRESHOLDS.small_op_runs.value and group.mean_ps < brief_ps
     )
     return small, brief_ps
 
@@ -175,25 +172,23 @@ def _kernels_per_step(groups: tuple[WorkGroup, ...]) -> float:
     return sum(group.per_step for group in groups)
 
 
-def _judge_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Finding:
+def _judge_ops(signals: Signals, shares: StepShares) -> Finding:
     hosts = signals.needed(small_ops)
     has_steps = shares.step_source is not None
-    if has_steps and shares.step_confidence < thresholds.medium_confidence.value:
+    if has_steps and shares.step_confidence < THRESHOLDS.medium_confidence.value:
         return _ITEM.cannot_tell("no_steps")
     ops = hosts.get(shares.host)
     if ops is None:
         return _ITEM.cannot_tell("no_ops")
-    dispatching = _judge_ops_time(shares, {"dispatch": ops.dispatch_ps}, thresholds)
+    dispatching = _judge_ops_time(shares, {"dispatch": ops.dispatch_ps})
     # Much time between ops shows that they are too small. The time inside such ops is
     # mostly call overhead, so a change would save that time too.
     both = {"dispatch": ops.dispatch_ps, "ops": ops.own_ps}
     verdict = (
-        dispatching
-        if dispatching.status != "fail"
-        else _judge_ops_time(shares, both, thresholds)
+        dispatching if dispatching.status != "fail" else _judge_ops_time(shares, both)
     )
     failed = verdict.status == "fail"
-    eager = _run_singly(signals, shares, thresholds)
+    eager = _run_singly(signals, shares)
     effect = verdict.effect_ms
     return _ITEM.finding(
         verdict.status,
@@ -201,7 +196,7 @@ def _judge_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
         note=verdict.note,
         confidence=min(verdict.confidence, signals.of(record_grade)),
         value=verdict.share_percent,
-        threshold=thresholds.launch_warn,
+        threshold=THRESHOLDS.launch_warn,
         devices=(shares.label,),
         pattern=verdict.pattern,
         ms_per_step=effect if has_steps else None,
@@ -225,15 +220,15 @@ def _judge_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
     )
 
 
-def _run_singly(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
+def _run_singly(signals: Signals, shares: StepShares) -> bool:
     """Return whether ops run one by one outside a graph (see `launch.eager`)."""
     eager = signals.of(eager_signals)
     ops = None if isinstance(eager, Unavailable) else eager.hosts.get(shares.host)
-    return ops is not None and ops.lead(thresholds)
+    return ops is not None and ops.lead(THRESHOLDS)
 
 
 def _judge_ops_time(
-    shares: StepShares, parts_ps: dict[str, tuple[int, ...]], thresholds: Thresholds
+    shares: StepShares, parts_ps: dict[str, tuple[int, ...]]
 ) -> Verdict:
     return judge(
         StepSeries(
@@ -243,9 +238,8 @@ def _judge_ops_time(
             window_ps=shares.window_ps,
             parts_ps=parts_ps,
         ),
-        warn=thresholds.launch_warn,
-        critical=thresholds.launch_critical,
-        thresholds=thresholds,
+        warn=THRESHOLDS.launch_warn,
+        critical=THRESHOLDS.launch_critical,
     )
 
 

@@ -11,13 +11,13 @@ from stepscope.derive.facts.evidence import Evidence
 from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.memory_use import Failure
-    from stepscope.thresholds import Thresholds
 
 _GIB: Final = 2**30
 
@@ -25,9 +25,9 @@ _PEAK_ITEM: Final = rule_item("mem.peak")
 
 
 @rule(_PEAK_ITEM, memory_signals, program_traits, record_grade)
-def judge_peak(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_peak(signals: Signals) -> Finding:
     memories = signals.of(memory_signals)
-    warn, critical = thresholds.memory_warn, thresholds.memory_critical
+    warn, critical = THRESHOLDS.memory_warn, THRESHOLDS.memory_critical
     known = sorted(
         (
             (memory.used, memory.label, memory)
@@ -86,7 +86,7 @@ _FRAGMENTATION_ITEM: Final = rule_item("mem.fragmentation")
 
 
 @rule(_FRAGMENTATION_ITEM, memory_signals, record_grade)
-def judge_fragmentation(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_fragmentation(signals: Signals) -> Finding:
     memories = signals.of(memory_signals)
     known = [
         (memory.fragmentation, memory.free_bytes, memory.capacity_bytes, memory)
@@ -100,11 +100,11 @@ def judge_fragmentation(signals: Signals, thresholds: Thresholds) -> Finding:
         return _FRAGMENTATION_ITEM.cannot_tell(
             _FRAGMENTATION_ITEM.reason("not_told") if absent is None else absent
         )
-    min_share = thresholds.worth_defragmenting.value
+    min_share = THRESHOLDS.worth_defragmenting.value
     divided = [
         (value, memory)
         for value, free, capacity, memory in known
-        if value >= thresholds.fragmented.value
+        if value >= THRESHOLDS.fragmented.value
         and free >= min_share * capacity
         # A free piece of at least this size is enough for any block.
         and (1 - value) * free < min_share * capacity
@@ -119,7 +119,7 @@ def judge_fragmentation(signals: Signals, thresholds: Thresholds) -> Finding:
         confidence=signals.of(record_grade),
         value=value,
         unit="ratio",
-        threshold=thresholds.fragmented,
+        threshold=THRESHOLDS.fragmented,
         devices=tuple(memory.label for _, memory in divided) or (worst.label,),
         facts=_FRAGMENTATION_ITEM.facts(
             free_gib=_as_gib(worst.free_bytes or 0),
@@ -142,8 +142,8 @@ _FAILED_ALLOCATION_ITEM: Final = rule_item("mem.oom")
 
 
 @rule(_FAILED_ALLOCATION_ITEM, memory_signals, record_grade)
-def judge_failed_allocation(signals: Signals, thresholds: Thresholds) -> Finding:
-    del thresholds
+def judge_failed_allocation(signals: Signals) -> Finding:
+
     memories = signals.of(memory_signals)
     if not memories.failures:
         if not memories.tells_failures:

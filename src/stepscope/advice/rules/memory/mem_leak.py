@@ -12,6 +12,7 @@ from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.memory_use import PROCESS, kept_growth, memory_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.memory_use import KeptGrowth, MemoryUse
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("mem.leak")
 
@@ -38,14 +38,14 @@ class _Growth(Frozen, frozen=True, eq=True):
 
 
 @rule(_ITEM, memory_signals, kept_growth, record_grade)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    finding = _finding_of_memories(signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    finding = _finding_of_memories(signals)
     if finding.status == "fail" and finding.severity != "info":
         return finding
-    return _finding_of_containers(signals, thresholds) or finding
+    return _finding_of_containers(signals) or finding
 
 
-def _finding_of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
+def _finding_of_containers(signals: Signals) -> Finding | None:
     """Return the finding about a container to which most steps add arrays."""
     sizes = {
         memory.host: memory.capacity_bytes
@@ -55,10 +55,10 @@ def _finding_of_containers(signals: Signals, thresholds: Thresholds) -> Finding 
     grown = [
         growth
         for growth in signals.of(kept_growth)
-        if growth.steps >= thresholds.kept_steps.value
-        and growth.items >= thresholds.kept_every.value * growth.steps
+        if growth.steps >= THRESHOLDS.kept_steps.value
+        and growth.items >= THRESHOLDS.kept_every.value * growth.steps
         and (left := _full_after(growth, sizes.get(growth.host))) is not None
-        and left <= thresholds.kept_full.value
+        and left <= THRESHOLDS.kept_full.value
     ]
     if not grown:
         return None
@@ -72,7 +72,7 @@ def _finding_of_containers(signals: Signals, thresholds: Thresholds) -> Finding 
         confidence=signals.of(record_grade),
         value=left,
         unit="count",
-        threshold=thresholds.kept_full,
+        threshold=THRESHOLDS.kept_full,
         devices=(f"{growth.host}:{PROCESS}",),
         parts=(
             Part(
@@ -102,27 +102,27 @@ def _full_after(growth: KeptGrowth, capacity: int | None) -> float | None:
     return capacity * growth.steps / _kept_bytes(growth)
 
 
-def _finding_of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
+def _finding_of_memories(signals: Signals) -> Finding:
     """Judge how the minimum memory use of a step grows from step to step."""
     memories = signals.of(memory_signals)
     enough = [
         memory
         for memory in memories.memories
-        if len(memory.least_bytes) >= thresholds.leak_steps.value
-        and memory.at_step[-1] - memory.at_step[0] >= thresholds.leak_steps.value - 1
+        if len(memory.least_bytes) >= THRESHOLDS.leak_steps.value
+        and memory.at_step[-1] - memory.at_step[0] >= THRESHOLDS.leak_steps.value - 1
         and memory.capacity_bytes
     ]
     if not enough:
         if memories.absent is not None and not memories.memories:
             return _ITEM.cannot_tell(memories.absent)
         return _ITEM.cannot_tell("few")
-    grown = [_memory_growth(memory, thresholds) for memory in enough]
+    grown = [_memory_growth(memory) for memory in enough]
     worst = max(grown, key=lambda growth: (growth.leaks, growth.per_step))
     if memories.absent is not None and not worst.leaks:
         # The memory of the process does not show the memory of a device.
         return _ITEM.cannot_tell(memories.absent)
     soon = worst.steps_left is not None and (
-        worst.steps_left < thresholds.leak_soon.value
+        worst.steps_left < THRESHOLDS.leak_soon.value
     )
     severity: Severity = "critical" if soon else "warn"
     if not worst.leaks or worst.memory.name == PROCESS:
@@ -133,7 +133,7 @@ def _finding_of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
         severity=severity,
         confidence=signals.of(record_grade),
         value=100 * worst.per_step / (worst.memory.capacity_bytes or 1),
-        threshold=thresholds.leak_growth,
+        threshold=THRESHOLDS.leak_growth,
         devices=tuple(
             growth.memory.label for growth in grown if growth.leaks == worst.leaks
         ),
@@ -150,7 +150,7 @@ def _finding_of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _memory_growth(memory: MemoryUse, thresholds: Thresholds) -> _Growth:
+def _memory_growth(memory: MemoryUse) -> _Growth:
     use = np.array(memory.least_bytes, np.float64)
     step = np.array(memory.at_step, np.float64)
     slope, low = _theil_sen_slope(step, use)
@@ -159,7 +159,7 @@ def _memory_growth(memory: MemoryUse, thresholds: Thresholds) -> _Growth:
     capacity = memory.capacity_bytes or 0
     leaks = (
         low > 0
-        and 100 * slope >= thresholds.leak_growth.value * capacity
+        and 100 * slope >= THRESHOLDS.leak_growth.value * capacity
         and later >= _GOES_ON * slope
     )
     left = float((capacity - use[-1]) / slope) if leaks else None

@@ -16,7 +16,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("comm.exposed")
 
@@ -32,14 +31,14 @@ _MIN_ALL_TO_ALL_PART: Final = 0.8
 
 
 @rule(_ITEM, *OWNED_READS, communication_signals, program_traits)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    shares = owned_shares(_OWNED, signals)
     collectives = signals.of(communication_signals)
     if isinstance(collectives, Unavailable):
         return _ITEM.cannot_tell(collectives)
     if not any(collectives.count.values()):
         return _ITEM.not_applicable("no_exchange")
-    judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
+    judged = judge_owned(_ITEM, _OWNED, signals, shares=shares)
     # Divide the share among the kinds in proportion to their exposed times.
     exposed_ps = collectives.exposed_ps.get(shares.label, {})
     share, total = judged.verdict.share_percent, sum(exposed_ps.values())

@@ -15,13 +15,13 @@ from stepscope.derive.facts.evidence import CauseShare
 from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("multi.batch")
 
@@ -53,8 +53,8 @@ class _Costs(Frozen, frozen=True, eq=True):
 
 
 @rule(_ITEM, *OWNED_READS, fill_signals, memory_signals)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    shares = owned_shares(_OWNED, signals)
     memories = signals.of(memory_signals)
     known = (
         memory
@@ -69,12 +69,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(memories.absent or _ITEM.reason("unknown"))
     peak, capacity = memory.peak_bytes or 0, memory.capacity_bytes or 0
     steady = min(memory.least_bytes)
-    full = thresholds.batch_fill.value * capacity
+    full = THRESHOLDS.batch_fill.value * capacity
     if peak <= steady or full <= steady:
         return _ITEM.cannot_tell("still")
     growth_factor = (full - steady) / (peak - steady)
-    costs = _fixed_cost(signals, shares, thresholds)
-    fits = growth_factor >= thresholds.batch_room.value
+    costs = _fixed_cost(signals, shares)
+    fits = growth_factor >= THRESHOLDS.batch_room.value
     if fits and not costs.causes and costs.unknown is not None:
         return _ITEM.cannot_tell(costs.unknown)
     failed = fits and bool(costs.causes)
@@ -91,7 +91,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         confidence=min(signals.of(record_grade), shares.step_confidence),
         value=growth_factor,
         unit="ratio",
-        threshold=thresholds.batch_room,
+        threshold=THRESHOLDS.batch_room,
         devices=(shares.label,),
         because=costs.causes if failed else (),
         causes=tuple(
@@ -118,7 +118,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _fixed_cost(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Costs:
+def _fixed_cost(signals: Signals, shares: StepShares) -> _Costs:
     fills = signals.of(fill_signals)
     fill = None if isinstance(fills, Unavailable) else fills.get(shares.label)
     fixed_percent = {
@@ -128,17 +128,16 @@ def _fixed_cost(signals: Signals, shares: StepShares, thresholds: Thresholds) ->
         "filling": (0.0 if fill is None else fill.unfilled_percent(shares)),
     }
     limits = {
-        "launching": thresholds.launch_warn,
-        "between": thresholds.between_warn,
-        "exchanging": thresholds.exposed_warn,
-        "filling": thresholds.fill_warn,
+        "launching": THRESHOLDS.launch_warn,
+        "between": THRESHOLDS.between_warn,
+        "exchanging": THRESHOLDS.exposed_warn,
+        "filling": THRESHOLDS.fill_warn,
     }
     # Launches seem late where records of earlier kernels were lost.
     launching = judge(
         shares.series({"launch": ("launch",)}, unknown_from=math.inf, lost=True),
-        warn=thresholds.launch_warn,
-        critical=thresholds.launch_critical,
-        thresholds=thresholds,
+        warn=THRESHOLDS.launch_warn,
+        critical=THRESHOLDS.launch_critical,
     )
     doubtful = {"launching"} if launching.status == "cannot_tell" else set()
     unknown = shares.missing.get("launch") or shares.missing.get("collective")

@@ -24,7 +24,6 @@ from stepscope.units import MIB
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("multi.copies")
 
@@ -37,11 +36,11 @@ _COPIES: Final = Owned(
 
 
 @rule(_ITEM, *OWNED_READS, communication_signals, moved_data)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+def evaluate(signals: Signals) -> Finding:
     moves = signals.of(moved_data)
     if moves is None and signals.of(device_signals).recorded == "recorded":
         return _ITEM.not_applicable(ONE_EACH)
-    owned_shares(_COPIES, signals, thresholds)
+    owned_shares(_COPIES, signals)
     if moves is None or isinstance(moves, Unavailable) or not moves.window_ps:
         why = moves if isinstance(moves, Unavailable) else _ITEM.reason("no_steps")
         return _ITEM.cannot_tell(why)
@@ -55,7 +54,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         window_ps=moves.window_ps,
         parts_ps=parts,
     )
-    judged = judge_series(_ITEM, signals, thresholds, series)
+    judged = judge_series(_ITEM, signals, series)
     if judged.verdict.status == "pass" and moves.step_source is None:
         # Without steps it is unknown whether each step feeds the devices one by one.
         return _ITEM.cannot_tell("unknown_steps")

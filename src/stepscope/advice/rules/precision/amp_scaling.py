@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.savings.what_if_changes import Changes
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("amp.scaling")
 
@@ -31,7 +30,7 @@ _OWNED: Final = Owned(
 )
 
 
-def unawaited_check_changes(signals: Signals, _: Thresholds) -> Changes:
+def unawaited_check_changes(signals: Signals) -> Changes:
     """Return what-if edits: no call waits for the check of the gradients."""
     if signals.of(device_signals).recorded == "host_only":
         return ()
@@ -39,7 +38,7 @@ def unawaited_check_changes(signals: Signals, _: Thresholds) -> Changes:
 
 
 @rule(_ITEM, *OWNED_READS, finite_checks, change=unawaited_check_changes)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+def evaluate(signals: Signals) -> Finding:
     if signals.of(device_signals).recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
     checks = signals.of(finite_checks)
@@ -47,5 +46,5 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.not_applicable("no_check")
     if isinstance(checks, Unavailable):
         return _ITEM.cannot_tell(checks)
-    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+    judged = judge_owned(_ITEM, _OWNED, signals)
     return judged.finding(inputs=("account", "account_parts", "device_activity"))

@@ -19,12 +19,12 @@ from stepscope.advice.judging.kernel_time import (
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
-    from stepscope.thresholds import Thresholds
 
 _CASTS_ITEM: Final = rule_item("amp.cast")
 
@@ -34,13 +34,11 @@ _CASTS_GAIN: Final = (0.5, 0.9)
 @rule(
     _CASTS_ITEM,
     *WORKED_READS,
-    change=faster_kernels_change(
-        lambda work, thresholds: _sort_conversions(work, thresholds).worked
-    ),
+    change=faster_kernels_change(lambda work: _sort_conversions(work).worked),
 )
-def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = judged_kernels(signals, thresholds)
-    conversions = _sort_conversions(work, thresholds)
+def judge_casts(signals: Signals) -> Finding:
+    work = judged_kernels(signals)
+    conversions = _sort_conversions(work)
     computing, is_wide = conversions.computing, conversions.is_wide
     if not computing["op"].count() and not computing["converts"].any():
         return _CASTS_ITEM.cannot_tell("no_ops")
@@ -48,10 +46,9 @@ def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
     return judge_kernels(
         _CASTS_ITEM,
         signals,
-        thresholds,
         work,
         conversions.worked,
-        warn=thresholds.doubles_warn if is_wide else None,
+        warn=THRESHOLDS.doubles_warn if is_wide else None,
         note="doubles" if is_wide else None,
         facts=_CASTS_ITEM.facts(doubles=doubles or None),
         actions=_CASTS_ITEM.actions_for("doubles" if is_wide else "casts"),
@@ -74,11 +71,11 @@ class _Conversions(Frozen, frozen=True):
     worked: Worked
 
 
-def _sort_conversions(work: KernelWork, thresholds: Thresholds) -> _Conversions:
+def _sort_conversions(work: KernelWork) -> _Conversions:
     computing = work.rows.filter(~pl.col("collective"))
     doubles = computing.filter(pl.col("told") & (pl.col("precision") == "64"))
     casts = computing.filter("converts")
-    limit = thresholds.doubles_warn.value
+    limit = THRESHOLDS.doubles_warn.value
     is_wide = work.share(doubles) >= limit > work.share(casts)
     unknown = computing.filter(pl.col("converts").is_null())
     worked = Worked(doubles if is_wide else casts, _CASTS_GAIN, unknown)
@@ -90,7 +87,7 @@ _FALLBACKS_ITEM: Final = rule_item("amp.fallback")
 _FALLBACKS_GAIN: Final = (1 / 3, 2 / 3)
 
 
-def _fallbacks_worked(work: KernelWork, _: Thresholds) -> Worked:
+def _fallbacks_worked(work: KernelWork) -> Worked:
     """Return the products in 32 bit, and 16-bit products without matrix units."""
     eligible = work.rows.filter(
         pl.col("eligible") & ~pl.col("reorders") & ~pl.col("collective")
@@ -104,18 +101,17 @@ def _fallbacks_worked(work: KernelWork, _: Thresholds) -> Worked:
 
 
 @rule(_FALLBACKS_ITEM, *WORKED_READS, change=faster_kernels_change(_fallbacks_worked))
-def judge_fallbacks(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = judged_kernels(signals, thresholds, matrix_units=True)
+def judge_fallbacks(signals: Signals) -> Finding:
+    work = judged_kernels(signals, matrix_units=True)
     computing = work.rows.filter(~pl.col("collective"))
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
-    if narrow < thresholds.amp_in_use.value:
+    if narrow < THRESHOLDS.amp_in_use.value:
         return _FALLBACKS_ITEM.not_applicable("not_in_use")
     return judge_kernels(
         _FALLBACKS_ITEM,
         signals,
-        thresholds,
         work,
-        _fallbacks_worked(work, thresholds),
+        _fallbacks_worked(work),
         facts=_FALLBACKS_ITEM.facts(narrow=narrow),
     )
 
@@ -129,11 +125,11 @@ _FUSED: Final = r"(?i)flash|fmha|attention|sdpa|cross_?entropy|nll"
 
 
 @rule(_SOFTMAX_ITEM, *WORKED_READS)
-def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = judged_kernels(signals, thresholds)
+def judge_softmax(signals: Signals) -> Finding:
+    work = judged_kernels(signals)
     computing = work.rows.filter(~pl.col("collective"))
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
-    if narrow < thresholds.amp_in_use.value:
+    if narrow < THRESHOLDS.amp_in_use.value:
         return _SOFTMAX_ITEM.not_applicable("not_in_use")
     softmax = computing.filter(
         (

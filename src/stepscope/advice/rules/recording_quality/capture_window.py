@@ -13,6 +13,7 @@ from stepscope.derive.facts.judged_steps import step_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.judged_steps import HostSteps
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("capture.window")
 
@@ -47,15 +47,15 @@ class _WindowFacts(Frozen, frozen=True, eq=True):
 
 
 @rule(_ITEM, account_signals, record_grade, step_signals)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+def evaluate(signals: Signals) -> Finding:
     account = signals.needed(account_signals)
     hosts = signals.needed(step_signals)
     shares = account.judged("compile")
     if shares.step_source is None:
-        return _judge_start_up(account, signals.of(record_grade), thresholds)
-    windows = _window_facts(shares, hosts, thresholds)
+        return _judge_start_up(account, signals.of(record_grade))
+    windows = _window_facts(shares, hosts)
     note, severity = _window_flaw(
-        windows, shares, thresholds, compile_unknown="compile" in shares.missing
+        windows, shares, compile_unknown="compile" in shares.missing
     )
     warm = note == "warm_up"
     effect = sum(shares.times("compile")) / max(windows.judged, 1)
@@ -71,7 +71,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         owners=("compile",) if warm else (),
         place="any" if warm else None,
         ms_per_step=effect / PS_PER_MS if warm else None,
-        threshold=thresholds.dirty_compile if warm else thresholds.few_steps,
+        threshold=THRESHOLDS.dirty_compile if warm else THRESHOLDS.few_steps,
         steps_clean=windows.judged,
         devices=account.ranked_labels("compile"),
         parts=shares.parts("compile") if warm else (),
@@ -82,13 +82,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _judge_start_up(
-    account: AccountSignals, grade: float, thresholds: Thresholds
-) -> Finding:
+def _judge_start_up(account: AccountSignals, grade: float) -> Finding:
     """Judge the share of the program's start in a recording without steps."""
     shares = account.judged("startup")
     percent = shares.percent("startup")
-    if percent < thresholds.start_up_warn.value:
+    if percent < THRESHOLDS.start_up_warn.value:
         return _ITEM.cannot_tell("no_steps")
     return _ITEM.finding(
         "fail",
@@ -100,7 +98,7 @@ def _judge_start_up(
         share_percent=percent,
         owners=("startup",),
         place="between",
-        threshold=thresholds.start_up_warn,
+        threshold=THRESHOLDS.start_up_warn,
         devices=account.ranked_labels("startup"),
         parts=shares.parts("startup"),
         evidence=shares.evidence("startup"),
@@ -109,12 +107,10 @@ def _judge_start_up(
     )
 
 
-def _window_facts(
-    shares: StepShares, hosts: dict[str, HostSteps], thresholds: Thresholds
-) -> _WindowFacts:
+def _window_facts(shares: StepShares, hosts: dict[str, HostSteps]) -> _WindowFacts:
     compiling, lengths = shares.times("compile"), shares.window_ps
     dirty = sum(
-        100 * time > thresholds.dirty_compile.value * length
+        100 * time > THRESHOLDS.dirty_compile.value * length
         for time, length in zip(compiling, lengths, strict=True)
     )
     early, later = compiling[:_WARM_UP_STEPS], compiling[FIRST_STEPS:]
@@ -127,22 +123,18 @@ def _window_facts(
         early_percent=100 * sum(early) / max(shares.total_ps, 1),
         late_percent=100 * sum(later) / max(sum(lengths[FIRST_STEPS:]), 1),
         times=lengths[0] / max(float(np.median(later_ps)), 1)
-        if len(later_ps) >= thresholds.few_steps.value
+        if len(later_ps) >= THRESHOLDS.few_steps.value
         else None,
         apart_ps=(max(begun) - min(begun)) * PS_PER_NS if several else None,
     )
 
 
 def _window_flaw(
-    window: _WindowFacts,
-    shares: StepShares,
-    thresholds: Thresholds,
-    *,
-    compile_unknown: bool,
+    window: _WindowFacts, shares: StepShares, *, compile_unknown: bool
 ) -> tuple[str | None, Severity]:
-    min_steps = thresholds.few_steps.value
-    recompiles = window.late_percent >= thresholds.recompile_warn.value
-    if window.early_percent >= thresholds.dirty_compile.value and not recompiles:
+    min_steps = THRESHOLDS.few_steps.value
+    recompiles = window.late_percent >= THRESHOLDS.recompile_warn.value
+    if window.early_percent >= THRESHOLDS.dirty_compile.value and not recompiles:
         # With too few steps after warm-up the recording is not usable.
         return "warm_up", "warn" if window.clean < min_steps else "info"
     if window.judged < min_steps:
@@ -150,7 +142,7 @@ def _window_flaw(
     length = float(np.median(shares.window_ps))
     if window.apart_ps is not None and window.apart_ps > length:
         return "ranks", "info"
-    long = window.times is not None and window.times > thresholds.long_first_step.value
+    long = window.times is not None and window.times > THRESHOLDS.long_first_step.value
     return ("long_first" if compile_unknown and long else None), "info"
 
 

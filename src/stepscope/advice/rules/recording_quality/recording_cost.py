@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("recording.cost")
 
@@ -24,8 +23,8 @@ _OWNED: Final = Owned(
 
 
 @rule(_ITEM, *OWNED_READS, recorder_signals)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    judged = judge_owned(_ITEM, _OWNED, signals)
     if judged.verdict.severity == "critical":
         # Even a large cost is not critical: it disappears when nothing is recorded.
         judged = judged.with_verdict(severity="warn")
