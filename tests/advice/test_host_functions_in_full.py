@@ -15,7 +15,6 @@ from stepscope.advice.judging.host_functions import (
     HostFunction,
     are_ops_of_function,
     host_functions,
-    mean_step_ms,
     rule_of_ops,
 )
 from stepscope.derive.facts.devices.small_work import small_ops
@@ -299,9 +298,9 @@ def test_a_function_whose_time_is_ops_is_a_matter_of_these(
 ) -> None:
     one = shares(device=None, steps=10)
     assert rule_of_ops(signals_of(one, given), one, 1.0) == rules
-    assert mean_step_ms(one) == 10.0
+    assert one.mean_ms(one.total_ps) == 10.0
     empty = shares(device=None, steps=0)
-    assert mean_step_ms(empty) == 0.0
+    assert empty.mean_ms(empty.total_ps) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,7 @@ def series(effects_ms: Any, *, step_ms: float = 10.0, **fields: Any) -> StepSeri
 def judged(effects_ms: Any, **fields: Any) -> Verdict:
     """Against 5 % and 20 % of the time."""
     return judge(
-        series(effects_ms, **fields),
-        warn=THRESHOLDS.input_warn,
-        critical=THRESHOLDS.input_critical,
+        series(effects_ms, **fields), (THRESHOLDS.input_warn, THRESHOLDS.input_critical)
     )
 
 

@@ -55,9 +55,7 @@ def series(**fields: Any) -> StepSeries:
 
 def judged(effects: StepSeries) -> Verdict:
     """Against 5 % and 20 % of the time."""
-    return judge(
-        effects, warn=THRESHOLDS.input_warn, critical=THRESHOLDS.input_critical
-    )
+    return judge(effects, (THRESHOLDS.input_warn, THRESHOLDS.input_critical))
 
 
 def test_every_field_of_a_verdict_on_two_causes() -> None:

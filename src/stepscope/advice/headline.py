@@ -20,7 +20,6 @@ from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.step_time.owners import BUSY_OWNERS, COMPUTE_OWNERS, IDLE_OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -403,8 +402,8 @@ def _unexplained_idle_lead(
     owner = max(owners, key=unclaimed_percent, default=None)
     if owner is None or unclaimed_percent(owner) < THRESHOLDS.idle_owner.value:
         return None
-    mean_ps = sum(shares.times(owner)) / max(len(shares.window_ps), 1)
-    return _lead_of_owner("idle", owner, shares), mean_ps / PS_PER_MS
+    mean_ms = shares.mean_ms(sum(shares.times(owner)))
+    return _lead_of_owner("idle", owner, shares), mean_ms
 
 
 def _is_minor(finding: Finding, shares: StepShares, *, plain: bool) -> bool:
@@ -438,7 +437,7 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
             share = finding.share_percent
             return None if share is None or finding.owners else _COST_PART * share
         return finding.share_percent if _explains_idle_time(finding) else None
-    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
+    step_ms = shares.mean_ms(shares.total_ps)
     return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
 
 

@@ -196,7 +196,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         refute: What would prove that the problem does not exist.
         floors: What limits the saving.
         level: Prefix of the names of two thresholds, `<level>_warn` for a fail and
-            `<level>_critical` for a critical fail; "" if it has no such THRESHOLDS.
+            `<level>_critical` for a critical fail; "" if it has no such thresholds.
         explains: Ids of broader items whose time this item explains if it fails with
             most of their time.
         of_frameworks: Whether the item is about ops or memory of frameworks, and does

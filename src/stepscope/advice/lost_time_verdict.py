@@ -106,8 +106,9 @@ def _add_mean_interval(
     return msgspec.structs.replace(pattern, mean_ms=(low, high))
 
 
-def judge(series: StepSeries, *, warn: Threshold, critical: Threshold) -> Verdict:
-    """Compare the lost time of one or more steps with two THRESHOLDS."""
+def judge(series: StepSeries, levels: tuple[Threshold, Threshold]) -> Verdict:
+    """Compare the lost time of one or more steps with two thresholds."""
+    warn, critical = levels
     effects, windows = series.effect_ps, series.window_ps
     effect, window = sum(effects), sum(windows)
     pattern = effect_pattern(effects, every_percent=THRESHOLDS.steps_share.value)

@@ -18,7 +18,6 @@ from stepscope.derive.facts.savings.what_if_changes import Gone
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +56,7 @@ def saving_limits(finding: Finding, signals: Signals) -> Limits:
     )
     if shares is None:
         return Limits(finding.ms_per_step, None)
-    step_ms = shares.total_ps / len(shares.window_ps) / PS_PER_MS
+    step_ms = shares.mean_ms(shares.total_ps)
     staying = set(BUSY_OWNERS).difference(finding.owners)
     percent = shares.percent(*staying) if finding.owners or finding.topics else 0.0
     return Limits(finding.ms_per_step, step_ms, step_ms * percent / 100)

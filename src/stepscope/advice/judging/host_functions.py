@@ -265,11 +265,6 @@ def _has_model(signals: Signals, shares: StepShares) -> bool:
     return 100 * ops_ps >= max(limit, 1)
 
 
-def mean_step_ms(shares: StepShares) -> float:
-    """Return the length of the mean judged step in ms."""
-    return shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
-
-
 def rule_of_ops(
     signals: Signals, shares: StepShares, whole_ms: float
 ) -> tuple[str, ...]:
@@ -311,5 +306,5 @@ def are_ops_of_function(
     blocking = host_functions(signals, shares).blocking
     if blocking is None or blocking.part.key != caller.key:
         return False
-    whole_ms = mean_step_ms(shares) * blocking.part.share_percent / 100
+    whole_ms = shares.mean_ms(shares.total_ps) * blocking.part.share_percent / 100
     return not rule_of_ops(signals, shares, whole_ms)

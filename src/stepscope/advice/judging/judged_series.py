@@ -91,10 +91,9 @@ def judge_series(
     Args:
         has_steps: Whether times per step are known; None to read it from the series.
     """
-    warn, critical = item.levels
     return JudgedSeries(
         item=item,
         signals=signals,
         has_steps=series.step_source is not None if has_steps is None else has_steps,
-        verdict=judge(series, warn=warn, critical=critical),
+        verdict=judge(series, item.levels),
     )

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -81,7 +82,7 @@ class Owned(Frozen, frozen=True, eq=True):
         return shares.series(
             self.parts,
             place=self.place,
-            unknown_from=unexplained if self.unknown else _ABOVE_ANY_PERCENT,
+            unknown_from=unexplained if self.unknown else inf,
             clocks=self.clocks,
             lost=self.lost,
         )
@@ -156,7 +157,3 @@ def owned_shares(owned: Owned, signals: Signals) -> StepShares:
         if owner in shares.missing:
             raise CannotTell(shares.missing[owner])
     return shares
-
-
-#: A threshold that no share reaches, for rules whose time is never unexplained.
-_ABOVE_ANY_PERCENT: Final = 101.0

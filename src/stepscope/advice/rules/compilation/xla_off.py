@@ -16,7 +16,6 @@ from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.thresholds import THRESHOLDS
-from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -117,7 +116,7 @@ def _joint_percent(
 
     Without a replay both savings are added: launches take idle time, kernels busy time.
     """
-    step_ms = max(shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS, 1e-9)
+    step_ms = max(shares.mean_ms(shares.total_ps), 1e-9)
     compiled = (
         *launch_small.evaluate.changes(signals),
         *judge_fusable_runs.changes(signals),

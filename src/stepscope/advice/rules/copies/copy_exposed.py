@@ -13,7 +13,6 @@ from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.facts.evidence import Evidence, Part, Saving
 from stepscope.derive.facts.savings.what_if_changes import CopiesInParallel
 from stepscope.thresholds import THRESHOLDS
-from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -52,8 +51,7 @@ def parallel_copy_changes(signals: Signals) -> Changes:
     other_ps = sum(shares.times("copy_within", "transfer_wait"))
     if other_ps > (1 - THRESHOLDS.explained_share.value / 100) * time:
         return ()
-    effect = time / max(len(shares.window_ps), 1) / PS_PER_MS
-    return (CopiesInParallel(owners, effect),)
+    return (CopiesInParallel(owners, shares.mean_ms(time)),)
 
 
 @rule(_ITEM, *OWNED_READS, copy_signals, change=parallel_copy_changes)
@@ -120,8 +118,7 @@ def _without_input_copies(finding: Finding, shares: StepShares) -> Finding:
     total = sum(shares.times(*_OWNED.owners))
     saving = finding.saving_ms
     if saving is not None:
-        high_ms = (total - into) / max(len(shares.window_ps), 1) / PS_PER_MS
-        saving = Saving(high=high_ms)
+        saving = Saving(high=shares.mean_ms(total - into))
     return msgspec.structs.replace(
         finding,
         saving_ms=saving,

@@ -12,7 +12,6 @@ from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     OWNER,
     host_functions,
-    mean_step_ms,
     rule_of_ops,
 )
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
@@ -65,7 +64,7 @@ def change_without_function(signals: Signals) -> Changes:
     blocking = host_functions(signals, shares).blocking
     if blocking is None or blocking.time is None:
         return ()
-    effect_ms = mean_step_ms(shares) * blocking.part.share_percent / 100
+    effect_ms = shares.mean_ms(shares.total_ps) * blocking.part.share_percent / 100
     return (blocking.time.removal_change(effect_ms=effect_ms, only=blocking.alone),)
 
 
@@ -201,7 +200,9 @@ def _finding_of_function(
     """Limit the saving to the time of the blocking function, including its callees."""
     actions, rare = fit_worker_numbers(finding.actions, signals), False
     if finding.saving_ms is not None:
-        function_ms = mean_step_ms(shares) * blocking.part.share_percent / 100
+        function_ms = (
+            shares.mean_ms(shares.total_ps) * blocking.part.share_percent / 100
+        )
         saving = Saving.of_part(function_ms, function_ms)
         times = blocking.times_ps()
         if sum(times) and len(times) == len(shares.window_ps):

@@ -71,7 +71,7 @@ def _finding_of_fill(signals: Signals, shares: StepShares, fill: DeviceFill) -> 
     compute = shares.percent(*COMPUTE_OWNERS)
     percent = fill.unfilled_percent(shares)
     steps = max(len(shares.window_ps), 1)
-    step_ms = shares.total_ps / steps / PS_PER_MS
+    step_ms = shares.mean_ms(shares.total_ps)
     effect = step_ms * percent / 100
     idle = step_ms * compute / 100 * fill.idle_ps / max(fill.kernel_ps, 1)
     failed = percent >= THRESHOLDS.fill_warn.value and (

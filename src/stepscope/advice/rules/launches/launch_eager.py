@@ -13,7 +13,6 @@ from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.facts.hosts.eager_ops import eager_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.thresholds import THRESHOLDS
 
@@ -45,22 +44,11 @@ def evaluate(signals: Signals) -> Finding:
         return _ITEM.cannot_tell(why_unknown)
     # Lost time of eager ops: late launches, or the time from one op to the next.
     series = (
-        StepSeries(
-            step_source=shares.step_source,
-            step_confidence=shares.step_confidence,
-            closed=shares.closed,
-            window_ps=shares.window_ps,
-            parts_ps={"dispatch": ops.dispatch_ps},
-        )
+        shares.series_of_parts({"dispatch": ops.dispatch_ps})
         if shares.device is None
-        else shares.series(
-            {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
-        )
+        else shares.series({"launch": ("launch",)}, clocks=True, lost=True)
     )
-    verdict = judge(
-        series, warn=THRESHOLDS.launch_warn, critical=THRESHOLDS.launch_critical
-    )
-    return _finding_of_eager_ops(signals, shares, ops, verdict)
+    return _finding_of_eager_ops(signals, shares, ops, judge(series, _ITEM.levels))
 
 
 def _reason_cost_unknown(signals: Signals, shares: StepShares) -> Unavailable | None:
@@ -118,7 +106,3 @@ def _finding_of_eager_ops(
         saving_ms=None if on_device else Saving(high=effect, open_above=True),
         **fields,
     )
-
-
-#: A threshold that no share reaches: unexplained time never counts as time of ops.
-_NEVER: Final = 101.0

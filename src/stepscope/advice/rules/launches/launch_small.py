@@ -19,7 +19,6 @@ from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Joined
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import COMPUTE_OWNERS
-from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import NO_KERNELS, device_signals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -27,7 +26,6 @@ from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
-    from stepscope.advice.lost_time_verdict import Verdict
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.launching import LaunchSignals
     from stepscope.derive.facts.devices.small_work import SmallOps, WorkGroup
@@ -89,11 +87,8 @@ def _judge_device_kernels(signals: Signals, shares: StepShares) -> Finding:
     all_groups = groups.get(shares.label, ())
     small, brief_ps = _brief_kernel_groups(all_groups, launching)
     waits = judge(
-        shares.series(
-            {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
-        ),
-        warn=THRESHOLDS.launch_warn,
-        critical=THRESHOLDS.launch_critical,
+        shares.series({"launch": ("launch",)}, clocks=True, lost=True),
+        _ITEM.levels,
     )
     percent = sum(group.percent for group in small)
     launches = sum(group.count_percent for group in small)
@@ -180,13 +175,13 @@ def _judge_ops(signals: Signals, shares: StepShares) -> Finding:
     ops = hosts.get(shares.host)
     if ops is None:
         return _ITEM.cannot_tell("no_ops")
-    dispatching = _judge_ops_time(shares, {"dispatch": ops.dispatch_ps})
+    times = {"dispatch": ops.dispatch_ps}
+    dispatching = verdict = judge(shares.series_of_parts(times), _ITEM.levels)
     # Much time between ops shows that they are too small. The time inside such ops is
     # mostly call overhead, so a change would save that time too.
-    both = {"dispatch": ops.dispatch_ps, "ops": ops.own_ps}
-    verdict = (
-        dispatching if dispatching.status != "fail" else _judge_ops_time(shares, both)
-    )
+    if dispatching.status == "fail":
+        times["ops"] = ops.own_ps
+        verdict = judge(shares.series_of_parts(times), _ITEM.levels)
     failed = verdict.status == "fail"
     eager = _run_singly(signals, shares)
     effect = verdict.effect_ms
@@ -227,22 +222,6 @@ def _run_singly(signals: Signals, shares: StepShares) -> bool:
     return ops is not None and ops.lead(THRESHOLDS)
 
 
-def _judge_ops_time(
-    shares: StepShares, parts_ps: dict[str, tuple[int, ...]]
-) -> Verdict:
-    return judge(
-        StepSeries(
-            step_source=shares.step_source,
-            step_confidence=shares.step_confidence,
-            closed=shares.closed,
-            window_ps=shares.window_ps,
-            parts_ps=parts_ps,
-        ),
-        warn=THRESHOLDS.launch_warn,
-        critical=THRESHOLDS.launch_critical,
-    )
-
-
 def _calling_function(shares: StepShares, between_percent: float) -> tuple[Part, ...]:
     """Return the program's function that works between the ops, or calls them.
 
@@ -281,5 +260,3 @@ def _parts_of_host(ops: SmallOps, share: float) -> tuple[Part, ...]:
 _MIN_JOINED_KERNELS: Final = 2
 #: Maximum number of groups to name.
 _MAX_GROUPS_NAMED: Final = 3
-#: A threshold that no share reaches: unexplained time never counts as kernel time.
-_NEVER: Final = 101.0

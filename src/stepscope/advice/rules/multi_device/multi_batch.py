@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -135,9 +134,8 @@ def _fixed_cost(signals: Signals, shares: StepShares) -> _Costs:
     }
     # Launches seem late where records of earlier kernels were lost.
     launching = judge(
-        shares.series({"launch": ("launch",)}, unknown_from=math.inf, lost=True),
-        warn=THRESHOLDS.launch_warn,
-        critical=THRESHOLDS.launch_critical,
+        shares.series({"launch": ("launch",)}, lost=True),
+        (THRESHOLDS.launch_warn, THRESHOLDS.launch_critical),
     )
     doubtful = {"launching"} if launching.status == "cannot_tell" else set()
     unknown = shares.missing.get("launch") or shares.missing.get("collective")

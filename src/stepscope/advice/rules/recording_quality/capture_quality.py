@@ -17,7 +17,7 @@ from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
-from stepscope.units import PS_PER_MS, PS_PER_US
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -192,7 +192,7 @@ def _finding_of_flaws(
     unexplained = {"outside"} if outside is not None else set()
     if "several_ops" in program_facts(signals) and not capture.functions:
         unexplained.add("eager")
-    effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
+    effect = shares.mean_ms(sum(shares.times(*owners)))
     parts = shares.parts(*owners)
     # If unexplained time is spread over many names, no name is listed.
     concentrated = parts and parts[0].share_percent >= _MIN_MAIN_PART * shares.percent(

@@ -14,7 +14,7 @@ from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
+from stepscope.units import PS_PER_NS, PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity
@@ -58,7 +58,6 @@ def evaluate(signals: Signals) -> Finding:
         windows, shares, compile_unknown="compile" in shares.missing
     )
     warm = note == "warm_up"
-    effect = sum(shares.times("compile")) / max(windows.judged, 1)
     percent = shares.percent("compile")
     return _ITEM.finding(
         "pass" if note is None else "fail",
@@ -70,7 +69,7 @@ def evaluate(signals: Signals) -> Finding:
         share_percent=percent if warm else None,
         owners=("compile",) if warm else (),
         place="any" if warm else None,
-        ms_per_step=effect / PS_PER_MS if warm else None,
+        ms_per_step=shares.mean_ms(sum(shares.times("compile"))) if warm else None,
         threshold=THRESHOLDS.dirty_compile if warm else THRESHOLDS.few_steps,
         steps_clean=windows.judged,
         devices=account.ranked_labels("compile"),
