@@ -10,7 +10,9 @@ import pytest
 from tests.support.traces.training import Recorder, ahead, findings, together
 
 from stepscope.advice.engine import signals_of
-from stepscope.advice.rules.recording_quality.capture_steps import evaluate
+from stepscope.advice.rules.recording_quality.recorded_steps import (
+    judge_step_marks as evaluate,
+)
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.derive.facts.judged_steps import HostSteps, Tried, step_signals
 from stepscope.report.words.findings import finding_headline

@@ -8,7 +8,9 @@ import pytest
 from tests.advice.test_capture_steps import host
 from tests.support.traces.training import ahead, findings, on_host, together
 
-from stepscope.advice.rules.recording_quality.capture_window import evaluate
+from stepscope.advice.rules.recording_quality.recorded_steps import (
+    judge_window as evaluate,
+)
 from stepscope.derive.facts.judged_steps import step_signals
 
 RULE = "capture.window"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.rules.compilation import xla_recompile
+from stepscope.advice.rules.compilation import compiling
 from stepscope.advice.rules.copies import ops_on_host
 from stepscope.advice.rules.running import debug_print
 from stepscope.derive.facts.devices.op_sides import HostPlaced, placement_signals
@@ -33,7 +33,7 @@ def test_everything_about_functions_that_are_compiled_again(
 ) -> None:
     one = shares(compile=[9.0, 9.0, *[1.0] * 10])
     signals = signals_of(one, {compile_signals: {"vm": FUNCTIONS}})
-    finding = xla_recompile.evaluate(signals)
+    finding = compiling.judge_recompiled(signals)
     assert (finding.status, finding.because) == ("fail", ("shapes", "repeats"))
     # 28 of 120 ms are compilation; of the parts three are named.
     share = 100 * 28 / 120
@@ -78,7 +78,7 @@ def test_what_comes_back_after_the_first_steps_is_no_warm_up(
 ) -> None:
     one = shares(compile=[9.0, 9.0, *[late] * 10])
     signals = signals_of(one, {compile_signals: {"vm": functions}})
-    finding = xla_recompile.evaluate(signals)
+    finding = compiling.judge_recompiled(signals)
     assert (finding.status, finding.because) == (status, because)
     if note is not None or status == "pass":
         assert finding.note == note
@@ -93,7 +93,7 @@ def test_little_that_repeats_is_told_of_a_pass(signals_of: Any, shares: Any) -> 
         functions = (CompiledFunction("f", steps, MS),)
         one = shares(compile=0.01)
         signals = signals_of(one, {compile_signals: {"vm": functions}})
-        finding = xla_recompile.evaluate(signals)
+        finding = compiling.judge_recompiled(signals)
         assert (finding.status, finding.note) == ("pass", note)
 
 

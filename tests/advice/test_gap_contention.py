@@ -13,7 +13,7 @@ from tests.support.traces.training import (
     together,
 )
 
-from stepscope.advice.rules.idle_gaps.gap_contention import evaluate
+from stepscope.advice.rules.idle_gaps.gaps import judge_contention as evaluate
 from stepscope.derive.facts.devices.contention import Contention, contention_signals
 from stepscope.unavailable import Unavailable
 

@@ -9,7 +9,9 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import cores, on_host
 
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.rules.input_pipeline.input_bound import evaluate
+from stepscope.advice.rules.input_pipeline.input_waits import (
+    judge_input_wait as evaluate,
+)
 from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.facts.hosts.batch_fetches import InputSignals, input_signals
 from stepscope.derive.facts.hosts.batch_production import LoaderCalls, loader_calls

@@ -10,7 +10,9 @@ from tests.support.traces import blueprint
 
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.rules.input_pipeline.input_bound import evaluate
+from stepscope.advice.rules.input_pipeline.input_waits import (
+    judge_input_wait as evaluate,
+)
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.batch_fetches import input_signals
 from stepscope.derive.facts.hosts.batch_production import (

@@ -11,7 +11,9 @@ from tests.support.traces.training import findings, together
 
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as of_profile
-from stepscope.advice.rules.input_pipeline.input_stage import evaluate
+from stepscope.advice.rules.input_pipeline.input_waits import (
+    judge_slow_stage as evaluate,
+)
 from stepscope.derive.facts.hosts.pipeline_stages import (
     PipelineSignals,
     Stage,

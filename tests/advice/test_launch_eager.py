@@ -10,7 +10,7 @@ from tests.support.traces.judged import Judged
 from tests.support.traces.training import KERNELS, Recorder, findings, together
 
 from stepscope.advice.engine import signals_of
-from stepscope.advice.rules.launches.launch_eager import evaluate
+from stepscope.advice.rules.launches.op_launches import judge_eager_ops as evaluate
 from stepscope.derive.facts.hosts.eager_ops import EagerOps, EagerSignals, eager_signals
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.compose import judge_profile

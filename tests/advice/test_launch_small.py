@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.traces.training import Recorder, findings, on_host
 
-from stepscope.advice.rules.launches.launch_small import evaluate
+from stepscope.advice.rules.launches.op_launches import judge_small_work as evaluate
 from stepscope.derive.facts.devices.small_work import WorkGroup, small_kernels
 from stepscope.report.words.findings import lead_sentence
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import asdict
 
 from stepscope.advice.rules.copies import copy_exposed
-from stepscope.advice.rules.launches import device_fill, launch_eager, launch_small
+from stepscope.advice.rules.launches import device_fill, op_launches
 from stepscope.derive.facts.devices.device_copies import (
     CopyGroup,
     DeviceCopies,
@@ -207,7 +207,7 @@ def test_eager_ops_have_their_part_of_the_time_of_ops(
 ) -> None:
     given = {eager_signals: eager_of(percent)}
     signals = signals_of(shares(device=None), given, device=HOST_ONLY)
-    finding = launch_eager.evaluate(signals)
+    finding = op_launches.judge_eager_ops(signals)
     assert (finding.status, finding.severity) == ("fail", "warn")
     assert [(each.name, each.share_percent) for each in finding.parts] == [
         ("Mul", pytest.approx(60 * part)),
@@ -251,7 +251,7 @@ def test_tiny_ops_that_run_one_by_one_are_the_matter_of_that_finding(
 ) -> None:
     given = {small_ops: {"vm": small_of(dispatch)}, eager_signals: eager}
     signals = signals_of(shares(device=None), given, device=HOST_ONLY)
-    finding = launch_small.evaluate(signals)
+    finding = op_launches.judge_small_work(signals)
     fails = dispatch == 1.0
     assert finding.status == ("fail" if fails else "pass")
     assert finding.explained_by == explained
@@ -312,7 +312,7 @@ def test_brief_kernels_matter_by_their_time_or_number(
 ) -> None:
     given = {small_kernels: {"vm:0": tuple(groups)}}
     signals = signals_of(shares(launch=launch), given)
-    finding = launch_small.evaluate(signals)
+    finding = op_launches.judge_small_work(signals)
     assert finding.status == status
     assert finding.threshold == getattr(THRESHOLDS, threshold)
     starved = threshold == "small_share"
@@ -344,7 +344,7 @@ def test_a_kernel_is_brief_below_two_launches(
     )
     given = {small_kernels: {"vm:0": rows}}
     signals = signals_of(shares(copy_out=5.0), given, launching=launching)
-    finding = launch_small.evaluate(signals)
+    finding = op_launches.judge_small_work(signals)
     facts = facts_of(finding)
     assert facts["brief_kernel"] == brief
     assert (facts["kernels"], facts["all_kernels"]) == (250.0, 750.0)
@@ -354,13 +354,13 @@ def test_a_kernel_is_brief_below_two_launches(
         ("Mul", None, 2.5),
         ("k", "kernel", 10.0),
     ]
-    (change,) = launch_small.joined_kernel_changes(signals)
+    (change,) = op_launches.joined_kernel_changes(signals)
     assert isinstance(change, Joined)
     assert asdict(change) == asdict(Joined([4, 2, 9], 2))
     alone = {small_kernels: {"vm:0": rows[2:3]}}
     nothing = signals_of(shares(), alone, launching=launching)
-    assert launch_small.joined_kernel_changes(nothing) == ()
-    assert launch_small.joined_kernel_changes(signals_of(shares())) == ()
+    assert op_launches.joined_kernel_changes(nothing) == ()
+    assert op_launches.joined_kernel_changes(signals_of(shares())) == ()
 
 
 # -------------------------------------------------------------------------- copies

@@ -21,7 +21,9 @@ from tests.support.traces.nsight import (
 
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.rules.input_pipeline.input_bound import evaluate
+from stepscope.advice.rules.input_pipeline.input_waits import (
+    judge_input_wait as evaluate,
+)
 from stepscope.derive.facts.hosts.batch_production import (
     ProductionWaits,
     made_elsewhere,

@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from stepscope.advice.engine import mark_explained_findings
+from stepscope.advice.engine import mark_explained_findings, shared_time
 from stepscope.advice.finding import Finding
 from stepscope.advice.item import Item, Rule, Sentences
-from stepscope.advice.judging.shared_time import shared_time
 from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.facts.step_shares import AccountSignals
 

@@ -11,7 +11,7 @@ from tests.support.traces.waiting import GET, uneven_tasks, waiting
 
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.idle_gaps.gaps import judge_waits
-from stepscope.advice.rules.input_pipeline import input_bound, input_stage
+from stepscope.advice.rules.input_pipeline import input_waits
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.pipeline_stages import (
     PipelineSignals,
@@ -71,7 +71,7 @@ def judged(signals_of: Any, shares: Any, fetching_of: Any) -> Any:
             machine_cores: {} if usable is None else {one.host: usable},
         }
         fetching = fetching_of(parallel=loader, ahead=loader)
-        return input_bound.evaluate(signals_of(one, given, fetching=fetching))
+        return input_waits.judge_input_wait(signals_of(one, given, fetching=fetching))
 
     return judge
 
@@ -185,7 +185,7 @@ def test_no_more_workers_are_advised_than_cores(
         machine_cores: {} if usable is None else {one.host: usable},
         pipeline_signals: PipelineSignals(None, (), own_process=True, absent=None),
     }
-    stage = input_stage.evaluate(signals_of(one, given))
+    stage = input_waits.judge_slow_stage(signals_of(one, given))
     assert f"num_workers={wanted}," in advised(stage)
 
 

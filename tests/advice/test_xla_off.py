@@ -15,7 +15,7 @@ from tests.support.traces.training import (
     together,
 )
 
-from stepscope.advice.rules.compilation.xla_off import evaluate
+from stepscope.advice.rules.compilation.compiling import judge_uncompiled as evaluate
 from stepscope.derive.facts.devices.device_fill import compiled_percent
 
 RULE = "xla.off"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.traces.training import findings, on_host, together
 
-from stepscope.advice.rules.compilation.xla_recompile import evaluate
+from stepscope.advice.rules.compilation.compiling import judge_recompiled as evaluate
 from stepscope.derive.facts.hosts.compilations import CompiledFunction, compile_signals
 from stepscope.report.words.findings import lead_sentence
 

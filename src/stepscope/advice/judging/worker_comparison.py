@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from stepscope.advice.catalogue import shared_texts
-from stepscope.advice.judging.judged_series import judge_series
+from stepscope.advice.judging.lost_time import judge_series
 from stepscope.advice.signals import CannotTell, NotApplicable
 from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.evidence import Part

@@ -1,14 +1,15 @@
-"""Rules about time in which a device or a host waits between steps, by cause."""
+"""Rules about time in which a device or a host waits, by cause."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import (
+from stepscope.advice.judging.lost_time import (
     OWNED_READS,
     Owned,
     OwnedTime,
@@ -21,6 +22,8 @@ from stepscope.advice.judging.worker_processes import (
     worker_processes,
 )
 from stepscope.advice.signals import CannotTell
+from stepscope.derive.facts.devices.contention import contention_signals
+from stepscope.derive.facts.evidence import Fact, Saving
 from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.program_traits import collected_by_hand
@@ -28,12 +31,14 @@ from stepscope.derive.facts.savings.what_if_changes import NotAwaited
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
-from stepscope.units import PS_PER_MS, PS_PER_S
+from stepscope.thresholds import THRESHOLDS
+from stepscope.units import PS_PER_MS, PS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.contention import Contention
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
 
@@ -253,4 +258,68 @@ def judge_garbage(signals: Signals) -> Finding:
     by_hand = signals.of(collected_by_hand).get(shares.host)
     return judged.finding(
         parts=parts, actions=_GARBAGE_ITEM.actions_for("by_hand" if by_hand else None)
+    )
+
+
+_CONTENTION_ITEM: Final = rule_item("gap.contention")
+
+_CONTENTION_OWNED: Final = Owned(
+    parts={"launch": ("launch",)}, device=True, seen=("launch",), clocks=True, lost=True
+)
+
+
+@rule(_CONTENTION_ITEM, *OWNED_READS, contention_signals)
+def judge_contention(signals: Signals) -> Finding:
+    judged = judge_owned(_CONTENTION_ITEM, _CONTENTION_OWNED, signals)
+    fields: dict[str, Any] = {
+        "inputs": ("account", "host_classes", "launches"),
+        "owners": (),
+    }
+    if not judged.failed:
+        # The device hardly waits for launches, so the lack of cores does not matter.
+        return judged.finding(**fields)
+    shares = judged.shares
+    contention = signals.needed(contention_signals)[shares.label]
+    series = msgspec.structs.replace(
+        _CONTENTION_OWNED.series(shares),
+        parts_ps={"contended": contention.contended_ps},
+    )
+    judged = judge_owned(
+        _CONTENTION_ITEM, _CONTENTION_OWNED, signals, shares=shares, series=series
+    )
+    fields["facts"] = _facts_of_pace(contention)
+    if not judged.failed:
+        return judged.finding(**fields)
+    min_samples = THRESHOLDS.contended_samples.value
+    if min(contention.busy_launches, contention.quiet_launches) < min_samples:
+        return _CONTENTION_ITEM.cannot_tell("few")
+    pace, chance = contention.pace, contention.chance
+    if (
+        pace is None
+        or chance is None
+        or pace < THRESHOLDS.contended_pace.value
+        or chance >= THRESHOLDS.contended_chance.value
+    ):
+        return judged.finding(severity="info", note="pace", saving_ms=None, **fields)
+    high = judged.verdict.effect_ms * (1 - 1 / max(pace, 1.0))
+    return judged.finding(saving_ms=Saving(high=high), **fields)
+
+
+def _facts_of_pace(contention: Contention) -> tuple[Fact, ...]:
+    busy, quiet = contention.busy_pace_ps, contention.quiet_pace_ps
+    return (
+        *_CONTENTION_ITEM.facts(cores=contention.cores),
+        _CONTENTION_ITEM.fact(
+            "busy_pace",
+            None if busy is None else busy / PS_PER_US,
+            busy_launches=contention.busy_launches,
+        ),
+        _CONTENTION_ITEM.fact(
+            "quiet_pace",
+            None if quiet is None else quiet / PS_PER_US,
+            quiet_launches=contention.quiet_launches,
+        ),
+        *_CONTENTION_ITEM.facts(
+            pace=None if contention.pace is None else round(contention.pace, 1)
+        ),
     )

@@ -14,7 +14,12 @@ from stepscope.advice.judging.host_functions import (
     host_functions,
     rule_of_ops,
 )
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    Owned,
+    judge_owned,
+    owned_shares,
+)
 from stepscope.advice.judging.worker_processes import fit_worker_numbers
 from stepscope.derive.facts.evidence import Limits, Part, Saving
 from stepscope.derive.facts.hosts.function_divisions import function_divisions

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals

@@ -8,7 +8,12 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    Owned,
+    judge_owned,
+    owned_shares,
+)
 from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.devices.launching import launch_signals, queue_signals
 from stepscope.derive.facts.devices.op_sides import placement_signals

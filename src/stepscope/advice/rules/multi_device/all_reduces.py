@@ -10,8 +10,8 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item, shared_texts
 from stepscope.advice.item import rule
-from stepscope.advice.judging.judged_series import judge_series
 from stepscope.advice.judging.kernel_time import WORKED_READS, judged_kernels
+from stepscope.advice.judging.lost_time import judge_series
 from stepscope.advice.signals import CannotTell, NotApplicable
 from stepscope.derive.facts.devices.all_reduces import (
     communication_signals,

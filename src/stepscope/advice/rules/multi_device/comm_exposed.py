@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    Owned,
+    judge_owned,
+    owned_shares,
+)
 from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part

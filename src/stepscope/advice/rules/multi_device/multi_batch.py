@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, owned_shares
 from stepscope.advice.lost_time_verdict import judge
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.evidence import CauseShare

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, owned_shares
 from stepscope.advice.judging.worker_comparison import worker_signals
 from stepscope.derive.facts.hosts.pipeline_stages import service_signals
 from stepscope.derive.facts.recording import record_grade

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, judge_owned
 from stepscope.derive.facts.recording import recorder_signals
 from stepscope.units import PS_PER_US
 

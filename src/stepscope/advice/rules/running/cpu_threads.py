@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.judged_series import judge_series
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    Owned,
+    judge_series,
+    owned_shares,
+)
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.thresholds import THRESHOLDS
 

@@ -8,7 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, judge_owned
 from stepscope.derive.facts.hosts.callbacks import CalledBack, called_back
 from stepscope.derive.facts.program_traits import anomaly_checks, blocking_calls
 from stepscope.thresholds import THRESHOLDS

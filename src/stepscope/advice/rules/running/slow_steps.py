@@ -8,8 +8,13 @@ import numpy as np
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.judged_series import JudgedSeries, judge_series
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    JudgedSeries,
+    Owned,
+    judge_series,
+    owned_shares,
+)
 from stepscope.advice.signals import CannotTell
 from stepscope.derive.facts.hosts.function_divisions import rare_functions
 from stepscope.derive.facts.processors import processor_signals

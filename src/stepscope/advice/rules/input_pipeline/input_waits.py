@@ -1,4 +1,4 @@
-"""`input.bound`: the step waits for its data."""
+"""Rules about steps that wait for their data, and about the stage that is slow."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from msgspec.structs import replace
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, OwnedTime, judge_owned
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    Owned,
+    OwnedTime,
+    judge_owned,
+)
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
     WORKER_READS,
     fit_worker_numbers,
     worker_processes,
 )
-from stepscope.derive.facts.evidence import Saving
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part, Saving
 from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
 from stepscope.derive.facts.hosts.batch_production import (
     loader_calls,
@@ -41,12 +46,12 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Action, Finding
     from stepscope.advice.judging.worker_processes import WorkerProcesses
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.evidence import Fact, Part
+    from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.hosts.batch_fetches import InputSignals
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.verdicts.input_verdict import InputVerdict
 
-_ITEM: Final = rule_item("input.bound")
+_BOUND_ITEM: Final = rule_item("input.bound")
 
 #: Minimum number of copy groups per step (kernels between them) that are not one batch.
 _MIN_COPY_GROUPS: Final = 3
@@ -69,7 +74,7 @@ _MAX_ORDER_CONFIDENCE: Final = 0.6
 
 
 @rule(
-    _ITEM,
+    _BOUND_ITEM,
     *OWNED_READS,
     input_signals,
     loader_calls,
@@ -80,13 +85,13 @@ _MAX_ORDER_CONFIDENCE: Final = 0.6
     pipeline_signals,
     python_elements,
 )
-def evaluate(signals: Signals) -> Finding:
+def judge_input_wait(signals: Signals) -> Finding:
     account, fetching = signals.needed(account_signals), signals.of(input_signals)
     decided = input_decision(account, fetching, signals.of(device_signals), THRESHOLDS)
     if decided.why is not None:
-        return _ITEM.cannot_tell(decided.why)
+        return _BOUND_ITEM.cannot_tell(decided.why)
     if isinstance(fetching, Unavailable):
-        return _ITEM.cannot_tell(fetching)
+        return _BOUND_ITEM.cannot_tell(fetching)
     shares = account.shares_of_label(decided.label)
     judged = _judge_decided(decided, fetching, shares, signals)
     # The wait is hidden if fetches find an empty buffer while the device is busy.
@@ -114,7 +119,7 @@ def evaluate(signals: Signals) -> Finding:
             *(
                 ()
                 if waits is None
-                else _ITEM.facts(
+                else _BOUND_ITEM.facts(
                     waits_for_sent=waits.sent_percent,
                     waits_for_threads=waits.threads_percent,
                 )
@@ -181,11 +186,11 @@ def _judge_decided(
         owned = _COPIED
     parts = {cause: shares.times(*owners) for cause, owners in owned.parts.items()}
     series = replace(decided.series, parts_ps=parts)
-    judged = judge_owned(_ITEM, owned, signals, shares=shares, series=series)
+    judged = judge_owned(_BOUND_ITEM, owned, signals, shares=shares, series=series)
     verdict = judged.verdict
     if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
         percent = verdict.resolution_percent
-        why = _ITEM.reason("fetches_unseen", resolution_percent=percent)
+        why = _BOUND_ITEM.reason("fetches_unseen", resolution_percent=percent)
         return judged.with_verdict(unavailable=why)
     if verdict.causes and verdict.causes[0].cause == "unfed":
         return judged.with_verdict(
@@ -216,7 +221,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
                 assumed = ("own_threads",)
             facts = _producers("unfed", shares, signals) or assumed
             actions += fit_worker_numbers(
-                _ITEM.actions_for("unfed", "fetch", *facts), signals
+                _BOUND_ITEM.actions_for("unfed", "fetch", *facts), signals
             )
         else:
             pinned = shares.label in fetching.pinned
@@ -225,7 +230,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
                 of_batch = (*of_batch, "computes")
             in_pieces = _groups_of_copies(fetching, shares, signals) is not None
             facts = ("pieces",) if in_pieces else of_batch
-            actions += _ITEM.actions_for("transfer", *facts)
+            actions += _BOUND_ITEM.actions_for("transfer", *facts)
     return actions
 
 
@@ -251,7 +256,7 @@ def _actions_for_fetch(
     of_workers = workers.actions() if workers and "worker_processes" in facts else ()
     return (
         *of_workers,
-        *fit_worker_numbers(_ITEM.actions_for("fetch", *facts), signals),
+        *fit_worker_numbers(_BOUND_ITEM.actions_for("fetch", *facts), signals),
     )
 
 
@@ -322,15 +327,15 @@ def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ..
     copies = shares.percent("copy_in")
     matter = copies >= THRESHOLDS.input_warn.value
     mostly = judged.verdict.share_percent >= THRESHOLDS.input_critical.value
-    degree = _ITEM.note("bound" if mostly else "bound_in_part")
+    degree = _BOUND_ITEM.note("bound" if mostly else "bound_in_part")
     return (
-        *((_ITEM.fact("degree", None, note=degree),) if judged.failed else ()),
-        _ITEM.fact(
+        *((_BOUND_ITEM.fact("degree", None, note=degree),) if judged.failed else ()),
+        _BOUND_ITEM.fact(
             "mean_fetch",
             math.fsum(means) / len(means) / PS_PER_US if means else None,
-            note=None if means else _ITEM.note("no_fetch"),
+            note=None if means else _BOUND_ITEM.note("no_fetch"),
         ),
-        *_ITEM.facts(
+        *_BOUND_ITEM.facts(
             smallest_visible_effect=judged.verdict.resolution_percent,
             pieces=_groups_of_copies(fetching, shares, judged.signals),
             exposed_copies=copies if matter else None,
@@ -354,3 +359,49 @@ def _batch_producers(
     time = workers.time
     works = time is not None and not time.are_idle and time.most is not None
     return workers if works else None
+
+
+_STAGE_ITEM: Final = rule_item("input.stage")
+
+
+@rule(_STAGE_ITEM, *judge_input_wait.reads)
+def judge_slow_stage(signals: Signals) -> Finding:
+    waits = judge_input_wait(signals)
+    if waits.status == "cannot_tell":
+        return _STAGE_ITEM.cannot_tell(
+            waits.unavailable or _STAGE_ITEM.reason("no_wait")
+        )
+    # A step that waits for copies of its batch does not wait for the pipeline.
+    fetching = sum(
+        cause.share_percent for cause in waits.causes if cause.cause != "transfer"
+    )
+    if waits.note != "hidden" and (
+        waits.status == "pass" or fetching < THRESHOLDS.input_warn.value
+    ):
+        return _STAGE_ITEM.not_applicable("no_wait")
+    pipeline, python = signals.of(pipeline_signals), signals.of(python_elements)
+    if not pipeline.stages and not pipeline.own_process:
+        return _STAGE_ITEM.cannot_tell(pipeline.absent or _STAGE_ITEM.reason("no_wait"))
+    missing = missing_practices(pipeline, python.get(pipeline.host or ""))
+    actions = fit_worker_numbers(_STAGE_ITEM.actions_for(*missing), signals)
+    opaque = (stage for stage in pipeline.stages if not stage.transparent)
+    slowest = sorted(opaque, key=lambda stage: -stage.percent)
+    return _STAGE_ITEM.finding(
+        "fail",
+        severity=waits.severity if waits.status == "fail" else "info",
+        confidence=waits.confidence,
+        value=slowest[0].percent if slowest else None,
+        because=missing,
+        parts=tuple(
+            Part(name=stage.name, share_percent=stage.percent)
+            for stage in slowest[:MAX_RANGES_SHOWN]
+        ),
+        devices=waits.devices,
+        facts=_STAGE_ITEM.facts(
+            runs_per_batch=slowest[0].runs_per_call if slowest else None
+        ),
+        inputs=("pipeline_graph", "pipeline_calls"),
+        # A loader in the program's process may be that of a library, such as Keras.
+        actions=(pipeline.own_process and waits.actions) or actions,
+        explained_by=(judge_input_wait.item.id,) if waits.status == "fail" else (),
+    )
