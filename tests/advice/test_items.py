@@ -284,5 +284,5 @@ def test_the_narrower_finding_explains_a_broad_one_or_is_a_part_of_it(
         item_of(id="absent", explains=("broad",)),
     ]
     rules = [Rule(item, lambda *_: findings["broad"], ()) for item in items]
-    found = mark_explained_findings(findings, rules)
+    found = mark_explained_findings(findings, {}, rules)
     assert tuple(found[name].explained_by for name in findings) == explained

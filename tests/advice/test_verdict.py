@@ -344,6 +344,7 @@ def test_a_narrower_finding_explains_a_broader_one(
     ]
     found = mark_explained_findings(
         {one.id: one for one in (broad, narrow)},
+        {},
         [Rule(item, lambda *_: broad, ()) for item in items],
     )
     assert found[broad.id].explained_by == (() if by is None else (by,))

@@ -37,11 +37,11 @@ from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Rule
-    from stepscope.derive.facts.step_shares import AccountSignals, StepShares
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.profile_data import ProfileData
 
 #: Derivations that few rules need; each is computed only when a rule reads it.
@@ -84,20 +84,16 @@ def evaluate(signals: Signals) -> tuple[Finding, ...]:
         else mark_epoch_bursts(rule.evaluate(signals), signals)
         for rule in RULES
     }
-    shared = shared_time(accounted)
-    marked = mark_explained_findings(findings, shared=shared).values()
+    of_devices = () if isinstance(accounted, Unavailable) else accounted.shares
+    shares = {of_device.label: of_device for of_device in of_devices}
+    marked = mark_explained_findings(findings, shares).values()
     return mark_stage_order(predict_gain(finding, signals) for finding in marked)
-
-
-def _longest_share(narrower: Sequence[Finding], _: Finding) -> float:
-    return max(map(_share_of_time, narrower), default=0.0)
 
 
 def mark_explained_findings(
     findings: Mapping[str, Finding],
+    shares: Mapping[str, StepShares],
     rules: Iterable[Rule] = RULES,
-    *,
-    shared: Callable[[Sequence[Finding], Finding], float] = _longest_share,
 ) -> dict[str, Finding]:
     """Mark the findings whose time a narrower finding explains.
 
@@ -108,9 +104,8 @@ def mark_explained_findings(
 
     Args:
         findings: Findings by id.
+        shares: Label of a device or host → its breakdown of step time.
         rules: The rules whose items declare which findings they explain.
-        shared: Function that returns how much time narrower findings share with a
-            broader one, in percent of the judged steps.
     """
     marked = dict(findings)
     pairs = [
@@ -129,7 +124,7 @@ def mark_explained_findings(
     for name, several in narrower.items():
         broad = findings[name]
         enough = part * _share_of_time(broad)
-        explaining = _narrower_holding_enough(several, broad, enough, shared)
+        explaining = _narrower_holding_enough(several, broad, enough, shares)
         # A broader rule may itself name findings that explain its time.
         explaining = tuple(dict.fromkeys((*explaining, *broad.explained_by)))
         marked[name] = replace(broad, explained_by=explaining)
@@ -138,7 +133,9 @@ def mark_explained_findings(
             # A finding that has a gain cannot be a part of a finding that has none.
             continue
         free = not any(marked[finding.id].explained_by for finding in (narrow, broad))
-        if free and shared([narrow], broad) >= part * _share_of_time(narrow):
+        if free and shared_time([narrow], broad, shares) >= part * _share_of_time(
+            narrow
+        ):
             marked[narrow.id] = replace(narrow, explained_by=(broad.id,))
     return {
         name: _keep_narrowest_explanations(finding, marked)
@@ -163,18 +160,18 @@ def _narrower_holding_enough(
     narrower: Sequence[Finding],
     broad: Finding,
     enough: float,
-    shared: Callable[[Sequence[Finding], Finding], float],
+    shares: Mapping[str, StepShares],
 ) -> tuple[str, ...]:
     """Return narrower findings that explain enough of a broader one, largest first.
 
     If single findings explain enough alone, the other findings are left out.
     """
-    held = {finding.id: shared([finding], broad) for finding in narrower}
+    held = {finding.id: shared_time([finding], broad, shares) for finding in narrower}
     ranked = sorted(held, key=lambda name: -held[name])
     sufficient = tuple(name for name in ranked if held[name] >= enough)
     if sufficient:
         return sufficient
-    if shared(narrower, broad) < enough:
+    if shared_time(narrower, broad, shares) < enough:
         return ()
     return tuple(name for name in ranked if held[name] > 0)
 
@@ -231,51 +228,38 @@ _OWNERS: Final = frozenset({*BUSY_OWNERS, *IDLE_OWNERS})
 
 
 def shared_time(
-    accounted: AccountSignals | Unavailable,
-) -> Callable[[Sequence[Finding], Finding], float]:
-    """Return a function for the time that narrower findings and a broader one share.
+    narrower: Sequence[Finding], broad: Finding, shares: Mapping[str, StepShares]
+) -> float:
+    """Return the time that narrower findings share with a broader one.
 
-    The returned function returns a share of the judged steps in percent; overlapping
-    time of several narrower findings counts once. A broader finding about slow steps
-    names owners only as its causes, so the shared time is the time of these causes. If
-    the findings are not about the same device, or have no owners, all time of the
-    longest narrower finding counts as shared.
+    The time is in percent of the judged steps; overlapping time of several narrower
+    findings counts once. A broader finding about slow steps names owners only as its
+    causes, so the shared time is the time of these causes. If the findings are not
+    about the same device, or have no owners, all time of the longest narrower finding
+    counts as shared.
     """
-    shares = (
-        {}
-        if isinstance(accounted, Unavailable)
-        else {host_shares.label: host_shares for host_shares in accounted.shares}
+    broad_shares = (
+        shares.get(broad.devices[0]) if broad.owners and broad.devices else None
     )
-
-    def shared(narrower: Sequence[Finding], broad: Finding) -> float:
-        broad_shares = (
-            shares.get(broad.devices[0]) if broad.owners and broad.devices else None
+    if broad_shares is None:
+        return max(
+            (_share_by_causes(finding, broad) for finding in narrower), default=0.0
         )
-        if broad_shares is None:
-            return max(
-                (_share_by_causes(finding, broad) for finding in narrower), default=0.0
-            )
-        owned = [finding for finding in narrower if finding.owners or finding.topics]
-        same_device = [
-            finding for finding in owned if finding.devices[:1] == broad.devices[:1]
-        ]
-        other_shares = [
-            _share_or_zero(finding) for finding in narrower if finding not in owned
-        ]
-        return max(_shared_share(same_device, broad, broad_shares), *other_shares, 0.0)
-
-    return shared
-
-
-def _share_or_zero(finding: Finding) -> float:
-    return finding.share_percent or 0.0
+    owned = [finding for finding in narrower if finding.owners or finding.topics]
+    same_device = [
+        finding for finding in owned if finding.devices[:1] == broad.devices[:1]
+    ]
+    other_shares = [
+        _share_of_time(finding) for finding in narrower if finding not in owned
+    ]
+    return max(_shared_share(same_device, broad, broad_shares), *other_shares, 0.0)
 
 
 def _share_by_causes(narrow: Finding, broad: Finding) -> float:
     """Return how much of a broader finding's causes is time of a narrower finding."""
     caused = [cause for cause in broad.causes if cause.cause in _OWNERS]
     if broad.owners or not caused or not narrow.owners:
-        return _share_or_zero(narrow)
+        return _share_of_time(narrow)
     if narrow.devices[:1] != broad.devices[:1]:
         return 0.0
     return sum(cause.share_percent for cause in caused if cause.cause in narrow.owners)

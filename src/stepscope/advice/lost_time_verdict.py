@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from stepscope.derive.verdicts.effect_status import StepSeries
     from stepscope.thresholds import Threshold
 
-_US_PER_MS: Final = 1000
 _RECORD_SHORTER: Final = "Record a shorter window, so that no record is dropped."
 _USE_ONE_CLOCK: Final = (
     "Record host and device with one profiler in one recording, and do not change the "
