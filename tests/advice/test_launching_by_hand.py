@@ -100,7 +100,7 @@ def test_everything_about_a_device_that_is_half_full(
     assert isinstance(first, Faster)
     assert asdict(first) == asdict(Faster((1, 2), pytest.approx((0.55, 0.1))))
     assert asdict(second) == asdict(Faster((7,), (0.75, 0.5)))
-    assert device_fill.kernel_fill_changes(signals_of(one)) == ()
+    assert device_fill.judge_kernel_fill.changes(signals_of(one)) == ()
     nobody = signals_of(one, {fill_signals: {"vm:1": fill_of()}})
     assert device_fill.kernel_fill_changes(nobody) == ()
 
@@ -360,7 +360,7 @@ def test_a_kernel_is_brief_below_two_launches(
     alone = {small_kernels: {"vm:0": rows[2:3]}}
     nothing = signals_of(shares(), alone, launching=launching)
     assert op_launches.joined_kernel_changes(nothing) == ()
-    assert op_launches.joined_kernel_changes(signals_of(shares())) == ()
+    assert op_launches.judge_small_work.changes(signals_of(shares())) == ()
 
 
 # -------------------------------------------------------------------------- copies

@@ -49,16 +49,9 @@ _LAUNCH_OWNED: Final = Owned(
 
 @rule(
     _UNCOMPILED_ITEM,
-    *tuple(
-        dict.fromkeys(
-            (
-                *(*OWNED_READS, compiled_percent, memory_signals),
-                set_up_signals,
-                *(*judge_fusable_runs.reads, *op_launches.judge_small_work.reads),
-                replay_signals,
-            )
-        )
-    ),
+    *(*OWNED_READS, compiled_percent, memory_signals, set_up_signals),
+    *(*judge_fusable_runs.reads, *op_launches.judge_small_work.reads),
+    replay_signals,
 )
 def judge_uncompiled(signals: Signals) -> Finding:
     shares = owned_shares(_LAUNCH_OWNED, signals)

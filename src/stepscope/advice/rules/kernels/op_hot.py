@@ -19,7 +19,6 @@ from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Faster
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -35,9 +34,7 @@ _GOOD_LIMIT_PERCENT: Final = 60.0
 
 def hot_op_changes(signals: Signals) -> Changes:
     """Return what-if edits that make the op's kernels at most as fast as good ones."""
-    work, roofs = signals.of(kernel_work), signals.of(op_roofs)
-    if isinstance(work, Unavailable) or isinstance(roofs, Unavailable):
-        return ()
+    work, roofs = signals.needed(kernel_work), signals.needed(op_roofs)
     slow = _heavy_ops(roofs).filter(pl.col("of_limit") < THRESHOLDS.slow_op.value)
     if not slow.height:
         return ()

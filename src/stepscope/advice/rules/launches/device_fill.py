@@ -17,7 +17,6 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -36,10 +35,8 @@ def kernel_fill_changes(signals: Signals) -> Changes:
     The edits show the gain of using the idle multiprocessors: for more samples per
     batch, or for branches of the model that run at the same time.
     """
-    account, devices = signals.of(account_signals), signals.of(fill_signals)
-    if isinstance(account, Unavailable) or isinstance(devices, Unavailable):
-        return ()
-    fill = devices.get(account.judged().label)
+    label = signals.needed(account_signals).judged().label
+    fill = signals.needed(fill_signals).get(label)
     if fill is None:
         return ()
     return tuple(

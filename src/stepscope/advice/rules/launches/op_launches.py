@@ -43,16 +43,9 @@ def joined_kernel_changes(signals: Signals) -> Changes:
 
     The kernels keep their durations: whether the joined kernel is faster is unknown.
     """
-    account, groups = signals.of(account_signals), signals.of(small_kernels)
-    launching = signals.of(launch_signals)
-    if (
-        isinstance(account, Unavailable)
-        or isinstance(groups, Unavailable)
-        or isinstance(launching, Unavailable)
-    ):
-        return ()
-    label = account.judged("launch", "host_compute").label
-    small, _ = _brief_kernel_groups(groups.get(label, ()), launching)
+    label = signals.needed(account_signals).judged("launch", "host_compute").label
+    groups = signals.needed(small_kernels).get(label, ())
+    small, _ = _brief_kernel_groups(groups, signals.needed(launch_signals))
     classes = [kernel_class for group in small for kernel_class in group.classes]
     return (Joined(classes, _MIN_JOINED_KERNELS),) if classes else ()
 
@@ -78,11 +71,7 @@ def judge_small_work(signals: Signals) -> Finding:
 
 
 def _judge_device_kernels(signals: Signals, shares: StepShares) -> Finding:
-    groups, launching = signals.of(small_kernels), signals.of(launch_signals)
-    if isinstance(groups, Unavailable):
-        return _SMALL_ITEM.cannot_tell(groups)
-    if isinstance(launching, Unavailable):
-        return _SMALL_ITEM.cannot_tell(launching)
+    groups, launching = signals.needed(small_kernels), signals.needed(launch_signals)
     if shares.step_confidence < THRESHOLDS.medium_confidence.value:
         return _SMALL_ITEM.cannot_tell("no_steps")
     if "launch" in shares.missing:

@@ -12,6 +12,7 @@ from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
 from stepscope.thresholds import THRESHOLDS
+from stepscope.units import GIB
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.memory_use import Failure
 
-_GIB: Final = 2**30
 
 _PEAK_ITEM: Final = rule_item("mem.peak")
 
@@ -194,4 +194,4 @@ def _failed_allocation_facts(failure: Failure | None) -> tuple[Fact, ...]:
 
 
 def _as_gib(size: float) -> float:
-    return float(f"{size / _GIB:.3g}")
+    return float(f"{size / GIB:.3g}")

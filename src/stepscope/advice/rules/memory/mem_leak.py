@@ -13,6 +13,7 @@ from stepscope.derive.facts.memory_use import PROCESS, kept_growth, memory_signa
 from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
+from stepscope.units import MIB
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("mem.leak")
 
-_MIB: Final = 2**20
 #: Growth lasts if the second half's slope is at least this part of the whole slope.
 _GOES_ON: Final = 0.5
 
@@ -84,7 +84,7 @@ def _finding_of_containers(signals: Signals) -> Finding | None:
             ),
         ),
         facts=(
-            _ITEM.fact(kind, round(per_step / _MIB, 1)),
+            _ITEM.fact(kind, round(per_step / MIB, 1)),
             *_ITEM.facts(kept_left=left, steps=growth.steps),
         ),
         inputs=("events", "windows"),
@@ -140,7 +140,7 @@ def _finding_of_memories(signals: Signals) -> Finding:
         parts=worst.memory.grown if worst.leaks else (),
         facts=(
             _ITEM.fact(
-                "growth_mib", round(worst.per_step / _MIB, 1), note=worst.memory.label
+                "growth_mib", round(worst.per_step / MIB, 1), note=worst.memory.label
             ),
             *_ITEM.facts(
                 steps_left=worst.steps_left, steps=len(worst.memory.least_bytes)

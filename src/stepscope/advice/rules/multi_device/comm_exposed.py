@@ -16,7 +16,6 @@ from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.program_traits import program_traits
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -38,9 +37,7 @@ _MIN_ALL_TO_ALL_PART: Final = 0.8
 @rule(_ITEM, *OWNED_READS, communication_signals, program_traits)
 def evaluate(signals: Signals) -> Finding:
     shares = owned_shares(_OWNED, signals)
-    collectives = signals.of(communication_signals)
-    if isinstance(collectives, Unavailable):
-        return _ITEM.cannot_tell(collectives)
+    collectives = signals.needed(communication_signals)
     if not any(collectives.count.values()):
         return _ITEM.not_applicable("no_exchange")
     judged = judge_owned(_ITEM, _OWNED, signals, shares=shares)

@@ -10,7 +10,6 @@ from stepscope.advice.judging.lost_time import OWNED_READS, Owned, judge_owned
 from stepscope.derive.facts.devices.kernel_precision import finite_checks
 from stepscope.derive.facts.savings.what_if_changes import NotAwaited
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -41,10 +40,7 @@ def unawaited_check_changes(signals: Signals) -> Changes:
 def evaluate(signals: Signals) -> Finding:
     if signals.of(device_signals).recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
-    checks = signals.of(finite_checks)
-    if checks is None:
+    if signals.needed(finite_checks) is None:
         return _ITEM.not_applicable("no_check")
-    if isinstance(checks, Unavailable):
-        return _ITEM.cannot_tell(checks)
     judged = judge_owned(_ITEM, _OWNED, signals)
     return judged.finding(inputs=("account", "account_parts", "device_activity"))

@@ -21,6 +21,7 @@ from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Faster
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.verdicts.effect_status import percent_of
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS, PS_PER_US
@@ -101,10 +102,10 @@ def _reason_share_unknown(times: PrecisionSignals) -> Unavailable | None:
     if times.compute_ps == 0:
         return _ITEM.reason("no_kernels")
     limit = THRESHOLDS.amp_unknown.value
-    unknown = _percent_of_time(times.eligible_unknown_ps, times.eligible_ps)
+    unknown = percent_of(times.eligible_unknown_ps, times.eligible_ps)
     if times.eligible_ps and unknown >= limit:
         return _ITEM.reason("types_unknown", unknown=unknown)
-    undecided = _percent_of_time(times.undecided_ps, times.compute_ps)
+    undecided = percent_of(times.undecided_ps, times.compute_ps)
     # A fail counts only kernels known to be wider than 16 bit; a pass counts all.
     passes = not _is_wide(times.eligible_ps, times.eligible_narrow_ps, times.compute_ps)
     doubtful = passes or undecided >= limit
@@ -133,18 +134,18 @@ def _depends_on_undecided(times: PrecisionSignals) -> bool:
 
 def _is_wide(eligible_ps: int, narrow_ps: int, compute_ps: int) -> bool:
     """Return whether there is much eligible work, and most of it is not 16-bit."""
-    much = _percent_of_time(eligible_ps, compute_ps) >= THRESHOLDS.amp_eligible.value
-    return much and _percent_of_time(narrow_ps, eligible_ps) < THRESHOLDS.amp_warn.value
+    much = percent_of(eligible_ps, compute_ps) >= THRESHOLDS.amp_eligible.value
+    return much and percent_of(narrow_ps, eligible_ps) < THRESHOLDS.amp_warn.value
 
 
 def _judge_precision(signals: Signals, times: PrecisionSignals) -> Finding:
     warn = THRESHOLDS.amp_warn.value
-    narrow_of_all = _percent_of_time(times.narrow_ps, times.compute_ps)
+    narrow_of_all = percent_of(times.narrow_ps, times.compute_ps)
     if times.eligible_ps == 0:
         return _make_finding(signals, times, status="pass")
-    narrow = _percent_of_time(times.eligible_narrow_ps, times.eligible_ps)
-    tf32 = _percent_of_time(times.eligible_tf32_ps, times.eligible_ps)
-    unknown = _percent_of_time(times.eligible_unknown_ps, times.eligible_ps)
+    narrow = percent_of(times.eligible_narrow_ps, times.eligible_ps)
+    tf32 = percent_of(times.eligible_tf32_ps, times.eligible_ps)
+    unknown = percent_of(times.eligible_unknown_ps, times.eligible_ps)
     if _is_wide(times.eligible_ps, times.eligible_narrow_ps, times.compute_ps):
         if narrow + unknown >= warn:
             return _ITEM.cannot_tell(
@@ -178,7 +179,7 @@ def _make_finding(
     note: str | None = None,
 ) -> Finding:
     failed = status == "fail"
-    unknown = _percent_of_time(times.eligible_unknown_ps, times.eligible_ps)
+    unknown = percent_of(times.eligible_unknown_ps, times.eligible_ps)
     per_step = _per_step_ps(times)
     work = _judged_work(signals, times)
     type_facts = (
@@ -304,10 +305,6 @@ def _facts_of_precision(times: PrecisionSignals) -> tuple[Fact, ...]:
         ),
         *times.largest,
     )
-
-
-def _percent_of_time(part: float, total: float) -> float:
-    return 100 * part / total if total else 0.0
 
 
 def _known_percent(part: float, total: float) -> float | None:

@@ -19,7 +19,6 @@ from stepscope.advice.judging.kernel_time import (
 from stepscope.advice.judging.program_facts import kernel_type_facts
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.recording import record_grade
-from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -35,52 +34,45 @@ _CASTS_GAIN: Final = (0.5, 0.9)
 @rule(
     _CASTS_ITEM,
     *WORKED_READS,
-    change=faster_kernels_change(lambda work: _sort_conversions(work).worked),
+    change=faster_kernels_change(
+        lambda work: _sort_conversions(work, _computing_kernels(work))[0]
+    ),
 )
 def judge_casts(signals: Signals) -> Finding:
     work = judged_kernels(signals)
-    conversions = _sort_conversions(work)
-    computing, is_wide = conversions.computing, conversions.is_wide
+    computing = _computing_kernels(work)
+    worked, doubles, is_wide = _sort_conversions(work, computing)
     if not computing["op"].count() and not computing["converts"].any():
         return _CASTS_ITEM.cannot_tell("no_ops")
-    doubles = work.share(conversions.doubles)
     return judge_kernels(
         _CASTS_ITEM,
         signals,
         work,
-        conversions.worked,
+        worked,
         warn=THRESHOLDS.doubles_warn if is_wide else None,
         note="doubles" if is_wide else None,
-        facts=_CASTS_ITEM.facts(doubles=doubles or None),
+        facts=_CASTS_ITEM.facts(doubles=work.share(doubles) or None),
         actions=_CASTS_ITEM.actions_for("doubles" if is_wide else "casts"),
     )
 
 
-class _Conversions(Frozen, frozen=True):
-    """Conversions and 64-bit work.
+def _computing_kernels(work: KernelWork) -> pl.DataFrame:
+    return work.rows.filter(~pl.col("collective"))
 
-    Attributes:
-        computing: All kernels except collectives.
-        doubles: The kernels in 64 bit.
-        is_wide: Whether the finding is about 64-bit work, not conversions.
-        worked: The conversion kernels or, if `is_wide`, the kernels in 64 bit.
+
+def _sort_conversions(
+    work: KernelWork, computing: pl.DataFrame
+) -> tuple[Worked, pl.DataFrame, bool]:
+    """Return the conversions, the kernels in 64 bit, and whether these matter more.
+
+    If they do, the kernels in 64 bit are returned in place of the conversions.
     """
-
-    computing: pl.DataFrame
-    doubles: pl.DataFrame
-    is_wide: bool
-    worked: Worked
-
-
-def _sort_conversions(work: KernelWork) -> _Conversions:
-    computing = work.rows.filter(~pl.col("collective"))
     doubles = computing.filter(pl.col("told") & (pl.col("precision") == "64"))
     casts = computing.filter("converts")
-    limit = THRESHOLDS.doubles_warn.value
-    is_wide = work.share(doubles) >= limit > work.share(casts)
+    is_wide = work.share(doubles) >= THRESHOLDS.doubles_warn.value > work.share(casts)
     unknown = computing.filter(pl.col("converts").is_null())
     worked = Worked(doubles if is_wide else casts, _CASTS_GAIN, unknown)
-    return _Conversions(computing, doubles, is_wide, worked)
+    return worked, doubles, is_wide
 
 
 _FALLBACKS_ITEM: Final = rule_item("amp.fallback")
@@ -90,9 +82,7 @@ _FALLBACKS_GAIN: Final = (1 / 3, 2 / 3)
 
 def _fallbacks_worked(work: KernelWork) -> Worked:
     """Return the products in 32 bit, and 16-bit products without matrix units."""
-    eligible = work.rows.filter(
-        pl.col("eligible") & ~pl.col("reorders") & ~pl.col("collective")
-    )
+    eligible = _eligible_products(work)
     outside = eligible.filter(
         pl.col("told") & pl.col("precision").is_in(["32", "64"])
         | (pl.col("precision") == "16") & ~pl.col("matrix_units")
@@ -104,7 +94,7 @@ def _fallbacks_worked(work: KernelWork) -> Worked:
 @rule(_FALLBACKS_ITEM, *WORKED_READS, change=faster_kernels_change(_fallbacks_worked))
 def judge_fallbacks(signals: Signals) -> Finding:
     work = judged_kernels(signals, matrix_units=True)
-    computing = work.rows.filter(~pl.col("collective"))
+    computing = _computing_kernels(work)
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
     if narrow < THRESHOLDS.amp_in_use.value:
         return _FALLBACKS_ITEM.not_applicable("not_in_use")
@@ -128,7 +118,7 @@ _FUSED: Final = r"(?i)flash|fmha|attention|sdpa|cross_?entropy|nll"
 @rule(_SOFTMAX_ITEM, *WORKED_READS)
 def judge_softmax(signals: Signals) -> Finding:
     work = judged_kernels(signals)
-    computing = work.rows.filter(~pl.col("collective"))
+    computing = _computing_kernels(work)
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
     if narrow < THRESHOLDS.amp_in_use.value:
         return _SOFTMAX_ITEM.not_applicable("not_in_use")

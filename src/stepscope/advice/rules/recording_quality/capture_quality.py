@@ -13,6 +13,7 @@ from stepscope.derive.facts.judged_steps import unexplained_outside
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import capture_signals, record_grade
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.verdicts.effect_status import percent_of
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
@@ -160,13 +161,12 @@ def _flaws_by_count(
 
 def _clock_percent(account: AccountSignals) -> float:
     shares = account.judged()
-    doubt = 100 * shares.clock_doubt_ps / shares.total_ps if shares.total_ps else 0.0
-    return min(doubt, 100.0)
+    return min(percent_of(shares.clock_doubt_ps, shares.total_ps), 100.0)
 
 
 def _lost_percent(account: AccountSignals) -> float:
     shares = account.judged()
-    return 100 * shares.lost_ps / shares.total_ps if shares.total_ps else 0.0
+    return percent_of(shares.lost_ps, shares.total_ps)
 
 
 def _finding_of_flaws(

@@ -179,9 +179,7 @@ def judge_window(signals: Signals) -> Finding:
     if shares.step_source is None:
         return _judge_start_up(account, signals.of(record_grade))
     windows = _window_facts(shares, hosts)
-    note, severity = _window_flaw(
-        windows, shares, compile_unknown="compile" in shares.missing
-    )
+    note, severity = _window_flaw(windows, shares)
     warm = note == "warm_up"
     percent = shares.percent("compile")
     return _WINDOW_ITEM.finding(
@@ -254,7 +252,7 @@ def _window_facts(shares: StepShares, hosts: dict[str, HostSteps]) -> _WindowFac
 
 
 def _window_flaw(
-    window: _WindowFacts, shares: StepShares, *, compile_unknown: bool
+    window: _WindowFacts, shares: StepShares
 ) -> tuple[str | None, Severity]:
     min_steps = THRESHOLDS.few_steps.value
     recompiles = window.late_percent >= THRESHOLDS.recompile_warn.value
@@ -267,6 +265,7 @@ def _window_flaw(
     if window.apart_ps is not None and window.apart_ps > length:
         return "ranks", "info"
     long = window.times is not None and window.times > THRESHOLDS.long_first_step.value
+    compile_unknown = "compile" in shares.missing
     return ("long_first" if compile_unknown and long else None), "info"
 
 
