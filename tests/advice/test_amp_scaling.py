@@ -13,7 +13,7 @@ from tests.support.traces.training import (
     together,
 )
 
-from stepscope.advice.rules.precision.amp_scaling import evaluate
+from stepscope.advice.rules.precision.narrow_kernels import judge_scaling as evaluate
 from stepscope.derive.facts.devices.kernel_precision import finite_checks
 
 

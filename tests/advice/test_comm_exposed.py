@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.rules.multi_device.comm_exposed import evaluate
+from stepscope.advice.rules.multi_device.exchanges import judge_collectives as evaluate
 from stepscope.derive.facts.devices.all_reduces import CommunicationSignals
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals

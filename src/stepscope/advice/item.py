@@ -271,24 +271,17 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def cannot_tell(self, why: Unavailable | str, **numbers: object) -> Finding:
-        """Return the finding of a rule whose inputs are missing.
-
-        Args:
-            why: The reason, or the key of a declared reason.
-        """
+        """Return the finding of a rule whose inputs are missing, given the reason."""
         return self._without_verdict("cannot_tell", why, numbers)
 
     def not_applicable(self, why: Unavailable | str, **numbers: object) -> Finding:
-        """Return the finding of a rule whose subject does not exist in the program.
-
-        Args:
-            why: The reason, or the key of a declared reason.
-        """
+        """Return the finding of a rule whose subject does not exist in the program."""
         return self._without_verdict("not_applicable", why, numbers)
 
     def _without_verdict(
         self, status: Status, why: Unavailable | str, numbers: dict[str, Any]
     ) -> Finding:
+        """Return a finding with a reason, or with the declared reason of a key."""
         if isinstance(why, str):
             why = self.reason(why, **numbers)
         return self.finding(status, unavailable=why)

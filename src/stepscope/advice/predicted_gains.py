@@ -17,7 +17,6 @@ from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.savings.what_if_changes import Gone
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.savings.what_if_changes import Changes
+    from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.unavailable import Unavailable
 
 #: Maximum number of findings that are replayed together.
 MAX_REPLAYED_FINDINGS: Final = 3
@@ -45,21 +46,19 @@ def saving_limits(finding: Finding, signals: Signals) -> Limits:
     A saving cannot remove device work, except the work that the finding is about. A
     finding without `owners` may be about any work of the device.
     """
-    account, label = signals.known(account_signals), finding.devices[:1]
-    shares = next(
-        (
-            worker_shares
-            for worker_shares in (() if account is None else account.shares)
-            if (worker_shares.label,) == label and worker_shares.window_ps
-        ),
-        None,
-    )
-    if shares is None:
+    shares = _breakdown_of_finding(finding, signals)
+    if shares is None or not shares.window_ps:
         return Limits(finding.ms_per_step, None)
     step_ms = shares.mean_ms(shares.total_ps)
     staying = set(BUSY_OWNERS).difference(finding.owners)
     percent = shares.percent(*staying) if finding.owners or finding.topics else 0.0
     return Limits(finding.ms_per_step, step_ms, step_ms * percent / 100)
+
+
+def _breakdown_of_finding(finding: Finding, signals: Signals) -> StepShares | None:
+    account = signals.known(account_signals)
+    shares = () if account is None else account.shares
+    return next((one for one in shares if (one.label,) == finding.devices[:1]), None)
 
 
 class Together(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,12 +224,7 @@ def _is_hidden_work(
     """Return whether other work hides most of the next bottleneck before the fix."""
     if owner in gone.owners:
         return True
-    account = signals.of(account_signals)
-    if isinstance(account, Unavailable):
-        return False
-    shares = next(
-        (worker for worker in account.shares if worker.label == gone.devices[0]), None
-    )
+    shares = _breakdown_of_finding(gone, signals)
     if shares is None:
         return False
     remaining_percent = 100 - shares.percent(*gone.owners)

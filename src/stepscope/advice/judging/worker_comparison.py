@@ -286,15 +286,16 @@ def short_worker_name(label: str, workers: Sequence[str]) -> str:
     return host if hosts.count(host) == 1 else f"{host}, device {device}"
 
 
-def most_frequent_worker_share(
-    steps: Sequence[StepWorkers], names: Sequence[str | None]
-) -> tuple[str | None, float]:
-    """Return the worker that most steps name, and the percentage of these steps."""
-    known = [name for name in names if name is not None]
-    if not known:
-        return None, 0.0
-    first = max(dict.fromkeys(known), key=known.count)
-    return first, 100 * known.count(first) / len(steps)
+def most_frequent_share(names: Sequence[str | None]) -> tuple[str | None, float]:
+    """Return the worker that most steps name, and the percentage of these steps.
+
+    Args:
+        names: By step: the named worker; None for no worker.
+    """
+    counts = Counter(name for name in names if name is not None)
+    for name, count in counts.most_common(1):
+        return name, 100 * count / len(names)
+    return None, 0.0
 
 
 ONE_EACH: Final = _TEXTS.reason("one_each")

@@ -73,7 +73,7 @@ def _finding_of_compilation(
     if verdict.unavailable is not None and mostly_uncompiled:
         return _UNCOMPILED_ITEM.cannot_tell(verdict.unavailable)
     waits = verdict.status == "fail"
-    outside = waits and launch_delay.waits_outside_steps(signals, shares)
+    outside = waits and launch_delay.work_outside_steps(signals, shares) is not None
     late = waits and not outside
     runs = judge_fusable_runs(signals) if mostly_uncompiled else None
     if runs is not None and runs.unavailable is not None and not late:

@@ -101,16 +101,20 @@ def evaluate(signals: Signals) -> Finding:
 
 def _reasons_for_long_copies(copies: DeviceCopies | None) -> tuple[str, ...]:
     """Return why the copies take long, as far as recorded."""
-    groups = copies.groups if copies is not None else ()
-    exposed_ps = sum(group.alone_ps for group in groups)
-    has_small_copies = (
-        copies is not None and copies.small_per_step >= THRESHOLDS.many_copies.value
-    )
-    small = 0 if copies is None else copies.small_alone_ps
+    if copies is None:
+        return ()
+    exposed_ps = sum(group.alone_ps for group in copies.groups)
+    many = copies.small_per_step >= THRESHOLDS.many_copies.value
     tests = (
-        ("pageable", 2 * sum(group.pageable_ps for group in groups) > exposed_ps),
-        ("blocking", 2 * sum(group.blocking_ps for group in groups) > exposed_ps),
-        ("many", has_small_copies and 4 * small >= exposed_ps),
+        (
+            "pageable",
+            2 * sum(group.pageable_ps for group in copies.groups) > exposed_ps,
+        ),
+        (
+            "blocking",
+            2 * sum(group.blocking_ps for group in copies.groups) > exposed_ps,
+        ),
+        ("many", many and 4 * copies.small_alone_ps >= exposed_ps),
     )
     return tuple(name for name, holds in tests if holds)
 

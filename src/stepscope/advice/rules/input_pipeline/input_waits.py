@@ -39,7 +39,6 @@ from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.patterns import Pattern
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -90,8 +89,7 @@ def judge_input_wait(signals: Signals) -> Finding:
     decided = input_decision(account, fetching, signals.of(device_signals), THRESHOLDS)
     if decided.why is not None:
         return _BOUND_ITEM.cannot_tell(decided.why)
-    if isinstance(fetching, Unavailable):
-        return _BOUND_ITEM.cannot_tell(fetching)
+    fetching = signals.needed(input_signals)
     shares = account.shares_of_label(decided.label)
     judged = _judge_decided(decided, fetching, shares, signals)
     # The wait is hidden if fetches find an empty buffer while the device is busy.
@@ -164,9 +162,7 @@ def _parts_with_producer(
             producer = replace(called.function, share_percent=share)
     if producer is None:
         return parts
-    same = (producer.function, producer.file, producer.line)
-    others = (part for part in parts if (part.function, part.file, part.line) != same)
-    return (producer, *others)
+    return (producer, *(part for part in parts if part.key != producer.key))
 
 
 def _judge_decided(

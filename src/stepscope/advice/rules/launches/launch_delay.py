@@ -67,7 +67,7 @@ def evaluate(signals: Signals) -> Finding:
         return _ITEM.cannot_tell("replayed", graph_percent=launching.graph_percent)
     owned = _owned_launch_time(shares)
     judged = judge_owned(_ITEM, owned, signals)
-    first_use = _work_outside_steps(signals, shares)
+    first_use = work_outside_steps(signals, shares)
     one_op = None
     call = launching.median_call_ps
     tests = (
@@ -121,20 +121,15 @@ def evaluate(signals: Signals) -> Finding:
     )
 
 
-def waits_outside_steps(signals: Signals, shares: StepShares) -> bool:
-    """Return whether a device waits for launches mostly outside of steps.
-
-    Outside of steps the host sets up the device or captures a graph, or ends.
-    """
-    return _work_outside_steps(signals, shares) is not None
-
-
 def _owned_launch_time(shares: StepShares) -> Owned:
     return _LAUNCH_OR_HOST_OPS if shares.host_ops_lead() else _LAUNCH
 
 
-def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
-    """Return work outside of steps that causes most of the wait; None if none does."""
+def work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
+    """Return work outside of steps that causes most of the wait; None if none does.
+
+    Outside of steps the host sets up the device or captures a graph, or ends.
+    """
     set_up = (signals.known(set_up_signals) or {}).get(shares.label)
     min_percent = _MIN_WAIT_PART * shares.percent(*_owned_launch_time(shares).owners)
     return None if set_up is None or set_up.percent < min_percent else set_up

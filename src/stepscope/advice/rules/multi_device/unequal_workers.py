@@ -18,7 +18,7 @@ from stepscope.advice.judging.worker_comparison import (
     compared_workers,
     has_pipeline_stages,
     judge_steps,
-    most_frequent_worker_share,
+    most_frequent_share,
 )
 from stepscope.derive.facts.hosts.worker_processes import worker_ops
 from stepscope.derive.facts.processors import processor_signals
@@ -164,9 +164,7 @@ def balance_changes(signals: Signals) -> Changes:
     workers = compared_workers(signals)
     if workers.devices != 1:
         return ()
-    name, _percent = most_frequent_worker_share(
-        workers.steps, [step.busiest for step in workers.steps]
-    )
+    name, _ = most_frequent_share([step.busiest for step in workers.steps])
     work_ms = None if name is None else workers.work_ms[name]
     if not work_ms:
         return ()
@@ -184,8 +182,7 @@ def judge_balance(signals: Signals) -> Finding:
     known = [excess_ps for excess_ps in excess if excess_ps is not None]
     if len(known) < len(excess):
         return _BALANCE_ITEM.cannot_tell("unknown")
-    names = [step.busiest for step in comparison.steps]
-    busiest, percent = most_frequent_worker_share(comparison.steps, names)
+    busiest, percent = most_frequent_share([step.busiest for step in comparison.steps])
     same = percent >= THRESHOLDS.same_worker.value
     accounted = signals.of(account_signals)
     mean_ms = sum(known) / len(known) / PS_PER_MS
@@ -264,9 +261,7 @@ def judge_arrival(signals: Signals) -> Finding:
     known = [wait for wait in waits if wait is not None]
     if len(known) < len(waits):
         return _ARRIVAL_ITEM.cannot_tell("unmatched")
-    last, percent = most_frequent_worker_share(
-        comparison.steps, [step.last for step in comparison.steps]
-    )
+    last, percent = most_frequent_share([step.last for step in comparison.steps])
     same = last is not None and percent >= THRESHOLDS.same_worker.value
     judged = judge_steps(
         _ARRIVAL_ITEM,

@@ -142,7 +142,7 @@ def _judge_precision(signals: Signals, times: PrecisionSignals) -> Finding:
     warn = THRESHOLDS.amp_warn.value
     narrow_of_all = percent_of(times.narrow_ps, times.compute_ps)
     if times.eligible_ps == 0:
-        return _make_finding(signals, times, status="pass")
+        return _make_finding(signals, times, "pass")
     narrow = percent_of(times.eligible_narrow_ps, times.eligible_ps)
     tf32 = percent_of(times.eligible_tf32_ps, times.eligible_ps)
     unknown = percent_of(times.eligible_unknown_ps, times.eligible_ps)
@@ -161,19 +161,15 @@ def _judge_precision(signals: Signals, times: PrecisionSignals) -> Finding:
         small = starved or gain < THRESHOLDS.minor_gain.value
         minor = little or (mostly_tf32 and small)
         severity: Severity = "info" if minor else "warn"
-        return _make_finding(
-            signals, times, status="fail", severity=severity, note=note
-        )
+        return _make_finding(signals, times, "fail", severity, note)
     if narrow < warn and narrow_of_all < THRESHOLDS.amp_info.value:
-        note = "share_of_all"
-        return _make_finding(signals, times, status="fail", note=note)
-    return _make_finding(signals, times, status="pass")
+        return _make_finding(signals, times, "fail", "info", "share_of_all")
+    return _make_finding(signals, times, "pass")
 
 
 def _make_finding(
     signals: Signals,
     times: PrecisionSignals,
-    *,
     status: Status,
     severity: Severity = "info",
     note: str | None = None,

@@ -1,4 +1,4 @@
-"""Rules about the number types of kernels, and products without matrix units."""
+"""Rules about programs that compute in 16 bit: types of kernels, units, and scaling."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ from stepscope.advice.judging.kernel_time import (
     judged_kernels,
     undecided_kernels,
 )
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, judge_owned
 from stepscope.advice.judging.program_facts import kernel_type_facts
+from stepscope.derive.facts.devices.kernel_precision import finite_checks
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.savings.what_if_changes import NotAwaited
+from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
+    from stepscope.derive.facts.savings.what_if_changes import Changes
 
 _CASTS_ITEM: Final = rule_item("amp.cast")
 
@@ -230,3 +235,33 @@ def _eligible_products(work: KernelWork) -> pl.DataFrame:
     return work.rows.filter(
         pl.col("eligible") & ~pl.col("collective") & ~pl.col("reorders")
     )
+
+
+_SCALING_ITEM: Final = rule_item("amp.scaling")
+
+_SCALING_OWNED: Final = Owned(
+    parts={"scaling": ("scaling",)},
+    device=True,
+    steps=True,
+    seen=("scaling", "launch"),
+    # The gaps are gaps of the device, so unexplained time cannot be a further gap.
+    unknown=False,
+    lost=True,
+)
+
+
+def unawaited_check_changes(signals: Signals) -> Changes:
+    """Return what-if edits: no call waits for the check of the gradients."""
+    if signals.of(device_signals).recorded == "host_only":
+        return ()
+    return (NotAwaited("scaling"),)
+
+
+@rule(_SCALING_ITEM, *OWNED_READS, finite_checks, change=unawaited_check_changes)
+def judge_scaling(signals: Signals) -> Finding:
+    if signals.of(device_signals).recorded == "host_only":
+        return _SCALING_ITEM.not_applicable(HOST_ONLY)
+    if signals.needed(finite_checks) is None:
+        return _SCALING_ITEM.not_applicable("no_check")
+    judged = judge_owned(_SCALING_ITEM, _SCALING_OWNED, signals)
+    return judged.finding(inputs=("account", "account_parts", "device_activity"))
