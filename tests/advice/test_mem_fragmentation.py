@@ -8,7 +8,7 @@ import pytest
 from tests.advice.memories import memory, told
 from tests.support.traces.training import allocating, findings, together
 
-from stepscope.advice.rules.memory.memory_use import judge_fragmentation as evaluate
+from stepscope.advice.rules.memory.device_memory import judge_fragmentation as evaluate
 
 
 @pytest.mark.parametrize(

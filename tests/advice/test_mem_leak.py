@@ -10,7 +10,7 @@ from tests.advice.memories import memory, told
 from tests.support.traces.keeping import keeping
 from tests.support.traces.training import allocating, findings, leaking, together
 
-from stepscope.advice.rules.memory.memory_use import judge_leak as evaluate
+from stepscope.advice.rules.memory.device_memory import judge_leak as evaluate
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 

@@ -8,7 +8,7 @@ import pytest
 from tests.advice.memories import memory, told
 from tests.support.traces.training import WATCHED, allocating, findings, together
 
-from stepscope.advice.rules.memory.memory_use import judge_peak as evaluate
+from stepscope.advice.rules.memory.device_memory import judge_peak as evaluate
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.report.words.findings import finding_headline

@@ -24,7 +24,6 @@ from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.frozen import Frozen
 from stepscope.patterns import COLLECTIONS
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -277,12 +276,11 @@ def rule_of_ops(
     """
     least_ps = THRESHOLDS.explained_share.value / 100 * whole_ms * PS_PER_MS
     steps = max(len(shares.window_ps), 1)
-    eager = signals.of(eager_signals)
-    ops = None if isinstance(eager, Unavailable) else eager.hosts.get(shares.host)
+    eager = signals.known(eager_signals)
+    ops = None if eager is None else eager.hosts.get(shares.host)
     if ops is not None and ops.lead(THRESHOLDS):
         return ("launch.eager",) if sum(ops.dispatch_ps) / steps >= least_ps else ()
-    hosts = signals.of(small_ops)
-    tiny = None if isinstance(hosts, Unavailable) else hosts.get(shares.host)
+    tiny = (signals.known(small_ops) or {}).get(shares.host)
     if tiny is None:
         return ()
     ways_ps, own_ps = sum(tiny.dispatch_ps), sum(tiny.own_ps)

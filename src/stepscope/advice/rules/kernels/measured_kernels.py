@@ -263,11 +263,8 @@ def _classes_with_few_blocks(signals: Signals) -> list[int]:
 
     The rule `kernel.fill` judges these kernels, because they need more blocks.
     """
-    devices = signals.of(fill_signals)
-    work = signals.of(kernel_work)
-    if isinstance(devices, Unavailable) or isinstance(work, Unavailable):
-        return []
-    fill = devices.get(work.label)
+    devices, work = signals.known(fill_signals), signals.known(kernel_work)
+    fill = None if devices is None or work is None else devices.get(work.label)
     if fill is None:
         return []
     return [kernel_class for _, classes in fill.classes for kernel_class in classes]

@@ -22,7 +22,6 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import NO_KERNELS, device_signals
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.hosts.eager_ops import EagerOps
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.unavailable import Unavailable
 
 _SMALL_ITEM: Final = rule_item("launch.small")
 
@@ -209,8 +209,8 @@ def _judge_ops(signals: Signals, shares: StepShares) -> Finding:
 
 def _run_singly(signals: Signals, shares: StepShares) -> bool:
     """Return whether ops run one by one outside a graph (see `launch.eager`)."""
-    eager = signals.of(eager_signals)
-    ops = None if isinstance(eager, Unavailable) else eager.hosts.get(shares.host)
+    eager = signals.known(eager_signals)
+    ops = None if eager is None else eager.hosts.get(shares.host)
     return ops is not None and ops.lead(THRESHOLDS)
 
 

@@ -26,8 +26,8 @@ _OWNED: Final = Owned(parts={"input": ("input",)}, device=True, seen=("input",))
 @rule(_ITEM, *OWNED_READS, service_signals, worker_signals)
 def evaluate(signals: Signals) -> Finding:
     shares = owned_shares(_OWNED, signals)
-    workers = signals.of(worker_signals)
-    several = 1 if isinstance(workers, Unavailable) else len(workers.workers)
+    workers = signals.known(worker_signals)
+    several = 1 if workers is None else len(workers.workers)
     services = signals.of(service_signals)
     if isinstance(services, Unavailable):
         return (_ITEM.cannot_tell if several > 1 else _ITEM.not_applicable)(services)
