@@ -14,7 +14,6 @@ from stepscope.report.compose import judge_profile
 from stepscope.report.words.checks import most_valuable_findings
 from stepscope.report.words.findings import fitting_actions
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 
 _FUNCTION = re.compile(r"`([^`]+)` \(")
 
@@ -82,7 +81,7 @@ def said_of(path: Path) -> Said:
     """Judge a recording as a report does."""
     profile = open_profile(path)
     found = judge_profile(profile)
-    lead = choose_lead_sentence(found.findings, signals_of(profile), THRESHOLDS)
+    lead = choose_lead_sentence(found.findings, signals_of(profile))
     costly = findings_by_cost(found.findings)
     head = found.headline
     about = [one for one in found.findings if one.id == head.finding] or costly

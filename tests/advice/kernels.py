@@ -10,7 +10,6 @@ from stepscope.advice.registry import RULES
 from stepscope.derive.facts.devices.kernel_kinds import FusableRuns
 from stepscope.derive.facts.devices.kernel_work import KernelWork, kernel_work
 from stepscope.derive.facts.recording import record_grade
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -102,7 +101,7 @@ def signals(signals_of: Any, work: KernelWork, account: Any, **given: Any) -> Si
 
 
 def judged(name: str, seen: Signals) -> Finding:
-    return RULE[name].evaluate(seen, THRESHOLDS)
+    return RULE[name].evaluate(seen)
 
 
 def facts_of(finding: Finding) -> dict[str, float]:

@@ -33,7 +33,6 @@ from stepscope.derive.facts.devices.all_reduces import (
 )
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.savings.what_if_changes import Faster
-from stepscope.thresholds import THRESHOLDS
 from stepscope.units import MIB
 
 DEVICES = dict.fromkeys(range(4), blueprint.A100)
@@ -169,7 +168,7 @@ def test_kernels_that_pack_near_an_exchange_are_counted(
     signals_of: Any, shares: Any, *, kinds: Any, classes: set[int], ms: float
 ) -> None:
     seen = packed(signals_of, shares, *kinds)
-    (change,) = RULE["allreduce.pack"].changes(seen, THRESHOLDS)
+    (change,) = RULE["allreduce.pack"].changes(seen)
     assert isinstance(change, Faster)
     assert set(change.classes) == classes
     assert list(change.left) == pytest.approx([0.65, 0.3])

@@ -13,9 +13,8 @@ from tests.support.traces.training import (
     together,
 )
 
-from stepscope.advice.rules.precision.amp_scaling import evaluate
+from stepscope.advice.rules.precision.narrow_kernels import judge_scaling as evaluate
 from stepscope.derive.facts.devices.kernel_precision import finite_checks
-from stepscope.thresholds import THRESHOLDS
 
 
 @pytest.mark.parametrize(
@@ -25,14 +24,14 @@ from stepscope.thresholds import THRESHOLDS
 def test_a_hundredth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, ms: float, status: str, severity: str
 ) -> None:
-    finding = evaluate(signals_of(shares(scaling=ms), {finite_checks: 12}), THRESHOLDS)
+    finding = evaluate(signals_of(shares(scaling=ms), {finite_checks: 12}))
     assert (finding.status, finding.severity) == (status, severity)
 
 
 def test_a_program_that_checks_nothing_scales_nothing(
     signals_of: Any, shares: Any
 ) -> None:
-    finding = evaluate(signals_of(shares(), {finite_checks: None}), THRESHOLDS)
+    finding = evaluate(signals_of(shares(), {finite_checks: None}))
     assert finding.status == "not_applicable"
 
 

@@ -17,7 +17,6 @@ from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals, device_signals
-from stepscope.thresholds import THRESHOLDS
 
 US = 1_000_000
 MS = 1_000_000_000
@@ -36,9 +35,7 @@ def device(*capability: tuple[int, int] | None) -> DeviceSignals:
 def test_products_in_float32_fail_with_the_gain_of_the_guide(
     signals_of: Any, precision_of: Any
 ) -> None:
-    finding = evaluate(
-        signals_of({precision_signals: precision_of(**ALL_WIDE)}), THRESHOLDS
-    )
+    finding = evaluate(signals_of({precision_signals: precision_of(**ALL_WIDE)}))
     assert (finding.status, finding.severity) == ("fail", "warn")
     assert finding.value == 0.0
     assert finding.saving_ms is not None
@@ -48,7 +45,7 @@ def test_products_in_float32_fail_with_the_gain_of_the_guide(
 
 
 def test_bfloat16_products_pass(signals_of: Any, precision_of: Any) -> None:
-    finding = evaluate(signals_of({precision_signals: precision_of()}), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: precision_of()}))
     assert (finding.status, finding.value) == ("pass", 100.0)
 
 
@@ -61,8 +58,7 @@ def test_hardware_without_the_units_is_not_applicable(
                 device_signals: device((6, 1)),
                 precision_signals: precision_of(**ALL_WIDE),
             }
-        ),
-        THRESHOLDS,
+        )
     )
     assert finding.status == "not_applicable"
 
@@ -73,8 +69,7 @@ def test_an_unknown_capability_is_no_evidence_of_absence(
     finding = evaluate(
         signals_of(
             {device_signals: device(None), precision_signals: precision_of(**ALL_WIDE)}
-        ),
-        THRESHOLDS,
+        )
     )
     assert finding.status == "fail"
 
@@ -96,8 +91,7 @@ def test_the_type_offered_is_one_the_hardware_has(
                 device_signals: device(capability),
                 precision_signals: precision_of(**ALL_WIDE),
             }
-        ),
-        THRESHOLDS,
+        )
     )
     code = " ".join(action.code or "" for action in finding.actions)
     assert expected in code
@@ -146,14 +140,14 @@ def test_a_program_without_gradients_has_no_loss_to_scale(
 
 def test_a_run_on_the_host_alone_is_not_applicable(signals_of: Any) -> None:
     signals = signals_of({device_signals: DeviceSignals(recorded="host_only")})
-    assert evaluate(signals, THRESHOLDS).status == "not_applicable"
+    assert evaluate(signals).status == "not_applicable"
 
 
 def test_unknown_types_of_a_third_of_the_work_cannot_tell(
     signals_of: Any, precision_of: Any
 ) -> None:
     found = precision_of(**ALL_WIDE, eligible_unknown_ps=1_800 * US)
-    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}))
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
     assert finding.unavailable.code == "NO_SHAPES"
@@ -167,20 +161,14 @@ def test_unknown_types_that_could_flip_the_verdict_cannot_tell(
         narrow_ps=2_500 * US,
         eligible_unknown_ps=900 * US,
     )
-    assert (
-        evaluate(signals_of({precision_signals: found}), THRESHOLDS).status
-        == "cannot_tell"
-    )
+    assert evaluate(signals_of({precision_signals: found})).status == "cannot_tell"
 
 
 def test_kernels_without_ops_cannot_tell(signals_of: Any, precision_of: Any) -> None:
     found = precision_of(
         eligible_ps=0, eligible_narrow_ps=0, narrow_ps=0, undecided_ps=9_000 * US
     )
-    assert (
-        evaluate(signals_of({precision_signals: found}), THRESHOLDS).status
-        == "cannot_tell"
-    )
+    assert evaluate(signals_of({precision_signals: found})).status == "cannot_tell"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +189,7 @@ def test_it_says_why_it_cannot_tell(
         undecided_ps=9_000 * US,
         undecided_with_op_ps=with_op * US,
     )
-    why = evaluate(signals_of({precision_signals: found}), THRESHOLDS).unavailable
+    why = evaluate(signals_of({precision_signals: found})).unavailable
     assert why is not None
     assert reason in why.reason
     assert ("custom ops in the program" in why.remedy) is (with_op > 0)
@@ -228,7 +216,7 @@ def test_the_gain_decides_how_grave_tf32_is(
         eligible_tf32_ps=5_000 * US,
     )
     signals = signals_of(shares(launch=idle_ms), {precision_signals: found})
-    finding = evaluate(signals, THRESHOLDS)
+    finding = evaluate(signals)
     assert (finding.status, finding.severity) == ("fail", severity)
     assert finding.note == "tf32"
 
@@ -239,7 +227,7 @@ def test_little_eligible_work_is_information_only(
     found = precision_of(
         **{**ALL_WIDE, "wide_per_step_ps": MS // 2}, eligible_ps=500 * US
     )
-    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}))
     assert (finding.status, finding.severity) == ("fail", "info")
     assert finding.note == "share_of_all"
 
@@ -254,14 +242,14 @@ def test_work_that_takes_no_time_is_information_only(
 ) -> None:
     """All of it is in 32 bit, and the device hardly works: the step is 10 ms."""
     found = precision_of(**{**ALL_WIDE, "wide_per_step_ps": wide_ps})
-    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}))
     assert (finding.status, finding.severity) == ("fail", severity)
     assert finding.note == note
 
 
 def test_no_eligible_work_has_no_share(signals_of: Any, precision_of: Any) -> None:
     found = precision_of(eligible_ps=0, eligible_narrow_ps=0, narrow_ps=0)
-    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}))
     assert (finding.status, finding.value) == ("pass", None)
 
 
@@ -271,7 +259,7 @@ def test_without_steps_the_share_stands_and_no_saving_is_promised(
     found = precision_of(
         **{**ALL_WIDE, "wide_per_step_ps": None}, step_ps=None, steps=0
     )
-    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}))
     assert finding.status == "fail"
     assert finding.saving_ms is None
     assert finding.ms_per_step is None
@@ -284,7 +272,7 @@ def test_the_gain_over_tf32_is_less_than_over_32_bit(
         **{**ALL_WIDE, "wide_per_step_ps": 2 * MS, "tf32_per_step_ps": 4 * MS},
         eligible_tf32_ps=4_000 * US,
     )
-    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}))
     assert finding.ms_per_step == pytest.approx(6)
     assert finding.saving_ms is not None
     # 16 bit runs at most three times as fast as 32 bit, and twice as fast as TF32.
@@ -302,11 +290,11 @@ def test_emulated_32_bit_products_gain_most(signals_of: Any, precision_of: Any) 
         precision_signals: precision_of(**ALL_WIDE, devices=("vm:0",)),
         kernel_work: work,
     }
-    saving = evaluate(signals_of(signals), THRESHOLDS).saving_ms
+    saving = evaluate(signals_of(signals)).saving_ms
     assert saving is not None
     assert saving.low == pytest.approx(5 / 2 + 1 - 1 / 1.3)
     assert saving.high == pytest.approx(5 * 3.5 / 4.5 + 2 / 3)
-    plain, emulated = narrower_kernel_changes(signals_of(signals), THRESHOLDS)
+    plain, emulated = narrower_kernel_changes(signals_of(signals))
     assert (list(plain.classes), plain.left) == ([1], (1 / 1.3, 1 / 3))
     assert (list(emulated.classes), emulated.left) == ([0], (1 / 2, 1 / 4.5))
 
@@ -320,7 +308,7 @@ def test_undecided_kernels_in_32_bit_do_not_hide_a_failure(
         eligible_ps=2_000 * US,
         undecided_ps=6_000 * US,
     )
-    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}))
     assert finding.status == "fail"
 
 
@@ -333,7 +321,7 @@ def test_undecided_kernels_that_may_be_narrow_can_turn_it(
         undecided_ps=6_000 * US,
         undecided_narrow_ps=6_000 * US,
     )
-    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}))
     assert finding.status == "cannot_tell"
 
 
@@ -343,5 +331,5 @@ def test_little_work_that_is_all_in_16_bit_is_no_finding(
     found = precision_of(
         eligible_ps=500 * US, eligible_narrow_ps=500 * US, narrow_ps=500 * US
     )
-    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}))
     assert (finding.status, finding.value) == ("pass", 100.0)

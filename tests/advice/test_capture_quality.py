@@ -13,7 +13,6 @@ from stepscope.advice.rules.recording_quality.capture_quality import evaluate
 from stepscope.derive.facts.recording import capture_signals
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import finding_headline
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 MS, US = 1_000_000_000, 1_000_000
@@ -30,7 +29,7 @@ MS, US = 1_000_000_000, 1_000_000
 def test_time_that_the_record_hides_is_its_flaw(
     signals_of: Any, shares: Any, owner: str, ms: float, severity: str
 ) -> None:
-    finding = evaluate(signals_of(shares(**{owner: ms})), THRESHOLDS)
+    finding = evaluate(signals_of(shares(**{owner: ms})))
     assert (finding.status, finding.severity, finding.note) == ("fail", severity, owner)
     assert finding.owners == (owner,)
     assert finding.share_percent == pytest.approx(10 * ms)
@@ -43,7 +42,7 @@ def test_time_that_the_record_hides_is_its_flaw(
 def test_a_little_hidden_time_is_none(
     signals_of: Any, shares: Any, owner: str, ms: float
 ) -> None:
-    assert evaluate(signals_of(shares(**{owner: ms})), THRESHOLDS).status == "pass"
+    assert evaluate(signals_of(shares(**{owner: ms}))).status == "pass"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ def test_pauses_between_queued_kernels_are_no_missing_work(
 ) -> None:
     ranges = {("queued", "inside"): [(0, 5 * US), (MS, MS + longest_us * US)]}
     account = shares(queued=0.8, fields={"ranges": ranges})
-    assert evaluate(signals_of(account), THRESHOLDS).status == status
+    assert evaluate(signals_of(account)).status == status
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_a_recording_that_begins_with_a_busy_device_is_begun_later(
         "step_source": steps,
     }
     account = shares(queued=4.0, fields=fields)
-    finding = evaluate(signals_of(account), THRESHOLDS)
+    finding = evaluate(signals_of(account))
     assert finding.note == "queued"
     # What depends on the recorder is left out where it is shown.
     told = [one.cause for one in finding.actions if one.recorder == "any"]
@@ -101,7 +100,7 @@ def test_without_replayed_graphs_no_graph_is_missing(
     }
     account = shares(queued=4.0, fields=fields)
     signals = signals_of(account, capture=capture_of(replays=False))
-    finding = evaluate(signals, THRESHOLDS)
+    finding = evaluate(signals)
     (action,) = finding.actions
     assert (finding.note, action.cause) == note_and_cause
     assert finding.owners == ("queued",)
@@ -122,7 +121,7 @@ def test_clocks_that_differ_are_a_flaw(
     signals_of: Any, shares: Any, error_us: int, gaps: int, severity: str
 ) -> None:
     clocks = {"clock_error_ps": error_us * US, "gaps": gaps}
-    finding = evaluate(signals_of(shares(fields=clocks)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(fields=clocks)))
     assert (finding.status, finding.note) == ("fail", "clocks")
     assert finding.severity == severity
     assert finding.owners == ()
@@ -133,7 +132,7 @@ def test_clocks_that_differ_are_a_flaw(
 
 def test_clocks_that_differ_by_little_are_none(signals_of: Any, shares: Any) -> None:
     clocks = {"clock_error_ps": 40 * US, "gaps": 120}
-    assert evaluate(signals_of(shares(fields=clocks)), THRESHOLDS).status == "pass"
+    assert evaluate(signals_of(shares(fields=clocks))).status == "pass"
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,7 @@ def test_counts_of_the_record_show_flaws(
     flaw: tuple[str, str],
 ) -> None:
     signals = signals_of(shares(), capture=capture_of(**fields))
-    finding = evaluate(signals, THRESHOLDS)
+    finding = evaluate(signals)
     assert (finding.status, finding.note, finding.severity) == ("fail", *flaw)
     assert finding.actions
 
@@ -172,7 +171,7 @@ def test_near_misses_of_counts_pass(
     signals_of: Any, shares: Any, capture_of: Any, fields: dict[str, Any]
 ) -> None:
     signals = signals_of(shares(), capture=capture_of(**fields))
-    assert evaluate(signals, THRESHOLDS).status == "pass"
+    assert evaluate(signals).status == "pass"
 
 
 @pytest.mark.parametrize(("lost_ms", "severity"), [(8, "critical"), (3, "warn")])
@@ -180,7 +179,7 @@ def test_lost_records_weigh_by_the_time_that_they_stand_for(
     signals_of: Any, shares: Any, lost_ms: int, severity: str
 ) -> None:
     one = shares(fields={"lost_ps": lost_ms * MS})
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.severity, finding.note) == (severity, "lost")
 
 
@@ -188,7 +187,7 @@ def test_a_device_whose_work_was_not_recorded_is_the_gravest_flaw(
     signals_of: Any, shares: Any
 ) -> None:
     silent = DeviceSignals(recorded="silent")
-    finding = evaluate(signals_of(shares(device=None), device=silent), THRESHOLDS)
+    finding = evaluate(signals_of(shares(device=None), device=silent))
     assert (finding.status, finding.severity, finding.note) == (
         "fail",
         "critical",
@@ -200,7 +199,7 @@ def test_work_that_is_not_understood_was_recorded(signals_of: Any, shares: Any) 
     """Recording it once more would not help."""
     why = Unavailable(code="UNKNOWN_DEVICE", reason="MTIA.", remedy="Report it.")
     unread = DeviceSignals(recorded="silent", reason=why)
-    finding = evaluate(signals_of(shares(device=None), device=unread), THRESHOLDS)
+    finding = evaluate(signals_of(shares(device=None), device=unread))
     assert (finding.severity, finding.note) == ("critical", "unread")
     assert not [one for one in finding.actions if one.cause == "silent"]
 
@@ -208,7 +207,7 @@ def test_work_that_is_not_understood_was_recorded(signals_of: Any, shares: Any) 
 def test_the_gravest_flaw_stands_first_and_the_others_beside_it(
     signals_of: Any, shares: Any
 ) -> None:
-    finding = evaluate(signals_of(shares(unexplained=5.0, queued=1.0)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(unexplained=5.0, queued=1.0)))
     assert finding.note == "unexplained"
     assert [one.cause for one in finding.causes] == ["unexplained", "queued"]
 
@@ -217,7 +216,7 @@ def test_queued_work_is_no_flaw_inside_the_doubt_of_clocks(
     signals_of: Any, shares: Any
 ) -> None:
     fields = {"clock_error_ps": 100 * MS}
-    finding = evaluate(signals_of(shares(queued=5.0, fields=fields)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(queued=5.0, fields=fields)))
     assert finding.note == "clocks"
     assert finding.causes == ()
     assert all("graph" not in one.text for one in finding.actions)
@@ -227,10 +226,10 @@ def test_a_damaged_file_is_not_asked_to_be_recorded_with_more_tracers(
     signals_of: Any, shares: Any, capture_of: Any
 ) -> None:
     signals = signals_of(shares(unexplained=5.0), capture=capture_of(damaged=True))
-    finding = evaluate(signals, THRESHOLDS)
+    finding = evaluate(signals)
     assert (finding.severity, finding.note) == ("critical", "damaged")
     assert [one.cause for one in finding.actions] == ["damaged"]
-    whole = evaluate(signals_of(shares(), capture=capture_of(damaged=True)), THRESHOLDS)
+    whole = evaluate(signals_of(shares(), capture=capture_of(damaged=True)))
     assert whole.status == "pass"
 
 
@@ -240,7 +239,7 @@ def test_a_tracer_that_was_in_force_is_not_asked_for(
     def advised(*, functions: bool) -> str:
         capture = capture_of(functions=functions)
         signals = signals_of(shares(unexplained=5.0), capture=capture)
-        return evaluate(signals, THRESHOLDS).actions[0].text
+        return evaluate(signals).actions[0].text
 
     assert advised(functions=False).startswith("Also record the program's")
     assert advised(functions=True).startswith("Annotate")
@@ -251,7 +250,7 @@ def test_a_recording_too_short_for_samples_says_how_many_there_were(
 ) -> None:
     """It said that functions were recorded and do not say, after 70 ms."""
     capture = capture_of(functions=True, few_looks=7)
-    finding = evaluate(signals_of(shares(unexplained=5.0), capture=capture), THRESHOLDS)
+    finding = evaluate(signals_of(shares(unexplained=5.0), capture=capture))
     assert [it.cause for it in finding.actions] == ["short"]
     assert finding.actions[0].text.startswith("Record for at least a second")
     assert "the program's functions were sampled 7 times." in finding_headline(finding)
@@ -270,9 +269,9 @@ def test_looks_are_counted_in_the_samples(looks: int, few: int | None) -> None:
 
 
 def test_without_an_account_it_cannot_tell(signals_of: Any, shares: Any) -> None:
-    assert evaluate(signals_of(), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals_of()).status == "cannot_tell"
     blind = shares(missing=["launch"])
-    assert evaluate(signals_of(blind), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals_of(blind)).status == "cannot_tell"
 
 
 def test_what_an_unknown_owner_would_have_is_shown_as_unexplained() -> None:

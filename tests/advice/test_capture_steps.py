@@ -10,12 +10,13 @@ import pytest
 from tests.support.traces.training import Recorder, ahead, findings, together
 
 from stepscope.advice.engine import signals_of
-from stepscope.advice.rules.recording_quality.capture_steps import evaluate
+from stepscope.advice.rules.recording_quality.recorded_steps import (
+    judge_step_marks as evaluate,
+)
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.derive.facts.judged_steps import HostSteps, Tried, step_signals
 from stepscope.report.words.findings import finding_headline
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +86,7 @@ def test_a_program_with_a_step_longer_than_the_recording_is_not_said_to_mark_non
     command = [sys.executable, "-c", LONG_STEP, str(tmp_path)]
     subprocess.run(command, check=True, timeout=60)
     profile = open_profile(tmp_path)
-    found = evaluate(signals_of(profile), THRESHOLDS)
+    found = evaluate(signals_of(profile))
     assert (found.status, found.note) == ("fail", "plain")
     assert finding_headline(found).startswith("No step mark was recorded")
     assert "record for longer" in finding_headline(found)
@@ -161,7 +162,7 @@ def test_each_limit_decides(
     signals_of: Any, fields: Any, status: str, severity: str
 ) -> None:
     signals = signals_of({step_signals: {"vm": host(**fields)}})
-    finding = evaluate(signals, THRESHOLDS)
+    finding = evaluate(signals)
     assert (finding.status, finding.severity) == (status, severity)
 
 
@@ -186,7 +187,7 @@ def test_keras_3_does_not_mark_its_steps_as_keras_2_does(name: str, first: str) 
 
 def test_the_host_whose_steps_are_least_known_is_named(signals_of: Any) -> None:
     hosts = {"a": host(), "b": host(source=None, confidence=0.0), "c": host()}
-    finding = evaluate(signals_of({step_signals: hosts}), THRESHOLDS)
+    finding = evaluate(signals_of({step_signals: hosts}))
     assert finding.devices == ("b",)
 
 
@@ -196,7 +197,7 @@ def test_what_repeats_surely_and_is_no_step_is_not_called_unsure(
     """A thousand runs of one kernel."""
     tried = (Tried("kernel jacobi", 1000, 0.9),)
     signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
-    text = finding_headline(evaluate(signals, THRESHOLDS))
+    text = finding_headline(evaluate(signals))
     assert "most frequent repetition (1,000 times) is not a training" in text
     assert "0.9" not in text
 
@@ -210,4 +211,4 @@ def test_a_confidence_that_is_too_small_is_not_rounded_to_what_is_needed(
 ) -> None:
     tried = (Tried("kernel gemm", 9, found),)
     signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
-    assert said in finding_headline(evaluate(signals, THRESHOLDS))
+    assert said in finding_headline(evaluate(signals))

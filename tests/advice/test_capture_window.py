@@ -8,9 +8,10 @@ import pytest
 from tests.advice.test_capture_steps import host
 from tests.support.traces.training import ahead, findings, on_host, together
 
-from stepscope.advice.rules.recording_quality.capture_window import evaluate
+from stepscope.advice.rules.recording_quality.recorded_steps import (
+    judge_window as evaluate,
+)
 from stepscope.derive.facts.judged_steps import step_signals
-from stepscope.thresholds import THRESHOLDS
 
 RULE = "capture.window"
 ONE = {"vm": host()}
@@ -90,7 +91,7 @@ def test_each_limit_decides(
     signals_of: Any, shares: Any, compiles: list[float], note: str | None
 ) -> None:
     one = shares(compile=compiles)
-    finding = evaluate(signals_of(one, {step_signals: ONE}), THRESHOLDS)
+    finding = evaluate(signals_of(one, {step_signals: ONE}))
     assert finding.note == note
     assert finding.status == ("pass" if note is None else "fail")
 
@@ -102,7 +103,7 @@ def test_without_a_record_of_compiling_the_length_alone_speaks(
     blind = shares(missing=["compile"], fields=fields)
     seeing = shares(fields=fields)
     for one, note in ((blind, "long_first"), (seeing, None)):
-        finding = evaluate(signals_of(one, {step_signals: ONE}), THRESHOLDS)
+        finding = evaluate(signals_of(one, {step_signals: ONE}))
         assert finding.note == note
 
 
@@ -114,5 +115,5 @@ def test_ranks_that_were_not_recorded_together_are_told(
         "a": host(begins_ns=10**18),
         "b": host(begins_ns=10**18 + apart_ms * 10**6),
     }
-    finding = evaluate(signals_of(shares(), {step_signals: hosts}), THRESHOLDS)
+    finding = evaluate(signals_of(shares(), {step_signals: hosts}))
     assert finding.note == note

@@ -15,7 +15,6 @@ from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.predicted_gains import replay_together
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.savings.what_if_changes import Carried, Joined
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ def test_findings_gain_together_what_the_largest_floor_leaves() -> None:
     """Beside kernels of 165 µs the copy of 400 stays: 910 - 400 in all."""
     signals = signals_of_lines(copying_back())
     found = evaluate(signals)
-    told = replay_together(found, signals, THRESHOLDS, first="copy.exposed")
+    told = replay_together(found, signals, first="copy.exposed")
     assert told.findings == ("copy.exposed", "amp.share")
     assert told.saving_ms is not None
     assert told.saving_ms.high == pytest.approx(0.51, abs=0.001)
@@ -150,7 +149,7 @@ def test_findings_gain_together_what_the_largest_floor_leaves() -> None:
 
 def test_the_finding_that_is_shown_first_is_the_one_that_goes() -> None:
     signals = signals_of_lines(copying_back())
-    told = replay_together(evaluate(signals), signals, THRESHOLDS, first="amp.share")
+    told = replay_together(evaluate(signals), signals, first="amp.share")
     assert told.findings[0] == "amp.share"
     # The copy takes 400 µs, the products 165 of 495.
     assert told.next_owner == "copy_out"
@@ -158,7 +157,7 @@ def test_the_finding_that_is_shown_first_is_the_one_that_goes() -> None:
 
 def test_what_follows_a_finding_that_no_replay_removed_is_unknown() -> None:
     signals = signals_of_lines(copying_back())
-    told = replay_together(evaluate(signals), signals, THRESHOLDS, first="gap.output")
+    told = replay_together(evaluate(signals), signals, first="gap.output")
     assert told.findings == ("copy.exposed", "amp.share")
     assert told.next_owner is None
 
@@ -166,7 +165,7 @@ def test_what_follows_a_finding_that_no_replay_removed_is_unknown() -> None:
 def test_without_a_replay_nothing_is_said_of_several_findings() -> None:
     lines = [line for line in by_hand.launch_bound() if line[1] != "train"][:4]
     signals = signals_of_lines(lines)
-    told = replay_together(evaluate(signals), signals, THRESHOLDS)
+    told = replay_together(evaluate(signals), signals)
     assert told.findings == ()
     assert told.saving_ms is None
     assert told.next_owner is None

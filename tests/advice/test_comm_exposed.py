@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.rules.multi_device.comm_exposed import evaluate
+from stepscope.advice.rules.multi_device.exchanges import judge_collectives as evaluate
 from stepscope.derive.facts.devices.all_reduces import CommunicationSignals
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.thresholds import THRESHOLDS
 
 EXCHANGED = CommunicationSignals(
     count={"vm:0": 24},
@@ -23,7 +22,7 @@ def test_exchanges_beside_which_nothing_runs_are_found_by_kind(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(collective=1.5, peer=0.5)
-    finding = evaluate(signals_of(one, exchanged=EXCHANGED), THRESHOLDS)
+    finding = evaluate(signals_of(one, exchanged=EXCHANGED))
     assert (finding.status, finding.severity) == ("fail", "warn")
     assert finding.share_percent == pytest.approx(20.0)
     assert [(one.cause, one.share_percent) for one in finding.causes] == [
@@ -43,7 +42,7 @@ def test_a_tenth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, ms: float, status: str
 ) -> None:
     signals = signals_of(shares(collective=ms), exchanged=EXCHANGED)
-    assert evaluate(signals, THRESHOLDS).status == status
+    assert evaluate(signals).status == status
 
 
 @pytest.mark.parametrize(
@@ -60,9 +59,7 @@ def test_what_is_advised_fits_what_is_exchanged(
     signals_of: Any, shares: Any, kinds: dict[str, int], causes: set[str]
 ) -> None:
     exchanged = CommunicationSignals({"vm:0": 24}, {"vm:0": kinds}, {})
-    finding = evaluate(
-        signals_of(shares(collective=2.0), exchanged=exchanged), THRESHOLDS
-    )
+    finding = evaluate(signals_of(shares(collective=2.0), exchanged=exchanged))
     assert finding.status == "fail"
     assert {one.cause for one in finding.actions} == causes
 
@@ -75,7 +72,7 @@ def test_inference_exchanges_no_gradients(
     exchanged = CommunicationSignals({"vm:0": 24}, {"vm:0": {kind: 400}}, {})
     traits = {program_traits: ProgramTraits(updates=False, trains=False)}
     signals = signals_of(shares(collective=2.0), traits, exchanged=exchanged)
-    found = {one.cause for one in evaluate(signals, THRESHOLDS).actions}
+    found = {one.cause for one in evaluate(signals).actions}
     assert found == {"any", "rows" if kind == "all-to-all" else "activations"}
 
 
@@ -83,10 +80,10 @@ def test_devices_that_exchange_nothing_are_not_judged(
     signals_of: Any, shares: Any
 ) -> None:
     nothing = CommunicationSignals({}, {}, {})
-    finding = evaluate(signals_of(shares(), exchanged=nothing), THRESHOLDS)
+    finding = evaluate(signals_of(shares(), exchanged=nothing))
     assert finding.status == "not_applicable"
     host_only = DeviceSignals(recorded="host_only")
-    finding = evaluate(signals_of(shares(device=None), device=host_only), THRESHOLDS)
+    finding = evaluate(signals_of(shares(device=None), device=host_only))
     assert finding.status == "not_applicable"
 
 
@@ -96,6 +93,6 @@ def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None
         signals_of(shares(collective=2.0)),
         signals_of(shares(missing=["collective"]), exchanged=EXCHANGED),
     ):
-        finding = evaluate(signals, THRESHOLDS)
+        finding = evaluate(signals)
         assert finding.status == "cannot_tell"
         assert finding.unavailable is not None

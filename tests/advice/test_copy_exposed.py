@@ -10,7 +10,6 @@ from tests.support.traces.training import KERNELS, Recorder, findings
 from stepscope.advice.rules.copies.copy_exposed import evaluate
 from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.thresholds import THRESHOLDS
 
 RULE = "copy.exposed"
 STEPS = 12
@@ -180,12 +179,12 @@ def test_a_twentieth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, owner: str, ms: float, status: str
 ) -> None:
     signals = signals_of(shares(**{owner: ms}), {copy_signals: {}})
-    assert evaluate(signals, THRESHOLDS).status == status
+    assert evaluate(signals).status == status
 
 
 def test_waiting_for_transfers_on_a_tpu_is_found(signals_of: Any, shares: Any) -> None:
     one = shares(transfer_wait=9.0, missing=["copy_in", "copy_out"])
-    finding = evaluate(signals_of(one, {copy_signals: {}}), THRESHOLDS)
+    finding = evaluate(signals_of(one, {copy_signals: {}}))
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.causes[0].cause == "transfer"
     assert [action.cause for action in finding.actions] == ["transfer"]
@@ -196,4 +195,4 @@ def test_a_run_on_the_host_alone_is_not_applicable(
 ) -> None:
     device = DeviceSignals(recorded="host_only")
     signals = signals_of(shares(device=None), {copy_signals: {}}, device=device)
-    assert evaluate(signals, THRESHOLDS).status == "not_applicable"
+    assert evaluate(signals).status == "not_applicable"

@@ -16,7 +16,6 @@ from stepscope.derive.facts.processors import (
 )
 from stepscope.derive.host.core_time import Readings
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.thresholds import THRESHOLDS
 
 OWN = "process CPU (percent)"
 PRESSURE = "CPU pressure (percent)"
@@ -98,7 +97,7 @@ def test_every_number_of_waiting_for_cores(
     waiting = (25.0,) * 9 + (0.0,) * 3
     known = {processor_signals: {"vm": Processors(waiting_percent=waiting, **given)}}
     alone = {"device": DeviceSignals(recorded="host_only")}
-    finding = evaluate(signals_of(account, known, **alone), THRESHOLDS)
+    finding = evaluate(signals_of(account, known, **alone))
     assert (finding.status, finding.severity) == ("fail", "info")
     assert (finding.note, finding.because) == (note, because)
     assert finding.value == finding.share_percent == 15.0
@@ -110,7 +109,7 @@ def test_every_number_of_waiting_for_cores(
     expected["busy_cores"] = given["machine"]
     assert {name: facts[name] for name in expected} == expected
     elsewhere = {processor_signals: {"vm2": known[processor_signals]["vm"]}}
-    finding = evaluate(signals_of(account, elsewhere, **alone), THRESHOLDS)
+    finding = evaluate(signals_of(account, elsewhere, **alone))
     assert finding.status == "cannot_tell"
 
 

@@ -17,7 +17,6 @@ from tests.support.traces.training import (
 from stepscope.advice.rules.running.debug_print import evaluate
 from stepscope.derive.facts.program_traits import anomaly_checks, blocking_calls
 from stepscope.report.words.findings import lead_sentence
-from stepscope.thresholds import THRESHOLDS
 
 CALLBACK = "debug_callback"
 
@@ -30,7 +29,7 @@ def test_a_hundredth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, ms: float, status: str, severity: str
 ) -> None:
     signals = signals_of(shares(debugging=ms), NOTHING_FOUND)
-    finding = evaluate(signals, THRESHOLDS)
+    finding = evaluate(signals)
     assert (finding.status, finding.severity) == (status, severity)
 
 
@@ -40,7 +39,7 @@ NOTHING_FOUND: Any = {anomaly_checks: {}, blocking_calls: {}}
 def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None:
     for missing in ("debugging", "host_compute"):
         signals = signals_of(shares(missing=[missing]), NOTHING_FOUND)
-        assert evaluate(signals, THRESHOLDS).status == "cannot_tell"
+        assert evaluate(signals).status == "cannot_tell"
 
 
 @pytest.mark.parametrize("name", [CALLBACK, "model/PrintV2:PrintV2"])

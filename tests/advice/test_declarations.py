@@ -38,7 +38,6 @@ from stepscope.advice.signals import Signals
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.demo import RECORDED
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def _bases() -> list[Signals]:
 @pytest.fixture(name="applicable", scope="module")
 def _applicable(bases: list[Signals]) -> dict[str, list[Finding]]:
     """What each rule finds where it applies."""
-    found = [rule.evaluate(signals, THRESHOLDS) for signals in bases for rule in RULES]
+    found = [rule.evaluate(signals) for signals in bases for rule in RULES]
     silent = {"not_applicable", "cannot_tell"}
     return {
         rule.item.id: [
@@ -174,7 +173,7 @@ def test_a_rule_asks_for_the_signals_that_it_declares(
         return Signals(value_of)
 
     for signals in bases:
-        rule.evaluate(listening(signals), THRESHOLDS)
+        rule.evaluate(listening(signals))
     assert asked <= set(rule.reads)
 
 

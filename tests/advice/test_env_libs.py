@@ -13,7 +13,6 @@ from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.recording_quality.env_libs import evaluate
 from stepscope.derive.facts.recording import HostVersions, version_signals
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def test_generation_and_driver_decide(
     signals_of: Any, fields: Any, status: str, note: str | None
 ) -> None:
     given = {version_signals: {"vm": versions(**fields)}}
-    finding = evaluate(signals_of(given), THRESHOLDS)
+    finding = evaluate(signals_of(given))
     assert (finding.status, finding.severity, finding.note) == (status, "info", note)
     assert (finding.unavailable is not None) == (status == "cannot_tell")
 
@@ -101,7 +100,7 @@ def test_each_generation_wants_the_first_version_that_has_kernels_for_it(
         old = versions(newest=newest, runtime=runtime, driver=runtime)
         # Another host, whose libraries are newer, is not said.
         known = {"newer": versions(runtime=wanted + 10), "vm": old, "vm2": old}
-        finding = evaluate(signals_of({version_signals: known}), THRESHOLDS)
+        finding = evaluate(signals_of({version_signals: known}))
         assert (finding.because, finding.devices) == (because, ("vm",))
 
 
@@ -112,14 +111,14 @@ def test_the_reason_names_what_was_not_recorded(
     signals_of: Any, absent: str, named: str
 ) -> None:
     given = {version_signals: {"vm": versions(**{absent: None})}}
-    finding = evaluate(signals_of(given), THRESHOLDS)
+    finding = evaluate(signals_of(given))
     assert finding.unavailable is not None
     assert named in finding.unavailable.reason
 
 
 def test_the_action_names_the_one_library_to_move(signals_of: Any) -> None:
     given = {version_signals: {"vm": versions(runtime=11000, driver=10000)}}
-    finding = evaluate(signals_of(given), THRESHOLDS)
+    finding = evaluate(signals_of(given))
     assert [action.cause for action in finding.actions] == ["runtime"]
     said = {fact.name: fact.value for fact in finding.facts}
     assert said == {"runtime": 11.0, "driver": 10.0, "wanted": 12.0}
@@ -134,7 +133,7 @@ def test_a_run_on_the_host_alone_is_not_applicable(signals_of: Any) -> None:
     assert findings(on_host(), devices=None)[RULE].status == "not_applicable"
     device = DeviceSignals(recorded="host_only")
     signals = signals_of({version_signals: {}}, device=device)
-    assert evaluate(signals, THRESHOLDS).status == "not_applicable"
+    assert evaluate(signals).status == "not_applicable"
 
 
 def test_the_versions_that_pytorch_notes_are_read(tmp_path: Path) -> None:

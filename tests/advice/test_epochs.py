@@ -11,7 +11,6 @@ from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.headline import choose_lead_sentence
 from stepscope.report.words.findings import pattern_sentence
 from stepscope.report.words.first_sentence import first_sentence
-from stepscope.thresholds import THRESHOLDS
 
 
 def judged(
@@ -33,7 +32,7 @@ def judged(
         begin += length
     signals = signals_of(blueprint.profile(blueprint.trace(lines)))
     findings = evaluate(signals)
-    lead = choose_lead_sentence(findings, signals, THRESHOLDS)
+    lead = choose_lead_sentence(findings, signals)
     by_id = {finding.id: finding for finding in findings}
     return by_id["input.bound"], first_sentence(lead, findings)
 

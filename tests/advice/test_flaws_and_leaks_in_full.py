@@ -34,7 +34,7 @@ RULE = {rule.item.id: rule for rule in RULES}
 
 
 def judged(name: str, signals: Any) -> Finding:
-    return RULE[name].evaluate(signals, THRESHOLDS)
+    return RULE[name].evaluate(signals)
 
 
 def facts_of(finding: Finding) -> dict[str, float | None]:

@@ -20,7 +20,6 @@ from tests.support.traces.training import (
 from stepscope.advice.engine import signals_of as all_signals
 from stepscope.advice.rules.idle_gaps.gaps import judge_garbage as evaluate
 from stepscope.report.words.findings import lead_sentence
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,14 +34,14 @@ GC = "garbage collection"
 def test_a_hundredth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, ms: float, status: str, severity: str
 ) -> None:
-    finding = evaluate(signals_of(shares(garbage=ms)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(garbage=ms)))
     assert (finding.status, finding.severity) == (status, severity)
 
 
 def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None:
     one = shares(missing=["garbage"])
-    assert evaluate(signals_of(one), THRESHOLDS).status == "cannot_tell"
-    assert evaluate(signals_of(), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals_of(one)).status == "cannot_tell"
+    assert evaluate(signals_of()).status == "cannot_tell"
 
 
 def test_a_collection_in_each_step_under_an_idle_device_is_found() -> None:
@@ -99,7 +98,7 @@ def test_collections_of_pytorchs_own_recorder_count(tmp_path: Path) -> None:
     path = tmp_path / "vm_1.1700000000.pt.trace.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     profile = blueprint.profile(read_file(path))
-    finding = evaluate(all_signals(profile), THRESHOLDS)
+    finding = evaluate(all_signals(profile))
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.share_percent == pytest.approx(6.0, abs=0.1)
     assert finding.parts[0].name == "Python GC"

@@ -9,23 +9,22 @@ from tests.support.traces.training import beside, findings, on_host, paused
 
 from stepscope.advice.rules.idle_gaps.gaps import judge_output as evaluate
 from stepscope.derive.facts.evidence import Saving
-from stepscope.thresholds import THRESHOLDS
 
 
 def test_checkpoints_in_every_third_step_are_found(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(between={"writing": [0.0, 0.0, 4.5] * 4})
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.status, finding.severity) == ("fail", "warn")
     assert finding.share_percent == pytest.approx(15.0)
     assert finding.pattern.kind == "bursts"
-    assert finding.saving_ms == Saving(low=0.75, high=1.5)
+    assert finding.saving_ms == Saving(high=1.5)
     assert {one.cause for one in finding.actions} == {"writing"}
 
 
 def test_copies_of_results_have_other_remedies(signals_of: Any, shares: Any) -> None:
-    finding = evaluate(signals_of(shares(copy_out=3.0)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(copy_out=3.0)))
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.owners == ("copy_out",)
     assert {one.cause for one in finding.actions} == {"copies"}
@@ -35,17 +34,17 @@ def test_copies_of_results_have_other_remedies(signals_of: Any, shares: Any) -> 
 def test_a_twentieth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, ms: float, status: str
 ) -> None:
-    assert evaluate(signals_of(shares(writing=ms)), THRESHOLDS).status == status
+    assert evaluate(signals_of(shares(writing=ms))).status == status
 
 
 def test_one_checkpoint_is_a_note(signals_of: Any, shares: Any) -> None:
     one = shares(between={"writing": [0.0] * 11 + [9.0]})
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.status, finding.severity, finding.note) == ("fail", "info", "once")
 
 
 def test_none_is_said_to_be_none(signals_of: Any, shares: Any) -> None:
-    finding = evaluate(signals_of(shares()), THRESHOLDS)
+    finding = evaluate(signals_of(shares()))
     assert (finding.status, finding.note) == ("pass", "none")
 
 
@@ -57,7 +56,7 @@ def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None
         signals_of(shares(writing=5.0, missing=["copy_out"])),
         signals_of(shares(between={"unnamed": 0.6})),
     ):
-        assert evaluate(signals, THRESHOLDS).status == "cannot_tell"
+        assert evaluate(signals).status == "cannot_tell"
 
 
 def test_a_checkpoint_under_an_idle_device_explains_the_gap() -> None:

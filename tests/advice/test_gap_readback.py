@@ -9,7 +9,6 @@ from tests.support.traces.training import beside, findings, on_host, read_back
 
 from stepscope.advice.rules.idle_gaps.gaps import judge_readback as evaluate
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.thresholds import THRESHOLDS
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,7 @@ from stepscope.thresholds import THRESHOLDS
 def test_a_hundredth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, ms: float, status: str, severity: str
 ) -> None:
-    finding = evaluate(signals_of(shares(read_back=ms)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(read_back=ms)))
     assert (finding.status, finding.severity) == (status, severity)
 
 
@@ -32,14 +31,14 @@ def test_what_was_not_recorded_cannot_tell(
     signals_of: Any, shares: Any, owner: str
 ) -> None:
     one = shares(read_back=5.0, missing=[owner])
-    assert evaluate(signals_of(one), THRESHOLDS).status == "cannot_tell"
-    assert evaluate(signals_of(), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals_of(one)).status == "cannot_tell"
+    assert evaluate(signals_of()).status == "cannot_tell"
 
 
 def test_without_a_device_launches_are_not_needed(signals_of: Any, shares: Any) -> None:
     one = shares(device=None, read_back=0.05, missing=["launch"])
     signals = signals_of(one, device=DeviceSignals(recorded="host_only"))
-    assert evaluate(signals, THRESHOLDS).status == "pass"
+    assert evaluate(signals).status == "pass"
 
 
 def test_the_device_idles_after_a_number_was_read() -> None:

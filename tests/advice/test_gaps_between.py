@@ -10,7 +10,6 @@ from stepscope.advice.rules.idle_gaps.gaps import judge_between as evaluate
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000
 CALLBACK = NamedTime(
@@ -22,7 +21,7 @@ def test_idle_time_after_the_step_is_found_and_named(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(between={"between": 5.0, "launch": 1.0}, names=[CALLBACK])
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.share_percent == pytest.approx(60.0)
     assert finding.parts[0].name == "after train_function, before constant"
@@ -33,7 +32,7 @@ def test_idle_time_after_the_step_is_found_and_named(
 def test_the_same_time_inside_steps_is_another_matter(
     signals_of: Any, shares: Any
 ) -> None:
-    finding = evaluate(signals_of(shares(launch=5.0, sync=1.0)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(launch=5.0, sync=1.0)))
     assert (finding.status, finding.value) == ("pass", 0.0)
 
 
@@ -41,7 +40,7 @@ def test_the_same_time_inside_steps_is_another_matter(
 def test_waiting_for_batches_between_steps_is_another_matter(
     signals_of: Any, shares: Any, owner: str
 ) -> None:
-    finding = evaluate(signals_of(shares(between={owner: 5.0})), THRESHOLDS)
+    finding = evaluate(signals_of(shares(between={owner: 5.0})))
     assert (finding.status, finding.value) == ("pass", 0.0)
 
 
@@ -50,12 +49,12 @@ def test_a_twentieth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, gap_ms: float, status: str
 ) -> None:
     one = shares(between={"between": gap_ms})
-    assert evaluate(signals_of(one), THRESHOLDS).status == status
+    assert evaluate(signals_of(one)).status == status
 
 
 def test_a_checkpoint_in_one_step_is_a_note(signals_of: Any, shares: Any) -> None:
     one = shares(between={"output": [0.0] * 11 + [8.0]})
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.status, finding.severity, finding.note) == ("fail", "info", "once")
 
 
@@ -69,7 +68,7 @@ def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None
         signals_of(shares(**fault, missing=["launch"])),
         signals_of(shares(**fault, device=None), device=silent),
     ):
-        finding = evaluate(signals, THRESHOLDS)
+        finding = evaluate(signals)
         assert finding.status == "cannot_tell"
         assert finding.unavailable is not None
 
@@ -79,9 +78,7 @@ def test_a_run_on_the_host_alone_is_not_applicable(
 ) -> None:
     device = DeviceSignals(recorded="host_only")
     one = shares(device=None)
-    assert evaluate(signals_of(one, device=device), THRESHOLDS).status == (
-        "not_applicable"
-    )
+    assert evaluate(signals_of(one, device=device)).status == ("not_applicable")
 
 
 def test_what_follows_the_only_step_is_not_promised_as_a_gain_of_every_step(
@@ -92,13 +89,13 @@ def test_what_follows_the_only_step_is_not_promised_as_a_gain_of_every_step(
     Its 30 of 41 ms were to be saved in every step, by calling callbacks less often.
     """
     fault = {"between": {"between": 5.0}, "steps": 1, "names": [CALLBACK]}
-    last = evaluate(signals_of(shares(**fault, fields={"closed": False})), THRESHOLDS)
+    last = evaluate(signals_of(shares(**fault, fields={"closed": False})))
     assert (last.status, last.note) == ("fail", "at_end")
     assert last.saving_ms == Saving(low=0.0, high=5.0)
     assert "Record several steps first" in last.actions[0].text
-    closed = evaluate(signals_of(shares(**fault, fields={"closed": True})), THRESHOLDS)
+    closed = evaluate(signals_of(shares(**fault, fields={"closed": True})))
     assert closed.note == "few_steps"
     assert not any("Record several steps" in it.text for it in closed.actions)
     assert any("`tf.while_loop`" in it.text for it in closed.actions)
     several = shares(between={"between": 5.0}, steps=8, fields={"closed": False})
-    assert evaluate(signals_of(several), THRESHOLDS).note != "at_end"
+    assert evaluate(signals_of(several)).note != "at_end"

@@ -9,7 +9,6 @@ from tests.support.traces.training import Recorder, findings, on_host, together
 
 from stepscope.advice.rules.launches.device_fill import judge_small_model as evaluate
 from stepscope.derive.facts.devices.set_up import SetUp, set_up_signals
-from stepscope.thresholds import THRESHOLDS
 
 RULE = "gpu.worth"
 US = 1_000_000
@@ -70,7 +69,7 @@ def test_each_limit_decides(
 ) -> None:
     launching = launch_of(median_kernel_ps=9 * US)
     signals = signals_of(shares(**owners), launching=launching)
-    assert evaluate(signals, THRESHOLDS).status == status
+    assert evaluate(signals).status == status
 
 
 def test_kernels_longer_than_a_launch_are_no_small_model(
@@ -78,12 +77,12 @@ def test_kernels_longer_than_a_launch_are_no_small_model(
 ) -> None:
     launching = launch_of(median_kernel_ps=11 * US)
     signals = signals_of(shares(launch=8.1), launching=launching)
-    assert evaluate(signals, THRESHOLDS).status == "pass"
+    assert evaluate(signals).status == "pass"
 
 
 def test_much_computing_is_no_small_model(signals_of: Any, shares: Any) -> None:
     one = shares(step_ms=100.0, launch=90.0)
-    assert evaluate(signals_of(one), THRESHOLDS).status == "pass"
+    assert evaluate(signals_of(one)).status == "pass"
 
 
 @pytest.mark.parametrize(("percent", "status"), [(30.0, "fail"), (32.0, "pass")])
@@ -94,4 +93,4 @@ def test_the_first_use_of_a_device_says_nothing_of_the_model(
     once = {set_up_signals: {"vm:0": SetUp("set_up", percent, ())}}
     launching = launch_of(median_kernel_ps=9 * US)
     signals = signals_of(shares(launch=8.1), once, launching=launching)
-    assert evaluate(signals, THRESHOLDS).status == status
+    assert evaluate(signals).status == status

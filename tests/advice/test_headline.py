@@ -21,7 +21,6 @@ from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.report.words.checks import most_valuable_findings
 from stepscope.report.words.first_sentence import first_sentence
-from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000
 
@@ -56,7 +55,7 @@ def test_waiting_for_a_worker_that_a_finding_names_is_explained(
     """The finding compares workers; the wait stands in the account of one of them."""
     signals = signals_of(shares(device=None, peer=peer))
     found = (failing("allreduce.arrival", share),)
-    assert choose_lead_sentence(found, signals, THRESHOLDS).kind == kind
+    assert choose_lead_sentence(found, signals).kind == kind
 
 
 @pytest.mark.parametrize(("ms", "kind"), [(5.1, "finding"), (4.9, "host")])
@@ -67,7 +66,7 @@ def test_a_note_about_most_of_the_time_is_said_before_what_the_step_is(
     note = failing("capture.window", 10 * ms, owners=("compile",), place="any")
     found = (replace(note, severity="info", stage=0, devices=("vm",)),)
     signals = signals_of(shares(device=None, compile=ms))
-    assert choose_lead_sentence(found, signals, THRESHOLDS).kind == kind
+    assert choose_lead_sentence(found, signals).kind == kind
 
 
 @pytest.mark.parametrize(("share", "kind"), [(9.9, "host"), (10.1, "finding")])
@@ -87,9 +86,7 @@ def test_what_holds_little_of_a_program_without_a_framework_is_not_said_first(
         device=None, names=[work], fields={"step_source": None, "step_confidence": 0.0}
     )
     found = (failing("gap.gc", share, owners=("host_compute",), devices=("vm",)),)
-    said = choose_lead_sentence(
-        found, signals_of(one, {frameworks_used: PLAIN}), THRESHOLDS
-    )
+    said = choose_lead_sentence(found, signals_of(one, {frameworks_used: PLAIN}))
     assert said.kind == kind
     if kind == "host":
         assert first_sentence(said, found) == (
@@ -97,9 +94,7 @@ def test_what_holds_little_of_a_program_without_a_framework_is_not_said_first(
             "`parse` (rows.py:5)."
         )
     # The work of a framework's ops is nothing to change: any finding comes before it.
-    said = choose_lead_sentence(
-        found, signals_of(one, {frameworks_used: ("PyTorch",)}), THRESHOLDS
-    )
+    said = choose_lead_sentence(found, signals_of(one, {frameworks_used: ("PyTorch",)}))
     assert said.kind == "finding"
 
 
@@ -123,7 +118,7 @@ def test_what_nothing_else_is_beside_is_not_hidden(
         saving_ms=saving,
     )
     signals = signals_of(shares(device=None, input=2.0), {replay_signals: replays})
-    assert replay_together((found,), signals, THRESHOLDS).next_owner == owner
+    assert replay_together((found,), signals).next_owner == owner
 
 
 @pytest.mark.parametrize(("share", "first"), [(44.0, 0), (42.0, 1)])
@@ -147,7 +142,7 @@ def test_the_recordings_own_time_leads_if_no_other_time_is_longer(
 ) -> None:
     own = failing("recording.cost", 10 * ms, owners=("profiler",), place="any", stage=0)
     signals = signals_of(shares(device=device, profiler=ms))
-    assert choose_lead_sentence((own,), signals, THRESHOLDS).kind == kind
+    assert choose_lead_sentence((own,), signals).kind == kind
 
 
 def test_evidence_that_is_next_to_nothing_beside_the_longest_is_left_out(
@@ -196,13 +191,10 @@ def test_time_that_nobody_explains_comes_after_more_that_is_explained(
         after_stage=0,
     )
     signals = signals_of(shares(unexplained=2.02))
-    assert choose_lead_sentence((flaw, late), signals, THRESHOLDS).finding == said
+    assert choose_lead_sentence((flaw, late), signals).finding == said
     # A device without records leaves nothing to explain.
     silent = replace(flaw, share_percent=None, owners=())
-    assert (
-        choose_lead_sentence((silent, late), signals, THRESHOLDS).finding
-        == "capture.quality"
-    )
+    assert choose_lead_sentence((silent, late), signals).finding == "capture.quality"
 
 
 @pytest.mark.parametrize(("waits_ms", "kind"), [(5.9, "idle"), (3.9, "finding")])
@@ -213,7 +205,7 @@ def test_more_idle_time_than_a_flaw_hides_is_said_first(
     flaw = failing("capture.quality", 40.3, owners=("unexplained",), devices=("vm:0",))
     found = (replace(flaw, stage=0, severity="critical"),)
     signals = signals_of(shares(unexplained=4.03, input=waits_ms))
-    said = choose_lead_sentence(found, signals, THRESHOLDS)
+    said = choose_lead_sentence(found, signals)
     assert said.kind == kind
     assert said.owner == ("input" if kind == "idle" else "unexplained")
 
@@ -267,7 +259,7 @@ def test_much_time_that_one_of_two_steps_loses_comes_before_a_little_in_each(
     )
     # Without the exchanges the step would be bound by its device, whatever it gains.
     signals = signals_of(shares(step_ms=22.2, input=0.222 * share, collective=6.0))
-    assert choose_lead_sentence((wait, half), signals, THRESHOLDS).finding == said
+    assert choose_lead_sentence((wait, half), signals).finding == said
 
 
 def test_of_gains_that_are_about_the_same_the_order_is_that_of_the_checklist() -> None:

@@ -15,7 +15,6 @@ from stepscope.advice.judging.host_functions import (
     HostFunction,
     are_ops_of_function,
     host_functions,
-    mean_step_ms,
     rule_of_ops,
 )
 from stepscope.derive.facts.devices.small_work import small_ops
@@ -37,7 +36,7 @@ def found(
     known = {function_runs: {} if runs is None else {"vm": runs}}
     known |= {frameworks_used: given.pop("used", ("torch",))}
     known |= {called_back: {"vm": given.pop("called", CalledBack())}}
-    return host_functions(signals_of(one, known, **given), one, THRESHOLDS)
+    return host_functions(signals_of(one, known, **given), one)
 
 
 def only(time: Any, ms: float = 20) -> HostFunction:
@@ -111,7 +110,7 @@ def test_work_of_a_function_between_ops_of_the_model_counts_alone() -> None:
 )
 def test_a_fifth_of_a_step_holds_it_up(own: float, fields: Any, *, holds: bool) -> None:
     function = HostFunction(part_of("f", 20.0), own, **fields)
-    assert function.holds_up(THRESHOLDS) is holds
+    assert function.holds_up() is holds
 
 
 @pytest.mark.parametrize(
@@ -133,9 +132,9 @@ def test_a_fifth_of_a_step_holds_it_up(own: float, fields: Any, *, holds: bool) 
 )
 def test_work_that_can_be_avoided_is_waste(fields: Any, *, wastes: bool) -> None:
     function = HostFunction(part_of("f", 20.0), 20.0, time_of(2, **fields))
-    assert function.does_waste(THRESHOLDS) is wastes
-    assert not replace(function, own_percent=19.0).does_waste(THRESHOLDS)
-    assert not replace(function, time=None).does_waste(THRESHOLDS)
+    assert function.does_waste() is wastes
+    assert not replace(function, own_percent=19.0).does_waste()
+    assert not replace(function, time=None).does_waste()
 
 
 # --- all functions of a host ---
@@ -298,10 +297,10 @@ def test_a_function_whose_time_is_ops_is_a_matter_of_these(
     given: Any, rules: tuple[str, ...]
 ) -> None:
     one = shares(device=None, steps=10)
-    assert rule_of_ops(signals_of(one, given), one, 1.0, THRESHOLDS) == rules
-    assert mean_step_ms(one) == 10.0
+    assert rule_of_ops(signals_of(one, given), one, 1.0) == rules
+    assert one.mean_ms(one.total_ps) == 10.0
     empty = shares(device=None, steps=0)
-    assert mean_step_ms(empty) == 0.0
+    assert empty.mean_ms(empty.total_ps) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -323,6 +322,6 @@ def test_ops_go_with_the_function_that_calls_them(
     one = shares(device=None, steps=10, names=[op(10), named("f", 25)])
     signals = signals_of(one, {frameworks_used: ("torch",), **given})
     part = None if caller is None else part_of(caller, 1.0)
-    assert are_ops_of_function(signals, one, part, THRESHOLDS) is are
+    assert are_ops_of_function(signals, one, part) is are
     none = shares(device=None, steps=10, names=[op(10)])
-    assert not are_ops_of_function(signals, none, part, THRESHOLDS)
+    assert not are_ops_of_function(signals, none, part)

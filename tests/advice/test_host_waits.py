@@ -28,7 +28,6 @@ from stepscope.derive.facts.hosts.worker_processes import (
 from stepscope.derive.facts.processors import Asleep, asleep
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import lead_sentence
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -199,7 +198,7 @@ def judged(account: Any, known: Any = {}, **fields: Any) -> Any:  # noqa: B006 -
     slept = {asleep: {"vm": Asleep(**{**usual, **fields})}}
     given = signals_of(account, slept | known, device=HOST_ONLY)
     rule = next(rule for rule in RULES if rule.item.id == "host.wait")
-    return rule.evaluate(given, THRESHOLDS)
+    return rule.evaluate(given)
 
 
 def facts_of(finding: Any) -> dict[str, float]:

@@ -47,7 +47,7 @@ def test_a_function_that_a_device_waits_for_is_found_by_file_and_line(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(host_compute=5.7, names=[function(66.0), op(2.4)])
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.share_percent == pytest.approx(57.0)
     assert finding.parts[0] == Part(
@@ -71,7 +71,7 @@ def test_what_asks_the_system_for_most_of_it_is_to_be_done_once(
         time_ps=round(of_system * MS),
     )
     one = shares(host_compute=6.0, names=[asked, function(60.0 - of_system)])
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert finding.status == "fail"
     found = [it for it in finding.actions if "system calls" in it.text]
     assert len(found) == advised
@@ -83,7 +83,7 @@ def test_the_function_around_most_of_it_stands_first(
 ) -> None:
     around = Part(name="preprocess", function="preprocess", share_percent=56.0)
     one = shares(host_compute=5.7, names=[function(30.0)])
-    finding = evaluate(signals_of(one, around={"vm:0": around}), THRESHOLDS)
+    finding = evaluate(signals_of(one, around={"vm:0": around}))
     assert [part.name for part in finding.parts] == ["preprocess", "augment"]
 
 
@@ -99,7 +99,7 @@ def test_the_function_around_its_own_work_is_named_once(
         share_percent=56.0,
     )
     one = shares(host_compute=5.7, names=[function(30.0), other_function(20.0)])
-    finding = evaluate(signals_of(one, around={"vm:0": around}), THRESHOLDS)
+    finding = evaluate(signals_of(one, around={"vm:0": around}))
     assert [part.name for part in finding.parts] == ["augment", "pad"]
 
 
@@ -121,7 +121,7 @@ def test_a_function_of_half_of_the_work_speaks_for_all_of_it(
 ) -> None:
     """By hand: 60 of 120 ms are work; 30 of it is half, 28 is 23.3 %."""
     one = shares(host_compute=5.0, names=[function(ms), other_function(20.0)])
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert lead_sentence(finding).startswith(said)
 
 
@@ -129,7 +129,7 @@ def test_ops_that_a_device_waits_for_are_another_matter(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(host_compute=5.7, names=[op(60.0), function(8.0)])
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.status, finding.note) == ("pass", "ops")
 
 
@@ -138,14 +138,14 @@ def test_a_twentieth_of_the_time_is_the_limit_on_a_device(
     signals_of: Any, shares: Any, ms: float, status: str
 ) -> None:
     one = shares(host_compute=ms, names=[function(12 * ms)])
-    assert evaluate(signals_of(one), THRESHOLDS).status == status
+    assert evaluate(signals_of(one)).status == status
 
 
 def test_ops_of_the_model_are_the_step_of_a_run_on_the_host(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(device=None, names=[op(100.0), function(20.0)])
-    finding = evaluate(signals_of(one, device=HOST_ONLY), THRESHOLDS)
+    finding = evaluate(signals_of(one, device=HOST_ONLY))
     assert (finding.status, finding.severity, finding.note) == ("pass", "info", "ops")
     assert finding.share_percent == pytest.approx(100.0)
 
@@ -154,7 +154,7 @@ def test_without_ops_of_a_model_the_functions_are_the_step(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(device=None, names=[op(4.9), function(90.0)])
-    finding = evaluate(signals_of(one, device=HOST_ONLY), THRESHOLDS)
+    finding = evaluate(signals_of(one, device=HOST_ONLY))
     assert (finding.severity, finding.note) == ("info", "functions")
     assert finding.parts[0].name == "augment"
 
@@ -163,7 +163,7 @@ def test_a_function_that_holds_a_fifth_of_a_step_on_the_host_is_found(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(device=None, names=[op(90.0), function(30.0)])
-    finding = evaluate(signals_of(one, device=HOST_ONLY), THRESHOLDS)
+    finding = evaluate(signals_of(one, device=HOST_ONLY))
     assert finding.status == "fail"
     assert finding.parts[0].name == "augment"
     # A quarter of a step of 10 ms: all that the function could save.
@@ -180,10 +180,10 @@ def test_what_the_loop_itself_takes_is_the_step(signals_of: Any, shares: Any) ->
         time_ps=30 * 1_000_000_000,
     )
     one = shares(device=None, names=[op(90.0), loop])
-    finding = evaluate(signals_of(one, device=HOST_ONLY), THRESHOLDS)
+    finding = evaluate(signals_of(one, device=HOST_ONLY))
     assert (finding.status, finding.note) == ("pass", "ops")
     one = shares(device=None, names=[op(50.0), loop, function(28.0)])
-    finding = evaluate(signals_of(one, device=HOST_ONLY), THRESHOLDS)
+    finding = evaluate(signals_of(one, device=HOST_ONLY))
     assert finding.status == "fail"
     assert finding.parts[0].name == "augment"
 
@@ -319,7 +319,7 @@ def test_a_function_whose_time_is_calls_of_ops_is_a_matter_of_these(
 ) -> None:
     """The function takes 2.5 ms of a step, of which 60 % are 1.5."""
     one = shares(device=None, names=[op(90.0), function(30.0)])
-    finding = evaluate(signals_of(one, eager_of(ms), device=HOST_ONLY), THRESHOLDS)
+    finding = evaluate(signals_of(one, eager_of(ms), device=HOST_ONLY))
     assert (finding.status, finding.explained_by) == ("fail", why)
 
 
@@ -333,7 +333,7 @@ def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None
         ),
         signals_of(shares(host_compute=0.1, unexplained=6.0)),
     ):
-        finding = evaluate(signals, THRESHOLDS)
+        finding = evaluate(signals)
         assert finding.status == "cannot_tell"
         assert finding.unavailable is not None
 

@@ -28,7 +28,6 @@ from stepscope.derive.facts.hosts.worker_processes import (
 from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.frameworks import frameworks_used
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
@@ -48,7 +47,7 @@ def signals(time: Any = None, account: Any = None, **known: Any) -> Any:
 
 
 def judged(time: Any = None, **given: Any) -> Any:
-    return RULE.evaluate(signals(time, **given), THRESHOLDS)
+    return RULE.evaluate(signals(time, **given))
 
 
 def facts_of(finding: Any) -> dict[str, float]:
@@ -160,13 +159,12 @@ def test_every_part_and_fact_of_a_function() -> None:
     assert "beside_device" not in facts
     assert (found.value, found.ms_per_step) == (100.0, 10.0)
     changes = RULE.changes(
-        signals(time_of(3, removal_change=lambda **given: given), account=account),
-        THRESHOLDS,
+        signals(time_of(3, removal_change=lambda **given: given), account=account)
     )
     assert changes == ({"effect_ms": 3.0, "only": None},)
-    assert RULE.changes(signals(account=account), THRESHOLDS) == ()
+    assert RULE.changes(signals(account=account)) == ()
     without = shares(device=None, steps=10, names=[op(50), named("f", 5)])
-    assert RULE.changes(signals(time_of(1), account=without), THRESHOLDS) == ()
+    assert RULE.changes(signals(time_of(1), account=without)) == ()
 
 
 def test_lines_that_block_stand_for_their_function() -> None:
@@ -188,7 +186,7 @@ def test_lines_that_block_stand_for_their_function() -> None:
     # It works alone: what it asks of the model elsewhere is not advised against.
     rare = ITEM.action("do_it_rarely")
     assert found.actions == tuple(dict.fromkeys((rare, *ITEM.chosen("default"))))
-    changes = RULE.changes(signals(account=account, known=known), THRESHOLDS)
+    changes = RULE.changes(signals(account=account, known=known))
     assert changes == ({"effect_ms": 3.0, "only": working},)
 
 
@@ -228,7 +226,7 @@ def test_ops_or_functions_that_are_the_step_are_no_fault(
 def test_work_on_the_host_may_be_hidden_by_an_unseen_device() -> None:
     one = shares(device=None, steps=10, names=[op(60), named("f", 25)])
     silent = signals_of(one, device=DeviceSignals(recorded="silent"))
-    assert RULE.evaluate(silent, THRESHOLDS).status == "cannot_tell"
+    assert RULE.evaluate(silent).status == "cannot_tell"
 
 
 def test_a_function_whose_time_is_ops_is_explained_by_them() -> None:
@@ -291,7 +289,7 @@ def test_actions_fit_how_a_function_uses_its_time(division: Any, key: str) -> No
     assert told == dict(zip(names, division, strict=True))
     known = divided(TimeDivision(*division), device=0)
     account = shares(host_compute=5.0, names=[named("f", 60)])
-    beside = RULE.evaluate(signals_of(account, known), THRESHOLDS)
+    beside = RULE.evaluate(signals_of(account, known))
     assert beside.actions == expected
     assert judged(time_of(3), known=divided(None)).actions == ITEM.chosen("default")
 
@@ -305,19 +303,19 @@ def test_half_of_the_work_beside_a_device_leads(
 ) -> None:
     """Of 120 ms 60 are work on the host."""
     account = shares(host_compute=5.0, names=[named("f", ms, loop=loop)])
-    found = RULE.evaluate(signals_of(account), THRESHOLDS)
+    found = RULE.evaluate(signals_of(account))
     assert facts_of(found).get("leading_share") == leading
     assert facts_of(found)["beside_device"] == 50.0
     more = [*account.names, named("g", 20, loop=not loop)]
     several = shares(host_compute=5.0, names=more)
-    found = RULE.evaluate(signals_of(several), THRESHOLDS)
+    found = RULE.evaluate(signals_of(several))
     assert facts_of(found).get("leading_share") == leading
     around = {enclosing_functions: {"vm:0": part_of("f", 40.0)}}
-    found = RULE.evaluate(signals_of(account, around), THRESHOLDS)
+    found = RULE.evaluate(signals_of(account, around))
     # The loop around the steps holds more than its own work, which is what is said.
     own = msgspec.structs.replace(part_of("f", 25.0), loop=True)
     assert found.parts == (own if loop else part_of("f", 40.0),)
-    nothing = RULE.evaluate(signals_of(shares(host_compute=5.0)), THRESHOLDS)
+    nothing = RULE.evaluate(signals_of(shares(host_compute=5.0)))
     assert "leading_share" not in facts_of(nothing)
 
 
@@ -327,6 +325,6 @@ def test_numbers_of_workers_fit_the_machine() -> None:
     assert any("num_workers=3" in code for code in codes)
     assert any("worker_count=3" in code for code in codes)
     account = shares(host_compute=5.0, names=[named("f", 60)])
-    beside = RULE.evaluate(signals_of(account, {machine_cores: {"vm": 3}}), THRESHOLDS)
+    beside = RULE.evaluate(signals_of(account, {machine_cores: {"vm": 3}}))
     codes = [action.code for action in beside.actions if action.code]
     assert any("num_workers=3" in code for code in codes)

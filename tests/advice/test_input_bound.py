@@ -9,7 +9,9 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import cores, on_host
 
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.rules.input_pipeline.input_bound import evaluate
+from stepscope.advice.rules.input_pipeline.input_waits import (
+    judge_input_wait as evaluate,
+)
 from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.facts.hosts.batch_fetches import InputSignals, input_signals
 from stepscope.derive.facts.hosts.batch_production import LoaderCalls, loader_calls
@@ -17,7 +19,6 @@ from stepscope.derive.facts.hosts.worker_processes import LoaderWorkers, loader_
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import finding_headline, lead_sentence
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 MS = 1_000_000_000
@@ -27,7 +28,7 @@ US = 1_000_000
 def test_a_device_idle_while_the_host_fetches_is_input_bound(
     signals_of: Any, shares: Any
 ) -> None:
-    finding = evaluate(signals_of(shares(input=3.0, step_ms=13.0)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(input=3.0, step_ms=13.0)))
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.share_percent == pytest.approx(300 / 13)
     assert finding.ms_per_step == 3.0
@@ -56,7 +57,7 @@ def test_a_call_that_waits_for_its_own_copy_fetches_nothing(
         for name, ms in names.items()
     ]
     account = shares(input=1.0, copy_in=1.0, names=times)
-    finding = evaluate(signals_of(account), THRESHOLDS)
+    finding = evaluate(signals_of(account))
     assert finding.status == "fail"
     assert {one.cause for one in finding.causes} == causes
     assert {one.cause for one in finding.actions} == causes
@@ -67,9 +68,7 @@ def test_waits_that_come_in_bursts_are_found_although_most_steps_do_not_wait(
     signals_of: Any, shares: Any
 ) -> None:
     waits = [0, 0, 500, 0, 93, 0, 644, 0, 0, 300, 0, 120, 400, 0, 0, 350] * 2
-    finding = evaluate(
-        signals_of(shares(input=waits, step_ms=700.0, steps=len(waits))), THRESHOLDS
-    )
+    finding = evaluate(signals_of(shares(input=waits, step_ms=700.0, steps=len(waits))))
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.share_percent == pytest.approx(100 * sum(waits) / 700 / len(waits))
     assert finding.pattern is not None
@@ -83,7 +82,7 @@ def test_fetches_on_a_prefetch_thread_are_no_waiting(
     signals_of: Any, shares: Any, fetching_of: Any
 ) -> None:
     fetching = fetching_of(hidden_fetch_ps={"vm:0": (40.0 * US,) * 12})
-    finding = evaluate(signals_of(shares(), fetching=fetching), THRESHOLDS)
+    finding = evaluate(signals_of(shares(), fetching=fetching))
     assert (finding.status, finding.note, finding.value) == ("pass", None, 0.0)
     assert finding.actions == ()
 
@@ -94,14 +93,14 @@ def test_slow_fetches_under_a_busy_device_are_a_hint_where_they_are_a_habit(
 ) -> None:
     hidden = (6.0 * MS,) * slow + (10.0 * US,) * (12 - slow)
     fetching = fetching_of(hidden_fetch_ps={"vm:0": hidden})
-    finding = evaluate(signals_of(shares(), fetching=fetching), THRESHOLDS)
+    finding = evaluate(signals_of(shares(), fetching=fetching))
     assert (finding.status, finding.severity, finding.note) == ("pass", "info", note)
 
 
 def test_exposed_copies_of_the_batch_count_and_get_their_own_remedy(
     signals_of: Any, shares: Any
 ) -> None:
-    finding = evaluate(signals_of(shares(copy_in=2.0)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(copy_in=2.0)))
     assert finding.status == "fail"
     assert finding.causes == (CauseShare(cause="transfer", share_percent=20.0),)
     assert {action.cause for action in finding.actions} == {"transfer"}
@@ -112,9 +111,7 @@ def test_a_pipeline_that_is_parallel_and_ahead_is_not_told_to_be(
 ) -> None:
     def advised(**has: bool) -> str:
         signals = signals_of(shares(input=3.0), fetching=fetching_of(**has))
-        return " ".join(
-            f"{one.text} {one.code}" for one in evaluate(signals, THRESHOLDS).actions
-        )
+        return " ".join(f"{one.text} {one.code}" for one in evaluate(signals).actions)
 
     assert "num_parallel_calls" in advised()
     assert "num_workers" in advised()
@@ -137,8 +134,7 @@ def test_a_loader_with_fewer_workers_than_cores_is_told_to_get_more(
             one,
             {loader_workers: counted},
             fetching=fetching_of(parallel=True, ahead=True),
-        ),
-        THRESHOLDS,
+        )
     )
     assert first in finding.actions[0].text
     assert finding_headline(finding).endswith(
@@ -156,14 +152,14 @@ def test_workers_are_counted_while_the_steps_run() -> None:
 
 def test_one_step_never_exceeds_a_warning(signals_of: Any, shares: Any) -> None:
     one = shares(input=62.0, step_ms=100.0, steps=1)
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.status, finding.severity) == ("fail", "warn")
     assert (finding.note, finding.confidence) == ("few_steps", 0.5)
 
 
 def test_a_wait_in_one_step_alone_is_a_note(signals_of: Any, shares: Any) -> None:
     waits = [0.0] * 11 + [9.0]
-    finding = evaluate(signals_of(shares(input=waits)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(input=waits)))
     assert (finding.status, finding.severity, finding.note) == ("fail", "info", "once")
 
 
@@ -197,7 +193,7 @@ def test_copies_between_kernels_are_not_called_a_batch(
     told, advised = said
     one = shares(copy_in=5.0)
     fetching = fetching_of(pieces={one.label: groups})
-    finding = evaluate(signals_of(one, fetching=fetching), THRESHOLDS)
+    finding = evaluate(signals_of(one, fetching=fetching))
     assert lead_sentence(finding).startswith(told)
     (text,) = [
         action.text for action in finding.actions if action.text.startswith(advised)
@@ -211,7 +207,7 @@ def test_what_is_pinned_is_not_to_be_pinned(
 ) -> None:
     one = shares(copy_in=5.0)
     fetching = fetching_of(pinned=frozenset({one.label} if pinned else ()))
-    finding = evaluate(signals_of(one, fetching=fetching), THRESHOLDS)
+    finding = evaluate(signals_of(one, fetching=fetching))
     (told,) = [each for each in finding.actions if each.framework == "PyTorch"]
     assert ("pin_memory" in (told.code or "")) is not pinned
     assert ("a separate stream" in told.text) is pinned
@@ -263,7 +259,7 @@ def test_groups_of_large_copies_are_counted_by_step() -> None:
 def test_tiny_times_are_no_finding_whatever_their_share(
     signals_of: Any, shares: Any
 ) -> None:
-    finding = evaluate(signals_of(shares(input=0.09, step_ms=0.5)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(input=0.09, step_ms=0.5)))
     assert (finding.status, finding.note) == ("pass", "short")
 
 
@@ -272,7 +268,7 @@ def test_unrecorded_fetches_beside_unknown_time_cannot_tell(
 ) -> None:
     unseen = fetching_of(consumer_recorded=False)
     one = shares(device=None, unexplained=6.0)
-    finding = evaluate(signals_of(one, fetching=unseen), THRESHOLDS)
+    finding = evaluate(signals_of(one, fetching=unseen))
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
     assert finding.unavailable.code == "NO_TFDATA_EVENTS"
@@ -282,7 +278,7 @@ def test_unrecorded_fetches_beside_unknown_time_cannot_tell(
 def test_what_is_unknown_elsewhere_does_not_make_it_undecidable(
     signals_of: Any, shares: Any
 ) -> None:
-    finding = evaluate(signals_of(shares(unexplained=1.0)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(unexplained=1.0)))
     assert finding.status == "pass"
 
 
@@ -291,7 +287,7 @@ def test_absent_signals_cannot_tell_for_their_own_reason(
     signals_of: Any, shares: Any, absent: str
 ) -> None:
     why = Unavailable(code="CORRUPT", reason="Torn.", remedy="Copy it again.")
-    finding = evaluate(signals_of(shares(input=3.0), **{absent: why}), THRESHOLDS)
+    finding = evaluate(signals_of(shares(input=3.0), **{absent: why}))
     assert (finding.status, finding.unavailable) == ("cannot_tell", why)
 
 
@@ -299,12 +295,12 @@ def test_without_steps_there_is_a_share_of_the_recording(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(input=9.0, fields={"step_source": None, "step_confidence": 0.0})
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert finding.status == "fail"
     assert finding.share_percent == pytest.approx(90.0)
     assert (finding.ms_per_step, finding.saving_ms) == (None, None)
     inferred = {"step_source": "period", "step_confidence": 0.59}
-    unsure = evaluate(signals_of(shares(input=9.0, fields=inferred)), THRESHOLDS)
+    unsure = evaluate(signals_of(shares(input=9.0, fields=inferred)))
     assert unsure.unavailable is not None
     assert unsure.unavailable.code == "NO_STEPS"
 
@@ -315,7 +311,7 @@ def test_a_silent_device_may_pass_but_never_fail(
 ) -> None:
     silent = DeviceSignals(recorded="silent", sign="/device:GPU:0 is listed")
     one = shares(input=waited, device=None)
-    assert evaluate(signals_of(one, device=silent), THRESHOLDS).status == status
+    assert evaluate(signals_of(one, device=silent)).status == status
 
 
 def test_the_busiest_device_is_judged_and_the_others_are_listed(
@@ -323,7 +319,7 @@ def test_the_busiest_device_is_judged_and_the_others_are_listed(
 ) -> None:
     idle = shares(input=9.0, device=1, working_ms=1.0)
     busy = shares(input=0.1, device=0, working_ms=9.0)
-    finding = evaluate(signals_of(idle, busy), THRESHOLDS)
+    finding = evaluate(signals_of(idle, busy))
     assert (finding.status, finding.devices) == ("pass", ("vm:0", "vm:1"))
 
 
@@ -332,7 +328,7 @@ def test_without_devices_the_host_that_waits_most_is_judged(
 ) -> None:
     first = shares(input=0.8, device=None, host="a")
     second = shares(input=2.9, device=None, host="b")
-    finding = evaluate(signals_of(first, second), THRESHOLDS)
+    finding = evaluate(signals_of(first, second))
     assert finding.devices == ("b", "a")
     assert finding.share_percent == pytest.approx(29.0)
 
@@ -341,7 +337,7 @@ def test_lost_copies_that_could_undo_the_verdict_cannot_tell(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(input=0.6, fields={"lost_ps": 12 * MS // 5})
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert finding.unavailable is not None
     assert finding.unavailable.code == "LOST_EVENTS"
 
@@ -349,8 +345,8 @@ def test_lost_copies_that_could_undo_the_verdict_cannot_tell(
 def test_the_order_of_devices_changes_nothing(signals_of: Any, shares: Any) -> None:
     one = shares(input=3.0, device=0)
     two = shares(input=1.0, device=1, working_ms=1.0)
-    forward = evaluate(signals_of(one, two), THRESHOLDS)
-    assert forward == evaluate(signals_of(two, one), THRESHOLDS)
+    forward = evaluate(signals_of(one, two))
+    assert forward == evaluate(signals_of(two, one))
 
 
 def test_the_function_that_makes_batches_is_named_first(
@@ -369,7 +365,7 @@ def test_the_function_that_makes_batches_is_named_first(
         time_ps=19 * MS,
     )
     one = shares(input=3.0, names=[waiting], fields={"callers": (making,)})
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert [part.name for part in finding.parts] == ["decode", "IteratorGetNext"]
     assert lead_sentence(finding).endswith("most of it in `decode` (data.py:31).")
 
@@ -381,7 +377,7 @@ def test_a_function_that_makes_less_than_half_of_the_batches_is_not_named(
         owner="input", place="inside", name="f", function="f", time_ps=17 * MS
     )
     one = shares(input=3.0, fields={"callers": (making,)})
-    assert evaluate(signals_of(one), THRESHOLDS).parts == ()
+    assert evaluate(signals_of(one)).parts == ()
 
 
 def test_what_is_given_the_batch_is_not_named_as_what_makes_it(
@@ -395,7 +391,7 @@ def test_what_is_given_the_batch_is_not_named_as_what_makes_it(
     one = shares(device=None, input=3.0, names=[fetching], fields={"callers": (late,)})
 
     named = [
-        evaluate(signals_of(one, {loader_calls: seen}), THRESHOLDS).parts[0]
+        evaluate(signals_of(one, {loader_calls: seen})).parts[0]
         for seen in (
             {},
             {"vm": LoaderCalls({("micro_step", None, None): 40.0})},
@@ -435,6 +431,6 @@ def test_a_step_is_input_bound_from_a_fifth_on_and_in_part_below(
     signals_of: Any, shares: Any, waits: float, degree: str
 ) -> None:
     """Of ten ms a step: 6 % are a finding, but most of the step is something else."""
-    finding = evaluate(signals_of(shares(input=waits)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(input=waits)))
     assert finding.status == "fail"
     assert lead_sentence(finding).startswith(f"{degree} waiting for data takes")

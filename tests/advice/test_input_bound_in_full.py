@@ -60,9 +60,7 @@ def judged(
     """Steps of 10 ms that wait for 3 ms, unless told."""
     one = account or shares(input=3.0)
     fetching = fetching_of(**given)
-    return RULE[rule].evaluate(
-        signals_of(one, known or {}, fetching=fetching), THRESHOLDS
-    )
+    return RULE[rule].evaluate(signals_of(one, known or {}, fetching=fetching))
 
 
 def facts_of(finding: Any) -> dict[str, float]:

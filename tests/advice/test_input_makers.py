@@ -10,7 +10,9 @@ from tests.support.traces import blueprint
 
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.rules.input_pipeline.input_bound import evaluate
+from stepscope.advice.rules.input_pipeline.input_waits import (
+    judge_input_wait as evaluate,
+)
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.batch_fetches import input_signals
 from stepscope.derive.facts.hosts.batch_production import (
@@ -23,7 +25,6 @@ from stepscope.derive.facts.hosts.pipeline_stages import (
     pipeline_signals,
 )
 from stepscope.derive.input_pipeline.stages import recorded_practices
-from stepscope.thresholds import THRESHOLDS
 
 
 def test_a_map_that_takes_turns_is_not_called_parallel_for_the_batch_around_it(
@@ -35,7 +36,7 @@ def test_a_map_that_takes_turns_is_not_called_parallel_for_the_batch_around_it(
         {pipeline_signals: stages_of(kinds)},
         fetching=fetching_of(parallel=True, ahead=True),
     )
-    texts = [one.text for one in evaluate(signals, THRESHOLDS).actions]
+    texts = [one.text for one in evaluate(signals).actions]
     assert texts[0] == "Transform in parallel and fetch ahead."
     assert not any("in parallel and ahead already" in one for one in texts)
 
@@ -49,7 +50,7 @@ def test_a_pipeline_that_transforms_nothing_is_not_told_to_do_it_in_parallel(
     signals = signals_of(
         shares(input=3.0), {input_signals: found, pipeline_signals: stages_of(kinds)}
     )
-    first, *_ = evaluate(signals, THRESHOLDS).actions
+    first, *_ = evaluate(signals).actions
     # If stages were not recorded, nobody knows that they transform nothing.
     assert ("has no transformations" in first.text) is (parallel is False)
 
@@ -83,7 +84,7 @@ def test_a_parallel_pipeline_without_a_cache_is_to_get_one_first(
             pipeline_signals: stages_of([("Prefetch", 1.0), ("ParallelMap", 95.0)]),
         },
     )
-    first, *others = evaluate(signals, THRESHOLDS).actions
+    first, *others = evaluate(signals).actions
     assert first.code is not None
     assert ".cache()" in first.code
     assert not any("Cache" in one.text for one in others)
@@ -101,7 +102,7 @@ def test_a_parallel_pipeline_without_a_prefetch_at_its_end_is_not_called_ahead(
     signals = signals_of(
         shares(input=3.0), {input_signals: found, pipeline_signals: stages}
     )
-    texts = [it.text for it in evaluate(signals, THRESHOLDS).actions]
+    texts = [it.text for it in evaluate(signals).actions]
     assert any("end the pipeline with a prefetch" in text for text in texts)
     assert not any("ahead already" in text for text in texts)
 
@@ -115,7 +116,7 @@ def test_a_pipeline_without_prefetch_is_to_fetch_ahead_before_it_caches(
         {pipeline_signals: stages_of([("ParallelMap", 95.0), ("Zip", 1.0)])},
         fetching=fetching_of(parallel=True),
     )
-    codes = [it.code or "" for it in evaluate(signals, THRESHOLDS).actions]
+    codes = [it.code or "" for it in evaluate(signals).actions]
     assert ".prefetch(" in codes[0]
     assert any(".cache()" in code for code in codes[1:])
 
@@ -139,7 +140,7 @@ def test_a_parallel_pipeline_without_any_prefetch_is_not_told_to_be_parallel(
         {pipeline_signals: msgspec.structs.replace(stages, stages=brief)},
         fetching=fetching_of(parallel=True),
     )
-    texts = [it.text for it in evaluate(signals, THRESHOLDS).actions]
+    texts = [it.text for it in evaluate(signals).actions]
     assert not any("Transform in parallel" in text for text in texts)
     assert any("end the pipeline with a prefetch" in text for text in texts)
     assert texts[0].startswith("Batch before mapping") == whole
@@ -154,7 +155,7 @@ def test_a_function_behind_an_op_is_named_where_it_is_what_a_step_waits_for(
 ) -> None:
     parse = Part(name="parse", function="parse", file="/app/d.py", share_percent=0.0)
     elements = {python_elements: {"vm": PythonElements(percent, parse)}}
-    finding = evaluate(signals_of(shares(input=3.0), elements), THRESHOLDS)
+    finding = evaluate(signals_of(shares(input=3.0), elements))
     assert [it.function for it in finding.parts] == (["parse"] if named else [])
     # It makes a good part of the elements either way.
     assert "interpreter's lock" in finding.actions[0].text
@@ -174,7 +175,7 @@ def test_python_that_waits_is_not_to_be_replaced(
 ) -> None:
     elements = PythonElements(90.0, None, waiting=waiting)
     signals = signals_of(shares(input=3.0), {python_elements: {"vm": elements}})
-    assert advice in evaluate(signals, THRESHOLDS).actions[0].text
+    assert advice in evaluate(signals).actions[0].text
 
 
 def test_python_behind_ops_is_told_by_what_called_it() -> None:
@@ -207,7 +208,7 @@ def test_batches_that_lay_ready_are_not_to_be_made_cheaper(
     signals = signals_of(
         shares(input=3.0), {input_signals: found, pipeline_signals: stages}
     )
-    told = " ".join(it.text for it in evaluate(signals, THRESHOLDS).actions)
+    told = " ".join(it.text for it in evaluate(signals).actions)
     assert ("Make each batch cheaper" in told) == cheaper
     assert ("were ready" in told) != cheaper
 
@@ -264,7 +265,7 @@ def test_a_dataset_of_keras_is_to_use_its_own_workers(
     (found,) = elements.values()
     assert found.of_keras == (adapter != "produce")
     signals = signals_of(shares(input=3.0), {python_elements: {"vm": found}})
-    first = evaluate(signals, THRESHOLDS).actions[0]
+    first = evaluate(signals).actions[0]
     assert ("use_multiprocessing" in (first.code or "")) == found.of_keras
 
 

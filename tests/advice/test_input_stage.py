@@ -11,14 +11,15 @@ from tests.support.traces.training import findings, together
 
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as of_profile
-from stepscope.advice.rules.input_pipeline.input_stage import evaluate
+from stepscope.advice.rules.input_pipeline.input_waits import (
+    judge_slow_stage as evaluate,
+)
 from stepscope.derive.facts.hosts.pipeline_stages import (
     PipelineSignals,
     Stage,
     pipeline_signals,
 )
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 NO_STAGES = Unavailable(code="NO_TFDATA_EVENTS", reason="None.", remedy="Record.")
@@ -76,7 +77,7 @@ def pipeline(
 def test_what_is_there_is_not_advised(
     signals_of: Any, shares: Any, stages: Any, missing: tuple[str, ...]
 ) -> None:
-    finding = evaluate(signals_of(shares(input=3.0), pipeline(*stages)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(input=3.0), pipeline(*stages)))
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.because == missing
     assert {one.cause for one in finding.actions} == set(missing)
@@ -92,7 +93,7 @@ def test_a_brief_function_per_element_is_to_be_vectorised(
         signals = signals_of(
             shares(input=3.0), pipeline(*stages, runs=16, own_ps=own_ps)
         )
-        because = evaluate(signals, THRESHOLDS).because
+        because = evaluate(signals).because
         assert ("vectorise" in because) == expected
 
 
@@ -101,14 +102,14 @@ def test_a_loader_in_the_process_of_the_steps_lacks_workers(
 ) -> None:
     loader = PipelineSignals(None, (), own_process=True, absent=NO_STAGES)
     signals = signals_of(shares(input=3.0), {pipeline_signals: loader})
-    assert evaluate(signals, THRESHOLDS).because == ("workers",)
+    assert evaluate(signals).because == ("workers",)
 
 
 def test_steps_that_do_not_wait_have_no_slow_stage(
     signals_of: Any, shares: Any
 ) -> None:
     signals = signals_of(shares(input=0.1), pipeline(("Map", 99.0)))
-    assert evaluate(signals, THRESHOLDS).status == "not_applicable"
+    assert evaluate(signals).status == "not_applicable"
 
 
 @pytest.mark.parametrize(
@@ -119,15 +120,15 @@ def test_a_stage_is_slow_only_where_its_batch_is_waited_for(
     signals_of: Any, shares: Any, waits: float, copies: float, status: str
 ) -> None:
     known = pipeline(("Map", 90.0))
-    found = evaluate(signals_of(shares(input=waits, copy_in=copies), known), THRESHOLDS)
+    found = evaluate(signals_of(shares(input=waits, copy_in=copies), known))
     assert found.status == status
 
 
 def test_without_stages_it_cannot_tell(signals_of: Any, shares: Any) -> None:
     nothing = PipelineSignals(None, (), own_process=False, absent=NO_STAGES)
     signals = signals_of(shares(input=3.0), {pipeline_signals: nothing})
-    assert evaluate(signals, THRESHOLDS).unavailable == NO_STAGES
-    assert evaluate(signals_of(), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals).unavailable == NO_STAGES
+    assert evaluate(signals_of()).status == "cannot_tell"
 
 
 def mapped(stage: str, *, track: str, fetch_us: float, map_us: float) -> list[Any]:
@@ -199,7 +200,7 @@ def test_a_batch_that_lay_ready_is_not_said_to_come_too_slowly(
 ) -> None:
     """The page of the pipeline said that nothing upstream held the batch up."""
     given = pipeline(("Map", 0.1), ("Prefetch", 99.9), ("Filter", 0.0), ready=ready)
-    finding = evaluate(signals_of(shares(input=3.0), given), THRESHOLDS)
+    finding = evaluate(signals_of(shares(input=3.0), given))
     assert finding.because == (practice,)
     late = [it for it in finding.actions if "too slow" in it.text]
     assert bool(late) == (practice == "upstream")

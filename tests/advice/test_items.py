@@ -166,11 +166,11 @@ def test_a_rule_is_calibrated_if_it_failed_somewhere_or_never_fails(
 
 
 def test_levels_are_equal_where_nothing_is_critical() -> None:
-    both = item_of(level="launch").levels(THRESHOLDS)
+    both = item_of(level="launch").levels
     assert both == (THRESHOLDS.launch_warn, THRESHOLDS.launch_critical)
-    alone = item_of(level="fill").levels(THRESHOLDS)
+    alone = item_of(level="fill").levels
     assert alone == (THRESHOLDS.fill_warn, THRESHOLDS.fill_critical)
-    single = item_of(level="amp").levels(THRESHOLDS)
+    single = item_of(level="amp").levels
     assert single == (THRESHOLDS.amp_warn, THRESHOLDS.amp_warn)
 
 
@@ -178,16 +178,16 @@ def test_a_rule_without_its_signals_has_no_verdict_and_no_change() -> None:
     item, signals = item_of(), Signals(lambda _: None)
     edits: Any = ("edit",)
 
-    def judge(signals: Signals, _: Any) -> Finding:
+    def judge(signals: Signals) -> Finding:
         return item.finding("pass", value=signals.of(reads[0]))
 
     reads: Any = (lambda: 1, lambda: 2)
     made = rule(item, reads[0], reads[1], reads[0], change=lambda *_: edits)(judge)
     assert (made.item, made.judge, made.reads) == (item, judge, reads)
-    assert made.changes(signals, THRESHOLDS) == edits
-    assert made.evaluate(signals, THRESHOLDS).status == "pass"
-    assert made(signals, THRESHOLDS).status == "pass"
-    assert Rule(item, judge, ()).changes(signals, THRESHOLDS) == ()
+    assert made.changes(signals) == edits
+    assert made.evaluate(signals).status == "pass"
+    assert made(signals).status == "pass"
+    assert Rule(item, judge, ()).changes(signals) == ()
 
     for stop, status in (
         (CannotTell, "cannot_tell"),
@@ -198,9 +198,9 @@ def test_a_rule_without_its_signals_has_no_verdict_and_no_change() -> None:
             raise stop(WHY)
 
         refused = Rule(item, refuse, (), refuse)
-        found = refused.evaluate(signals, THRESHOLDS)
+        found = refused.evaluate(signals)
         assert (found.status, found.unavailable) == (status, WHY)
-        assert refused.changes(signals, THRESHOLDS) == ()
+        assert refused.changes(signals) == ()
 
 
 FINDING = st.tuples(
@@ -238,7 +238,7 @@ def test_a_finding_waits_for_an_earlier_stage_with_about_as_much_to_gain(
             if other >= stage or state != "fail" or severity == "info" or explained:
                 continue
             flaw = other == 0 and severity == "critical"
-            if flaw or (gain and 0.9 * (more or 0.0) >= gain):
+            if flaw or (gain and 0.8 * (more or 0.0) >= gain):
                 earlier.add(other)
         waits = min(earlier) if earlier and status == "fail" else None
         assert one.after_stage == waits
@@ -284,5 +284,5 @@ def test_the_narrower_finding_explains_a_broad_one_or_is_a_part_of_it(
         item_of(id="absent", explains=("broad",)),
     ]
     rules = [Rule(item, lambda *_: findings["broad"], ()) for item in items]
-    found = mark_explained_findings(findings, THRESHOLDS, rules)
+    found = mark_explained_findings(findings, {}, rules)
     assert tuple(found[name].explained_by for name in findings) == explained

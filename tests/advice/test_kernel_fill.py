@@ -21,7 +21,6 @@ from stepscope.derive.facts.devices.device_fill import (
     Unfilled,
     fill_signals,
 )
-from stepscope.thresholds import THRESHOLDS
 
 RULE = "kernel.fill"
 MS = 1_000_000_000
@@ -169,5 +168,5 @@ def test_a_tenth_and_three_tenths_of_the_time_are_the_limits(
         largest=(Unfilled("op", 10, 1, 1),),
     )
     signals = signals_of(shares(), {fill_signals: {"vm:0": fill}})
-    finding = evaluate(signals, THRESHOLDS)
+    finding = evaluate(signals)
     assert (finding.status, finding.severity) == (status, severity)

@@ -76,7 +76,7 @@ def test_every_number_of_products_beside_the_matrix_units(
     assert found.saving_ms == Saving(
         low=pytest.approx(0.5 + 2 / 3), high=pytest.approx(0.5 + 4 / 3), open_above=True
     )
-    changes = RULE["tc.unused"].changes(seen, THRESHOLDS)
+    changes = RULE["tc.unused"].changes(seen)
     third = 1 - 1 / 3
     assert fields_of(changes) == fields_of(
         (Faster([1], (third, 1 - 2 / 3)), Faster([2], (0.5, 0.5)))
@@ -286,9 +286,7 @@ def test_conversions_and_64_bit_work(
     )
     limit = THRESHOLDS.doubles_warn if note else THRESHOLDS.cast_warn
     assert found.threshold == limit
-    changes = fields_of(
-        RULE["amp.cast"].changes(signals(signals_of, work, shares()), THRESHOLDS)
-    )
+    changes = fields_of(RULE["amp.cast"].changes(signals(signals_of, work, shares())))
     expected = Faster([2 if note else 1], (0.5, 1 - 0.9))
     assert changes == fields_of((expected,))
 
@@ -345,7 +343,7 @@ def test_runs_that_could_be_fused(signals_of: Any, shares: Any) -> None:
         assert facts_of(found) == {name: 4, "removable": 60.0}
         if has_steps:
             assert found.saving_ms == Saving(low=0.0, high=pytest.approx(0.9))
-        changes = fields_of(RULE["fuse.runs"].changes(seen, THRESHOLDS))
+        changes = fields_of(RULE["fuse.runs"].changes(seen))
         assert changes == fields_of((Joined([1], 3, (1.0, 0.4)),))
     assert judged("fuse.runs", signals(signals_of, work, shares())).status == "pass"
 
@@ -385,7 +383,7 @@ def test_reorderings_next_to_convolutions(
     found = judged("layout.transpose", seen)
     assert found.value == 10.0 * len(found_at)
     expected = (Faster(found_at, (0.5, 0.0)),) if found_at else ()
-    changes = RULE["layout.transpose"].changes(seen, THRESHOLDS)
+    changes = RULE["layout.transpose"].changes(seen)
     assert fields_of(changes) == fields_of(expected)
     none = worked(*rows[1:], shown=shown.clear())
     found = judged("layout.transpose", signals(signals_of, none, shares()))

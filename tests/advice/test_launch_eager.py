@@ -10,11 +10,10 @@ from tests.support.traces.judged import Judged
 from tests.support.traces.training import KERNELS, Recorder, findings, together
 
 from stepscope.advice.engine import signals_of
-from stepscope.advice.rules.launches.launch_eager import evaluate
+from stepscope.advice.rules.launches.op_launches import judge_eager_ops as evaluate
 from stepscope.derive.facts.hosts.eager_ops import EagerOps, EagerSignals, eager_signals
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
 from stepscope.report.compose import judge_profile
-from stepscope.thresholds import THRESHOLDS
 
 RULE = "launch.eager"
 STEPS = 12
@@ -198,13 +197,13 @@ def test_number_share_and_cost_must_all_be_there(
 ) -> None:
     given = {eager_signals: eager(**fields)}
     signals = signals_of(shares(device=None), given, device=HOST_ONLY)
-    assert evaluate(signals, THRESHOLDS).status == status
+    assert evaluate(signals).status == status
 
 
 def test_pytorch_is_not_judged(signals_of: Any, shares: Any) -> None:
     given = {eager_signals: EagerSignals({}, torch=True)}
     signals = signals_of(shares(), given)
-    assert evaluate(signals, THRESHOLDS).status == "not_applicable"
+    assert evaluate(signals).status == "not_applicable"
 
 
 def test_waits_that_lost_records_may_be_cannot_tell(
@@ -212,7 +211,7 @@ def test_waits_that_lost_records_may_be_cannot_tell(
 ) -> None:
     one = shares(launch=0.35, fields={"lost_ps": 2_000_000_000})
     signals = signals_of(one, {eager_signals: eager()})
-    assert evaluate(signals, THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals).status == "cannot_tell"
 
 
 def copied(*, op_us: float, pause_us: float) -> list[Any]:

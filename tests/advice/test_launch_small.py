@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from tests.support.traces.training import Recorder, findings, on_host
 
-from stepscope.advice.rules.launches.launch_small import evaluate
+from stepscope.advice.rules.launches.op_launches import judge_small_work as evaluate
 from stepscope.derive.facts.devices.small_work import WorkGroup, small_kernels
 from stepscope.report.words.findings import lead_sentence
-from stepscope.thresholds import THRESHOLDS
 
 RULE = "launch.small"
 STEPS = 12
@@ -218,7 +217,7 @@ def test_each_limit_decides(
 ) -> None:
     given = {small_kernels: {"vm:0": (group(**fields),)}}
     signals = signals_of(shares(launch=launch_ms), given)
-    assert evaluate(signals, THRESHOLDS).status == status
+    assert evaluate(signals).status == status
 
 
 def test_kernels_of_one_template_are_named_once(signals_of: Any, shares: Any) -> None:
@@ -232,7 +231,7 @@ def test_kernels_of_one_template_are_named_once(signals_of: Any, shares: Any) ->
         ),
     )
     one = shares(launch=0.31)
-    found = evaluate(signals_of(one, {small_kernels: {"vm:0": groups}}), THRESHOLDS)
+    found = evaluate(signals_of(one, {small_kernels: {"vm:0": groups}}))
     assert [(it.name, it.detail) for it in found.parts] == [
         (bare, "kernel"),
         ("cat_kernel", "kernel"),
@@ -266,4 +265,4 @@ def test_waits_that_lost_records_may_be_cannot_tell(
 ) -> None:
     given = {small_kernels: {"vm:0": (group(),)}}
     one = shares(launch=0.35, fields={"lost_ps": 2_000_000_000})
-    assert evaluate(signals_of(one, given), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals_of(one, given)).status == "cannot_tell"

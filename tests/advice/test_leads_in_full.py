@@ -19,7 +19,6 @@ from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.derive.facts.slow_steps import HELD_BY_SLOW
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.frameworks import PLAIN, frameworks_used
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +45,7 @@ def gain(high: float) -> Saving:
 
 
 def lead_of(signals: Any, *findings: Finding) -> Lead:
-    return choose_lead_sentence(findings, signals, THRESHOLDS)
+    return choose_lead_sentence(findings, signals)
 
 
 def kind_of(signals: Any, *findings: Finding) -> tuple[str, str | None]:

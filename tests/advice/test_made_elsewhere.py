@@ -21,14 +21,15 @@ from tests.support.traces.nsight import (
 
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.rules.input_pipeline.input_bound import evaluate
+from stepscope.advice.rules.input_pipeline.input_waits import (
+    judge_input_wait as evaluate,
+)
 from stepscope.derive.facts.hosts.batch_production import (
     ProductionWaits,
     made_elsewhere,
 )
 from stepscope.derive.profile_data import ProfileData
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +87,7 @@ def test_half_of_the_waits_decide(
 ) -> None:
     known = {} if waits is None else {"vm:0": {"fetch": ProductionWaits(*waits)}}
     signals = signals_of(shares(input=3.0), {made_elsewhere: known})
-    texts = [one.text for one in evaluate(signals, THRESHOLDS).actions]
+    texts = [one.text for one in evaluate(signals).actions]
     assert any(advice in text for text in texts)
 
 

@@ -9,7 +9,6 @@ from tests.advice.memories import memory, told
 from tests.support.traces.training import allocating, findings, together
 
 from stepscope.advice.rules.memory.device_memory import judge_fragmentation as evaluate
-from stepscope.thresholds import THRESHOLDS
 
 
 @pytest.mark.parametrize(
@@ -28,16 +27,16 @@ from stepscope.thresholds import THRESHOLDS
 def test_the_largest_piece_decides(
     signals_of: Any, fields: dict[str, Any], status: str
 ) -> None:
-    finding = evaluate(signals_of(told(memory(**fields))), THRESHOLDS)
+    finding = evaluate(signals_of(told(memory(**fields))))
     assert finding.status == status
     assert finding.value == fields["fragmentation"]
 
 
 @pytest.mark.parametrize("field", ["fragmentation", "free_bytes", "capacity_bytes"])
 def test_what_is_not_known_cannot_tell(signals_of: Any, field: str) -> None:
-    finding = evaluate(signals_of(told(memory(**{field: None}))), THRESHOLDS)
+    finding = evaluate(signals_of(told(memory(**{field: None}))))
     assert finding.status == "cannot_tell"
-    assert evaluate(signals_of(told()), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals_of(told())).status == "cannot_tell"
 
 
 def test_a_memory_in_pieces_is_found() -> None:

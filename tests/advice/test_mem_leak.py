@@ -10,7 +10,7 @@ from tests.advice.memories import memory, told
 from tests.support.traces.keeping import keeping
 from tests.support.traces.training import allocating, findings, leaking, together
 
-from stepscope.advice.rules.memory.mem_leak import evaluate
+from stepscope.advice.rules.memory.device_memory import judge_leak as evaluate
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
@@ -30,13 +30,13 @@ def use(*grown_mib: float, **fields: Any) -> Any:
 def test_a_thousandth_of_the_memory_a_step_is_a_leak(
     signals_of: Any, mib: float, status: str
 ) -> None:
-    finding = evaluate(signals_of(use(*[mib * at for at in range(12)])), THRESHOLDS)
+    finding = evaluate(signals_of(use(*[mib * at for at in range(12)])))
     assert finding.status == status
     assert finding.facts[0].value == mib
 
 
 def test_a_memory_that_is_full_soon_is_critical(signals_of: Any) -> None:
-    finding = evaluate(signals_of(use(*[60 * at for at in range(12)])), THRESHOLDS)
+    finding = evaluate(signals_of(use(*[60 * at for at in range(12)])))
     assert finding.severity == "critical"
     facts = {fact.name: fact.value for fact in finding.facts}
     # (22 GiB - 660 MiB) / 60 MiB
@@ -45,7 +45,7 @@ def test_a_memory_that_is_full_soon_is_critical(signals_of: Any) -> None:
         *[45 * at for at in range(12)],
         capacity_bytes=44 * GIB,
     )
-    assert evaluate(signals_of(large), THRESHOLDS).status == "pass"
+    assert evaluate(signals_of(large)).status == "pass"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_memory_that_is_full_soon_is_critical(signals_of: Any) -> None:
     ids=["saw-tooth", "warm-up", "noise"],
 )
 def test_growth_that_does_not_go_on_is_none(signals_of: Any, grown: list[Any]) -> None:
-    assert evaluate(signals_of(use(*grown)), THRESHOLDS).status == "pass"
+    assert evaluate(signals_of(use(*grown))).status == "pass"
 
 
 def test_too_few_steps_cannot_tell(signals_of: Any) -> None:
@@ -67,7 +67,7 @@ def test_too_few_steps_cannot_tell(signals_of: Any) -> None:
         use(*[60 * at for at in range(12)], capacity_bytes=None),
         told(),
     ):
-        assert evaluate(signals_of(memories), THRESHOLDS).status == "cannot_tell"
+        assert evaluate(signals_of(memories)).status == "cannot_tell"
 
 
 def test_a_list_that_keeps_tensors_is_found_by_the_op_that_made_them() -> None:
@@ -143,7 +143,7 @@ def test_what_grows_seldom_or_by_little_is_no_leak(
 
 def test_a_process_that_stays_says_nothing_of_devices(signals_of: Any) -> None:
     flat = use(*[0.0] * 12, name="process")
-    assert evaluate(signals_of(flat), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals_of(flat)).status == "cannot_tell"
 
 
 def test_without_allocations_it_cannot_tell() -> None:

@@ -12,7 +12,6 @@ from stepscope.advice.rules.memory.device_memory import judge_peak as evaluate
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.report.words.findings import finding_headline
-from stepscope.thresholds import THRESHOLDS
 
 GIB = 2**30
 
@@ -28,7 +27,7 @@ GIB = 2**30
 def test_how_full_it_gets_decides(
     signals_of: Any, gib: float, status: str, severity: str
 ) -> None:
-    finding = evaluate(signals_of(told(memory(peak_gib=gib))), THRESHOLDS)
+    finding = evaluate(signals_of(told(memory(peak_gib=gib))))
     assert (finding.status, finding.severity) == (status, severity)
     assert finding.value == pytest.approx(gib / 40)
     facts = {fact.name: fact.value for fact in finding.facts}
@@ -51,7 +50,7 @@ def test_what_is_advised_fits_the_kind_of_program(
 ) -> None:
     full = told(memory(peak_gib=38.0))
     traits = {program_traits: ProgramTraits(updates=updates, engine=engine)}
-    finding = evaluate(signals_of(full, traits), THRESHOLDS)
+    finding = evaluate(signals_of(full, traits))
     said = " ".join(one.text for one in finding.actions)
     assert advised in said
     assert ("requests" in said) is engine
@@ -67,7 +66,7 @@ def test_the_fullest_memory_is_judged(signals_of: Any) -> None:
         memory(name="GPU_0_bfc", peak_gib=10.0),
         memory(name="GPU_1_bfc", peak_gib=39.5, alive=alive),
     )
-    finding = evaluate(signals_of(told(*memories)), THRESHOLDS)
+    finding = evaluate(signals_of(told(*memories)))
     assert finding.devices == ("vm:GPU_1_bfc", "vm:GPU_0_bfc")
     assert finding.parts == alive
 
@@ -82,13 +81,13 @@ def test_what_is_not_known_cannot_tell(signals_of: Any) -> None:
         # That of the process says nothing of a device's.
         (memory(name="process"),),
     ):
-        finding = evaluate(signals_of(told(*memories)), THRESHOLDS)
+        finding = evaluate(signals_of(told(*memories)))
         assert finding.status == "cannot_tell"
 
 
 def test_a_full_process_is_found_without_an_allocator(signals_of: Any) -> None:
     full = memory(name="process", peak_gib=39.0)
-    assert evaluate(signals_of(told(full)), THRESHOLDS).status == "fail"
+    assert evaluate(signals_of(told(full))).status == "fail"
 
 
 def test_a_memory_that_fills_up_is_found_with_what_was_alive() -> None:

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.advice.memories import GIB, memory, told
 
-from stepscope.advice.rules.memory import device_memory as memory_rules
-from stepscope.advice.rules.memory import mem_leak
+from stepscope.advice.rules.memory import device_memory
 from stepscope.derive.facts.evidence import Evidence, Part
 from stepscope.thresholds import THRESHOLDS
 
@@ -34,7 +33,7 @@ def test_slopes_are_those_of_all_pairs(rows: list[tuple[int, int]]) -> None:
         for first in range(len(rows))
         for later in range(first + 1, len(rows))
     )
-    slope, low = mem_leak._theil_sen_slope(steps, use)
+    slope, low = device_memory._theil_sen_slope(steps, use)
     assert slope == pytest.approx(statistics.median(slopes))
     # Sen: of C slopes, the lower limit has the rank (C - 1.96 s) / 2, where s is the
     # deviation of Kendall's sum without ties.
@@ -45,11 +44,11 @@ def test_slopes_are_those_of_all_pairs(rows: list[tuple[int, int]]) -> None:
 
 
 def test_steps_at_one_time_have_no_slope() -> None:
-    assert mem_leak._theil_sen_slope(np.zeros(3), np.arange(3.0)) == (0.0, 0.0)
-    assert mem_leak._theil_sen_slope(np.zeros(0), np.zeros(0)) == (0.0, 0.0)
+    assert device_memory._theil_sen_slope(np.zeros(3), np.arange(3.0)) == (0.0, 0.0)
+    assert device_memory._theil_sen_slope(np.zeros(0), np.zeros(0)) == (0.0, 0.0)
     # Two samples of one time, and one later: both pairs count.
     steps, use = np.array([0.0, 0.0, 2.0]), np.array([0.0, 4.0, 6.0])
-    assert mem_leak._theil_sen_slope(steps, use) == (2.0, 1.0)
+    assert device_memory._theil_sen_slope(steps, use) == (2.0, 1.0)
 
 
 def growing(mib: float, steps: int = 12, begin_gib: float = 18.0, **more: Any) -> Any:
@@ -66,7 +65,7 @@ def test_everything_about_two_memories_that_grow(signals_of: Any) -> None:
         growing(80, 10, name="GPU_1_bfc", grown=grown),
         growing(0, name="GPU_2_bfc"),
     )
-    finding = mem_leak.evaluate(signals_of(told(*memories)), THRESHOLDS)
+    finding = device_memory.judge_leak(signals_of(told(*memories)))
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.value == pytest.approx(100 * 80 / (40 * 1024))
     assert finding.threshold == THRESHOLDS.leak_growth
@@ -78,8 +77,8 @@ def test_everything_about_two_memories_that_grow(signals_of: Any) -> None:
     # 22 GiB less nine steps.
     assert facts["steps_left"][0] == pytest.approx((22 * 1024 - 9 * 80) / 80)
     assert facts["steps"][0] == 10
-    passing = mem_leak.evaluate(
-        signals_of(told(memories[2], growing(20, grown=grown))), THRESHOLDS
+    passing = device_memory.judge_leak(
+        signals_of(told(memories[2], growing(20, grown=grown)))
     )
     assert (passing.status, passing.severity, passing.parts) == ("pass", "info", ())
     assert passing.devices == ("vm:GPU_2_bfc", "vm:GPU_0_bfc")
@@ -92,7 +91,7 @@ def test_everything_about_two_memories_that_grow(signals_of: Any) -> None:
     ("left", "severity"), [(900, "critical"), (989, "critical"), (990, "warn")]
 )
 def test_a_memory_is_full_soon_if_it_is_within_the_limit(
-    signals_of: Any, left: int, severity: str
+    signals_of: Any, monkeypatch: pytest.MonkeyPatch, left: int, severity: str
 ) -> None:
     """After the last of 12 steps so many steps fit."""
     size = 64 * MIB * (left + 11)
@@ -102,7 +101,8 @@ def test_a_memory_is_full_soon_if_it_is_within_the_limit(
         leak_growth=msgspec.structs.replace(THRESHOLDS.leak_growth, value=0.05),
     )
     one = growing(64, begin_gib=0.0, capacity_bytes=size)
-    finding = mem_leak.evaluate(signals_of(told(one)), limits)
+    monkeypatch.setattr(device_memory, "THRESHOLDS", limits)
+    finding = device_memory.judge_leak(signals_of(told(one)))
     assert (finding.status, finding.severity) == ("fail", severity)
 
 
@@ -120,7 +120,7 @@ def test_growth_over_nine_steps_is_judged(
     signals_of: Any, steps: int, at_step: Any, status: str
 ) -> None:
     one = growing(80, steps, at_step=tuple(map(float, at_step)))
-    assert mem_leak.evaluate(signals_of(told(one)), THRESHOLDS).status == status
+    assert device_memory.judge_leak(signals_of(told(one))).status == status
 
 
 def test_growth_has_to_go_on_at_half_of_its_pace(signals_of: Any) -> None:
@@ -129,7 +129,7 @@ def test_growth_has_to_go_on_at_half_of_its_pace(signals_of: Any) -> None:
         mib = [100 * at for at in range(6)] + [500 + later * at for at in range(1, 7)]
         least = tuple(round(18 * GIB + each * MIB) for each in mib)
         one = growing(1, least_bytes=least)
-        assert mem_leak.evaluate(signals_of(told(one)), THRESHOLDS).status == status
+        assert device_memory.judge_leak(signals_of(told(one))).status == status
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_memory_is_nearly_full_or_full_from_its_limit_on(
     one = memory(
         peak_bytes=round(used * 10_000) * GIB, capacity_bytes=size, alive=alive
     )
-    finding = memory_rules.judge_peak(signals_of(told(one)), THRESHOLDS)
+    finding = device_memory.judge_peak(signals_of(told(one)))
     assert (finding.status, finding.severity) == (status, severity)
     limit = THRESHOLDS.memory_critical if critical else THRESHOLDS.memory_warn
     assert (finding.value, finding.unit) == (used, "ratio")
@@ -195,7 +195,7 @@ def test_a_memory_is_nearly_full_or_full_from_its_limit_on(
 def test_memories_are_listed_from_the_fullest_on(
     signals_of: Any, memories: list[Any], devices: tuple[str, ...]
 ) -> None:
-    finding = memory_rules.judge_peak(signals_of(told(*memories)), THRESHOLDS)
+    finding = device_memory.judge_peak(signals_of(told(*memories)))
     assert (finding.status == "cannot_tell") is (not devices)
     assert finding.devices == devices
 
@@ -222,7 +222,7 @@ def test_pieces_matter_where_none_is_a_tenth_of_the_memory(
     one = memory(free_bytes=round(free * GIB), fragmentation=share)
     whole = memory(name="whole", free_bytes=0, fragmentation=0.1)
     signals = signals_of(told(whole, one))
-    finding = memory_rules.judge_fragmentation(signals, THRESHOLDS)
+    finding = device_memory.judge_fragmentation(signals)
     assert finding.status == ("fail" if fails else "pass")
     assert finding.severity == ("warn" if fails else "info")
     assert finding.devices == ("vm:GPU_0_bfc",)
@@ -244,10 +244,10 @@ def test_the_memory_in_most_pieces_is_told_and_all_are_listed(signals_of: Any) -
         for name, share in (("a", 0.3), ("b", 0.6), ("c", 0.1))
     ]
     signals = signals_of(told(*memories))
-    finding = memory_rules.judge_fragmentation(signals, THRESHOLDS)
+    finding = device_memory.judge_fragmentation(signals)
     assert (finding.value, finding.devices) == (0.6, ("vm:a", "vm:b"))
     # What is in more pieces, but hardly free, is not told where others matter.
     hardly = memory(name="d", free_bytes=GIB, fragmentation=0.9)
     signals = signals_of(told(*memories, hardly))
-    finding = memory_rules.judge_fragmentation(signals, THRESHOLDS)
+    finding = device_memory.judge_fragmentation(signals)
     assert (finding.value, finding.devices) == (0.6, ("vm:a", "vm:b"))

@@ -17,7 +17,6 @@ from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
 from stepscope.report.outline.report import report_outline
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -50,7 +49,7 @@ def opened(name: str) -> tuple[ProfileData, frozenset[str]]:
     """A recording of the repository, and the rules that fail on it."""
     profile = open_profile(DATA / name)
     signals = signals_of(profile)
-    found = (rule.evaluate(signals, THRESHOLDS) for rule in RULES)
+    found = (rule.evaluate(signals) for rule in RULES)
     return profile, frozenset(one.id for one in found if one.status == "fail")
 
 
@@ -66,5 +65,5 @@ def test_no_rule_that_fails_passes_for_want_of_a_table(name: str, table: str) ->
     signals = signals_of(profile.without(table, GONE))
     for rule in RULES:
         if rule.item.id in failing:
-            found = rule.evaluate(signals, THRESHOLDS)
+            found = rule.evaluate(signals)
             assert found.status in {"fail", "cannot_tell"}, rule.item.id

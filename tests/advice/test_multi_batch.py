@@ -18,7 +18,6 @@ from tests.support.traces.training import (
 
 from stepscope.advice.rules.multi_device.multi_batch import evaluate
 from stepscope.derive.facts.devices.device_fill import DeviceFill, fill_signals
-from stepscope.thresholds import THRESHOLDS
 
 GIB = 2**30
 
@@ -40,7 +39,7 @@ def filled(unfilled_ps: int = 0) -> dict[Any, Any]:
 def found_of(signals_of: Any, shares: Any, gib: float, **more: Any) -> Any:
     use = told(memory(peak_gib=gib, least_bytes=(10 * GIB,) * 12))
     signals = signals_of(shares(**more), use | filled())
-    return evaluate(signals, THRESHOLDS)
+    return evaluate(signals)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ def test_the_fullest_of_two_memories_is_the_limit(signals_of: Any, shares: Any) 
         memory(name="GPU_0_bfc", peak_gib=16.0, **rises),
         memory(name="GPU_1_bfc", peak_gib=20.0, **rises),
     )
-    finding = evaluate(signals_of(shares(collective=2.0), use | filled()), THRESHOLDS)
+    finding = evaluate(signals_of(shares(collective=2.0), use | filled()))
     assert finding.value == pytest.approx(26.8 / 10)
 
 
@@ -96,7 +95,7 @@ def test_what_fits_without_end_is_not_counted(signals_of: Any, shares: Any) -> N
 
 def test_kernels_with_few_blocks_are_a_reason(signals_of: Any, shares: Any) -> None:
     use = told(memory(peak_gib=16.0, least_bytes=(10 * GIB,) * 12))
-    finding = evaluate(signals_of(shares(), use | filled(110)), THRESHOLDS)
+    finding = evaluate(signals_of(shares(), use | filled(110)))
     assert (finding.status, finding.because) == ("fail", ("filling",))
 
 
@@ -118,13 +117,11 @@ def test_what_is_not_known_cannot_tell(signals_of: Any, shares: Any) -> None:
         (memory(peak_gib=16.0, name="process", least_bytes=(GIB,)),),
     ):
         signals = signals_of(shares(collective=2.0), told(*memories) | filled())
-        assert evaluate(signals, THRESHOLDS).status == "cannot_tell"
+        assert evaluate(signals).status == "cannot_tell"
     # A cost that was not recorded may be there.
-    assert evaluate(signals_of(shares(), told(known)), THRESHOLDS).status == (
-        "cannot_tell"
-    )
+    assert evaluate(signals_of(shares(), told(known))).status == ("cannot_tell")
     blind = signals_of(shares(missing=["launch"]), told(known) | filled())
-    assert evaluate(blind, THRESHOLDS).status == "cannot_tell"
+    assert evaluate(blind).status == "cannot_tell"
 
 
 @pytest.mark.parametrize(
@@ -147,7 +144,7 @@ def test_every_number_of_a_larger_batch(
     """Twice and half a batch more: 12 GiB of 36.8 are held, and a batch takes 10."""
     use = told(memory(peak_gib=22.0, least_bytes=(14 * GIB, 12 * GIB, 13 * GIB)))
     account = shares(**more, fields={"step_confidence": 0.7})
-    finding = evaluate(signals_of(account, use | filled()), THRESHOLDS)
+    finding = evaluate(signals_of(account, use | filled()))
     assert (finding.status, finding.note) == ("fail", None)
     assert finding.unit == "ratio"
     assert finding.value == pytest.approx(2.48)
@@ -175,7 +172,7 @@ def test_a_batch_and_a_half_shares_a_third(signals_of: Any, shares: Any) -> None
     held = 208 * GIB // 10
     use = told(memory(peak_gib=30.8, least_bytes=(held,)))
     account = shares(collective=2.0, launch=0.1, fields={"step_confidence": 0.6})
-    finding = evaluate(signals_of(account, use | filled()), THRESHOLDS)
+    finding = evaluate(signals_of(account, use | filled()))
     assert finding.confidence == 0.6
     facts = {fact.name: fact.value for fact in finding.facts}
     assert (facts["room"], facts["tried"]) == (1.6, 1.6)
@@ -187,7 +184,7 @@ def test_a_batch_and_a_half_shares_a_third(signals_of: Any, shares: Any) -> None
 def test_a_device_of_unknown_filling_is_full(signals_of: Any, shares: Any) -> None:
     use = told(memory(peak_gib=16.0, least_bytes=(10 * GIB,)))
     signals = signals_of(shares(collective=2.0), {**use, fill_signals: {}})
-    finding = evaluate(signals, THRESHOLDS)
+    finding = evaluate(signals)
     assert [cause.cause for cause in finding.causes] == ["exchanging"]
 
 
@@ -209,7 +206,7 @@ def test_kernels_that_leave_a_tenth_of_a_step_are_a_reason(
     """The device works for half of each step."""
     use = told(memory(peak_gib=16.0, least_bytes=(10 * GIB,)))
     account = shares(step_ms=10.0, sync=5.0)
-    finding = evaluate(signals_of(account, use | filled(unfilled)), THRESHOLDS)
+    finding = evaluate(signals_of(account, use | filled(unfilled)))
     assert finding.because == because
 
 

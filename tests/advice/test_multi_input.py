@@ -14,7 +14,6 @@ from stepscope.advice.judging.worker_comparison import worker_signals
 from stepscope.advice.rules.multi_device.multi_input import evaluate
 from stepscope.derive.facts.hosts.pipeline_stages import Service, service_signals
 from stepscope.derive.facts.recording import record_grade
-from stepscope.thresholds import THRESHOLDS
 
 NESTED = {"id": 2, "parent_id": 1}
 DEVICES = dict.fromkeys(range(4), blueprint.A100)
@@ -108,7 +107,7 @@ def judged(
 ) -> Any:
     compared = SimpleNamespace(workers=range(workers))
     known = {service_signals: services, worker_signals: compared, record_grade: grade}
-    return evaluate(signals_of(account, known), THRESHOLDS)
+    return evaluate(signals_of(account, known))
 
 
 def stage(busy_percent: float, *, at_once: int = 2, host: str = "vm") -> Service:

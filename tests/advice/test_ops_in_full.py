@@ -20,7 +20,6 @@ from tests.support.traces.literal import fields_of
 from stepscope.derive.facts.devices.kernel_limits import measured_work, op_roofs
 from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.derive.facts.savings.what_if_changes import Faster
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
@@ -47,7 +46,7 @@ def test_a_slow_op_with_much_time(signals_of: Any, shares: Any) -> None:
     assert found.parts == (Part(name="a", share_percent=12.5),)
     assert found.saving_ms == Saving(low=0.0, high=pytest.approx(1.875))
     assert facts_of(found) == {"op_share": 25.0}
-    changes = RULE["op.hot"].changes(seen, THRESHOLDS)
+    changes = RULE["op.hot"].changes(seen)
     assert fields_of(changes) == fields_of((Faster([1], (1.0, 0.25)),))
     # Without steps its share is that of all kernels.
     whole = judged("op.hot", hot(signals_of, shares(), table, has_steps=False))
@@ -87,7 +86,7 @@ def test_levels_of_hot_ops(
     seen = hot(signals_of, shares(sync=idle_ms), roofs(*rows))
     found = judged("op.hot", seen)
     assert (found.status, found.severity) == (status, severity)
-    assert bool(RULE["op.hot"].changes(seen, THRESHOLDS)) is (status == "fail")
+    assert bool(RULE["op.hot"].changes(seen)) is (status == "fail")
 
 
 # --- the share of 16-bit work ---
@@ -241,7 +240,7 @@ def test_every_number_of_wide_work(
         high=pytest.approx(1.5 + 3 * (1 - 1 / 3) + 1 / 2),
         open_above=True,
     )
-    changes = RULE["amp.share"].changes(seen, THRESHOLDS)
+    changes = RULE["amp.share"].changes(seen)
     assert fields_of(changes) == fields_of(
         (
             Faster([0], (1 / 1.3, 1 / 3)),

@@ -14,7 +14,6 @@ from stepscope.advice.rules.copies.ops_on_host import (
     judge_work_on_host as judge_host,
 )
 from stepscope.derive.facts.devices.op_sides import HostPlaced, placement_signals
-from stepscope.thresholds import THRESHOLDS
 
 STEPS = 12
 MS = 1_000_000_000
@@ -121,4 +120,4 @@ def test_a_fiftieth_of_the_time_is_the_limit(
     placed = (HostPlaced("op", kind, round(ms * MS)), HostPlaced("x", "other", 9 * MS))
     one = shares(host_compute=0.5)
     signals = signals_of(one, {placement_signals: {"vm:0": placed}})
-    assert judge(signals, THRESHOLDS).status == status
+    assert judge(signals).status == status

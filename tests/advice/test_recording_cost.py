@@ -9,7 +9,6 @@ from tests.support.traces.training import apart, findings, on_host, together
 
 from stepscope.advice.rules.recording_quality.recording_cost import evaluate
 from stepscope.derive.facts.recording import recorder_signals
-from stepscope.thresholds import THRESHOLDS
 
 RULE = "recording.cost"
 FLUSH = "Activity Buffer Request"
@@ -69,7 +68,7 @@ def test_the_threads_of_a_run_without_a_device_may_wait_too() -> None:
 
 def test_one_step_that_holds_the_start_is_a_note(signals_of: Any, shares: Any) -> None:
     one = shares(profiler=[9.0] + [0.0] * 11)
-    finding = evaluate(signals_of(one, {recorder_signals: {}}), THRESHOLDS)
+    finding = evaluate(signals_of(one, {recorder_signals: {}}))
     assert (finding.status, finding.severity, finding.note) == ("fail", "info", "once")
 
 
@@ -78,7 +77,7 @@ def test_a_twentieth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, ms: float, status: str
 ) -> None:
     signals = signals_of(shares(profiler=ms), {recorder_signals: {}})
-    assert evaluate(signals, THRESHOLDS).status == status
+    assert evaluate(signals).status == status
 
 
 def test_without_the_events_of_the_host_it_cannot_tell(
@@ -87,4 +86,4 @@ def test_without_the_events_of_the_host_it_cannot_tell(
     found = findings(buffering(), without="events")[RULE]
     assert found.status == "cannot_tell"
     signals = signals_of(shares(missing=["profiler"]), {recorder_signals: {}})
-    assert evaluate(signals, THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals).status == "cannot_tell"

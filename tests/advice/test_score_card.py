@@ -11,7 +11,6 @@ from stepscope.advice.rules.recording_quality.score_card import evaluate
 from stepscope.derive.facts.devices.op_sides import OpsOnSides, ops_on_sides
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.thresholds import THRESHOLDS
 
 RULE = "score.card"
 
@@ -44,7 +43,7 @@ def test_the_numbers_are_sums_of_the_account(
     signals_of: Any, shares: Any, precision_of: Any
 ) -> None:
     one = shares(copy_in=1.0, copy_within=0.5, between={"between": 2.0, "sync": 1.0})
-    finding = evaluate(signals_of(one, precision=precision_of()), THRESHOLDS)
+    finding = evaluate(signals_of(one, precision=precision_of()))
     facts = facts_of(finding)
     assert facts["copies"] == pytest.approx(15.0)
     assert facts["between"] == pytest.approx(30.0)
@@ -70,7 +69,7 @@ def test_every_number_of_a_step_and_its_reasons(
     )
     ops = OpsOnSides(70.0, None)
     given = {ops_on_sides: ops, record_grade: 0.9}
-    finding = evaluate(signals_of(one, given, precision=precise), THRESHOLDS)
+    finding = evaluate(signals_of(one, given, precision=precise))
     assert (finding.confidence, finding.devices) == (0.7, ("vm:0",))
     assert facts_of(finding) == {
         "computing": 10.0,
@@ -84,11 +83,11 @@ def test_every_number_of_a_step_and_its_reasons(
     }
     # Steps of which nobody is sure, and a recording of which nobody is.
     without = shares(fields={"step_confidence": 0.0})
-    assert evaluate(signals_of(without, given), THRESHOLDS).confidence == 0.5
+    assert evaluate(signals_of(without, given)).confidence == 0.5
     unsure = {**given, record_grade: 0.6}
-    finding = evaluate(signals_of(one, unsure), THRESHOLDS)
+    finding = evaluate(signals_of(one, unsure))
     assert finding.confidence == 0.6
-    finding = evaluate(signals_of(one, {record_grade: 0.6}), THRESHOLDS)
+    finding = evaluate(signals_of(one, {record_grade: 0.6}))
     notes = {fact.name: fact.note for fact in finding.facts}
     assert notes["ops"] == notes["narrow"] == "Not here."
     assert notes["ops_time"] is None
@@ -97,7 +96,7 @@ def test_every_number_of_a_step_and_its_reasons(
 def test_what_was_not_recorded_is_null_with_its_reason(
     signals_of: Any, shares: Any
 ) -> None:
-    finding = evaluate(signals_of(shares()), THRESHOLDS)
+    finding = evaluate(signals_of(shares()))
     unknown = {fact.name: fact.note for fact in finding.facts if fact.value is None}
     assert set(unknown) == {
         *("narrow", "narrow_eligible", "narrow_kernels"),
@@ -120,4 +119,4 @@ def test_a_run_on_the_host_alone_is_not_applicable(
     assert findings(on_host(), devices=None)[RULE].status == "not_applicable"
     device = DeviceSignals(recorded="host_only")
     signals = signals_of(shares(device=None), device=device)
-    assert evaluate(signals, THRESHOLDS).status == "not_applicable"
+    assert evaluate(signals).status == "not_applicable"

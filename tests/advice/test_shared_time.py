@@ -10,10 +10,9 @@ import pytest
 from stepscope.advice.engine import mark_explained_findings
 from stepscope.advice.finding import Finding
 from stepscope.advice.item import Item, Rule, Sentences
-from stepscope.advice.judging.shared_time import shared_time
 from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.facts.step_shares import AccountSignals
-from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable
 
 MS = 1_000_000_000
 NARROW, OTHER, BROAD = "narrow.one", "narrow.other", "broad.one"
@@ -51,9 +50,10 @@ def told(
     ]
     found = mark_explained_findings(
         {one.id: one for one in (broad, *narrower)},
-        THRESHOLDS,
+        {}
+        if isinstance(accounted, Unavailable)
+        else {one.label: one for one in accounted.shares},
         [Rule(item, lambda *_: broad, ()) for item in items],
-        shared=shared_time(accounted),
     )
     return {name: one.explained_by for name, one in found.items()}
 

@@ -17,7 +17,6 @@ from stepscope.advice.rules.running.slow_steps import judge_outliers as evaluate
 from stepscope.derive.facts.processors import Processors, processor_signals
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.report.words.findings import lead_sentence
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +40,7 @@ def test_slow_steps_are_found_with_what_they_spend_more(
     signals_of: Any, shares: Any
 ) -> None:
     one = of_lengths(shares, *[0.0] * 5, 30.0, 0.0, 0.0, 25.0, *[0.0] * 5)
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.status, finding.severity) == ("fail", "info")
     assert finding.share_percent == pytest.approx(100 * 55 / 195)
     assert [(it.cause, it.share_percent) for it in finding.causes] == [
@@ -57,7 +56,7 @@ def test_slow_steps_all_over_the_recording_are_a_warning(
     signals_of: Any, shares: Any
 ) -> None:
     one = of_lengths(shares, *[0.0, 0.0, 0.0, 0.0, 8.0] * 8)
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.status, finding.severity) == ("fail", "warn")
 
 
@@ -66,7 +65,7 @@ def test_the_same_work_that_takes_longer_is_a_note(
 ) -> None:
     for slow in ([0.0, 0.0, 0.0, 0.0, 8.0] * 8, [*[0.0] * 6, 40.0, 0.0, 0.0, 9.0]):
         one = of_lengths(shares, *slow, owner="host_compute")
-        finding = evaluate(signals_of(one), THRESHOLDS)
+        finding = evaluate(signals_of(one))
         assert (finding.status, finding.severity) == ("fail", "info")
         assert finding.note == "same_work"
 
@@ -83,7 +82,7 @@ def test_slow_steps_on_a_machine_that_others_use_are_a_note(
         cores=16, waiting_percent=(50.0,) * 40, machine=15.9, own=own, threads=16
     )
     signals = signals_of(one, {processor_signals: {one.host: cores}})
-    finding = evaluate(signals, THRESHOLDS)
+    finding = evaluate(signals)
     assert (finding.status, finding.severity) == ("fail", severity)
     assert finding.note == note
 
@@ -96,7 +95,7 @@ def test_slow_steps_on_a_machine_that_others_use_are_a_note(
 def test_usual_steps_pass(
     signals_of: Any, shares: Any, extra: list[float], slow: int
 ) -> None:
-    finding = evaluate(signals_of(of_lengths(shares, *extra)), THRESHOLDS)
+    finding = evaluate(signals_of(of_lengths(shares, *extra)))
     assert (finding.status, finding.note) == ("pass", None)
     assert finding.facts[0].value == slow
 
@@ -105,19 +104,19 @@ def test_a_slow_step_that_costs_little_is_told_and_passes(
     signals_of: Any, shares: Any
 ) -> None:
     one = of_lengths(shares, *[0.0] * 60, 8.0)
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.status, finding.note) == ("pass", "rare")
 
 
 def test_two_kinds_of_steps_are_no_outliers(signals_of: Any, shares: Any) -> None:
     one = of_lengths(shares, *[0.0] * 6, *[9.0] * 6)
-    assert evaluate(signals_of(one), THRESHOLDS).note is None
+    assert evaluate(signals_of(one)).note is None
 
 
 def test_too_few_steps_cannot_tell(signals_of: Any, shares: Any) -> None:
     one = of_lengths(shares, *[0.0] * 6, 30.0)
-    assert evaluate(signals_of(one), THRESHOLDS).status == "cannot_tell"
-    assert evaluate(signals_of(), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals_of(one)).status == "cannot_tell"
+    assert evaluate(signals_of()).status == "cannot_tell"
 
 
 def slow_once(extra_us: float) -> list[Any]:
@@ -161,7 +160,7 @@ def test_what_few_steps_lose_that_hold_most_of_the_time_is_said_first() -> None:
     signals = uneven(slow_us=88_000.0)
     found = {one.id: one for one in evaluate_all(signals)}
     assert found["input.bound"].status == "fail"
-    said = choose_lead_sentence(tuple(found.values()), signals, THRESHOLDS)
+    said = choose_lead_sentence(tuple(found.values()), signals)
     assert said.finding == "step.outlier"
     assert lead_sentence(found["step.outlier"]) == (
         "5 of 40 steps take 58.3 % of the time: compared with usual steps they lose "
@@ -173,19 +172,13 @@ def test_a_finding_about_what_few_steps_lose_is_said_instead_of_them() -> None:
     signals = uneven(slow_us=88_000.0, waits=True)
     found = {one.id: one for one in evaluate_all(signals)}
     assert found["step.outlier"].explained_by == ("input.bound",)
-    assert (
-        choose_lead_sentence(tuple(found.values()), signals, THRESHOLDS).finding
-        == "input.bound"
-    )
+    assert choose_lead_sentence(tuple(found.values()), signals).finding == "input.bound"
 
 
 def test_what_few_steps_lose_that_hold_less_than_half_of_the_time_is_not() -> None:
     """Of 20 ms: they hold 100 of 450 ms, and lose 50 of these."""
     signals = uneven(slow_us=10_000.0)
-    assert (
-        choose_lead_sentence(evaluate_all(signals), signals, THRESHOLDS).finding
-        == "input.bound"
-    )
+    assert choose_lead_sentence(evaluate_all(signals), signals).finding == "input.bound"
 
 
 def test_one_slow_fetch_is_a_note_that_names_it() -> None:
@@ -248,7 +241,7 @@ def test_a_function_of_every_step_does_not_make_some_of_them_slow() -> None:
 def test_work_with_a_name_is_the_same_work_still(repository: Path) -> None:
     """A loop of JAX's jitted step, which runs ahead: its steps differ by chance."""
     profile = ss.open(repository / "tests/data/jax_ahead")
-    finding = evaluate(signals_of_profile(profile), THRESHOLDS)
+    finding = evaluate(signals_of_profile(profile))
     assert finding.parts
     assert (finding.severity, finding.note) == ("info", "same_work")
 
@@ -294,6 +287,6 @@ def test_the_loop_around_the_steps_is_not_what_makes_some_slow(
     for names, told in (([loop, fetch], ()), ([fetch], ()), ([loop], ())):
         one = of_lengths(shares, *extra)
         one = msgspec.structs.replace(one, names=tuple(names))
-        found = evaluate(signals_of(one), THRESHOLDS)
+        found = evaluate(signals_of(one))
         assert found.status == "fail"
         assert tuple(part.name for part in found.parts) == told

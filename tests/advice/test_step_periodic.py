@@ -9,7 +9,6 @@ from tests.advice.test_step_outlier import of_lengths
 from tests.support.traces.training import findings, on_host, paused
 
 from stepscope.advice.rules.running.slow_steps import judge_rhythm as evaluate
-from stepscope.thresholds import THRESHOLDS
 
 
 def every(count: int, nth: int, extra_ms: float) -> list[float]:
@@ -18,7 +17,7 @@ def every(count: int, nth: int, extra_ms: float) -> list[float]:
 
 def test_every_fifth_step_is_found(signals_of: Any, shares: Any) -> None:
     one = of_lengths(shares, *every(24, 5, 3.0), owner="output")
-    finding = evaluate(signals_of(one), THRESHOLDS)
+    finding = evaluate(signals_of(one))
     assert (finding.status, finding.severity) == ("fail", "warn")
     assert finding.share_percent == pytest.approx(100 * 12 / 252)
     assert finding.causes[0].cause == "output"
@@ -29,9 +28,9 @@ def test_every_fifth_step_is_found(signals_of: Any, shares: Any) -> None:
 
 def test_a_tenth_of_the_time_is_critical(signals_of: Any, shares: Any) -> None:
     one = of_lengths(shares, *every(40, 2, 9.0)[1:], 0.0)
-    assert evaluate(signals_of(one), THRESHOLDS).status == "pass"
+    assert evaluate(signals_of(one)).status == "pass"
     one = of_lengths(shares, *every(40, 4, 9.0))
-    assert evaluate(signals_of(one), THRESHOLDS).severity == "critical"
+    assert evaluate(signals_of(one)).severity == "critical"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,7 @@ def test_slow_steps_without_a_rhythm_pass(
     signals_of: Any, shares: Any, slow: tuple[int, ...]
 ) -> None:
     extra = [3.0 if at in slow else 0.0 for at in range(24)]
-    finding = evaluate(signals_of(of_lengths(shares, *extra)), THRESHOLDS)
+    finding = evaluate(signals_of(of_lengths(shares, *extra)))
     assert (finding.status, finding.note) == ("pass", None)
     facts = {fact.name: fact.value for fact in finding.facts}
     assert (facts["every"], facts["longest_period"]) == (None, 8)
@@ -63,16 +62,16 @@ def test_the_numbers_of_steps_count_where_steps_were_left_out(
             "numbers": tuple(kept),
         },
     )
-    assert evaluate(signals_of(one), THRESHOLDS).status == "pass"
-    finding = evaluate(signals_of(numbered), THRESHOLDS)
+    assert evaluate(signals_of(one)).status == "pass"
+    finding = evaluate(signals_of(numbered))
     assert finding.status == "fail"
     assert finding.facts[0].value == 5
 
 
 def test_too_few_steps_cannot_tell(signals_of: Any, shares: Any) -> None:
     one = of_lengths(shares, *every(7, 2, 3.0))
-    assert evaluate(signals_of(one), THRESHOLDS).status == "cannot_tell"
-    assert evaluate(signals_of(), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals_of(one)).status == "cannot_tell"
+    assert evaluate(signals_of()).status == "cannot_tell"
 
 
 def test_checkpoints_in_a_rhythm_are_named() -> None:

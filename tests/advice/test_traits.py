@@ -12,7 +12,6 @@ from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.judging.program_facts import program_facts
 from stepscope.advice.rules.launches.launch_delay import evaluate
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import require_available
 
 
@@ -67,7 +66,7 @@ def test_a_serving_engine_replays_its_own_graphs(
 ) -> None:
     """Nobody wraps the model of a served engine into a compiler's call."""
     traits = {program_traits: ProgramTraits(compiled=compiled, engine=True)}
-    finding = evaluate(signals_of(shares(launch=2.0), traits), THRESHOLDS)
+    finding = evaluate(signals_of(shares(launch=2.0), traits))
     (told,) = [one for one in finding.actions if one.framework == "PyTorch"]
     assert "--enforce-eager" in (told.code or "")
 
@@ -77,7 +76,7 @@ def test_what_is_compiled_is_not_to_be_compiled_again(
     signals_of: Any, shares: Any, *, compiled: bool
 ) -> None:
     traits = {program_traits: ProgramTraits(compiled=compiled)}
-    finding = evaluate(signals_of(shares(launch=2.0), traits), THRESHOLDS)
+    finding = evaluate(signals_of(shares(launch=2.0), traits))
     (told,) = [one.text for one in finding.actions if one.framework == "PyTorch"]
     assert told.startswith("Replay the compiled program" if compiled else "Compile the")
 
@@ -101,7 +100,7 @@ def test_a_program_whose_step_is_a_graph_is_not_told_to_make_one(
     late = {program_traits: traits}
     codes = [
         one.code or ""
-        for one in evaluate(signals_of(shares(launch=5.0), late), THRESHOLDS).actions
+        for one in evaluate(signals_of(shares(launch=5.0), late)).actions
         if one.framework == "TensorFlow"
     ]
     assert any(code.startswith("@tf.function") for code in codes) is not graphed

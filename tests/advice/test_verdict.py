@@ -18,7 +18,6 @@ from stepscope.advice.lost_time_verdict import (
     Verdict,
     effect_pattern,
     judge,
-    saving_of_effect,
 )
 from stepscope.advice.registry import RULES
 from stepscope.derive.facts.evidence import Saving
@@ -47,10 +46,7 @@ def series(effects_ms: Any, *, step_ms: float = 10.0, **fields: Any) -> StepSeri
 def judged(effects_ms: Any, **fields: Any) -> Verdict:
     """Against 5 % and 20 % of the time."""
     return judge(
-        series(effects_ms, **fields),
-        warn=THRESHOLDS.input_warn,
-        critical=THRESHOLDS.input_critical,
-        thresholds=THRESHOLDS,
+        series(effects_ms, **fields), (THRESHOLDS.input_warn, THRESHOLDS.input_critical)
     )
 
 
@@ -233,14 +229,10 @@ def test_a_gain_is_known_as_well_as_the_mean_of_the_steps() -> None:
     low, high = mean_interval_ms(effects)
     assert 2 < low < 2.9
     assert 3.1 < high < 4
-    pattern = msgspec.structs.replace(
-        effect_pattern(effects, every_percent=60), mean_ms=(low, high)
-    )
     # The end of an interval is no gain: these steps lose 3 ms.
-    assert pattern.promise(3.0) == Saving(low=1.5, high=3.0)
+    assert Saving.of_part(3.0, low) == Saving(low=1.5, high=3.0)
     # Where the effects of steps differ much, even half of the mean may not come.
-    rare = msgspec.structs.replace(pattern, mean_ms=(0.5, 6.0))
-    assert rare.promise(3.0) == Saving(low=0.5, high=3.0)
+    assert Saving.of_part(3.0, 0.5) == Saving(low=0.5, high=3.0)
 
 
 def test_how_many_steps_were_hit_is_no_doubt_of_a_gain() -> None:
@@ -270,9 +262,11 @@ def test_steps_that_differ_leave_the_mean_in_doubt_whatever_the_share_is() -> No
 def test_no_more_is_promised_than_a_step_lasts() -> None:
     scattered = tuple(ms * MS for ms in (1, 3, 9, 2, 2, 9, 1, 3, 2, 3, 9, 1))
     assert mean_interval_ms(scattered)[1] > 15 / 4
-    assert saving_of_effect(scattered, scattered).high == pytest.approx(15 / 4)
+    lost = judged([ms / MS for ms in scattered], window_ps=scattered).pattern
+    assert lost.mean_ms is not None
+    assert lost.mean_ms[1] == pytest.approx(15 / 4)
     # Where all steps are alike nothing is in doubt.
-    assert saving_of_effect((3 * MS,) * 10, (10 * MS,) * 10) == Saving(low=1.5, high=3)
+    assert judged([3] * 10).pattern.mean_ms == pytest.approx((3.0, 3.0))
 
 
 @pytest.mark.parametrize("effects", [(3, 3, 3, 3), (1, 5)])
@@ -350,7 +344,7 @@ def test_a_narrower_finding_explains_a_broader_one(
     ]
     found = mark_explained_findings(
         {one.id: one for one in (broad, narrow)},
-        THRESHOLDS,
+        {},
         [Rule(item, lambda *_: broad, ()) for item in items],
     )
     assert found[broad.id].explained_by == (() if by is None else (by,))

@@ -18,9 +18,8 @@ from stepscope.advice.lost_time_verdict import (
     Verdict,
     effect_pattern,
     judge,
-    saving_of_effect,
 )
-from stepscope.derive.facts.evidence import CauseShare, Saving
+from stepscope.derive.facts.evidence import CauseShare
 from stepscope.derive.verdicts.effect_status import (
     StepSeries,
     difference_interval,
@@ -56,12 +55,7 @@ def series(**fields: Any) -> StepSeries:
 
 def judged(effects: StepSeries) -> Verdict:
     """Against 5 % and 20 % of the time."""
-    return judge(
-        effects,
-        warn=THRESHOLDS.input_warn,
-        critical=THRESHOLDS.input_critical,
-        thresholds=THRESHOLDS,
-    )
+    return judge(effects, (THRESHOLDS.input_warn, THRESHOLDS.input_critical))
 
 
 def test_every_field_of_a_verdict_on_two_causes() -> None:
@@ -195,11 +189,6 @@ def test_a_verdict_in_doubt_says_by_how_much(
 )
 def test_every_field_of_a_pattern(effects: tuple[int, ...], pattern: Pattern) -> None:
     assert effect_pattern(effects, every_percent=80) == pattern
-
-
-def test_a_saving_is_half_of_the_mean_to_all_of_it() -> None:
-    assert saving_of_effect((), ()) == Saving(low=0.0, high=0.0)
-    assert saving_of_effect((MS, 3 * MS), (9 * MS, 9 * MS)) == Saving(low=1.0, high=2.0)
 
 
 def plain_sums(

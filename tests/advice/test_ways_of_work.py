@@ -11,7 +11,6 @@ from tests.support.traces.waiting import core_time
 from stepscope.advice.rules.idle_gaps.host_work import evaluate
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.report.words.findings import finding_headline
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -163,6 +162,6 @@ def test_what_most_of_the_function_is_stands_between_commas(
         *("host_compute", "inside", "augment", "warp", "augment", "data/images.py", 41),
         time_ps=66_000_000_000,
     )
-    found = evaluate(signals_of(shares(host_compute=5.7, names=[part])), THRESHOLDS)
+    found = evaluate(signals_of(shares(host_compute=5.7, names=[part])))
     said = "`augment` (images.py:41), most of it in `warp`, takes 55.0 % of the step"
     assert finding_headline(found).startswith(said)

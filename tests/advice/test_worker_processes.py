@@ -11,7 +11,7 @@ from tests.support.traces.waiting import GET, uneven_tasks, waiting
 
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.idle_gaps.gaps import judge_waits
-from stepscope.advice.rules.input_pipeline import input_bound, input_stage
+from stepscope.advice.rules.input_pipeline import input_waits
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.pipeline_stages import (
     PipelineSignals,
@@ -25,7 +25,6 @@ from stepscope.derive.facts.hosts.worker_processes import (
     worker_time,
 )
 from stepscope.report.words.findings import finding_headline, lead_sentence
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
@@ -72,9 +71,7 @@ def judged(signals_of: Any, shares: Any, fetching_of: Any) -> Any:
             machine_cores: {} if usable is None else {one.host: usable},
         }
         fetching = fetching_of(parallel=loader, ahead=loader)
-        return input_bound.evaluate(
-            signals_of(one, given, fetching=fetching), THRESHOLDS
-        )
+        return input_waits.judge_input_wait(signals_of(one, given, fetching=fetching))
 
     return judge
 
@@ -188,7 +185,7 @@ def test_no_more_workers_are_advised_than_cores(
         machine_cores: {} if usable is None else {one.host: usable},
         pipeline_signals: PipelineSignals(None, (), own_process=True, absent=None),
     }
-    stage = input_stage.evaluate(signals_of(one, given), THRESHOLDS)
+    stage = input_waits.judge_slow_stage(signals_of(one, given))
     assert f"num_workers={wanted}," in advised(stage)
 
 
@@ -204,7 +201,7 @@ def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
     }
     lines = [*waiting(inner=GET), *looks, *cores(2, busy=20.0, **counted)]
     finding = judge_waits.evaluate(
-        signals_of_profile(blueprint.profile(blueprint.trace(lines))), THRESHOLDS
+        signals_of_profile(blueprint.profile(blueprint.trace(lines)))
     )
     assert lead_sentence(finding) == (
         "Waiting takes 38.0 % of the step: `take_batch` (train.py:41) waits in "
@@ -217,9 +214,7 @@ def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
 def test_one_task_that_takes_longer_than_the_others_is_an_imbalance() -> None:
     """2.85 of 3.8 ms are 75 %."""
     trace = blueprint.trace(uneven_tasks())
-    finding = judge_waits.evaluate(
-        signals_of_profile(blueprint.profile(trace)), THRESHOLDS
-    )
+    finding = judge_waits.evaluate(signals_of_profile(blueprint.profile(trace)))
     assert lead_sentence(finding) == (
         "Waiting takes 38.0 % of the step: `take_batch` (train.py:41) waits in "
         "`Queue.get` while one of 4 worker processes works (`simulate` (sim.py:7)) and "

@@ -15,9 +15,8 @@ from tests.support.traces.training import (
     together,
 )
 
-from stepscope.advice.rules.compilation.xla_off import evaluate
+from stepscope.advice.rules.compilation.compiling import judge_uncompiled as evaluate
 from stepscope.derive.facts.devices.device_fill import compiled_percent
-from stepscope.thresholds import THRESHOLDS
 
 RULE = "xla.off"
 
@@ -117,7 +116,7 @@ def test_each_limit_decides(
 ) -> None:
     given = {compiled_percent: {"vm:0": percent}} | told()
     signals = signals_of(shares(launch=launch_ms), given)
-    assert evaluate(signals, THRESHOLDS).status == status
+    assert evaluate(signals).status == status
 
 
 def test_waits_that_lost_records_may_be_cannot_tell(
@@ -125,6 +124,6 @@ def test_waits_that_lost_records_may_be_cannot_tell(
 ) -> None:
     one = shares(launch=0.35, fields={"lost_ps": 2_000_000_000})
     signals = signals_of(one, {compiled_percent: {"vm:0": 0.0}})
-    finding = evaluate(signals, THRESHOLDS)
+    finding = evaluate(signals)
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from tests.support.traces.training import findings, on_host, together
 
-from stepscope.advice.rules.compilation.xla_recompile import evaluate
+from stepscope.advice.rules.compilation.compiling import judge_recompiled as evaluate
 from stepscope.derive.facts.hosts.compilations import CompiledFunction, compile_signals
 from stepscope.report.words.findings import lead_sentence
-from stepscope.thresholds import THRESHOLDS
 
 RULE = "xla.recompile"
 LEAD = 2_500.0
@@ -124,14 +123,14 @@ def test_a_fiftieth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, ms: float, status: str
 ) -> None:
     signals = signals_of(shares(compile=ms), {compile_signals: {}})
-    assert evaluate(signals, THRESHOLDS).status == status
+    assert evaluate(signals).status == status
 
 
 def test_too_few_steps_cannot_tell_whether_it_comes_back(
     signals_of: Any, shares: Any
 ) -> None:
     one = shares(steps=2, compile=5.0)
-    finding = evaluate(signals_of(one, {compile_signals: {}}), THRESHOLDS)
+    finding = evaluate(signals_of(one, {compile_signals: {}}))
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
     assert "compilation continues" in finding.unavailable.reason
@@ -143,7 +142,7 @@ def test_a_reason_that_is_no_shape_is_told_as_it_is(
     function = CompiledFunction("step", 9, 9_000, reason="len(L['xs']) == 2")
     one = shares(compile=2.0)
     given = {compile_signals: {"vm": (function,)}}
-    finding = evaluate(signals_of(one, given), THRESHOLDS)
+    finding = evaluate(signals_of(one, given))
     assert finding.because == ("repeats",)
     assert finding.parts[0].detail == "len(L['xs']) == 2"
     assert all(action.cause == "any" for action in finding.actions)
@@ -151,7 +150,7 @@ def test_a_reason_that_is_no_shape_is_told_as_it_is(
 
 def test_an_unseen_owner_cannot_tell(signals_of: Any, shares: Any) -> None:
     one = shares(compile=2.0, missing=["compile"])
-    finding = evaluate(signals_of(one, {compile_signals: {}}), THRESHOLDS)
+    finding = evaluate(signals_of(one, {compile_signals: {}}))
     assert finding.status == "cannot_tell"
 
 

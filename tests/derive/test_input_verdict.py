@@ -80,7 +80,7 @@ def test_time_that_may_be_input(
     fields: dict[str, Any], *, fetched: bool, unknown_ms: float
 ) -> None:
     time = time_of(lost_ps=7, closed=False, **fields)
-    series = time.series(fetched=fetched, thresholds=THRESHOLDS)
+    series = time.series(fetched=fetched)
     assert asdict(series) == {
         "step_source": "marker",
         "step_confidence": 0.9,

@@ -5,6 +5,7 @@ Definition: docs/definitions/judging.md#order-of-findings.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -60,15 +61,12 @@ def checklist(findings: Sequence[Finding]) -> tuple[CheckedStage, ...]:
     for stage, title in STAGES.items():
         stage_findings = [finding for finding in findings if finding.stage == stage]
         if stage_findings:
-            counts = {
-                status: sum(finding.status == status for finding in stage_findings)
-                for status in STATUSES
-            }
+            counts = Counter(finding.status for finding in stage_findings)
             stages.append(
                 CheckedStage(
                     stage=stage,
                     title=title,
-                    counts={status: n for status, n in counts.items() if n},
+                    counts={one: counts[one] for one in STATUSES if counts[one]},
                     notes=sum(
                         finding.status == "fail" and finding.severity == "info"
                         for finding in stage_findings

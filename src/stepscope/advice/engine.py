@@ -5,26 +5,19 @@ Definition: docs/definitions/judging.md#order-of-findings.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import MIN_SIMILAR_RATIO, are_slow_steps
-from stepscope.advice.judging.shared_time import shared_time
-from stepscope.advice.predicted_gains import (
-    keep_upper_bound,
-    limit_saving,
-    promise_by_replay,
-)
+from stepscope.advice.lost_time_verdict import mark_epoch_bursts
+from stepscope.advice.predicted_gains import predict_gain
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals import Signals
 from stepscope.derive.facts.devices.launching import queue_signals
 from stepscope.derive.facts.devices.small_work import small_ops
-from stepscope.derive.facts.evidence import Fact
 from stepscope.derive.facts.hosts.callbacks import called_back
 from stepscope.derive.facts.hosts.function_divisions import function_divisions
 from stepscope.derive.facts.hosts.worker_processes import (
@@ -38,17 +31,18 @@ from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, PLACES
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Rule
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.thresholds import Thresholds
 
 #: Derivations that few rules need; each is computed only when a rule reads it.
 _RARELY_READ: Final = frozenset(
@@ -73,9 +67,7 @@ def signals_of(profile: ProfileData) -> Signals:
     return Signals(profile.of_run)
 
 
-def evaluate(
-    signals: Signals, *, thresholds: Thresholds = THRESHOLDS
-) -> tuple[Finding, ...]:
+def evaluate(signals: Signals) -> tuple[Finding, ...]:
     """Run every rule, and return the findings in the order in which to act on them."""
     accounted = signals.of(account_signals)
     if accounted == NOTHING_RECORDED:
@@ -89,70 +81,19 @@ def evaluate(
             shared_texts("judging").reason("no_framework")
         )
         if plain and rule.item.of_frameworks
-        else mark_epoch_bursts(
-            limit_saving(rule.evaluate(signals, thresholds), signals), signals
-        )
+        else mark_epoch_bursts(rule.evaluate(signals), signals)
         for rule in RULES
     }
-    shared = shared_time(accounted)
-    marked = mark_explained_findings(findings, thresholds, shared=shared).values()
-    return mark_stage_order(
-        keep_upper_bound(promise_by_replay(finding, signals, thresholds))
-        for finding in marked
-    )
-
-
-def mark_epoch_bursts(finding: Finding, signals: Signals) -> Finding:
-    """Mark a burst in the first step of an epoch: it comes back with each epoch.
-
-    If the recording has a whole epoch, the burst is a warning like any other.
-    """
-    account = signals.of(account_signals)
-    if (
-        finding.note not in {"once", "noisy"}
-        or finding.status != "fail"
-        or not (finding.evidence and finding.devices)
-        or isinstance(account, Unavailable)
-    ):
-        return finding
-    longest = finding.evidence[0]
-    starts = [start for start, _ in account.shares_of_label(finding.devices[0]).bounds]
-    # A step that ends with the next fetch contains the beginning of the next epoch.
-    begun = sorted(
-        {
-            bisect_right(starts, time_ps) - 1
-            for time_ps in signals.of(epoch_starts).get(longest.host, ())
-        }
-    )
-    first = {row + later for row in begun for later in (0, 1)}
-    hit = {
-        bisect_right(starts, interval.start_ps) - 1
-        for interval in finding.evidence
-        if 2 * (interval.end_ps - interval.start_ps)
-        >= longest.end_ps - longest.start_ps
-    }
-    if not hit <= first or 2 * len(first) > len(starts):
-        return finding
-    lengths = [last - row for row, last in pairwise(begun) if last - row > 1]
-    every = Fact(name="epoch_steps", value=min(lengths, default=None), unit="count")
-    return replace(
-        finding,
-        note="each_epoch",
-        severity="warn" if lengths else finding.severity,
-        facts=(*finding.facts, every),
-    )
-
-
-def _longest_share(narrower: Sequence[Finding], _: Finding) -> float:
-    return max(map(_share_of_time, narrower), default=0.0)
+    of_devices = () if isinstance(accounted, Unavailable) else accounted.shares
+    shares = {of_device.label: of_device for of_device in of_devices}
+    marked = mark_explained_findings(findings, shares).values()
+    return mark_stage_order(predict_gain(finding, signals) for finding in marked)
 
 
 def mark_explained_findings(
     findings: Mapping[str, Finding],
-    thresholds: Thresholds,
+    shares: Mapping[str, StepShares],
     rules: Iterable[Rule] = RULES,
-    *,
-    shared: Callable[[Sequence[Finding], Finding], float] = _longest_share,
 ) -> dict[str, Finding]:
     """Mark the findings whose time a narrower finding explains.
 
@@ -163,9 +104,8 @@ def mark_explained_findings(
 
     Args:
         findings: Findings by id.
+        shares: Label of a device or host → its breakdown of step time.
         rules: The rules whose items declare which findings they explain.
-        shared: Function that returns how much time narrower findings share with a
-            broader one, in percent of the judged steps.
     """
     marked = dict(findings)
     pairs = [
@@ -177,14 +117,14 @@ def mark_explained_findings(
         and _fails_gravely(narrow)
         and (_fails_gravely(broad) or are_slow_steps(broad))
     ]
-    part = thresholds.explained_share.value / 100
+    part = THRESHOLDS.explained_share.value / 100
     narrower: dict[str, list[Finding]] = defaultdict(list)
     for narrow, broad in pairs:
         narrower[broad.id].append(narrow)
     for name, several in narrower.items():
         broad = findings[name]
         enough = part * _share_of_time(broad)
-        explaining = _narrower_holding_enough(several, broad, enough, shared)
+        explaining = _narrower_holding_enough(several, broad, enough, shares)
         # A broader rule may itself name findings that explain its time.
         explaining = tuple(dict.fromkeys((*explaining, *broad.explained_by)))
         marked[name] = replace(broad, explained_by=explaining)
@@ -193,7 +133,9 @@ def mark_explained_findings(
             # A finding that has a gain cannot be a part of a finding that has none.
             continue
         free = not any(marked[finding.id].explained_by for finding in (narrow, broad))
-        if free and shared([narrow], broad) >= part * _share_of_time(narrow):
+        if free and shared_time([narrow], broad, shares) >= part * _share_of_time(
+            narrow
+        ):
             marked[narrow.id] = replace(narrow, explained_by=(broad.id,))
     return {
         name: _keep_narrowest_explanations(finding, marked)
@@ -218,18 +160,18 @@ def _narrower_holding_enough(
     narrower: Sequence[Finding],
     broad: Finding,
     enough: float,
-    shared: Callable[[Sequence[Finding], Finding], float],
+    shares: Mapping[str, StepShares],
 ) -> tuple[str, ...]:
     """Return narrower findings that explain enough of a broader one, largest first.
 
     If single findings explain enough alone, the other findings are left out.
     """
-    held = {finding.id: shared([finding], broad) for finding in narrower}
+    held = {finding.id: shared_time([finding], broad, shares) for finding in narrower}
     ranked = sorted(held, key=lambda name: -held[name])
     sufficient = tuple(name for name in ranked if held[name] >= enough)
     if sufficient:
         return sufficient
-    if shared(narrower, broad) < enough:
+    if shared_time(narrower, broad, shares) < enough:
         return ()
     return tuple(name for name in ranked if held[name] > 0)
 
@@ -280,3 +222,67 @@ def _share_of_time(finding: Finding) -> float:
 
 def _highest_gain_ms(finding: Finding) -> float:
     return 0.0 if finding.saving_ms is None else finding.saving_ms.high
+
+
+_OWNERS: Final = frozenset({*BUSY_OWNERS, *IDLE_OWNERS})
+
+
+def shared_time(
+    narrower: Sequence[Finding], broad: Finding, shares: Mapping[str, StepShares]
+) -> float:
+    """Return the time that narrower findings share with a broader one.
+
+    The time is in percent of the judged steps; overlapping time of several narrower
+    findings counts once. A broader finding about slow steps names owners only as its
+    causes, so the shared time is the time of these causes. If the findings are not
+    about the same device, or have no owners, all time of the longest narrower finding
+    counts as shared.
+    """
+    broad_shares = (
+        shares.get(broad.devices[0]) if broad.owners and broad.devices else None
+    )
+    if broad_shares is None:
+        return max(
+            (_share_by_causes(finding, broad) for finding in narrower), default=0.0
+        )
+    owned = [finding for finding in narrower if finding.owners or finding.topics]
+    same_device = [
+        finding for finding in owned if finding.devices[:1] == broad.devices[:1]
+    ]
+    other_shares = [
+        _share_of_time(finding) for finding in narrower if finding not in owned
+    ]
+    return max(_shared_share(same_device, broad, broad_shares), *other_shares, 0.0)
+
+
+def _share_by_causes(narrow: Finding, broad: Finding) -> float:
+    """Return how much of a broader finding's causes is time of a narrower finding."""
+    caused = [cause for cause in broad.causes if cause.cause in _OWNERS]
+    if broad.owners or not caused or not narrow.owners:
+        return _share_of_time(narrow)
+    if narrow.devices[:1] != broad.devices[:1]:
+        return 0.0
+    return sum(cause.share_percent for cause in caused if cause.cause in narrow.owners)
+
+
+def _shared_share(
+    narrower: Sequence[Finding], broad: Finding, shares: StepShares
+) -> float:
+    total = 0.0
+    for place in PLACES:
+        if broad.place not in ("any", place):
+            continue
+        same_place = [
+            finding for finding in narrower if finding.place in ("any", place)
+        ]
+        owners = {owner for finding in same_place for owner in finding.owners}
+        topics = tuple(
+            dict.fromkeys(topic for finding in same_place for topic in finding.topics)
+        )
+        total += sum(
+            shares.percent(owner, place=place)
+            if owner in owners
+            else shares.held_percent(owner, topics, place=place)
+            for owner in broad.owners
+        )
+    return total

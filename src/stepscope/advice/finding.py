@@ -54,15 +54,6 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     longest_ms: float
     mean_ms: tuple[float, float] | None = None
 
-    def promise(self, effect_ms: float) -> Saving:
-        """Return the predicted saving per step: from half of the lost time or less.
-
-        Without a wait another wait may become visible, and later steps may lose less
-        time than the judged steps.
-        """
-        low, _ = self.mean_ms or (effect_ms, effect_ms)
-        return Saving(low=min(effect_ms / 2, low), high=effect_ms)
-
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
     """One change to make.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from stepscope.advice.catalogue import shared_texts
+from stepscope.advice.catalogue import catalogue, shared_texts
 from stepscope.advice.finding import Place
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.outside_steps import OutsideSteps, outside_steps
@@ -20,7 +20,6 @@ from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.step_time.owners import BUSY_OWNERS, COMPUTE_OWNERS, IDLE_OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
-    from stepscope.thresholds import Thresholds
 
 #: Topic of the headline: a failing finding ("finding"); idle time that no rule covers
 #: ("idle"); a step bound by its device; work of a host without devices; the largest
@@ -54,15 +52,19 @@ _PRECISION_UNIT: Final = 0.25
 _MIN_HEADLINE_PERCENT: Final = 1.0
 #: Minimum share of all step time, in percent, of slow steps that are the headline.
 _MIN_SLOW_STEPS_PERCENT: Final = 50.0
-#: Name of the time spent waiting for other workers, and findings on the late worker.
+#: Name of the time spent waiting for other workers.
 _PEER_OWNER: Final = "peer"
-_LATE_WORKER_FINDINGS: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
 #: Minimum share of the wait for other workers that a finding on a late worker explains.
 _MIN_PART_OF_PEER_WAIT: Final = 1 / 3
 #: Owner of the time that recording takes.
 _RECORDING_OWNER: Final = "profiler"
-#: A finding about a failure that ends the program if the finding is critical.
-_FAILURE_FINDING: Final = "mem.oom"
+#: Findings that lead if they are critical, and findings on a late worker.
+_FAILURE_FINDINGS: Final = frozenset(
+    name for name, item in catalogue().rules.items() if item.ends_program
+)
+_LATE_WORKER_FINDINGS: Final = frozenset(
+    name for name, item in catalogue().rules.items() if item.of_late_worker
+)
 _NO_TIME: Final = shared_texts("judging").reason("no_time")
 
 
@@ -139,7 +141,7 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
 
 
 def _ends_program(finding: Finding) -> bool:
-    return finding.id == _FAILURE_FINDING and finding.severity == "critical"
+    return finding.id in _FAILURE_FINDINGS and finding.severity == "critical"
 
 
 def is_similar_gain(finding: Finding, largest_ms: float) -> bool:
@@ -247,9 +249,7 @@ def _is_grave(finding: Finding) -> bool:
     return finding.stage == 0 and finding.severity == "critical"
 
 
-def choose_lead_sentence(
-    findings: Sequence[Finding], signals: Signals, thresholds: Thresholds
-) -> Lead:
+def choose_lead_sentence(findings: Sequence[Finding], signals: Signals) -> Lead:
     """Choose the topic of the headline and its numbers."""
     account = signals.of(account_signals)
     if isinstance(account, Unavailable):
@@ -262,7 +262,7 @@ def choose_lead_sentence(
         [check for check in findings if not _is_small_cost(check, shares)]
     )
     plain = signals.of(frameworks_used) == PLAIN
-    lead = _choose_lead(findings, account, first, thresholds, plain=plain)
+    lead = _choose_lead(findings, account, first, plain=plain)
     labels = [shares.host for shares in account.shares]
     return msgspec.structs.replace(
         lead,
@@ -289,7 +289,6 @@ def _choose_lead(
     findings: Sequence[Finding],
     account: AccountSignals,
     first: Finding | None,
-    thresholds: Thresholds,
     *,
     plain: bool,
 ) -> Lead:
@@ -297,7 +296,7 @@ def _choose_lead(
     if first is not None and _ends_program(first):
         return _lead_of_finding(first)
     shares = account.judged()
-    idle = _unexplained_idle_lead(findings, shares, thresholds)
+    idle = _unexplained_idle_lead(findings, shares)
     if idle is not None:
         lead, idle_ms = idle
         outweighed = first is not None and (
@@ -315,21 +314,19 @@ def _choose_lead(
         )
         if not outweighed:
             return lead
-    if first is not None and not _is_minor(first, shares, thresholds, plain=plain):
+    if first is not None and not _is_minor(first, shares, plain=plain):
         return _lead_of_finding(first, account)
-    step = _lead_of_step(shares, thresholds)
-    noted = _largest_idle_note(findings, step.percent or 0.0, thresholds)
+    step = _lead_of_step(shares)
+    noted = _largest_idle_note(findings, step.percent or 0.0)
     return step if noted is None else _lead_of_finding(noted, account)
 
 
-def _largest_idle_note(
-    findings: Sequence[Finding], percent: float, thresholds: Thresholds
-) -> Finding | None:
+def _largest_idle_note(findings: Sequence[Finding], percent: float) -> Finding | None:
     """Return the note about most idle time, if its share is at least `percent`.
 
     A recorded warm-up is not a fault, but may be most of the recorded time.
     """
-    min_percent = max(percent, thresholds.idle_owner.value)
+    min_percent = max(percent, THRESHOLDS.idle_owner.value)
     notes = [
         finding
         for finding in findings
@@ -372,7 +369,7 @@ def _lead_of_finding(finding: Finding, account: AccountSignals | None = None) ->
 
 
 def _unexplained_idle_lead(
-    findings: Sequence[Finding], shares: StepShares, thresholds: Thresholds
+    findings: Sequence[Finding], shares: StepShares
 ) -> tuple[Lead, float] | None:
     """Return the cause of most idle time without a finding, and its ms per step."""
     failing = [finding for finding in findings if finding.status == "fail"]
@@ -385,7 +382,7 @@ def _unexplained_idle_lead(
         if finding.id in _LATE_WORKER_FINDINGS
     )
     min_percent = min(
-        thresholds.idle_owner.value,
+        THRESHOLDS.idle_owner.value,
         _MIN_PART_OF_PEER_WAIT * shares.percent(_PEER_OWNER),
     )
     if 0.0 < min_percent <= max(late, default=0.0):
@@ -403,15 +400,13 @@ def _unexplained_idle_lead(
         if idle_owner not in known_owners and idle_owner not in work
     ]
     owner = max(owners, key=unclaimed_percent, default=None)
-    if owner is None or unclaimed_percent(owner) < thresholds.idle_owner.value:
+    if owner is None or unclaimed_percent(owner) < THRESHOLDS.idle_owner.value:
         return None
-    mean_ps = sum(shares.times(owner)) / max(len(shares.window_ps), 1)
-    return _lead_of_owner("idle", owner, shares), mean_ps / PS_PER_MS
+    mean_ms = shares.mean_ms(sum(shares.times(owner)))
+    return _lead_of_owner("idle", owner, shares), mean_ms
 
 
-def _is_minor(
-    finding: Finding, shares: StepShares, thresholds: Thresholds, *, plain: bool
-) -> bool:
+def _is_minor(finding: Finding, shares: StepShares, *, plain: bool) -> bool:
     """Return whether a finding gains too little to change what bounds the step.
 
     The step is bound by its device or, in a program without a framework, by functions
@@ -427,7 +422,7 @@ def _is_minor(
         return False
     else:
         busy = shares.percent(*COMPUTE_OWNERS)
-    return busy >= thresholds.device_bound.value and gain < thresholds.minor_gain.value
+    return busy >= THRESHOLDS.device_bound.value and gain < THRESHOLDS.minor_gain.value
 
 
 def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
@@ -442,11 +437,11 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
             share = finding.share_percent
             return None if share is None or finding.owners else _COST_PART * share
         return finding.share_percent if _explains_idle_time(finding) else None
-    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
+    step_ms = shares.mean_ms(shares.total_ps)
     return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
 
 
-def _lead_of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
+def _lead_of_step(shares: StepShares) -> Lead:
     """Return a headline on what bounds the step, used if no finding is the headline."""
     if not shares.total_ps:
         return Lead(kind="nothing", unavailable=_NO_TIME)
@@ -458,7 +453,7 @@ def _lead_of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
     busy = shares.percent(*BUSY_OWNERS)
     if (
         shares.percent(*COMPUTE_OWNERS) >= busy / 2
-        and busy >= 100 - thresholds.idle_owner.value
+        and busy >= 100 - THRESHOLDS.idle_owner.value
     ):
         return Lead(
             kind="device",

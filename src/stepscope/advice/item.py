@@ -15,6 +15,7 @@ from stepscope.advice.signals import NoVerdict
 from stepscope.derive.facts.evidence import Fact
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.thresholds import Threshold
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -201,6 +202,9 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         of_frameworks: Whether the item is about ops or memory of frameworks, and does
             not apply to a program without a framework.
         collects: Whether the item only collects numbers, and never fails.
+        ends_program: Whether the item is about a failure that ends the program if it is
+            critical; such a finding is the headline.
+        of_late_worker: Whether the item says which worker the other workers wait for.
         seen_on: A recording on which the rule fails: a folder of the repository, a
             planted fault of the experiments ("experiment …") or a public profile
             ("public …"). None if the rule has failed on synthetic profiles only: its
@@ -222,6 +226,8 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     explains: tuple[str, ...] = ()
     of_frameworks: bool = False
     collects: bool = False
+    ends_program: bool = False
+    of_late_worker: bool = False
     seen_on: str | None = None
 
     @property
@@ -229,10 +235,11 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Whether the rule has failed on a recorded program, or never fails."""
         return self.collects or self.seen_on is not None
 
-    def levels(self, thresholds: Thresholds) -> tuple[Threshold, Threshold]:
+    @property
+    def levels(self) -> tuple[Threshold, Threshold]:
         """Return the thresholds for a fail and a critical fail, which may be equal."""
-        warn: Threshold = getattr(thresholds, f"{self.level}_warn")
-        return warn, getattr(thresholds, f"{self.level}_critical", warn)
+        warn: Threshold = getattr(THRESHOLDS, f"{self.level}_warn")
+        return warn, getattr(THRESHOLDS, f"{self.level}_critical", warn)
 
     def finding(self, status: Status, **fields: Any) -> Finding:
         """Return a finding; evidence, doubts and actions are kept only for a fail.
@@ -264,24 +271,17 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def cannot_tell(self, why: Unavailable | str, **numbers: object) -> Finding:
-        """Return the finding of a rule whose inputs are missing.
-
-        Args:
-            why: The reason, or the key of a declared reason.
-        """
+        """Return the finding of a rule whose inputs are missing, given the reason."""
         return self._without_verdict("cannot_tell", why, numbers)
 
     def not_applicable(self, why: Unavailable | str, **numbers: object) -> Finding:
-        """Return the finding of a rule whose subject does not exist in the program.
-
-        Args:
-            why: The reason, or the key of a declared reason.
-        """
+        """Return the finding of a rule whose subject does not exist in the program."""
         return self._without_verdict("not_applicable", why, numbers)
 
     def _without_verdict(
         self, status: Status, why: Unavailable | str, numbers: dict[str, Any]
     ) -> Finding:
+        """Return a finding with a reason, or with the declared reason of a key."""
         if isinstance(why, str):
             why = self.reason(why, **numbers)
         return self.finding(status, unavailable=why)
@@ -299,23 +299,23 @@ class Rule(Frozen, frozen=True, eq=True):
     """
 
     item: Item
-    judge: Callable[[Signals, Thresholds], Finding]
+    judge: Callable[[Signals], Finding]
     reads: tuple[RunDerivation[Any], ...]
-    change: Callable[[Signals, Thresholds], Changes] | None = None
+    change: Callable[[Signals], Changes] | None = None
 
-    def evaluate(self, signals: Signals, thresholds: Thresholds) -> Finding:
+    def evaluate(self, signals: Signals) -> Finding:
         """Return the finding, with or without a verdict."""
         try:
-            return self.judge(signals, thresholds)
+            return self.judge(signals)
         except NoVerdict as absent:
             return self.item.finding(absent.status, unavailable=absent.why)
 
     __call__ = evaluate
 
-    def changes(self, signals: Signals, thresholds: Thresholds) -> Changes:
+    def changes(self, signals: Signals) -> Changes:
         """Return how a step changes if the problem is fixed; () if unknown."""
         try:
-            return () if self.change is None else self.change(signals, thresholds)
+            return () if self.change is None else self.change(signals)
         except NoVerdict:
             return ()
 
@@ -323,11 +323,11 @@ class Rule(Frozen, frozen=True, eq=True):
 def rule(
     item: Item,
     *reads: RunDerivation[Any],
-    change: Callable[[Signals, Thresholds], Changes] | None = None,
-) -> Callable[[Callable[[Signals, Thresholds], Finding]], Rule]:
+    change: Callable[[Signals], Changes] | None = None,
+) -> Callable[[Callable[[Signals], Finding]], Rule]:
     """Return a decorator that turns a judging function into a rule."""
 
-    def declare_rule(judge: Callable[[Signals, Thresholds], Finding]) -> Rule:
+    def declare_rule(judge: Callable[[Signals], Finding]) -> Rule:
         return Rule(item, judge, tuple(dict.fromkeys(reads)), change)
 
     return declare_rule

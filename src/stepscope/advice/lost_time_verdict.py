@@ -7,12 +7,16 @@ Definition: docs/definitions/judging.md#status.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from stepscope.advice.finding import Pattern, Severity, Status
-from stepscope.derive.facts.evidence import CauseShare, Saving
+from stepscope.derive.facts.evidence import CauseShare, Fact
+from stepscope.derive.facts.judged_steps import epoch_starts
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.verdicts.effect_status import (
     is_hit,
     mean_interval_ms,
@@ -21,16 +25,18 @@ from stepscope.derive.verdicts.effect_status import (
     status_of,
 )
 from stepscope.remedies import Remedy
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals import Signals
     from stepscope.derive.verdicts.effect_status import StepSeries
-    from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.thresholds import Threshold
 
-_US_PER_MS: Final = 1000
 _RECORD_SHORTER: Final = "Record a shorter window, so that no record is dropped."
 _USE_ONE_CLOCK: Final = (
     "Record host and device with one profiler in one recording, and do not change the "
@@ -86,17 +92,6 @@ def effect_pattern(effect_ps: Sequence[int], *, every_percent: float) -> Pattern
     )
 
 
-def saving_of_effect(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
-    """Return the saving for lost time that was not judged on its own.
-
-    Args:
-        window_ps: The length of each step.
-    """
-    pattern = effect_pattern(effect_ps, every_percent=0)
-    pattern = _add_mean_interval(pattern, effect_ps, window_ps)
-    return pattern.promise(sum(effect_ps) / max(len(effect_ps), 1) / PS_PER_MS)
-
-
 def _add_mean_interval(
     pattern: Pattern, effect_ps: Sequence[int], window_ps: Sequence[int]
 ) -> Pattern:
@@ -110,16 +105,15 @@ def _add_mean_interval(
     return msgspec.structs.replace(pattern, mean_ms=(low, high))
 
 
-def judge(
-    series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
-) -> Verdict:
+def judge(series: StepSeries, levels: tuple[Threshold, Threshold]) -> Verdict:
     """Compare the lost time of one or more steps with two thresholds."""
+    warn, critical = levels
     effects, windows = series.effect_ps, series.window_ps
     effect, window = sum(effects), sum(windows)
-    pattern = effect_pattern(effects, every_percent=thresholds.steps_share.value)
+    pattern = effect_pattern(effects, every_percent=THRESHOLDS.steps_share.value)
     share = percent_of(effect, window)
     status, severity, note = status_of(
-        series, warn=warn, critical=critical, thresholds=thresholds
+        series, warn=warn, critical=critical, thresholds=THRESHOLDS
     )
     doubtful = status == "cannot_tell"
     if status == "fail":
@@ -132,7 +126,7 @@ def judge(
     confidence = 1 - series.unknown_ps / window if window else 0.0
     if series.step_source is not None:
         confidence = min(confidence, series.step_confidence)
-    if len(windows) < thresholds.few_steps.value or not series.closed:
+    if len(windows) < THRESHOLDS.few_steps.value or not series.closed:
         confidence = min(confidence, 0.5)
     return Verdict(
         status=status,
@@ -147,6 +141,47 @@ def judge(
         unavailable=_reason_for_doubt(series, share, window, warn)
         if doubtful
         else None,
+    )
+
+
+def mark_epoch_bursts(finding: Finding, signals: Signals) -> Finding:
+    """Mark a burst in the first step of an epoch: it comes back with each epoch.
+
+    If the recording has a whole epoch, the burst is a warning like any other.
+    """
+    account = signals.of(account_signals)
+    if (
+        finding.note not in {"once", "noisy"}
+        or finding.status != "fail"
+        or not (finding.evidence and finding.devices)
+        or isinstance(account, Unavailable)
+    ):
+        return finding
+    longest = finding.evidence[0]
+    starts = [start for start, _ in account.shares_of_label(finding.devices[0]).bounds]
+    # A step that ends with the next fetch contains the beginning of the next epoch.
+    begun = sorted(
+        {
+            bisect_right(starts, time_ps) - 1
+            for time_ps in signals.of(epoch_starts).get(longest.host, ())
+        }
+    )
+    first = {row + later for row in begun for later in (0, 1)}
+    hit = {
+        bisect_right(starts, interval.start_ps) - 1
+        for interval in finding.evidence
+        if 2 * (interval.end_ps - interval.start_ps)
+        >= longest.end_ps - longest.start_ps
+    }
+    if not hit <= first or 2 * len(first) > len(starts):
+        return finding
+    lengths = [last - row for row, last in pairwise(begun) if last - row > 1]
+    every = Fact(name="epoch_steps", value=min(lengths, default=None), unit="count")
+    return msgspec.structs.replace(
+        finding,
+        note="each_epoch",
+        severity="warn" if lengths else finding.severity,
+        facts=(*finding.facts, every),
     )
 
 

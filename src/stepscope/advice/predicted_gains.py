@@ -17,8 +17,6 @@ from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.savings.what_if_changes import Gone
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
-from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +24,8 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.savings.what_if_changes import Changes
-    from stepscope.thresholds import Thresholds
+    from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.unavailable import Unavailable
 
 #: Maximum number of findings that are replayed together.
 MAX_REPLAYED_FINDINGS: Final = 3
@@ -36,30 +35,9 @@ _REMOVABLE_OWNERS: Final = frozenset({*IDLE_OWNERS, "copy_in"})
 _MIN_GAIN_MS: Final = 1e-3
 _NOT_KNOWN: Final = shared_texts("judging").reason("gain_not_known")
 _NO_CHANGE: Final = shared_texts("judging").reason("gain_not_replayed")
-_CHANGES: Final = {
-    rule.item.id: rule.changes for rule in RULES if rule.changes is not None
-}
-
-
-def limit_saving(finding: Finding, signals: Signals) -> Finding:
-    """Return the finding with its saving limited by `saving_limits`."""
-    if finding.saving_ms is None:
-        return finding
-    saving = finding.saving_ms.within(saving_limits(finding, signals))
-    return msgspec.structs.replace(finding, saving_ms=saving)
-
-
-def keep_upper_bound(finding: Finding) -> Finding:
-    """Return the finding without a least saving, unless a replay predicted one.
-
-    Fixed factors and shares of the lost time do not show that a change saves anything.
-    """
-    saving = finding.saving_ms
-    if saving is None or saving.basis == "replay":
-        return finding
-    return msgspec.structs.replace(
-        finding, saving_ms=msgspec.structs.replace(saving, low=0.0)
-    )
+#: Note of a finding whose lost time may not recur in later steps.
+_NOT_RECURRING: Final = "at_end"
+_CHANGES: Final = {rule.item.id: rule.changes for rule in RULES}
 
 
 def saving_limits(finding: Finding, signals: Signals) -> Limits:
@@ -68,21 +46,19 @@ def saving_limits(finding: Finding, signals: Signals) -> Limits:
     A saving cannot remove device work, except the work that the finding is about. A
     finding without `owners` may be about any work of the device.
     """
-    account, label = signals.known(account_signals), finding.devices[:1]
-    shares = next(
-        (
-            worker_shares
-            for worker_shares in (() if account is None else account.shares)
-            if (worker_shares.label,) == label and worker_shares.window_ps
-        ),
-        None,
-    )
-    if shares is None:
+    shares = _breakdown_of_finding(finding, signals)
+    if shares is None or not shares.window_ps:
         return Limits(finding.ms_per_step, None)
-    step_ms = shares.total_ps / len(shares.window_ps) / PS_PER_MS
+    step_ms = shares.mean_ms(shares.total_ps)
     staying = set(BUSY_OWNERS).difference(finding.owners)
     percent = shares.percent(*staying) if finding.owners or finding.topics else 0.0
     return Limits(finding.ms_per_step, step_ms, step_ms * percent / 100)
+
+
+def _breakdown_of_finding(finding: Finding, signals: Signals) -> StepShares | None:
+    account = signals.known(account_signals)
+    shares = () if account is None else account.shares
+    return next((one for one in shares if (one.label,) == finding.devices[:1]), None)
 
 
 class Together(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,9 +95,7 @@ _MIN_WHOLE_PATH_PERCENT: Final = 99.0
 _MAX_VISIBLE_PART: Final = 0.5
 
 
-def _changes_of_finding(
-    finding: Finding, signals: Signals, thresholds: Thresholds
-) -> Changes:
+def _changes_of_finding(finding: Finding, signals: Signals) -> Changes:
     """Return the what-if edits of a failing finding; () if unknown.
 
     Edits remove idle time, but not device work. A rule that predicts a saving of less
@@ -130,44 +104,53 @@ def _changes_of_finding(
     if finding.status != "fail" or not finding.devices:
         return ()
     own = _CHANGES.get(finding.id)
-    changes = () if own is None else own(signals, thresholds)
+    changes = () if own is None else own(signals)
     # A replay can remove all time with one cause, but not a topic within it.
     if changes or finding.place is None or not finding.owners or finding.topics:
         return changes
-    goes = finding.pattern is not None and _REMOVABLE_OWNERS.issuperset(finding.owners)
+    goes = finding.pattern is not None and finding.note != _NOT_RECURRING
+    goes = goes and _REMOVABLE_OWNERS.issuperset(finding.owners)
     return (Gone(finding.owners, finding.place),) if goes else ()
 
 
-def promise_by_replay(
-    finding: Finding, signals: Signals, thresholds: Thresholds
-) -> Finding:
-    """Set the saving of a finding to the gain of a replay without the lost time.
+def predict_gain(finding: Finding, signals: Signals) -> Finding:
+    """Set the saving of a failing finding to the gain of a replay, or to its bound.
 
-    If no replay is possible, the upper bound from the step times remains.
+    Without a replay only an upper bound remains: fixed factors and shares of the lost
+    time do not show that a change saves anything.
     """
-    bound = finding.saving_ms
-    if bound is None and finding.id not in _CHANGES:
+    if finding.status != "fail":
         return finding
-    changes = _changes_of_finding(finding, signals, thresholds)
     limits = saving_limits(finding, signals)
+    bound = None if finding.saving_ms is None else finding.saving_ms.within(limits)
+    saving = _replayed_saving(finding, bound, limits, signals)
+    if bound is not None:
+        # A replay cannot know how fast replacement kernels are.
+        saving = msgspec.structs.replace(
+            saving or msgspec.structs.replace(bound, low=0.0),
+            open_above=bound.open_above,
+        )
+    return msgspec.structs.replace(finding, saving_ms=saving)
+
+
+def _replayed_saving(
+    finding: Finding, bound: Saving | None, limits: Limits, signals: Signals
+) -> Saving | None:
+    """Return the gain of a replay without the lost time; None if it is unknown."""
+    changes = _changes_of_finding(finding, signals)
+    if changes and isinstance(changes[0], Gone):
+        # A replay removes all time with these causes, so the bound must cover it.
+        if bound is None or finding.ms_per_step is None:
+            return None
+        if bound.high != Saving(high=finding.ms_per_step).within(limits).high:
+            return None
     if not changes:
-        return finding
-    if isinstance(changes[0], Gone):
-        # A replay removes all time with these causes, so the bound covers all of it.
-        pattern, effect_ms = finding.pattern, finding.ms_per_step
-        if pattern is None or effect_ms is None:
-            return finding
-        if bound != pattern.promise(effect_ms).within(limits):
-            return finding
+        return None
     saving = signals.of(replay_signals).saving_of_changes(
         changes, finding.devices[0], limits=limits, bound=bound
     )
-    if saving is None or (bound is None and saving.high < _MIN_GAIN_MS):
-        return finding
-    if bound is not None:
-        # A replay cannot know how fast replacement kernels are.
-        saving = msgspec.structs.replace(saving, open_above=bound.open_above)
-    return msgspec.structs.replace(finding, saving_ms=saving)
+    is_too_small = saving is not None and bound is None and saving.high < _MIN_GAIN_MS
+    return None if is_too_small else saving
 
 
 def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:
@@ -184,11 +167,7 @@ def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:
 
 
 def replay_together(
-    findings: Sequence[Finding],
-    signals: Signals,
-    thresholds: Thresholds,
-    *,
-    first: str | None = None,
+    findings: Sequence[Finding], signals: Signals, *, first: str | None = None
 ) -> Together:
     """Replay the costliest findings together, and the first one alone.
 
@@ -204,7 +183,7 @@ def replay_together(
         for finding in ranked
         if finding.saving_ms is not None and finding.saving_ms.basis == "replay"
         if finding.saving_ms.high >= _MIN_GAIN_MS
-        if (changes := _changes_of_finding(finding, signals, thresholds))
+        if (changes := _changes_of_finding(finding, signals))
     ]
     if not replayed:
         return Together(left_out=tuple(finding.id for finding in ranked))
@@ -245,12 +224,7 @@ def _is_hidden_work(
     """Return whether other work hides most of the next bottleneck before the fix."""
     if owner in gone.owners:
         return True
-    account = signals.of(account_signals)
-    if isinstance(account, Unavailable):
-        return False
-    shares = next(
-        (worker for worker in account.shares if worker.label == gone.devices[0]), None
-    )
+    shares = _breakdown_of_finding(gone, signals)
     if shares is None:
         return False
     remaining_percent = 100 - shares.percent(*gone.owners)

@@ -35,7 +35,6 @@ from stepscope.report.words.first_sentence import (
     measured_sentence,
     peak_sentence,
 )
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ def judge_profile(profile: ProfileData) -> Judgement:
 
 def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
     findings = _fitting_findings(profile, signals)
-    lead = choose_lead_sentence(findings, signals, THRESHOLDS)
+    lead = choose_lead_sentence(findings, signals)
     return Judgement(
         headline=Headline(
             text=first_sentence(lead, findings),
@@ -164,7 +163,7 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
             finding=lead.finding,
         ),
         findings=findings,
-        together=replay_together(findings, signals, THRESHOLDS, first=lead.finding),
+        together=replay_together(findings, signals, first=lead.finding),
         silent_device=signals.of(device_signals).sign,
         device_in_doubt=signals.of(device_signals).in_doubt,
         windows=signals.of(device_signals).windows,

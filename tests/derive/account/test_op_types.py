@@ -11,7 +11,6 @@ from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.headline import choose_lead_sentence
 from stepscope.derive.account.parts import account_parts
 from stepscope.report.words.first_sentence import first_sentence
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
@@ -57,5 +56,5 @@ def test_the_largest_type_has_all_its_instances_on_all_threads() -> None:
 def test_the_first_sentence_has_the_share_of_the_type() -> None:
     signals = signals_of(executors())
     findings = evaluate(signals)
-    lead = choose_lead_sentence(findings, signals, THRESHOLDS)
+    lead = choose_lead_sentence(findings, signals)
     assert "mostly Conv2D (60.0 %)" in first_sentence(lead, findings)

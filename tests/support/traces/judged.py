@@ -11,7 +11,6 @@ from hypothesis import settings
 
 from stepscope.advice import engine
 from stepscope.advice.registry import RULES
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Rule
     from stepscope.advice.signals import Signals
-    from stepscope.thresholds import Thresholds
 
 BY_ID: Final = {rule.item.id: rule for rule in RULES}
 
@@ -32,9 +30,8 @@ class Judged(Mapping[str, "Finding"]):
     Only then is it known which stage a finding waits for.
     """
 
-    def __init__(self, signals: Signals, thresholds: Thresholds = THRESHOLDS) -> None:
+    def __init__(self, signals: Signals) -> None:
         self._signals = signals
-        self._thresholds = thresholds
         self._found: dict[str, Finding] = {}
         if not is_brief():
             self._judge(RULES)
@@ -57,7 +54,7 @@ class Judged(Mapping[str, "Finding"]):
 
     def _judge(self, rules: tuple[Rule, ...]) -> None:
         with mock.patch.object(engine, "RULES", rules):
-            found = engine.evaluate(self._signals, thresholds=self._thresholds)
+            found = engine.evaluate(self._signals)
         self._found |= {one.id: one for one in found}
 
 

@@ -23,7 +23,7 @@ from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.frozen import Frozen
 from stepscope.patterns import COLLECTIONS
-from stepscope.unavailable import Unavailable
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Thresholds
 
 #: The cause (owner) that the functions' time is attributed to.
 OWNER: Final = "host_compute"
@@ -83,7 +82,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
         times = self.scale * self.alone.within(starts, ends)
         return tuple(np.minimum(times, ends - starts).astype(np.int64).tolist())
 
-    def holds_up(self, thresholds: Thresholds) -> bool:
+    def holds_up(self) -> bool:
         """Return whether the function takes much of the step and is not the model.
 
         The function's self time counts; its total time counts only if the model does
@@ -92,9 +91,9 @@ class HostFunction(Frozen, frozen=True, eq=True):
         if self.calls_model or not self.is_seen:
             return False
         total_percent = 0.0 if self.is_step else self.part.share_percent
-        return max(self.own_percent, total_percent) >= thresholds.host_function.value
+        return max(self.own_percent, total_percent) >= THRESHOLDS.host_function.value
 
-    def does_waste(self, thresholds: Thresholds) -> bool:
+    def does_waste(self) -> bool:
         """Return whether the function takes much of the step for avoidable work.
 
         Avoidable work leaves much garbage (a sign of work on single Python objects), or
@@ -102,11 +101,11 @@ class HostFunction(Frozen, frozen=True, eq=True):
         that was called once is the program itself.
         """
         time = self.time
-        if time is None or not self.holds_up(thresholds) or not time.repeats:
+        if time is None or not self.holds_up() or not time.repeats:
             return False
         if time.percent_within(time.runs.collecting) >= MIN_MAIN_PERCENT:
             return False
-        litters = time.collects_percent >= thresholds.host_work_warn.value
+        litters = time.collects_percent >= THRESHOLDS.host_work_warn.value
         return litters or any(
             time.percent_of_work(work) >= MIN_MAIN_PERCENT for work in _WASTE
         )
@@ -126,15 +125,13 @@ class HostFunctions(Frozen, frozen=True):
     blocking: HostFunction | None
 
 
-def host_functions(
-    signals: Signals, shares: StepShares, thresholds: Thresholds
-) -> HostFunctions:
+def host_functions(signals: Signals, shares: StepShares) -> HostFunctions:
     """Return the functions of a host without devices; empty if the host has devices."""
     functions = () if shares.device is not None else _busy_functions(signals, shares)
-    has_model = _has_model(signals, shares, thresholds)
+    has_model = _has_model(signals, shares)
     blamed = HostFunction.holds_up if has_model else HostFunction.does_waste
     large = sorted(
-        (function for function in functions if blamed(function, thresholds)),
+        (function for function in functions if blamed(function)),
         key=lambda function: -function.part.share_percent,
     )
     if large and not has_model:
@@ -250,7 +247,7 @@ def _working_lines(
         )
 
 
-def _has_model(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
+def _has_model(signals: Signals, shares: StepShares) -> bool:
     """Return whether there is a model; if not, the functions are the step.
 
     In a framework's program any op indicates a model, even if ops take little time.
@@ -263,17 +260,12 @@ def _has_model(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
         and work.name not in COLLECTIONS
     )
     of_framework = signals.of(frameworks_used) not in ((), PLAIN)
-    limit = 0.0 if of_framework else thresholds.host_work_warn.value * shares.total_ps
+    limit = 0.0 if of_framework else THRESHOLDS.host_work_warn.value * shares.total_ps
     return 100 * ops_ps >= max(limit, 1)
 
 
-def mean_step_ms(shares: StepShares) -> float:
-    """Return the length of the mean judged step in ms."""
-    return shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
-
-
 def rule_of_ops(
-    signals: Signals, shares: StepShares, whole_ms: float, thresholds: Thresholds
+    signals: Signals, shares: StepShares, whole_ms: float
 ) -> tuple[str, ...]:
     """Return the rule on many or tiny ops, if a function's time is in such ops.
 
@@ -282,24 +274,23 @@ def rule_of_ops(
     Args:
         whole_ms: Total time of the function in a step.
     """
-    least_ps = thresholds.explained_share.value / 100 * whole_ms * PS_PER_MS
+    least_ps = THRESHOLDS.explained_share.value / 100 * whole_ms * PS_PER_MS
     steps = max(len(shares.window_ps), 1)
-    eager = signals.of(eager_signals)
-    ops = None if isinstance(eager, Unavailable) else eager.hosts.get(shares.host)
-    if ops is not None and ops.lead(thresholds):
+    eager = signals.known(eager_signals)
+    ops = None if eager is None else eager.hosts.get(shares.host)
+    if ops is not None and ops.lead(THRESHOLDS):
         return ("launch.eager",) if sum(ops.dispatch_ps) / steps >= least_ps else ()
-    hosts = signals.of(small_ops)
-    tiny = None if isinstance(hosts, Unavailable) else hosts.get(shares.host)
+    tiny = (signals.known(small_ops) or {}).get(shares.host)
     if tiny is None:
         return ()
     ways_ps, own_ps = sum(tiny.dispatch_ps), sum(tiny.own_ps)
-    if 100 * ways_ps < thresholds.launch_warn.value * shares.total_ps:
+    if 100 * ways_ps < THRESHOLDS.launch_warn.value * shares.total_ps:
         return ()
     return ("launch.small",) if (ways_ps + own_ps) / steps >= least_ps else ()
 
 
 def are_ops_of_function(
-    signals: Signals, shares: StepShares, caller: Part | None, thresholds: Thresholds
+    signals: Signals, shares: StepShares, caller: Part | None
 ) -> bool:
     """Return whether the function that `host.work` is about calls the ops.
 
@@ -310,8 +301,8 @@ def are_ops_of_function(
     """
     if caller is None or signals.of(asleep).get(shares.host) is not None:
         return False
-    blocking = host_functions(signals, shares, thresholds).blocking
+    blocking = host_functions(signals, shares).blocking
     if blocking is None or blocking.part.key != caller.key:
         return False
-    whole_ms = mean_step_ms(shares) * blocking.part.share_percent / 100
-    return not rule_of_ops(signals, shares, whole_ms, thresholds)
+    whole_ms = shares.mean_ms(shares.total_ps) * blocking.part.share_percent / 100
+    return not rule_of_ops(signals, shares, whole_ms)

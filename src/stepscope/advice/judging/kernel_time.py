@@ -17,6 +17,7 @@ from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.thresholds import Threshold
     from stepscope.unavailable import Unavailable
 
 _TEXTS: Final = shared_texts("worked")
@@ -74,9 +75,7 @@ class Worked(Frozen, frozen=True, eq=True):
         return self.rows.filter(pl.col("speedup").is_null())
 
 
-def judged_kernels(
-    signals: Signals, thresholds: Thresholds, *, matrix_units: bool = False
-) -> KernelWork:
+def judged_kernels(signals: Signals, *, matrix_units: bool = False) -> KernelWork:
     """Return the kernels of the judged device.
 
     Args:
@@ -88,7 +87,7 @@ def judged_kernels(
     device = signals.of(device_signals)
     if device.recorded == "host_only":
         raise NotApplicable(_TEXTS.reason("no_device"))
-    first = thresholds.tensor_core_generation.value
+    first = THRESHOLDS.tensor_core_generation.value
     known = [version for version in device.compute_capability if version is not None]
     if matrix_units and known and all(version[0] < first for version in known):
         raise NotApplicable(_TEXTS.reason("no_units"))
@@ -105,7 +104,6 @@ def undecided_kernels(rows: pl.DataFrame) -> pl.DataFrame:
 def judge_kernels(
     item: Item,
     signals: Signals,
-    thresholds: Thresholds,
     work: KernelWork,
     worked: Worked,
     *,
@@ -118,7 +116,7 @@ def judge_kernels(
     The verdict is "cannot_tell" if kernels of unknown kind could change it. A fail
     becomes a note if the device idles most of the step. `fields` go to the finding.
     """
-    usual, critical = item.levels(thresholds)
+    usual, critical = item.levels
     warn = warn or usual
     share = work.share(worked.rows)
     time = int(worked.rows["time_ps"].sum())
@@ -128,16 +126,16 @@ def judge_kernels(
         return item.cannot_tell(
             why_unknown or _unknown_kernels_reason(share, unknown, warn, rows)
         )
-    short = work.has_steps and time < thresholds.smallest_effect.value
+    short = work.has_steps and time < THRESHOLDS.smallest_effect.value
     status: Status = "pass" if share < warn.value or short else "fail"
     # Kernels that were measured one at a time wait for nothing.
     idle = 0.0 if work.is_alone else idle_percent(signals)
     of_time = 100 * time / work.step_ps if work.step_ps else 0.0
     # Even most of the kernel time may be little compared with waits and collectives.
-    enough_steps = work.steps >= thresholds.few_steps.value
+    enough_steps = work.steps >= THRESHOLDS.few_steps.value
     grave = enough_steps and min(share, of_time) >= critical.value
     severity: Severity = "critical" if grave else "warn"
-    if idle >= thresholds.starved_device.value:
+    if idle >= THRESHOLDS.starved_device.value:
         severity = "info"
     ms = time / PS_PER_MS if work.has_steps else None
     own = {
@@ -194,16 +192,16 @@ def measured_speed_changes(rows: pl.DataFrame) -> tuple[Faster, ...]:
 
 
 def faster_kernels_change(
-    worked_of: Callable[[KernelWork, Thresholds], Worked],
-) -> Callable[[Signals, Thresholds], Changes]:
+    worked_of: Callable[[KernelWork], Worked],
+) -> Callable[[Signals], Changes]:
     """Return a function that returns the speed-up of a rule's kernels as what-if edits.
 
     Args:
         worked_of: Finds the kernels, and how much of their time the change saves.
     """
 
-    def changes(signals: Signals, thresholds: Thresholds) -> Changes:
-        worked = worked_of(signals.needed(kernel_work), thresholds)
+    def changes(signals: Signals) -> Changes:
+        worked = worked_of(signals.needed(kernel_work))
         low, high = worked.gain
         classes = worked.predicted["class"].to_list()
         predicted = (Faster(classes, (1 - low, 1 - high)),) if classes else ()

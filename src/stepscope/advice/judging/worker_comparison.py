@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from stepscope.advice.catalogue import shared_texts
-from stepscope.advice.judging.judged_series import judge_series
+from stepscope.advice.judging.lost_time import judge_series
 from stepscope.advice.signals import CannotTell, NotApplicable
 from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.evidence import Part
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import OfHosts, RunDerivation
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-    from stepscope.thresholds import Thresholds
 
 ONE_WORKER: Final = shared_texts("judging").reason("one_worker")
 #: Causes of time that are work of a host without devices; waits do not count.
@@ -234,7 +233,6 @@ def has_pipeline_stages(signals: Signals) -> bool:
 def judge_steps(
     item: Item,
     signals: Signals,
-    thresholds: Thresholds,
     comparison: WorkerSignals,
     *,
     cause: str,
@@ -259,7 +257,7 @@ def judge_steps(
         parts_ps={cause: tuple(effect_ps)},
         doubt_ps=doubt_ps,
     )
-    judged = judge_series(item, signals, thresholds, series)
+    judged = judge_series(item, signals, series)
     share = judged.verdict.share_percent
     worker_name = (
         None if named is None else short_worker_name(named, comparison.workers)
@@ -288,15 +286,16 @@ def short_worker_name(label: str, workers: Sequence[str]) -> str:
     return host if hosts.count(host) == 1 else f"{host}, device {device}"
 
 
-def most_frequent_worker_share(
-    steps: Sequence[StepWorkers], names: Sequence[str | None]
-) -> tuple[str | None, float]:
-    """Return the worker that most steps name, and the percentage of these steps."""
-    known = [name for name in names if name is not None]
-    if not known:
-        return None, 0.0
-    first = max(dict.fromkeys(known), key=known.count)
-    return first, 100 * known.count(first) / len(steps)
+def most_frequent_share(names: Sequence[str | None]) -> tuple[str | None, float]:
+    """Return the worker that most steps name, and the percentage of these steps.
+
+    Args:
+        names: By step: the named worker; None for no worker.
+    """
+    counts = Counter(name for name in names if name is not None)
+    for name, count in counts.most_common(1):
+        return name, 100 * count / len(names)
+    return None, 0.0
 
 
 ONE_EACH: Final = _TEXTS.reason("one_each")

@@ -67,26 +67,24 @@ def broadcast_result(given: Operands) -> tuple[int, ...] | None:
     return sizes
 
 
-def _per_element(count: int) -> Rule:
+_Sizes = tuple[int, ...]
+
+
+def _rule_of_sizes(count: int, result: Callable[[Operands], _Sizes | None]) -> Rule:
+    """Return the rule of `count` operations per element of given sizes."""
+
     def count_flops(given: Operands) -> int | None:
-        sizes = broadcast_result(given)
+        sizes = result(given)
         return None if sizes is None else count * math.prod(sizes)
 
-    return Rule(count_flops, broadcast_result)
+    return Rule(count_flops, result)
 
 
-def _per_list_element(count: int) -> Rule:
-    """Return the rule of ops on lists of tensors; the first list has the sizes."""
-
-    def count_elements(given: Operands) -> int | None:
-        if not given.tensors or not given.tensors[0]:
-            return None
-        return sum(tensor.elements for tensor in given.tensors[0])
-
-    return Rule(
-        lambda given: None if (n := count_elements(given)) is None else count * n,
-        lambda given: None if (n := count_elements(given)) is None else (n,),
-    )
+def _first_list_sizes(given: Operands) -> _Sizes | None:
+    """Return the number of elements of an op's first list of tensors."""
+    if not given.tensors or not given.tensors[0]:
+        return None
+    return (sum(tensor.elements for tensor in given.tensors[0]),)
 
 
 def _no_flops(_: Operands) -> int:
@@ -123,19 +121,12 @@ def _chosen_bytes(given: Operands) -> int | None:
     return total_bytes((*given.each_tensor(), replace(widest, sizes=sizes)))
 
 
-_Sizes = tuple[int, ...]
-
-
 def _per_input(count: int, place: int = 0) -> Rule:
-    def count_flops(given: Operands) -> int | None:
-        tensor = given.tensor_at_index(place)
-        return None if tensor is None else count * tensor.elements
-
     def result_sizes(given: Operands) -> _Sizes | None:
         tensor = given.tensor_at_index(place)
         return None if tensor is None else tensor.sizes
 
-    return Rule(count_flops, result_sizes)
+    return _rule_of_sizes(count, result_sizes)
 
 
 def _over_dimensions(count: int) -> Rule:
@@ -224,8 +215,8 @@ _OPS_PER_NORMALISED_ELEMENT: Final = 5
 
 #: Name of a rule in ops.json → function that returns the rule.
 ELEMENT_RULES: Final[dict[str, Callable[..., Rule]]] = {
-    "per_element": _per_element,
-    "lists": _per_list_element,
+    "per_element": lambda count: _rule_of_sizes(count, broadcast_result),
+    "lists": lambda count: _rule_of_sizes(count, _first_list_sizes),
     "per_input": _per_input,
     "reading": lambda count: Rule(_per_input(count).flops, _unknown_sizes),
     "over_dimensions": _over_dimensions,

@@ -160,9 +160,17 @@ def operand_bytes(given: Operands) -> int | None:
 
 def total_bytes(tensors: Iterable[Tensor]) -> int | None:
     """Sum the bytes of tensors; None if any element type is unknown."""
-    sizes = [tensor.size_bytes for tensor in tensors]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
+    return sum_known(tensor.size_bytes for tensor in tensors)
+
+
+def sum_known(numbers: Iterable[int | None]) -> int | None:
+    """Return the sum of numbers; None if any of them is unknown."""
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total
 
 
 def operands_from_lists(

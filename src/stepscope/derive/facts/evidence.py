@@ -53,7 +53,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
     """The estimated time that a change saves per step, from `low` to `high`.
 
-    In a finding, `low` and `high` are within the `Limits` of the finding.
+    In a finding, `low` and `high` are within the `Limits` of the finding. Without a
+    replay, only `high` is known.
 
     Attributes:
         low: Least saving in milliseconds per step.
@@ -67,11 +68,21 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
             kernels of another algorithm, whose speed cannot be predicted.
     """
 
-    low: float
+    low: float = 0.0
     high: float
     basis: Literal["replay", "bound"] = "bound"
     identity_error_percent: float | None = None
     open_above: bool = False
+
+    @classmethod
+    def of_part(cls, effect_ms: float, least_effect_ms: float) -> Saving:
+        """Return the saving for lost time that a change rarely removes as a whole.
+
+        Args:
+            effect_ms: Mean lost time per step in the recording.
+            least_effect_ms: Mean lost time per step that can be expected at least.
+        """
+        return cls(low=min(effect_ms / 2, least_effect_ms), high=effect_ms)
 
     def within(self, limits: Limits) -> Saving:
         """Return the saving, with `low` and `high` clipped to 0 … `max_saving_ms`."""

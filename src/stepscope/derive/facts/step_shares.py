@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from operator import sub
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,7 @@ from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -137,6 +139,10 @@ class StepShares(Frozen, frozen=True):
         """
         return self.clock_error_ps * max(self.gaps, len(self.window_ps))
 
+    def mean_ms(self, time_ps: float) -> float:
+        """Return a time in all judged windows in ms per window."""
+        return time_ps / max(len(self.window_ps), 1) / PS_PER_MS
+
     def times(self, *owners: str, place: str = "any") -> tuple[int, ...]:
         """Return the total time of the given causes in each window."""
         series = [
@@ -174,7 +180,7 @@ class StepShares(Frozen, frozen=True):
         parts: Mapping[str, tuple[str, ...]],
         *,
         place: str = "any",
-        unknown_from: float,
+        unknown_from: float = inf,
         clocks: bool = False,
         lost: bool = False,
     ) -> StepSeries:
@@ -183,7 +189,8 @@ class StepShares(Frozen, frozen=True):
         Args:
             parts: Cause named by the rule → owners of its time.
             unknown_from: Minimum percentage of unexplained time that may belong to
-                owners. If the time of any owner is unknown, every percentage may.
+                owners; by default none may. If the time of any owner is unknown, every
+                percentage may.
             clocks: Whether the clock offset of host and device changes the lost time.
             lost: Whether lost records of the device may increase the lost time.
         """
@@ -193,17 +200,24 @@ class StepShares(Frozen, frozen=True):
         nowhere = BUSY_OWNERS if self.device is None else ()
         blind = any(owner in self.missing and owner not in nowhere for owner in owners)
         dark = self.percent("unexplained", place=place) >= unknown_from
+        return self.series_of_parts(
+            {cause: self.times(*names, place=place) for cause, names in parts.items()},
+            unknown_ps=unknown if blind or dark else 0,
+            doubt_ps=self.clock_doubt_ps if clocks else 0,
+            excess_ps=self.lost_ps if lost else 0,
+        )
+
+    def series_of_parts(
+        self, parts_ps: dict[str, tuple[int, ...]], **uncertainty_ps: int
+    ) -> StepSeries:
+        """Return lost time in the judged windows, by cause, with its uncertainty."""
         return StepSeries(
             step_source=self.step_source,
             step_confidence=self.step_confidence,
             closed=self.closed,
             window_ps=self.window_ps,
-            parts_ps={
-                cause: self.times(*names, place=place) for cause, names in parts.items()
-            },
-            unknown_ps=unknown if blind or dark else 0,
-            doubt_ps=self.clock_doubt_ps if clocks else 0,
-            excess_ps=self.lost_ps if lost else 0,
+            parts_ps=parts_ps,
+            **uncertainty_ps,
         )
 
     def named(self, *owners: str, place: str = "any") -> tuple[NamedTime, ...]:

@@ -23,7 +23,6 @@ from stepscope.derive.replay.node_times import (
     window_paths,
 )
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
-from stepscope.derive.replay.owners import charged_spans
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -206,7 +205,7 @@ class _Owners:
         if self._sets is None:
             return []
         return [
-            (owner, charged_spans(device, owner, within=self._range))
+            (owner, device.charged[owner].clip(*self._range))
             for device in self._sets.devices
             for owner in BUSY_OWNERS
             if owner in device.orders

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.replay.threads import join_spans
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -105,17 +106,12 @@ class _Work(Frozen, frozen=True, eq=True):
     def collect_work(
         cls, threads: Sequence[Thread], *, of_silence: bool = False
     ) -> _Work:
-        parts = [
-            (number, thread.alive - thread.for_thread)
-            for number, thread in enumerate(threads)
+        thread, start, end = join_spans(
+            thread.alive - thread.for_thread
             if not thread.is_program and (thread.silent_for or not of_silence)
-        ]
-        nothing = np.empty(0, np.int64)
-        thread = np.concatenate(
-            [nothing, *(np.full(len(spans), index, np.int64) for index, spans in parts)]
+            else Spans.empty()
+            for thread in threads
         )
-        start = np.concatenate([nothing, *(spans.start_ps for _, spans in parts)])
-        end = np.concatenate([nothing, *(spans.end_ps for _, spans in parts)])
         order = np.argsort(start, kind="stable")
         end = end[order]
         return cls(thread[order], start[order], end, np.argsort(end, kind="stable"))
@@ -150,21 +146,8 @@ _MAX_INTERVALS_SEARCHED: Final = 8
 
 
 def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
-    thread = np.concatenate(
-        [
-            np.empty(0, np.int64),
-            *(
-                np.full(len(thread.alive), index, np.int64)
-                for index, thread in enumerate(threads)
-                if not thread.is_program
-            ),
-        ]
-    )
-    when = np.concatenate(
-        [
-            np.empty(0, np.int64),
-            *(thread.alive.start_ps for thread in threads if not thread.is_program),
-        ]
+    thread, when, _ = join_spans(
+        Spans.empty() if thread.is_program else thread.alive for thread in threads
     )
     source, source_ps = work.last_ended(when, thread)
     late = when - source_ps > _MAX_WAKE_PS

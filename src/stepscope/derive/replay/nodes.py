@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import astuple
 
 from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import accepted_answer
@@ -112,24 +113,13 @@ class Edges(Frozen, frozen=True, eq=True):
             return cls.make_edges(
                 EdgeKind.THREAD, np.empty(0, np.int32), np.empty(0, np.int32)
             )
-        joined = cls(
-            np.concatenate([part.source for part in parts]),
-            np.concatenate([part.target for part in parts]),
-            np.concatenate([part.from_start for part in parts]),
-            np.concatenate([part.lag_ps for part in parts]),
-            np.concatenate([part.kind for part in parts]),
-        )
+        joined = cls(*map(np.concatenate, zip(*map(astuple, parts), strict=True)))
         return joined.choose_edges((joined.source >= 0) & (joined.target >= 0))
 
     def choose_edges(self, chosen: Bools | NDArray[np.intp]) -> Edges:
         """Return the chosen edges, in the given order."""
-        return Edges(
-            np.ascontiguousarray(self.source[chosen]),
-            np.ascontiguousarray(self.target[chosen]),
-            np.ascontiguousarray(self.from_start[chosen]),
-            np.ascontiguousarray(self.lag_ps[chosen]),
-            np.ascontiguousarray(self.kind[chosen]),
-        )
+        columns = (np.ascontiguousarray(column[chosen]) for column in astuple(self))
+        return Edges(*columns)
 
 
 class Graph(Frozen, frozen=True):

@@ -19,7 +19,7 @@ from stepscope.trace.reading.nullable import absent_mask
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     import polars as pl
 
@@ -64,6 +64,14 @@ class Thread(Frozen, frozen=True):
     dispatching: Spans
     silent_for: bool
     moments: Int64s
+
+
+def join_spans(spans: Iterable[Spans]) -> tuple[Int64s, Int64s, Int64s]:
+    """Return number of the set, start and end of each interval of several sets."""
+    sets = [Spans.empty(), *spans]
+    number = np.repeat(np.arange(-1, len(sets) - 1), [len(each) for each in sets])
+    starts, ends = zip(*((each.start_ps, each.end_ps) for each in sets), strict=True)
+    return number, np.concatenate(starts), np.concatenate(ends)
 
 
 def find_threads(

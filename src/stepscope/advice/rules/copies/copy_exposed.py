@@ -8,11 +8,16 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    Owned,
+    judge_owned,
+    owned_shares,
+)
 from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.facts.evidence import Evidence, Part, Saving
 from stepscope.derive.facts.savings.what_if_changes import CopiesInParallel
-from stepscope.units import PS_PER_MS
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -20,7 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.device_copies import DeviceCopies
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("copy.exposed")
 
@@ -38,33 +42,32 @@ _OWNED: Final = Owned(
 )
 
 
-def parallel_copy_changes(signals: Signals, thresholds: Thresholds) -> Changes:
+def parallel_copy_changes(signals: Signals) -> Changes:
     """Return what-if edits: copies to and from the host run in parallel with kernels.
 
     Parallel copies need pinned memory. Copies within the device are not edited: it is
     unknown which kernels could run before their end, and when they could have started.
     """
-    shares = owned_shares(_OWNED, signals, thresholds)
+    shares = owned_shares(_OWNED, signals)
     owners = ["copy_in", "copy_out"]
-    if _is_input(shares, thresholds):
+    if _is_input(shares):
         owners.remove("copy_in")
     time = sum(shares.times(*owners))
     other_ps = sum(shares.times("copy_within", "transfer_wait"))
-    if other_ps > (1 - thresholds.explained_share.value / 100) * time:
+    if other_ps > (1 - THRESHOLDS.explained_share.value / 100) * time:
         return ()
-    effect = time / max(len(shares.window_ps), 1) / PS_PER_MS
-    return (CopiesInParallel(owners, effect),)
+    return (CopiesInParallel(owners, shares.mean_ms(time)),)
 
 
 @rule(_ITEM, *OWNED_READS, copy_signals, change=parallel_copy_changes)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    shares = owned_shares(_OWNED, signals)
     copies = signals.needed(copy_signals).get(shares.label)
-    judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
-    because = _reasons_for_long_copies(copies, thresholds) if judged.failed else ()
+    judged = judge_owned(_ITEM, _OWNED, signals, shares=shares)
+    because = _reasons_for_long_copies(copies) if judged.failed else ()
     groups = () if copies is None else copies.groups
     rate = groups[0].bytes_per_s if groups else None
-    min_percent = thresholds.copy_warn.value / 2
+    min_percent = THRESHOLDS.copy_warn.value / 2
     large = (
         cause.cause
         for cause in judged.verdict.causes
@@ -93,39 +96,38 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         inputs=("account", "exposure", "activity_ops", "launching_ops"),
         actions=_ITEM.actions_for(*large, *because),
     )
-    return _without_input_copies(finding, shares, thresholds)
+    return _without_input_copies(finding, shares)
 
 
-def _reasons_for_long_copies(
-    copies: DeviceCopies | None, thresholds: Thresholds
-) -> tuple[str, ...]:
+def _reasons_for_long_copies(copies: DeviceCopies | None) -> tuple[str, ...]:
     """Return why the copies take long, as far as recorded."""
-    groups = copies.groups if copies is not None else ()
-    exposed_ps = sum(group.alone_ps for group in groups)
-    has_small_copies = (
-        copies is not None and copies.small_per_step >= thresholds.many_copies.value
-    )
-    small = 0 if copies is None else copies.small_alone_ps
+    if copies is None:
+        return ()
+    exposed_ps = sum(group.alone_ps for group in copies.groups)
+    many = copies.small_per_step >= THRESHOLDS.many_copies.value
     tests = (
-        ("pageable", 2 * sum(group.pageable_ps for group in groups) > exposed_ps),
-        ("blocking", 2 * sum(group.blocking_ps for group in groups) > exposed_ps),
-        ("many", has_small_copies and 4 * small >= exposed_ps),
+        (
+            "pageable",
+            2 * sum(group.pageable_ps for group in copies.groups) > exposed_ps,
+        ),
+        (
+            "blocking",
+            2 * sum(group.blocking_ps for group in copies.groups) > exposed_ps,
+        ),
+        ("many", many and 4 * copies.small_alone_ps >= exposed_ps),
     )
     return tuple(name for name, holds in tests if holds)
 
 
-def _without_input_copies(
-    finding: Finding, shares: StepShares, thresholds: Thresholds
-) -> Finding:
+def _without_input_copies(finding: Finding, shares: StepShares) -> Finding:
     """Leave out copies to the device if `input.bound` already has their saving."""
     into = sum(shares.times("copy_in"))
-    if finding.status != "fail" or not _is_input(shares, thresholds):
+    if finding.status != "fail" or not _is_input(shares):
         return finding
     total = sum(shares.times(*_OWNED.owners))
     saving = finding.saving_ms
     if saving is not None:
-        high_ms = (total - into) / max(len(shares.window_ps), 1) / PS_PER_MS
-        saving = Saving(low=high_ms / 2, high=high_ms)
+        saving = Saving(high=shares.mean_ms(total - into))
     return msgspec.structs.replace(
         finding,
         saving_ms=saving,
@@ -133,11 +135,11 @@ def _without_input_copies(
     )
 
 
-def _is_input(shares: StepShares, thresholds: Thresholds) -> bool:
+def _is_input(shares: StepShares) -> bool:
     """Return whether `input.bound` already has the saving of copies to the device."""
     both = shares.percent("input", "copy_in")
-    has_steps = shares.step_confidence >= thresholds.medium_confidence.value
-    return has_steps and both >= thresholds.input_warn.value
+    has_steps = shares.step_confidence >= THRESHOLDS.medium_confidence.value
+    return has_steps and both >= THRESHOLDS.input_warn.value
 
 
 def _copy_parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.judged_series import judge_series
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    Owned,
+    judge_series,
+    owned_shares,
+)
 from stepscope.derive.facts.devices.op_sides import placement_signals
-from stepscope.derive.facts.evidence import Part, Saving
-from stepscope.derive.verdicts.effect_status import StepSeries
+from stepscope.derive.facts.evidence import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +24,7 @@ if TYPE_CHECKING:
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.op_sides import HostPlaced
-    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Thresholds
 
 _WORK_ON_HOST_ITEM: Final = rule_item("place.host")
 
@@ -36,37 +39,30 @@ _MAX_OPS_NAMED: Final = 3
 
 
 @rule(_WORK_ON_HOST_ITEM, *PLACED_READS)
-def judge_work_on_host(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_work_on_host(signals: Signals) -> Finding:
     return judge_placed(
-        _WORK_ON_HOST_ITEM,
-        {"products": "heavy", "callbacks": "callback"},
-        signals,
-        thresholds,
+        _WORK_ON_HOST_ITEM, {"products": "heavy", "callbacks": "callback"}, signals
     )
 
 
-def judge_placed(
-    item: Item, kinds: Mapping[str, str], signals: Signals, thresholds: Thresholds
-) -> Finding:
+def judge_placed(item: Item, kinds: Mapping[str, str], signals: Signals) -> Finding:
     """Judge the time that a device waits for the host's ops of some kinds.
 
     Args:
         kinds: Kind of the ops by cause.
     """
-    shares = owned_shares(_OWNED, signals, thresholds)
+    shares = owned_shares(_OWNED, signals)
     placed = signals.needed(placement_signals).get(shares.label, ())
-    max_unexplained = thresholds.unexplained_warn.value
-    series = _divide_by_kind(shares, placed, kinds, unknown_from=max_unexplained)
-    judged = judge_series(item, signals, thresholds, series)
+    parts_ps = _divide_by_kind(shares.times("host_compute"), placed, kinds)
+    series = replace(_OWNED.series(shares), parts_ps=parts_ps)
+    judged = judge_series(item, signals, series)
     verdict = judged.verdict
     if verdict.unavailable is not None:
         return item.cannot_tell(verdict.unavailable)
     ops = [op for op in placed if op.kind in kinds.values()]
-    fails_in_steps = judged.failed and judged.has_steps
-    effect = verdict.effect_ms
     return judged.finding(
         devices=(shares.label,),
-        pattern=verdict.pattern if fails_in_steps else None,
+        pattern=verdict.pattern if judged.failed and judged.has_steps else None,
         steps_hit=None,
         parts=tuple(
             Part(name=op.name, share_percent=100 * op.time_ps / shares.total_ps)
@@ -76,41 +72,27 @@ def judge_placed(
         facts=item.facts(ops=len(ops)),
         evidence=shares.evidence("host_compute"),
         inputs=("account_parts", "host_op_events", "device_ops"),
-        saving_ms=Saving(low=effect / 2, high=effect) if fails_in_steps else None,
     )
 
 
 def _divide_by_kind(
-    shares: StepShares,
-    placed: tuple[HostPlaced, ...],
-    kinds: Mapping[str, str],
-    *,
-    unknown_from: float,
-) -> StepSeries:
-    """Divide the host's work in each step by kind, in the proportions of all steps."""
-    work = shares.times("host_compute")
-    total = max(sum(work), 1)
+    work_ps: tuple[int, ...], placed: tuple[HostPlaced, ...], kinds: Mapping[str, str]
+) -> dict[str, tuple[int, ...]]:
+    """Divide the host's work in each step by cause, in the proportions of all steps."""
+    total = max(sum(work_ps), 1)
     of_kind = {
         kind: sum(op.time_ps for op in placed if op.kind == kind)
         for kind in kinds.values()
     }
-    undivided = shares.series(_OWNED.parts, unknown_from=unknown_from)
-    return StepSeries(
-        step_source=undivided.step_source,
-        step_confidence=undivided.step_confidence,
-        closed=undivided.closed,
-        window_ps=undivided.window_ps,
-        parts_ps={
-            cause: tuple(time * of_kind[kind] // total for time in work)
-            for cause, kind in kinds.items()
-        },
-        unknown_ps=undivided.unknown_ps,
-    )
+    return {
+        cause: tuple(time * of_kind[kind] // total for time in work_ps)
+        for cause, kind in kinds.items()
+    }
 
 
 _OVERRIDDEN_ITEM: Final = rule_item("place.override")
 
 
 @rule(_OVERRIDDEN_ITEM, *PLACED_READS)
-def judge_overridden_ops(signals: Signals, thresholds: Thresholds) -> Finding:
-    return judge_placed(_OVERRIDDEN_ITEM, {"overridden": "model"}, signals, thresholds)
+def judge_overridden_ops(signals: Signals) -> Finding:
+    return judge_placed(_OVERRIDDEN_ITEM, {"overridden": "model"}, signals)

@@ -12,17 +12,23 @@ from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     OWNER,
     host_functions,
-    mean_step_ms,
     rule_of_ops,
 )
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    Owned,
+    judge_owned,
+    owned_shares,
+)
 from stepscope.advice.judging.worker_processes import fit_worker_numbers
-from stepscope.advice.lost_time_verdict import saving_of_effect
 from stepscope.derive.facts.evidence import Limits, Part, Saving
 from stepscope.derive.facts.hosts.function_divisions import function_divisions
 from stepscope.derive.facts.hosts.function_runs import MIN_MAIN_PERCENT
 from stepscope.derive.facts.hosts.own_lines import enclosing_functions
 from stepscope.derive.facts.program_traits import collected_by_hand
+from stepscope.derive.verdicts.effect_status import mean_interval_ms
+from stepscope.thresholds import THRESHOLDS
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("host.work")
 
@@ -58,13 +63,13 @@ _OWNED: Final = Owned(
 )
 
 
-def change_without_function(signals: Signals, thresholds: Thresholds) -> Changes:
+def change_without_function(signals: Signals) -> Changes:
     """Return what-if edits that remove the blocking function; () if none blocks."""
-    shares = owned_shares(_OWNED, signals, thresholds)
-    blocking = host_functions(signals, shares, thresholds).blocking
+    shares = owned_shares(_OWNED, signals)
+    blocking = host_functions(signals, shares).blocking
     if blocking is None or blocking.time is None:
         return ()
-    effect_ms = mean_step_ms(shares) * blocking.part.share_percent / 100
+    effect_ms = shares.mean_ms(shares.total_ps) * blocking.part.share_percent / 100
     return (blocking.time.removal_change(effect_ms=effect_ms, only=blocking.alone),)
 
 
@@ -74,11 +79,11 @@ def change_without_function(signals: Signals, thresholds: Thresholds) -> Changes
     *(enclosing_functions, collected_by_hand, function_divisions),
     change=change_without_function,
 )
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    judged = judge_owned(_ITEM, _OWNED, signals)
     shares, work_percent = judged.shares, judged.verdict.share_percent
     on_device = shares.device is not None
-    functions = host_functions(signals, shares, thresholds)
+    functions = host_functions(signals, shares)
     blocking = functions.blocking
     is_fault = not shares.host_ops_lead() if on_device else blocking is not None
     if judged.failed and not is_fault:
@@ -115,7 +120,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     finding = _advise_by_time_use(finding, signals, shares, blocking)
     if blocking is None:
         return replace(finding, actions=fit_worker_numbers(finding.actions, signals))
-    return _finding_of_function(finding, blocking, signals, shares, thresholds)
+    return _finding_of_function(finding, blocking, signals, shares)
 
 
 def _named_parts(
@@ -195,35 +200,26 @@ def _advise_by_time_use(
 
 
 def _finding_of_function(
-    finding: Finding,
-    blocking: HostFunction,
-    signals: Signals,
-    shares: StepShares,
-    thresholds: Thresholds,
+    finding: Finding, blocking: HostFunction, signals: Signals, shares: StepShares
 ) -> Finding:
-    """Limit the saving to the time of the blocking function, including its callees.
-
-    The lower end of the saving is half of the function's time, because a function is
-    rarely removed as a whole.
-    """
+    """Limit the saving to the time of the blocking function, including its callees."""
     actions, rare = fit_worker_numbers(finding.actions, signals), False
     if finding.saving_ms is not None:
-        function_ms = mean_step_ms(shares) * blocking.part.share_percent / 100
-        saving, times = (
-            Saving(low=function_ms / 2, high=function_ms),
-            blocking.times_ps(),
+        function_ms = (
+            shares.mean_ms(shares.total_ps) * blocking.part.share_percent / 100
         )
+        saving = Saving.of_part(function_ms, function_ms)
+        times = blocking.times_ps()
         if sum(times) and len(times) == len(shares.window_ps):
-            saving = saving_of_effect(times, shares.window_ps).within(
-                Limits(function_ms, None)
-            )
+            effect_ms = sum(times) / len(times) / PS_PER_MS
+            saving = Saving.of_part(effect_ms, mean_interval_ms(times)[0])
         # Work that a minority of steps does, such as a validation, should be rarer.
-        enough_steps = len(times) >= thresholds.outlier_steps.value
+        enough_steps = len(times) >= THRESHOLDS.outlier_steps.value
         rare = enough_steps and 2 * times.count(0) > len(times)
-        by_ops = rule_of_ops(signals, shares, function_ms, thresholds)
+        by_ops = rule_of_ops(signals, shares, function_ms)
         finding = replace(
             finding,
-            saving_ms=saving,
+            saving_ms=saving.within(Limits(function_ms, None)),
             explained_by=() if blocking.alone is not None else by_ops,
         )
     if rare:

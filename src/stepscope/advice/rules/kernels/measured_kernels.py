@@ -20,6 +20,7 @@ from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.devices.kernel_limits import measured_alone, measured_work
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Thresholds
 
 _TEXTS: Final = shared_texts("measured")
 
@@ -62,7 +62,7 @@ class Fault(Frozen, frozen=True, eq=True):
 
 
 def judge_measured(
-    item: Item, signals: Signals, thresholds: Thresholds, fault: Fault, **fields: Any
+    item: Item, signals: Signals, fault: Fault, **fields: Any
 ) -> Finding:
     """Judge the share of kernels with a fault in the time of all kernels.
 
@@ -71,7 +71,7 @@ def judge_measured(
     """
     alone = signals.of(measured_alone)
     if isinstance(alone, Unavailable):
-        work, rows = judged_kernels(signals, thresholds), signals.needed(measured_work)
+        work, rows = judged_kernels(signals), signals.needed(measured_work)
     else:
         work, rows = alone
     judged = rows.with_columns(
@@ -89,7 +89,6 @@ def judge_measured(
     finding = judge_kernels(
         item,
         signals,
-        thresholds,
         work,
         # The minimum gain is 0, because something else may limit the kernel.
         Worked(chosen, (0.0, max_gain), unknown),
@@ -121,7 +120,7 @@ _HALF: Final = 0.5
 
 
 @rule(_MEMORY_BOUND_ITEM, *MEASURED_READS)
-def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_memory_bound(signals: Signals) -> Finding:
     fault = Fault(
         found=pl.col("bound") == "memory",
         saved=pl.min_horizontal(
@@ -134,9 +133,7 @@ def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
             "dram": "dram_percent",
         },
     )
-    return judge_measured(
-        _MEMORY_BOUND_ITEM, signals, thresholds, fault, severity="info"
-    )
+    return judge_measured(_MEMORY_BOUND_ITEM, signals, fault, severity="info")
 
 
 _COALESCING_ITEM: Final = rule_item("kernel.coalescing")
@@ -149,7 +146,7 @@ _SCATTERED: Final = 24
 
 
 @rule(_COALESCING_ITEM, *MEASURED_READS)
-def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_coalescing(signals: Signals) -> Finding:
     loads, stores = _wasted_share("load"), _wasted_share("store")
     weights = [
         pl.col(f"global_{access}_sectors").fill_null(1) for access in ("load", "store")
@@ -161,7 +158,7 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
     wasted = pl.sum_horizontal(loads * weights[0], stores * weights[1]) / known
     # If neither loads nor stores are known, the quotient is 0 / 0.
     wasted = pl.when(known > 0).then(wasted)
-    min_wasted = thresholds.wasted_sectors.value / 100
+    min_wasted = THRESHOLDS.wasted_sectors.value / 100
     partly = (loads.is_null() & _touches_memory("load")) | (
         stores.is_null() & _touches_memory("store")
     )
@@ -183,7 +180,7 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
         },
         added={"wasted_percent": 100 * wasted},
     )
-    return judge_measured(_COALESCING_ITEM, signals, thresholds, fault)
+    return judge_measured(_COALESCING_ITEM, signals, fault)
 
 
 def _touches_memory(what: str) -> pl.Expr:
@@ -215,14 +212,14 @@ _CONFLICTS_ITEM: Final = rule_item("kernel.conflicts")
 
 
 @rule(_CONFLICTS_ITEM, *MEASURED_READS)
-def judge_conflicts(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_conflicts(signals: Signals) -> Finding:
     conflicts = pl.col("bank_conflict_percent")
     fault = Fault(
-        found=conflicts >= thresholds.bank_conflicts.value,
+        found=conflicts >= THRESHOLDS.bank_conflicts.value,
         saved=conflicts / 100,
         shown={"conflicts": "bank_conflict_percent", "stall": "stall_percent"},
     )
-    return judge_measured(_CONFLICTS_ITEM, signals, thresholds, fault)
+    return judge_measured(_CONFLICTS_ITEM, signals, fault)
 
 
 _OCCUPANCY_ITEM: Final = rule_item("kernel.occupancy")
@@ -232,10 +229,10 @@ _BUSY_UNIT_PERCENT: Final = 60.0
 
 
 @rule(_OCCUPANCY_ITEM, *MEASURED_READS, fill_signals)
-def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_occupancy(signals: Signals) -> Finding:
     achieved = pl.col("achieved_occupancy_percent")
     few_blocks = pl.col("class").is_in(_classes_with_few_blocks(signals))
-    low = thresholds.low_occupancy.value
+    low = THRESHOLDS.low_occupancy.value
     bound = pl.col("bound")
     busiest = pl.max_horizontal("compute_percent", "memory_percent")
     is_low = (
@@ -258,7 +255,7 @@ def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
             "stall": "stall_percent",
         },
     )
-    return judge_measured(_OCCUPANCY_ITEM, signals, thresholds, fault)
+    return judge_measured(_OCCUPANCY_ITEM, signals, fault)
 
 
 def _classes_with_few_blocks(signals: Signals) -> list[int]:
@@ -266,11 +263,8 @@ def _classes_with_few_blocks(signals: Signals) -> list[int]:
 
     The rule `kernel.fill` judges these kernels, because they need more blocks.
     """
-    devices = signals.of(fill_signals)
-    work = signals.of(kernel_work)
-    if isinstance(devices, Unavailable) or isinstance(work, Unavailable):
-        return []
-    fill = devices.get(work.label)
+    devices, work = signals.known(fill_signals), signals.known(kernel_work)
+    fill = None if devices is None or work is None else devices.get(work.label)
     if fill is None:
         return []
     return [kernel_class for _, classes in fill.classes for kernel_class in classes]
@@ -280,7 +274,7 @@ _SPILLS_ITEM: Final = rule_item("kernel.spills")
 
 
 @rule(_SPILLS_ITEM, *MEASURED_READS)
-def judge_spills(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_spills(signals: Signals) -> Finding:
     local = pl.col("local_memory_sectors")
     loads, stores = pl.col("global_load_sectors"), pl.col("global_store_sectors")
     total = pl.coalesce(pl.col("l1_bytes") / _SECTOR_BYTES, local + loads + stores)
@@ -291,9 +285,9 @@ def judge_spills(signals: Signals, thresholds: Thresholds) -> Finding:
         .then((local / total).clip(upper_bound=1))
     )
     fault = Fault(
-        found=100 * share >= thresholds.spilled_traffic.value,
+        found=100 * share >= THRESHOLDS.spilled_traffic.value,
         saved=share,
         shown={"local": "local_percent", "registers": "registers"},
         added={"local_percent": 100 * share},
     )
-    return judge_measured(_SPILLS_ITEM, signals, thresholds, fault)
+    return judge_measured(_SPILLS_ITEM, signals, fault)

@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.savings.what_if_changes import Changes
-    from stepscope.thresholds import Thresholds
 
 _FUSABLE_RUNS_ITEM: Final = rule_item("fuse.runs")
 
 
-def fusable_runs_changes(signals: Signals, _: Thresholds) -> Changes:
+def fusable_runs_changes(signals: Signals) -> Changes:
     """Return what-if edits that fuse each run of kernels into one shorter kernel."""
     runs = signals.needed(kernel_work).runs
     classes = runs.rows["class"].to_list()
@@ -39,13 +38,12 @@ def fusable_runs_changes(signals: Signals, _: Thresholds) -> Changes:
 
 
 @rule(_FUSABLE_RUNS_ITEM, *WORKED_READS, program_traits, change=fusable_runs_changes)
-def judge_fusable_runs(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = judged_kernels(signals, thresholds)
+def judge_fusable_runs(signals: Signals) -> Finding:
+    work = judged_kernels(signals)
     runs = work.runs
     return judge_kernels(
         _FUSABLE_RUNS_ITEM,
         signals,
-        thresholds,
         work,
         Worked(runs.rows, (0.0, runs.removable)),
         actions=_FUSABLE_RUNS_ITEM.actions_for(*program_facts(signals)),
@@ -70,7 +68,7 @@ _OF_CONVOLUTIONS: Final = r"(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|^batched_transpose
 _TRANSPOSES_GAIN: Final = (0.5, 1.0)
 
 
-def _reorder_kernels(work: KernelWork, _: Thresholds) -> Worked:
+def _reorder_kernels(work: KernelWork) -> Worked:
     """Return the kernels that reorder tensors next to convolutions."""
     ordered = work.shown.sort("stream", "start_ps", maintain_order=True)
     # Of consecutive kernels that re-order, all count if one is next to a convolution.
@@ -95,13 +93,11 @@ def _reorder_kernels(work: KernelWork, _: Thresholds) -> Worked:
 
 
 @rule(_TRANSPOSES_ITEM, *WORKED_READS, change=faster_kernels_change(_reorder_kernels))
-def judge_transposes(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = judged_kernels(signals, thresholds)
+def judge_transposes(signals: Signals) -> Finding:
+    work = judged_kernels(signals)
     if not _convolution_classes(work):
         return _TRANSPOSES_ITEM.not_applicable("no_convolution")
-    return judge_kernels(
-        _TRANSPOSES_ITEM, signals, thresholds, work, _reorder_kernels(work, thresholds)
-    )
+    return judge_kernels(_TRANSPOSES_ITEM, signals, work, _reorder_kernels(work))
 
 
 def _convolution_classes(work: KernelWork) -> set[int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
@@ -16,7 +16,7 @@ from stepscope.derive.facts.savings.what_if_changes import Faster
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
-from stepscope.unavailable import Unavailable
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -25,21 +25,18 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.device_fill import DeviceFill
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _KERNEL_FILL_ITEM: Final = rule_item("kernel.fill")
 
 
-def kernel_fill_changes(signals: Signals, _: Thresholds) -> Changes:
+def kernel_fill_changes(signals: Signals) -> Changes:
     """Return what-if edits that shorten kernels by the share of idle multiprocessors.
 
     The edits show the gain of using the idle multiprocessors: for more samples per
     batch, or for branches of the model that run at the same time.
     """
-    account, devices = signals.of(account_signals), signals.of(fill_signals)
-    if isinstance(account, Unavailable) or isinstance(devices, Unavailable):
-        return ()
-    fill = devices.get(account.judged().label)
+    label = signals.needed(account_signals).judged().label
+    fill = signals.needed(fill_signals).get(label)
     if fill is None:
         return ()
     return tuple(
@@ -55,7 +52,7 @@ def kernel_fill_changes(signals: Signals, _: Thresholds) -> Changes:
     record_grade,
     change=kernel_fill_changes,
 )
-def judge_kernel_fill(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_kernel_fill(signals: Signals) -> Finding:
     if signals.of(device_signals).recorded == "host_only":
         return _KERNEL_FILL_ITEM.not_applicable(HOST_ONLY)
     account = signals.needed(account_signals)
@@ -64,29 +61,27 @@ def judge_kernel_fill(signals: Signals, thresholds: Thresholds) -> Finding:
     fill = devices.get(shares.label)
     if fill is None or 2 * fill.unshaped_ps >= fill.kernel_ps:
         return _KERNEL_FILL_ITEM.cannot_tell("no_grids")
-    return _finding_of_fill(signals, shares, fill, thresholds)
+    return _finding_of_fill(signals, shares, fill)
 
 
-def _finding_of_fill(
-    signals: Signals, shares: StepShares, fill: DeviceFill, thresholds: Thresholds
-) -> Finding:
+def _finding_of_fill(signals: Signals, shares: StepShares, fill: DeviceFill) -> Finding:
     compute = shares.percent(*COMPUTE_OWNERS)
     percent = fill.unfilled_percent(shares)
     steps = max(len(shares.window_ps), 1)
-    step_ms = shares.total_ps / steps / PS_PER_MS
+    step_ms = shares.mean_ms(shares.total_ps)
     effect = step_ms * percent / 100
     idle = step_ms * compute / 100 * fill.idle_ps / max(fill.kernel_ps, 1)
-    failed = percent >= thresholds.fill_warn.value and (
-        effect * PS_PER_MS >= thresholds.smallest_effect.value
+    failed = percent >= THRESHOLDS.fill_warn.value and (
+        effect * PS_PER_MS >= THRESHOLDS.smallest_effect.value
     )
     severity: Severity = "info"
     if failed:
-        grave = percent >= thresholds.fill_critical.value
-        enough_steps = steps >= thresholds.few_steps.value
+        grave = percent >= THRESHOLDS.fill_critical.value
+        enough_steps = steps >= THRESHOLDS.few_steps.value
         severity = "critical" if grave and enough_steps else "warn"
     has_steps = shares.step_source is not None
     ragged = compute * (fill.last_round_ps or 0) / max(fill.kernel_ps, 1)
-    in_rounds = not failed and ragged >= thresholds.fill_warn.value
+    in_rounds = not failed and ragged >= THRESHOLDS.fill_warn.value
     return _KERNEL_FILL_ITEM.finding(
         "fail" if failed else "pass",
         severity=severity,
@@ -95,7 +90,7 @@ def _finding_of_fill(
         value=percent,
         ms_per_step=effect if has_steps else None,
         steps_clean=len(shares.window_ps) if has_steps else None,
-        threshold=thresholds.fill_warn,
+        threshold=THRESHOLDS.fill_warn,
         devices=(shares.label,),
         parts=tuple(
             Part(
@@ -139,8 +134,8 @@ _OWNED: Final = Owned(
 
 
 @rule(_SMALL_MODEL_ITEM, *OWNED_READS, launch_signals, set_up_signals)
-def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_OWNED, signals, thresholds)
+def judge_small_model(signals: Signals) -> Finding:
+    shares = owned_shares(_OWNED, signals)
     launch = signals.needed(launch_signals)
     computing = shares.percent(*COMPUTE_OWNERS)
     # Waits for calls that set up the device do not count: they occur only once.
@@ -148,22 +143,22 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     once = waits.percent if waits is not None and waits.kind == "set_up" else 0.0
     launching_percent = max(shares.percent(*_LAUNCH_AND_COPIES) - once, 0.0)
     latency = (
-        launch.latency_ps if launch.latency_samples else thresholds.small_kernel.value
+        launch.latency_ps if launch.latency_samples else THRESHOLDS.small_kernel.value
     )
-    idle = computing <= thresholds.worth_compute.value
-    costly = launching_percent >= thresholds.worth_giving.value
+    idle = computing <= THRESHOLDS.worth_compute.value
+    costly = launching_percent >= THRESHOLDS.worth_giving.value
     tiny = launch.median_kernel_ps < latency
     # A model is not small if several devices share its work, or if it has much work.
     steps = max(len(shares.window_ps), 1)
     work_ps = sum(shares.times(*COMPUTE_OWNERS)) / steps
-    little_work = work_ps <= thresholds.worth_most.value
+    little_work = work_ps <= THRESHOLDS.worth_most.value
     single_device = not any(shares.times("collective"))
     small = tiny and little_work and single_device
     return _SMALL_MODEL_ITEM.finding(
         "fail" if idle and costly and small else "pass",
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         value=launching_percent,
-        threshold=thresholds.worth_giving,
+        threshold=THRESHOLDS.worth_giving,
         devices=(shares.label,),
         facts=_SMALL_MODEL_ITEM.facts(
             computing=computing,

@@ -8,12 +8,18 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    Owned,
+    judge_owned,
+    owned_shares,
+)
 from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.devices.launching import launch_signals, queue_signals
 from stepscope.derive.facts.devices.op_sides import placement_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
 from stepscope.derive.facts.program_traits import program_traits
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.set_up import SetUp
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("launch.delay")
 
@@ -55,18 +60,18 @@ _MIN_OPS_PERCENT: Final = 0.5
     queue_signals,
     set_up_signals,
 )
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_LAUNCH, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    shares = owned_shares(_LAUNCH, signals)
     launching = signals.needed(launch_signals)
     if launching.graph_percent >= _MAX_GRAPH_PERCENT:
         return _ITEM.cannot_tell("replayed", graph_percent=launching.graph_percent)
     owned = _owned_launch_time(shares)
-    judged = judge_owned(_ITEM, owned, signals, thresholds)
-    first_use = _work_outside_steps(signals, shares)
+    judged = judge_owned(_ITEM, owned, signals)
+    first_use = work_outside_steps(signals, shares)
     one_op = None
     call = launching.median_call_ps
     tests = (
-        ("slow_host", call is not None and call > thresholds.slow_launch_call.value),
+        ("slow_host", call is not None and call > THRESHOLDS.slow_launch_call.value),
         ("small_work", launching.median_kernel_ps < 2 * launching.latency_ps),
         ("one_program", launching.one_program is True),
     )
@@ -116,20 +121,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def waits_outside_steps(signals: Signals, shares: StepShares) -> bool:
-    """Return whether a device waits for launches mostly outside of steps.
-
-    Outside of steps the host sets up the device or captures a graph, or ends.
-    """
-    return _work_outside_steps(signals, shares) is not None
-
-
 def _owned_launch_time(shares: StepShares) -> Owned:
     return _LAUNCH_OR_HOST_OPS if shares.host_ops_lead() else _LAUNCH
 
 
-def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
-    """Return work outside of steps that causes most of the wait; None if none does."""
+def work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
+    """Return work outside of steps that causes most of the wait; None if none does.
+
+    Outside of steps the host sets up the device or captures a graph, or ends.
+    """
     set_up = (signals.known(set_up_signals) or {}).get(shares.label)
     min_percent = _MIN_WAIT_PART * shares.percent(*_owned_launch_time(shares).owners)
     return None if set_up is None or set_up.percent < min_percent else set_up

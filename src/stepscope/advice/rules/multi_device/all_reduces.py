@@ -10,8 +10,8 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item, shared_texts
 from stepscope.advice.item import rule
-from stepscope.advice.judging.judged_series import judge_series
 from stepscope.advice.judging.kernel_time import WORKED_READS, judged_kernels
+from stepscope.advice.judging.lost_time import judge_series
 from stepscope.advice.signals import CannotTell, NotApplicable
 from stepscope.derive.facts.devices.all_reduces import (
     communication_signals,
@@ -24,6 +24,7 @@ from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Carried, Faster
 from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import device_signals
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import MIB, PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Thresholds
 
 _TEXTS: Final = shared_texts("exchanged")
 
@@ -98,10 +98,10 @@ _ALL_REDUCE_COUNT_ITEM: Final = rule_item("allreduce.count")
 _EXTRA_ALL_REDUCES: Final = 2
 
 
-def all_reduce_count_changes(signals: Signals, thresholds: Thresholds) -> Changes:
+def all_reduce_count_changes(signals: Signals) -> Changes:
     """Return what-if edits: surplus all-reduces only take the time for their bytes."""
     all_reduces = judged_all_reduces(signals)
-    expected = _expected_count(all_reduces, thresholds)
+    expected = _expected_count(all_reduces)
     # The largest all-reduces of each step are not edited.
     surplus = all_reduces.calls.filter(
         pl.col("link_ps").is_not_null()
@@ -111,9 +111,9 @@ def all_reduce_count_changes(signals: Signals, thresholds: Thresholds) -> Change
 
 
 @rule(_ALL_REDUCE_COUNT_ITEM, *ALL_REDUCE_READS, change=all_reduce_count_changes)
-def judge_all_reduce_count(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_all_reduce_count(signals: Signals) -> Finding:
     reduces = judged_all_reduces(signals)
-    expected = _expected_count(reduces, thresholds)
+    expected = _expected_count(reduces)
     too_many = reduces.count > 2 * expected + _EXTRA_ALL_REDUCES
     surplus = max(reduces.count - expected, 0) / reduces.count if too_many else 0.0
     series = StepSeries(
@@ -122,7 +122,7 @@ def judge_all_reduce_count(signals: Signals, thresholds: Thresholds) -> Finding:
         window_ps=reduces.window_ps,
         parts_ps={"surplus": tuple(round(surplus * ps) for ps in reduces.exposed_ps)},
     )
-    judged = judge_series(_ALL_REDUCE_COUNT_ITEM, signals, thresholds, series)
+    judged = judge_series(_ALL_REDUCE_COUNT_ITEM, signals, series)
     return judged.finding(
         note="many" if too_many and judged.verdict.status == "pass" else None,
         devices=(reduces.label,),
@@ -136,8 +136,8 @@ def judge_all_reduce_count(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _expected_count(all_reduces: AllReduceSignals, thresholds: Thresholds) -> int:
-    return max(math.ceil((all_reduces.bytes or 0) / thresholds.bucket_bytes.value), 1)
+def _expected_count(all_reduces: AllReduceSignals) -> int:
+    return max(math.ceil((all_reduces.bytes or 0) / THRESHOLDS.bucket_bytes.value), 1)
 
 
 _PACKING_ITEM: Final = rule_item("allreduce.pack")
@@ -153,16 +153,16 @@ _NEAR: Final = 5
 _PACKING_GAIN: Final = 0.7
 
 
-def packing_changes(signals: Signals, _: Thresholds) -> Changes:
+def packing_changes(signals: Signals) -> Changes:
     """Return what-if edits: packing kernels take a fraction of their time."""
     classes = _packing_kernels(signals.needed(kernel_work))["class"].unique().to_list()
     return (Faster(classes, (1 - _PACKING_GAIN / 2, 1 - _PACKING_GAIN)),)
 
 
 @rule(_PACKING_ITEM, *ALL_REDUCE_READS, *WORKED_READS, change=packing_changes)
-def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_packing(signals: Signals) -> Finding:
     all_reduces = judged_all_reduces(signals)
-    work = judged_kernels(signals, thresholds)
+    work = judged_kernels(signals)
     packing = _packing_kernels(work)
     # Only the kernels of the typical step are known; all steps are assumed to be equal.
     series = StepSeries(
@@ -172,7 +172,7 @@ def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
         parts_ps={"packing": (int(packing["dur"].sum()),) * work.steps},
     )
     finding = judge_series(
-        _PACKING_ITEM, signals, thresholds, series, has_steps=work.has_steps
+        _PACKING_ITEM, signals, series, has_steps=work.has_steps
     ).finding(
         devices=(work.label,),
         parts=_largest_parts(work, packing),
@@ -237,17 +237,17 @@ def _largest_parts(work: KernelWork, kernels: pl.DataFrame) -> tuple[Part, ...]:
 _ALL_REDUCE_TIME_ITEM: Final = rule_item("allreduce.time")
 
 
-def all_reduce_time_changes(signals: Signals, thresholds: Thresholds) -> Changes:
+def all_reduce_time_changes(signals: Signals) -> Changes:
     """Return what-if edits: large all-reduces run at the rate of their links."""
     large = judged_all_reduces(signals, sized=False).calls.filter(
-        (pl.col("bytes") >= thresholds.large_exchange.value)
+        (pl.col("bytes") >= THRESHOLDS.large_exchange.value)
         & pl.col("link_ps").is_not_null()
     )
-    return change_to_rate(large, pl.col("link_ps") + thresholds.exchange_latency.value)
+    return change_to_rate(large, pl.col("link_ps") + THRESHOLDS.exchange_latency.value)
 
 
 @rule(_ALL_REDUCE_TIME_ITEM, *ALL_REDUCE_READS, change=all_reduce_time_changes)
-def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_all_reduce_time(signals: Signals) -> Finding:
     reduces = judged_all_reduces(signals, sized=False)
     if not reduces.least_ps:
         judged_all_reduces(signals)
@@ -258,8 +258,8 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
     # Exposed all-reduce time per step, in ps.
     exposed_ps = sum(reduces.exposed_ps) / max(len(reduces.window_ps), 1)
     lost_ps = min(reduces.least_ps - reduces.expected_ps, exposed_ps)
-    slow = reached < thresholds.link_warn.value and (
-        lost_ps >= thresholds.smallest_effect.value
+    slow = reached < THRESHOLDS.link_warn.value and (
+        lost_ps >= THRESHOLDS.smallest_effect.value
     )
     lost_ms = lost_ps / PS_PER_MS
     if slow and reduces.workers < _MIN_MEMBERS:
@@ -267,7 +267,7 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("one_member")
     # An estimate from a rate measured in this recording is too weak for "critical".
     grave = (
-        reached < thresholds.link_critical.value and reduces.rate_source == "data sheet"
+        reached < THRESHOLDS.link_critical.value and reduces.rate_source == "data sheet"
     )
     severity: Severity = "critical" if grave else "warn"
     return _ALL_REDUCE_TIME_ITEM.finding(
@@ -275,7 +275,7 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
         severity=severity if slow else "info",
         confidence=min(signals.of(record_grade), reduces.step_confidence),
         value=reached,
-        threshold=thresholds.link_warn,
+        threshold=THRESHOLDS.link_warn,
         ms_per_step=lost_ms,
         steps_clean=len(reduces.window_ps),
         devices=(reduces.label,),
@@ -289,7 +289,7 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
         ),
         inputs=("collective_calls", "windows"),
-        saving_ms=Saving(low=lost_ms / 2, high=lost_ms) if slow else None,
+        saving_ms=Saving(high=lost_ms) if slow else None,
     )
 
 

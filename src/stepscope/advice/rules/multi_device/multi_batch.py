@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, owned_shares
 from stepscope.advice.lost_time_verdict import judge
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.evidence import CauseShare
 from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.recording import record_grade
-from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
+from stepscope.units import GIB
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("multi.batch")
 
-_GIB: Final = 2**30
 _OWNED: Final = Owned(parts={"launching": ("launch",)}, device=True, steps=True)
 #: Causes of time between steps that does not depend on the batch size.
 _BETWEEN: Final = ("sync", "between")
@@ -38,23 +36,9 @@ _MAX_RELIABLE_RATIO: Final = 10
 _MAX_ESTIMATED_RATIO: Final = 2
 
 
-class _Costs(Frozen, frozen=True, eq=True):
-    """Costs of a step that do not depend on the batch size, in percent of the step.
-
-    Attributes:
-        shares: Share of the step by cause.
-        causes: Causes whose share is large enough to matter.
-        unknown: Why one of the shares is unknown; None if all are known.
-    """
-
-    shares: dict[str, float]
-    causes: tuple[str, ...]
-    unknown: Unavailable | None
-
-
 @rule(_ITEM, *OWNED_READS, fill_signals, memory_signals)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    shares = owned_shares(_OWNED, signals)
     memories = signals.of(memory_signals)
     known = (
         memory
@@ -69,18 +53,18 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(memories.absent or _ITEM.reason("unknown"))
     peak, capacity = memory.peak_bytes or 0, memory.capacity_bytes or 0
     steady = min(memory.least_bytes)
-    full = thresholds.batch_fill.value * capacity
+    full = THRESHOLDS.batch_fill.value * capacity
     if peak <= steady or full <= steady:
         return _ITEM.cannot_tell("still")
     growth_factor = (full - steady) / (peak - steady)
-    costs = _fixed_cost(signals, shares, thresholds)
-    fits = growth_factor >= thresholds.batch_room.value
-    if fits and not costs.causes and costs.unknown is not None:
-        return _ITEM.cannot_tell(costs.unknown)
-    failed = fits and bool(costs.causes)
+    costs, causes, why_unknown = _fixed_costs(signals, shares)
+    fits = growth_factor >= THRESHOLDS.batch_room.value
+    if fits and not causes and why_unknown is not None:
+        return _ITEM.cannot_tell(why_unknown)
+    failed = fits and bool(causes)
     # Time of kernels that only partly use the device also grows less than the batch
     # size, but by an unknown amount.
-    fixed = sum(costs.shares[cost] for cost in _FIXED)
+    fixed = sum(costs[cost] for cost in _FIXED)
     note = None if fits else "full"
     if failed and growth_factor > _MAX_RELIABLE_RATIO:
         note = "much"
@@ -91,13 +75,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         confidence=min(signals.of(record_grade), shares.step_confidence),
         value=growth_factor,
         unit="ratio",
-        threshold=thresholds.batch_room,
+        threshold=THRESHOLDS.batch_room,
         devices=(shares.label,),
-        because=costs.causes if failed else (),
+        because=causes if failed else (),
         causes=tuple(
             CauseShare(cause=name, share_percent=share)
             for name, share in sorted(
-                costs.shares.items(), key=lambda cause_share: -cause_share[1]
+                costs.items(), key=lambda cause_share: -cause_share[1]
             )
             if share
         ),
@@ -109,16 +93,23 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 per_sample=fixed * (1 - 1 / min(growth_factor, _MAX_ESTIMATED_RATIO)),
             ),
             *(
-                _ITEM.fact(name, float(f"{size / _GIB:.3g}"))
+                _ITEM.fact(name, float(f"{size / GIB:.3g}"))
                 for name, size in sizes.items()
             ),
         ),
         inputs=("allocations", "memory_replay", "account", "kernels"),
-        actions=_ITEM.actions_for(*costs.causes),
+        actions=_ITEM.actions_for(*causes),
     )
 
 
-def _fixed_cost(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Costs:
+def _fixed_costs(
+    signals: Signals, shares: StepShares
+) -> tuple[dict[str, float], tuple[str, ...], Unavailable | None]:
+    """Return costs of a step that do not depend on the batch size, as percentages.
+
+    The other results are the costs that are large enough to matter, and why one of the
+    costs is unknown; None if all are known.
+    """
     fills = signals.of(fill_signals)
     fill = None if isinstance(fills, Unavailable) else fills.get(shares.label)
     fixed_percent = {
@@ -128,17 +119,15 @@ def _fixed_cost(signals: Signals, shares: StepShares, thresholds: Thresholds) ->
         "filling": (0.0 if fill is None else fill.unfilled_percent(shares)),
     }
     limits = {
-        "launching": thresholds.launch_warn,
-        "between": thresholds.between_warn,
-        "exchanging": thresholds.exposed_warn,
-        "filling": thresholds.fill_warn,
+        "launching": THRESHOLDS.launch_warn,
+        "between": THRESHOLDS.between_warn,
+        "exchanging": THRESHOLDS.exposed_warn,
+        "filling": THRESHOLDS.fill_warn,
     }
     # Launches seem late where records of earlier kernels were lost.
     launching = judge(
-        shares.series({"launch": ("launch",)}, unknown_from=math.inf, lost=True),
-        warn=thresholds.launch_warn,
-        critical=thresholds.launch_critical,
-        thresholds=thresholds,
+        shares.series({"launch": ("launch",)}, lost=True),
+        (THRESHOLDS.launch_warn, THRESHOLDS.launch_critical),
     )
     doubtful = {"launching"} if launching.status == "cannot_tell" else set()
     unknown = shares.missing.get("launch") or shares.missing.get("collective")
@@ -146,7 +135,7 @@ def _fixed_cost(signals: Signals, shares: StepShares, thresholds: Thresholds) ->
         unknown = launching.unavailable
     if unknown is None and isinstance(fills, Unavailable):
         unknown = fills
-    return _Costs(
+    return (
         fixed_percent,
         tuple(
             name

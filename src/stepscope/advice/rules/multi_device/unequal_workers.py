@@ -18,13 +18,14 @@ from stepscope.advice.judging.worker_comparison import (
     compared_workers,
     has_pipeline_stages,
     judge_steps,
-    most_frequent_worker_share,
+    most_frequent_share,
 )
 from stepscope.derive.facts.hosts.worker_processes import worker_ops
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.derive.facts.savings.what_if_changes import Levelled
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import OWNERS
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.savings.what_if_changes import Changes
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Thresholds
 
 _TEXTS: Final = shared_texts("excess")
 
@@ -96,11 +96,7 @@ def _named_ms(shares: StepShares) -> dict[str, float]:
 
 
 def without_a_core(
-    finding: Finding,
-    signals: Signals,
-    thresholds: Thresholds,
-    compared: WorkerSignals,
-    workers: Sequence[str],
+    finding: Finding, signals: Signals, compared: WorkerSignals, workers: Sequence[str]
 ) -> Finding:
     """Turn a failing finding into a note if the workers are late for lack of a core.
 
@@ -113,7 +109,7 @@ def without_a_core(
     mean_ms = sum(excess) / max(len(compared.steps), 1) / PS_PER_MS
     # If a worker waits for its batch, it is late although it has no more work.
     failed = finding.status == "fail" and 2 * mean_ms >= (finding.ms_per_step or 0.0)
-    waits = [_wait_percent(signals, thresholds, worker, mean_ms) for worker in workers]
+    waits = [_wait_percent(signals, worker, mean_ms) for worker in workers]
     known = [wait for wait in waits if wait is not None]
     waiting = min(known) if failed and known and len(known) == len(waits) else None
     enough = waiting is not None and waiting >= (finding.share_percent or 0.0)
@@ -133,9 +129,7 @@ def without_a_core(
     )
 
 
-def _wait_percent(
-    signals: Signals, thresholds: Thresholds, worker: str, excess_ms: float
-) -> float | None:
+def _wait_percent(signals: Signals, worker: str, excess_ms: float) -> float | None:
     """Return the share of time in which a worker's threads wait for a core.
 
     The share is None if lack of a core may not be the only cause: the worker has work
@@ -145,7 +139,7 @@ def _wait_percent(
     if isinstance(hosts, Unavailable) or isinstance(accounted, Unavailable):
         return None
     cores = hosts.get(worker)
-    if cores is None or not cores.are_full(thresholds):
+    if cores is None or not cores.are_full(THRESHOLDS):
         return None
     ops = signals.of(worker_ops)
     more = ops.extra_ops_percent(worker)
@@ -160,7 +154,7 @@ def _wait_percent(
 _BALANCE_ITEM: Final = rule_item("multi.balance")
 
 
-def balance_changes(signals: Signals, _: Thresholds) -> Changes:
+def balance_changes(signals: Signals) -> Changes:
     """Return what-if edits that give the busiest worker as much work as the others.
 
     The edits remove at least half of the excess work. Edits exist only for hosts with
@@ -170,9 +164,7 @@ def balance_changes(signals: Signals, _: Thresholds) -> Changes:
     workers = compared_workers(signals)
     if workers.devices != 1:
         return ()
-    name, _percent = most_frequent_worker_share(
-        workers.steps, [step.busiest for step in workers.steps]
-    )
+    name, _ = most_frequent_share([step.busiest for step in workers.steps])
     work_ms = None if name is None else workers.work_ms[name]
     if not work_ms:
         return ()
@@ -182,7 +174,7 @@ def balance_changes(signals: Signals, _: Thresholds) -> Changes:
 
 
 @rule(_BALANCE_ITEM, *COMPARED_READS, *CORE_READS, change=balance_changes)
-def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_balance(signals: Signals) -> Finding:
     comparison = compared_workers(signals)
     if has_pipeline_stages(signals):
         return _BALANCE_ITEM.not_applicable("pipeline")
@@ -190,15 +182,13 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
     known = [excess_ps for excess_ps in excess if excess_ps is not None]
     if len(known) < len(excess):
         return _BALANCE_ITEM.cannot_tell("unknown")
-    names = [step.busiest for step in comparison.steps]
-    busiest, percent = most_frequent_worker_share(comparison.steps, names)
-    same = percent >= thresholds.same_worker.value
+    busiest, percent = most_frequent_share([step.busiest for step in comparison.steps])
+    same = percent >= THRESHOLDS.same_worker.value
     accounted = signals.of(account_signals)
     mean_ms = sum(known) / len(known) / PS_PER_MS
     finding = judge_steps(
         _BALANCE_ITEM,
         signals,
-        thresholds,
         comparison,
         cause="excess",
         effect_ps=known,
@@ -224,18 +214,18 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
             inputs=finding.inputs,
         )
     late = () if busiest is None else (busiest,)
-    return without_a_core(finding, signals, thresholds, comparison, late)
+    return without_a_core(finding, signals, comparison, late)
 
 
 _TURNS_ITEM: Final = rule_item("multi.sequential")
 
 
 @rule(_TURNS_ITEM, *COMPARED_READS)
-def judge_turns(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_turns(signals: Signals) -> Finding:
     comparison = compared_workers(signals)
     if comparison.devices < _MIN_DEVICES:
         return _TURNS_ITEM.not_applicable(ONE_EACH)
-    if not comparison.alike(thresholds.alike_work.value):
+    if not comparison.alike(THRESHOLDS.alike_work.value):
         return _TURNS_ITEM.not_applicable("unlike")
     together = [step.concurrency for step in comparison.steps]
     known = [concurrency for concurrency in together if concurrency is not None]
@@ -244,7 +234,6 @@ def judge_turns(signals: Signals, thresholds: Thresholds) -> Finding:
     return judge_steps(
         _TURNS_ITEM,
         signals,
-        thresholds,
         comparison,
         cause="turns",
         effect_ps=[
@@ -266,20 +255,17 @@ _ARRIVAL_ITEM: Final = rule_item("allreduce.arrival")
 
 
 @rule(_ARRIVAL_ITEM, *COMPARED_READS, *CORE_READS)
-def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_arrival(signals: Signals) -> Finding:
     comparison = compared_workers(signals)
     waits = [step.waiting_ps for step in comparison.steps]
     known = [wait for wait in waits if wait is not None]
     if len(known) < len(waits):
         return _ARRIVAL_ITEM.cannot_tell("unmatched")
-    last, percent = most_frequent_worker_share(
-        comparison.steps, [step.last for step in comparison.steps]
-    )
-    same = last is not None and percent >= thresholds.same_worker.value
+    last, percent = most_frequent_share([step.last for step in comparison.steps])
+    same = last is not None and percent >= THRESHOLDS.same_worker.value
     judged = judge_steps(
         _ARRIVAL_ITEM,
         signals,
-        thresholds,
         comparison,
         cause="waiting",
         effect_ps=known,
@@ -287,33 +273,32 @@ def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=(_ARRIVAL_ITEM.fact("last_in", percent if same else None),),
     )
     late = comparison.workers if last is None or not same else (last,)
-    return without_a_core(judged, signals, thresholds, comparison, late)
+    return without_a_core(judged, signals, comparison, late)
 
 
 _STAGGER_ITEM: Final = rule_item("multi.stagger")
 
 
 @rule(_STAGGER_ITEM, *COMPARED_READS)
-def judge_stagger(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_stagger(signals: Signals) -> Finding:
     comparison = compared_workers(signals)
     if has_pipeline_stages(signals):
         return _STAGGER_ITEM.not_applicable("pipeline")
-    if not comparison.alike(thresholds.alike_work.value):
+    if not comparison.alike(THRESHOLDS.alike_work.value):
         return _STAGGER_ITEM.not_applicable("unlike")
     skews = [step.skew_ps for step in comparison.steps]
     known = [skew for skew in skews if skew is not None]
     doubt = sum(step.skew_doubt_ps for step in comparison.steps)
     window = sum(step.window_ps for step in comparison.steps)
-    limit = thresholds.stagger_warn.value * window
+    limit = THRESHOLDS.stagger_warn.value * window
     matters = 100 * max(sum(known), doubt) >= limit
     # The measured skew may be an error of the clocks.
-    doubtful = matters and sum(known) < thresholds.clock_margin.value * doubt
+    doubtful = matters and sum(known) < THRESHOLDS.clock_margin.value * doubt
     if len(known) < len(skews) or doubtful:
         return _STAGGER_ITEM.cannot_tell("clocks")
     return judge_steps(
         _STAGGER_ITEM,
         signals,
-        thresholds,
         comparison,
         cause="skew",
         effect_ps=known,

@@ -21,7 +21,9 @@ from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Faster
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.verdicts.effect_status import percent_of
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.kernel_precision import PrecisionSignals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.savings.what_if_changes import Changes
-    from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.thresholds import Threshold
     from stepscope.unavailable import Unavailable
 
 _ITEM: Final = rule_item("amp.share")
@@ -39,7 +41,7 @@ _IS_TF32: Final = pl.col("precision") == "tf32"
 _IS_EMULATED: Final = ~_IS_TF32 & pl.col("matrix_units").fill_null(value=False)
 
 
-def narrower_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes:
+def narrower_kernel_changes(signals: Signals) -> Changes:
     """Return what-if edits that turn eligible 32-bit and TF32 kernels into 16-bit ones.
 
     Kernels with recorded 16-bit counterparts take the time of these counterparts.
@@ -49,24 +51,22 @@ def narrower_kernel_changes(signals: Signals, thresholds: Thresholds) -> Changes
     eligible = rows.filter(pl.col("speedup").is_null())
     predicted = tuple(
         Faster(chosen["class"].to_list(), (1 / low.value, 1 / high.value))
-        for kind, low, high in _speed_ups(thresholds)
+        for kind, low, high in _speed_ups()
         if (chosen := eligible.filter(kind)).height
     )
     return (*predicted, *measured_speed_changes(measured))
 
 
-def _speed_ups(
-    thresholds: Thresholds,
-) -> tuple[tuple[pl.Expr, Threshold, Threshold], ...]:
+def _speed_ups() -> tuple[tuple[pl.Expr, Threshold, Threshold], ...]:
     """Return kinds of kernels, and how many times as fast 16 bit makes them."""
     return (
-        (~_IS_TF32 & ~_IS_EMULATED, thresholds.amp_gain_low, thresholds.amp_gain_high),
+        (~_IS_TF32 & ~_IS_EMULATED, THRESHOLDS.amp_gain_low, THRESHOLDS.amp_gain_high),
         (
             _IS_EMULATED,
-            thresholds.amp_gain_emulated_low,
-            thresholds.amp_gain_emulated_high,
+            THRESHOLDS.amp_gain_emulated_low,
+            THRESHOLDS.amp_gain_emulated_high,
         ),
-        (_IS_TF32, thresholds.amp_gain_tf32_low, thresholds.amp_gain_tf32_high),
+        (_IS_TF32, THRESHOLDS.amp_gain_tf32_low, THRESHOLDS.amp_gain_tf32_high),
     )
 
 
@@ -80,40 +80,36 @@ def _speed_ups(
     record_grade,
     change=narrower_kernel_changes,
 )
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+def evaluate(signals: Signals) -> Finding:
     device = signals.of(device_signals)
     if device.recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
     capabilities = device.compute_capability
-    first = thresholds.tensor_core_generation.value
+    first = THRESHOLDS.tensor_core_generation.value
     if capabilities and all(
         capability is not None and capability[0] < first for capability in capabilities
     ):
         return _ITEM.not_applicable("no_units", first=first)
     times = signals.needed(precision_signals)
-    why_unknown = _reason_share_unknown(times, thresholds)
+    why_unknown = _reason_share_unknown(times)
     if why_unknown is not None:
         return _ITEM.cannot_tell(why_unknown)
-    return _judge_precision(signals, times, thresholds)
+    return _judge_precision(signals, times)
 
 
-def _reason_share_unknown(
-    times: PrecisionSignals, thresholds: Thresholds
-) -> Unavailable | None:
+def _reason_share_unknown(times: PrecisionSignals) -> Unavailable | None:
     """Return why the known shares allow no verdict; None if they do."""
     if times.compute_ps == 0:
         return _ITEM.reason("no_kernels")
-    limit = thresholds.amp_unknown.value
-    unknown = _percent_of_time(times.eligible_unknown_ps, times.eligible_ps)
+    limit = THRESHOLDS.amp_unknown.value
+    unknown = percent_of(times.eligible_unknown_ps, times.eligible_ps)
     if times.eligible_ps and unknown >= limit:
         return _ITEM.reason("types_unknown", unknown=unknown)
-    undecided = _percent_of_time(times.undecided_ps, times.compute_ps)
+    undecided = percent_of(times.undecided_ps, times.compute_ps)
     # A fail counts only kernels known to be wider than 16 bit; a pass counts all.
-    passes = not _is_wide(
-        times.eligible_ps, times.eligible_narrow_ps, times.compute_ps, thresholds
-    )
+    passes = not _is_wide(times.eligible_ps, times.eligible_narrow_ps, times.compute_ps)
     doubtful = passes or undecided >= limit
-    if doubtful and _depends_on_undecided(times, thresholds):
+    if doubtful and _depends_on_undecided(times):
         ops_known = 2 * times.undecided_with_op_ps > times.undecided_ps
         return _ITEM.reason(
             "names_unclear" if ops_known else "no_ops", undecided=undecided
@@ -121,82 +117,65 @@ def _reason_share_unknown(
     return None
 
 
-def _depends_on_undecided(times: PrecisionSignals, thresholds: Thresholds) -> bool:
+def _depends_on_undecided(times: PrecisionSignals) -> bool:
     """Return whether the kernels that may be eligible could change the verdict."""
     narrow = times.undecided_narrow_ps
     # Worst case: all undecided kernels not known to be 16-bit are wider. Best case: all
     # undecided kernels that may be 16-bit are 16-bit.
     wide_ps = times.undecided_ps - times.undecided_16_ps
     worst = _is_wide(
-        times.eligible_ps + wide_ps,
-        times.eligible_narrow_ps,
-        times.compute_ps,
-        thresholds,
+        times.eligible_ps + wide_ps, times.eligible_narrow_ps, times.compute_ps
     )
     best = _is_wide(
-        times.eligible_ps + narrow,
-        times.eligible_narrow_ps + narrow,
-        times.compute_ps,
-        thresholds,
+        times.eligible_ps + narrow, times.eligible_narrow_ps + narrow, times.compute_ps
     )
     return worst != best
 
 
-def _is_wide(
-    eligible_ps: int, narrow_ps: int, compute_ps: int, thresholds: Thresholds
-) -> bool:
+def _is_wide(eligible_ps: int, narrow_ps: int, compute_ps: int) -> bool:
     """Return whether there is much eligible work, and most of it is not 16-bit."""
-    much = _percent_of_time(eligible_ps, compute_ps) >= thresholds.amp_eligible.value
-    return much and _percent_of_time(narrow_ps, eligible_ps) < thresholds.amp_warn.value
+    much = percent_of(eligible_ps, compute_ps) >= THRESHOLDS.amp_eligible.value
+    return much and percent_of(narrow_ps, eligible_ps) < THRESHOLDS.amp_warn.value
 
 
-def _judge_precision(
-    signals: Signals, times: PrecisionSignals, thresholds: Thresholds
-) -> Finding:
-    warn = thresholds.amp_warn.value
-    narrow_of_all = _percent_of_time(times.narrow_ps, times.compute_ps)
+def _judge_precision(signals: Signals, times: PrecisionSignals) -> Finding:
+    warn = THRESHOLDS.amp_warn.value
+    narrow_of_all = percent_of(times.narrow_ps, times.compute_ps)
     if times.eligible_ps == 0:
-        return _make_finding(signals, times, thresholds, status="pass")
-    narrow = _percent_of_time(times.eligible_narrow_ps, times.eligible_ps)
-    tf32 = _percent_of_time(times.eligible_tf32_ps, times.eligible_ps)
-    unknown = _percent_of_time(times.eligible_unknown_ps, times.eligible_ps)
-    if _is_wide(
-        times.eligible_ps, times.eligible_narrow_ps, times.compute_ps, thresholds
-    ):
+        return _make_finding(signals, times, "pass")
+    narrow = percent_of(times.eligible_narrow_ps, times.eligible_ps)
+    tf32 = percent_of(times.eligible_tf32_ps, times.eligible_ps)
+    unknown = percent_of(times.eligible_unknown_ps, times.eligible_ps)
+    if _is_wide(times.eligible_ps, times.eligible_narrow_ps, times.compute_ps):
         if narrow + unknown >= warn:
             return _ITEM.cannot_tell(
                 "could_flip", narrow=narrow, unknown=unknown, warn=warn
             )
         share = _share_of_time(signals, times)
-        little = share is not None and share < thresholds.amp_least.value
+        little = share is not None and share < THRESHOLDS.amp_least.value
         mostly_tf32 = narrow + tf32 >= warn
         note = "tf32" if mostly_tf32 else "little" if little else None
         # TF32 is fast already, so that only a large gain is worth a change.
-        gain = (share or 0.0) * (1 - 1 / thresholds.amp_gain_tf32_high.value)
-        starved = idle_percent(signals) >= thresholds.starved_device.value
-        small = starved or gain < thresholds.minor_gain.value
+        gain = (share or 0.0) * (1 - 1 / THRESHOLDS.amp_gain_tf32_high.value)
+        starved = idle_percent(signals) >= THRESHOLDS.starved_device.value
+        small = starved or gain < THRESHOLDS.minor_gain.value
         minor = little or (mostly_tf32 and small)
         severity: Severity = "info" if minor else "warn"
-        return _make_finding(
-            signals, times, thresholds, status="fail", severity=severity, note=note
-        )
-    if narrow < warn and narrow_of_all < thresholds.amp_info.value:
-        note = "share_of_all"
-        return _make_finding(signals, times, thresholds, status="fail", note=note)
-    return _make_finding(signals, times, thresholds, status="pass")
+        return _make_finding(signals, times, "fail", severity, note)
+    if narrow < warn and narrow_of_all < THRESHOLDS.amp_info.value:
+        return _make_finding(signals, times, "fail", "info", "share_of_all")
+    return _make_finding(signals, times, "pass")
 
 
 def _make_finding(
     signals: Signals,
     times: PrecisionSignals,
-    thresholds: Thresholds,
-    *,
     status: Status,
     severity: Severity = "info",
     note: str | None = None,
 ) -> Finding:
     failed = status == "fail"
-    unknown = _percent_of_time(times.eligible_unknown_ps, times.eligible_ps)
+    unknown = percent_of(times.eligible_unknown_ps, times.eligible_ps)
     per_step = _per_step_ps(times)
     work = _judged_work(signals, times)
     type_facts = (
@@ -212,14 +191,14 @@ def _make_finding(
         value=_known_percent(times.eligible_narrow_ps, times.eligible_ps),
         share_percent=_share_of_time(signals, times),
         ms_per_step=None if per_step is None else per_step / PS_PER_MS,
-        threshold=thresholds.amp_warn,
+        threshold=THRESHOLDS.amp_warn,
         steps_clean=times.steps or None,
         devices=times.devices,
         causes=times.causes if failed else (),
         facts=_facts_of_precision(times),
         evidence=times.evidence,
         inputs=("device_activity", "precision", "tensor_cores"),
-        saving_ms=_saving_by_precision(signals, times, thresholds) if failed else None,
+        saving_ms=_saving_by_precision(signals, times) if failed else None,
         actions=_ITEM.actions_for(*type_facts),
     )
 
@@ -247,9 +226,7 @@ def _per_step_ps(times: PrecisionSignals) -> int | None:
     return times.wide_per_step_ps + times.tf32_per_step_ps
 
 
-def _saving_by_precision(
-    signals: Signals, times: PrecisionSignals, thresholds: Thresholds
-) -> Saving | None:
+def _saving_by_precision(signals: Signals, times: PrecisionSignals) -> Saving | None:
     """Return the gain from changing 32-bit and TF32 kernels to 16 bit.
 
     The gain is measured if the recording has wide and 16-bit kernels of the same shape.
@@ -272,9 +249,7 @@ def _saving_by_precision(
         emulated_ms = min(_time_ms(emulated), wide_ms)
     predicted_ms = (wide_ms - emulated_ms, emulated_ms, tf32_ms)
     low, high = known, known
-    for time_ms, (_, least, most) in zip(
-        predicted_ms, _speed_ups(thresholds), strict=True
-    ):
+    for time_ms, (_, least, most) in zip(predicted_ms, _speed_ups(), strict=True):
         low += time_ms * (1 - 1 / least.value)
         high += time_ms * (1 - 1 / most.value)
     return Saving(low=low, high=high, open_above=sum(predicted_ms) > 0)
@@ -326,10 +301,6 @@ def _facts_of_precision(times: PrecisionSignals) -> tuple[Fact, ...]:
         ),
         *times.largest,
     )
-
-
-def _percent_of_time(part: float, total: float) -> float:
-    return 100 * part / total if total else 0.0
 
 
 def _known_percent(part: float, total: float) -> float | None:

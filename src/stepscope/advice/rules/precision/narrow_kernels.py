@@ -1,4 +1,4 @@
-"""Rules about the types of single kernels in a program that computes in 16 bit."""
+"""Rules about programs that compute in 16 bit: types of kernels, units, and scaling."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ from stepscope.advice.judging.kernel_time import (
     judged_kernels,
     undecided_kernels,
 )
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, judge_owned
+from stepscope.advice.judging.program_facts import kernel_type_facts
+from stepscope.derive.facts.devices.kernel_precision import finite_checks
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.recording import record_grade
-from stepscope.frozen import Frozen
+from stepscope.derive.facts.savings.what_if_changes import NotAwaited
+from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
-    from stepscope.thresholds import Thresholds
+    from stepscope.derive.facts.savings.what_if_changes import Changes
 
 _CASTS_ITEM: Final = rule_item("amp.cast")
 
@@ -35,54 +40,44 @@ _CASTS_GAIN: Final = (0.5, 0.9)
     _CASTS_ITEM,
     *WORKED_READS,
     change=faster_kernels_change(
-        lambda work, thresholds: _sort_conversions(work, thresholds).worked
+        lambda work: _sort_conversions(work, _computing_kernels(work))[0]
     ),
 )
-def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = judged_kernels(signals, thresholds)
-    conversions = _sort_conversions(work, thresholds)
-    computing, is_wide = conversions.computing, conversions.is_wide
+def judge_casts(signals: Signals) -> Finding:
+    work = judged_kernels(signals)
+    computing = _computing_kernels(work)
+    worked, doubles, is_wide = _sort_conversions(work, computing)
     if not computing["op"].count() and not computing["converts"].any():
         return _CASTS_ITEM.cannot_tell("no_ops")
-    doubles = work.share(conversions.doubles)
     return judge_kernels(
         _CASTS_ITEM,
         signals,
-        thresholds,
         work,
-        conversions.worked,
-        warn=thresholds.doubles_warn if is_wide else None,
+        worked,
+        warn=THRESHOLDS.doubles_warn if is_wide else None,
         note="doubles" if is_wide else None,
-        facts=_CASTS_ITEM.facts(doubles=doubles or None),
+        facts=_CASTS_ITEM.facts(doubles=work.share(doubles) or None),
         actions=_CASTS_ITEM.actions_for("doubles" if is_wide else "casts"),
     )
 
 
-class _Conversions(Frozen, frozen=True):
-    """Conversions and 64-bit work.
+def _computing_kernels(work: KernelWork) -> pl.DataFrame:
+    return work.rows.filter(~pl.col("collective"))
 
-    Attributes:
-        computing: All kernels except collectives.
-        doubles: The kernels in 64 bit.
-        is_wide: Whether the finding is about 64-bit work, not conversions.
-        worked: The conversion kernels or, if `is_wide`, the kernels in 64 bit.
+
+def _sort_conversions(
+    work: KernelWork, computing: pl.DataFrame
+) -> tuple[Worked, pl.DataFrame, bool]:
+    """Return the conversions, the kernels in 64 bit, and whether these matter more.
+
+    If they do, the kernels in 64 bit are returned in place of the conversions.
     """
-
-    computing: pl.DataFrame
-    doubles: pl.DataFrame
-    is_wide: bool
-    worked: Worked
-
-
-def _sort_conversions(work: KernelWork, thresholds: Thresholds) -> _Conversions:
-    computing = work.rows.filter(~pl.col("collective"))
     doubles = computing.filter(pl.col("told") & (pl.col("precision") == "64"))
     casts = computing.filter("converts")
-    limit = thresholds.doubles_warn.value
-    is_wide = work.share(doubles) >= limit > work.share(casts)
+    is_wide = work.share(doubles) >= THRESHOLDS.doubles_warn.value > work.share(casts)
     unknown = computing.filter(pl.col("converts").is_null())
     worked = Worked(doubles if is_wide else casts, _CASTS_GAIN, unknown)
-    return _Conversions(computing, doubles, is_wide, worked)
+    return worked, doubles, is_wide
 
 
 _FALLBACKS_ITEM: Final = rule_item("amp.fallback")
@@ -90,11 +85,9 @@ _FALLBACKS_ITEM: Final = rule_item("amp.fallback")
 _FALLBACKS_GAIN: Final = (1 / 3, 2 / 3)
 
 
-def _fallbacks_worked(work: KernelWork, _: Thresholds) -> Worked:
+def _fallbacks_worked(work: KernelWork) -> Worked:
     """Return the products in 32 bit, and 16-bit products without matrix units."""
-    eligible = work.rows.filter(
-        pl.col("eligible") & ~pl.col("reorders") & ~pl.col("collective")
-    )
+    eligible = _eligible_products(work)
     outside = eligible.filter(
         pl.col("told") & pl.col("precision").is_in(["32", "64"])
         | (pl.col("precision") == "16") & ~pl.col("matrix_units")
@@ -104,18 +97,17 @@ def _fallbacks_worked(work: KernelWork, _: Thresholds) -> Worked:
 
 
 @rule(_FALLBACKS_ITEM, *WORKED_READS, change=faster_kernels_change(_fallbacks_worked))
-def judge_fallbacks(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = judged_kernels(signals, thresholds, matrix_units=True)
-    computing = work.rows.filter(~pl.col("collective"))
+def judge_fallbacks(signals: Signals) -> Finding:
+    work = judged_kernels(signals, matrix_units=True)
+    computing = _computing_kernels(work)
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
-    if narrow < thresholds.amp_in_use.value:
+    if narrow < THRESHOLDS.amp_in_use.value:
         return _FALLBACKS_ITEM.not_applicable("not_in_use")
     return judge_kernels(
         _FALLBACKS_ITEM,
         signals,
-        thresholds,
         work,
-        _fallbacks_worked(work, thresholds),
+        _fallbacks_worked(work),
         facts=_FALLBACKS_ITEM.facts(narrow=narrow),
     )
 
@@ -129,11 +121,11 @@ _FUSED: Final = r"(?i)flash|fmha|attention|sdpa|cross_?entropy|nll"
 
 
 @rule(_SOFTMAX_ITEM, *WORKED_READS)
-def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = judged_kernels(signals, thresholds)
-    computing = work.rows.filter(~pl.col("collective"))
+def judge_softmax(signals: Signals) -> Finding:
+    work = judged_kernels(signals)
+    computing = _computing_kernels(work)
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
-    if narrow < thresholds.amp_in_use.value:
+    if narrow < THRESHOLDS.amp_in_use.value:
         return _SOFTMAX_ITEM.not_applicable("not_in_use")
     softmax = computing.filter(
         (
@@ -161,3 +153,115 @@ def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
         evidence=work.evidence(harmful, MAX_RANGES_SHOWN),
         inputs=("kernels",),
     )
+
+
+_ODD_SIZE_ITEM: Final = rule_item("tc.dims")
+
+#: Saved share of the kernels' time: up to about 2/3, minus the cost of padding.
+_ODD_SIZES_GAIN: Final = (0.3, 0.6)
+
+
+def _odd_sizes_worked(work: KernelWork) -> Worked:
+    """Return 16-bit products of odd sizes that do not use the matrix units."""
+    without_units = work.rows.filter(
+        pl.col("eligible")
+        & ~pl.col("collective")
+        & ~pl.col("matrix_units")
+        & (pl.col("precision") == "16")
+    )
+    return Worked(
+        without_units.filter(pl.col("odd_size").is_not_null()),
+        _ODD_SIZES_GAIN,
+        pl.concat(
+            [without_units.filter(~pl.col("sized")), undecided_kernels(work.rows)]
+        ),
+    )
+
+
+@rule(_ODD_SIZE_ITEM, *WORKED_READS, change=faster_kernels_change(_odd_sizes_worked))
+def judge_odd_sizes(signals: Signals) -> Finding:
+    work = judged_kernels(signals, matrix_units=True)
+    worked = _odd_sizes_worked(work)
+    odd = worked.rows
+    return judge_kernels(
+        _ODD_SIZE_ITEM,
+        signals,
+        work,
+        worked,
+        why_unknown=_ODD_SIZE_ITEM.reason("no_sizes"),
+        facts=_ODD_SIZE_ITEM.facts(odd_size=odd["odd_size"][0] if odd.height else None),
+    )
+
+
+_UNUSED_UNITS_ITEM: Final = rule_item("tc.unused")
+
+#: Saved share of the kernels' time: a third to two thirds (up to three times as fast).
+_UNUSED_UNITS_GAIN: Final = (1 / 3, 2 / 3)
+
+
+def _unused_units_worked(work: KernelWork) -> Worked:
+    """Return the products that do not use the matrix units."""
+    eligible = _eligible_products(work)
+    unknown = eligible.filter(pl.col("matrix_units").is_null())
+    return Worked(
+        eligible.filter(~pl.col("matrix_units")),
+        _UNUSED_UNITS_GAIN,
+        pl.concat([unknown, undecided_kernels(work.rows)]),
+        narrowed=True,
+    )
+
+
+@rule(
+    _UNUSED_UNITS_ITEM,
+    *WORKED_READS,
+    change=faster_kernels_change(_unused_units_worked),
+)
+def judge_unused_units(signals: Signals) -> Finding:
+    work = judged_kernels(signals, matrix_units=True)
+    worked = _unused_units_worked(work)
+    return judge_kernels(
+        _UNUSED_UNITS_ITEM,
+        signals,
+        work,
+        worked,
+        actions=_UNUSED_UNITS_ITEM.actions_for(
+            *kernel_type_facts(signals, work, worked.rows)
+        ),
+        facts=_UNUSED_UNITS_ITEM.facts(eligible=work.share(_eligible_products(work))),
+    )
+
+
+def _eligible_products(work: KernelWork) -> pl.DataFrame:
+    return work.rows.filter(
+        pl.col("eligible") & ~pl.col("collective") & ~pl.col("reorders")
+    )
+
+
+_SCALING_ITEM: Final = rule_item("amp.scaling")
+
+_SCALING_OWNED: Final = Owned(
+    parts={"scaling": ("scaling",)},
+    device=True,
+    steps=True,
+    seen=("scaling", "launch"),
+    # The gaps are gaps of the device, so unexplained time cannot be a further gap.
+    unknown=False,
+    lost=True,
+)
+
+
+def unawaited_check_changes(signals: Signals) -> Changes:
+    """Return what-if edits: no call waits for the check of the gradients."""
+    if signals.of(device_signals).recorded == "host_only":
+        return ()
+    return (NotAwaited("scaling"),)
+
+
+@rule(_SCALING_ITEM, *OWNED_READS, finite_checks, change=unawaited_check_changes)
+def judge_scaling(signals: Signals) -> Finding:
+    if signals.of(device_signals).recorded == "host_only":
+        return _SCALING_ITEM.not_applicable(HOST_ONLY)
+    if signals.needed(finite_checks) is None:
+        return _SCALING_ITEM.not_applicable("no_check")
+    judged = judge_owned(_SCALING_ITEM, _SCALING_OWNED, signals)
+    return judged.finding(inputs=("account", "account_parts", "device_activity"))

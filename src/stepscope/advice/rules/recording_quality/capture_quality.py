@@ -13,10 +13,12 @@ from stepscope.derive.facts.judged_steps import unexplained_outside
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import capture_signals, record_grade
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.verdicts.effect_status import percent_of
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.units import PS_PER_MS, PS_PER_US
+from stepscope.thresholds import THRESHOLDS
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.recording import CaptureSignals
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("capture.quality")
 
@@ -72,12 +73,12 @@ _NEEDED_DEVICE_OWNERS: Final = ("queued", "launch", "profiler")
     record_grade,
     unexplained_outside,
 )
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+def evaluate(signals: Signals) -> Finding:
     account = signals.needed(account_signals)
     capture = signals.of(capture_signals)
     flaws = [
-        *_flaws_by_owner(account, capture, thresholds),
-        *_flaws_by_count(signals, capture, account, thresholds),
+        *_flaws_by_owner(account, capture),
+        *_flaws_by_count(signals, capture, account),
     ]
     if any(flaw.word == "clocks" and flaw.severity == "critical" for flaw in flaws):
         # If clocks differ, work may seem queued although it is not.
@@ -96,21 +97,19 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             -flaw.percent,
         )
     )
-    return _finding_of_flaws(signals, account, capture, flaws, thresholds)
+    return _finding_of_flaws(signals, account, capture, flaws)
 
 
-def _flaws_by_owner(
-    account: AccountSignals, capture: CaptureSignals, thresholds: Thresholds
-) -> list[_Flaw]:
+def _flaws_by_owner(account: AccountSignals, capture: CaptureSignals) -> list[_Flaw]:
     """Return the recording flaws behind queued time and behind unexplained time."""
     shares = account.judged()
-    grave = thresholds.unexplained_warn.value
+    grave = THRESHOLDS.unexplained_warn.value
     flaws = []
     queued, unexplained = shares.percent("queued"), shares.percent("unexplained")
     longest = [span.end_ps - span.start_ps for span in shares.evidence("queued")]
     # Short gaps between kernels hide no work: unrecorded graphs leave longer ones.
     pauses = bool(longest) and max(longest) < _MAX_PAUSE_PS
-    if queued >= thresholds.queued_warn.value and not pauses:
+    if queued >= THRESHOLDS.queued_warn.value and not pauses:
         # Work launched before the recording is missing; nodes of graphs may be, too.
         missing = capture.replays or _begins_with_queued_work(shares)
         severity: Severity = "critical" if queued >= grave else "warn"
@@ -132,10 +131,7 @@ def _begins_with_queued_work(shares: StepShares) -> bool:
 
 
 def _flaws_by_count(
-    signals: Signals,
-    capture: CaptureSignals,
-    account: AccountSignals,
-    thresholds: Thresholds,
+    signals: Signals, capture: CaptureSignals, account: AccountSignals
 ) -> list[_Flaw]:
     flaws = []
     device = signals.of(device_signals)
@@ -146,17 +142,17 @@ def _flaws_by_count(
     if capture.copying and 2 * capture.computing < capture.devices:
         flaws.append(_Flaw("devices", "critical"))
     clocks = _clock_percent(account)
-    if clocks >= thresholds.clock_warn.value:
-        grave = clocks >= thresholds.clock_critical.value
+    if clocks >= THRESHOLDS.clock_warn.value:
+        grave = clocks >= THRESHOLDS.clock_critical.value
         flaws.append(_Flaw("clocks", "critical" if grave else "warn"))
     lost = _lost_percent(account)
-    if lost >= thresholds.lost_warn.value:
-        grave = lost >= thresholds.lost_critical.value
+    if lost >= THRESHOLDS.lost_warn.value:
+        grave = lost >= THRESHOLDS.lost_critical.value
         flaws.append(_Flaw("lost", "critical" if grave else "warn", lost))
     elif capture.dropped:
         flaws.append(_Flaw("dropped", "warn"))
     untied = capture.without_launch_percent
-    if untied is not None and untied >= thresholds.without_launch.value:
+    if untied is not None and untied >= THRESHOLDS.without_launch.value:
         flaws.append(_Flaw("no_launch", "info"))
     if capture.ranks is not None and capture.hosts < capture.ranks:
         flaws.append(_Flaw("ranks", "info"))
@@ -165,13 +161,12 @@ def _flaws_by_count(
 
 def _clock_percent(account: AccountSignals) -> float:
     shares = account.judged()
-    doubt = 100 * shares.clock_doubt_ps / shares.total_ps if shares.total_ps else 0.0
-    return min(doubt, 100.0)
+    return min(percent_of(shares.clock_doubt_ps, shares.total_ps), 100.0)
 
 
 def _lost_percent(account: AccountSignals) -> float:
     shares = account.judged()
-    return 100 * shares.lost_ps / shares.total_ps if shares.total_ps else 0.0
+    return percent_of(shares.lost_ps, shares.total_ps)
 
 
 def _finding_of_flaws(
@@ -179,7 +174,6 @@ def _finding_of_flaws(
     account: AccountSignals,
     capture: CaptureSignals,
     flaws: list[_Flaw],
-    thresholds: Thresholds,
 ) -> Finding:
     first = flaws[0] if flaws else None
     shares = account.judged()
@@ -198,7 +192,7 @@ def _finding_of_flaws(
     unexplained = {"outside"} if outside is not None else set()
     if "several_ops" in program_facts(signals) and not capture.functions:
         unexplained.add("eager")
-    effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
+    effect = shares.mean_ms(sum(shares.times(*owners)))
     parts = shares.parts(*owners)
     # If unexplained time is spread over many names, no name is listed.
     concentrated = parts and parts[0].share_percent >= _MIN_MAIN_PART * shares.percent(
@@ -214,9 +208,9 @@ def _finding_of_flaws(
         owners=owners,
         place=place,
         ms_per_step=effect if has_steps else None,
-        threshold=thresholds.unexplained_warn
+        threshold=THRESHOLDS.unexplained_warn
         if owners == ("unexplained",)
-        else thresholds.queued_warn,
+        else THRESHOLDS.queued_warn,
         devices=account.ranked_labels() if owners else (),
         causes=tuple(
             CauseShare(cause=flaw.word, share_percent=flaw.percent)

@@ -13,7 +13,6 @@ from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("env.libs")
 
@@ -31,7 +30,7 @@ _WANTED: Final = (
 
 
 @rule(_ITEM, device_signals, version_signals)
-def evaluate(signals: Signals, _: Thresholds) -> Finding:
+def evaluate(signals: Signals) -> Finding:
     if signals.of(device_signals).recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
     recorded = signals.needed(version_signals)

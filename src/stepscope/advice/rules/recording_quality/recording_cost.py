@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, judge_owned
 from stepscope.derive.facts.recording import recorder_signals
 from stepscope.units import PS_PER_US
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("recording.cost")
 
@@ -24,8 +23,8 @@ _OWNED: Final = Owned(
 
 
 @rule(_ITEM, *OWNED_READS, recorder_signals)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    judged = judge_owned(_ITEM, _OWNED, signals)
     if judged.verdict.severity == "critical":
         # Even a large cost is not critical: it disappears when nothing is recorded.
         judged = judged.with_verdict(severity="warn")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.op_sides import ops_on_sides
 from stepscope.derive.facts.recording import record_grade
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("score.card")
 
@@ -27,8 +26,8 @@ _OWNED: Final = Owned(parts={"compute": ("compute_16",)}, device=True, unknown=F
 
 
 @rule(_ITEM, *OWNED_READS, ops_on_sides, precision_signals)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    shares = owned_shares(_OWNED, signals)
     between = sum(shares.percent(owner, place="between") for owner in shares.between_ps)
     return _ITEM.finding(
         "pass",

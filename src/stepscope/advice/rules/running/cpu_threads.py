@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.judged_series import judge_series
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    Owned,
+    judge_series,
+    owned_shares,
+)
 from stepscope.derive.facts.processors import processor_signals
-from stepscope.derive.verdicts.effect_status import StepSeries
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("cpu.threads")
 
@@ -33,8 +36,8 @@ _OWNED: Final = Owned(
 
 
 @rule(_ITEM, *OWNED_READS, processor_signals)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = owned_shares(_OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    shares = owned_shares(_OWNED, signals)
     processor = signals.needed(processor_signals).get(shares.host)
     if processor is None:
         return _ITEM.cannot_tell("elsewhere")
@@ -43,15 +46,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         round(time * percent / 100)
         for time, percent in zip(work, processor.waiting_percent, strict=True)
     )
-    series = StepSeries(
-        step_source=shares.step_source,
-        step_confidence=shares.step_confidence,
-        closed=shares.closed,
-        window_ps=shares.window_ps,
-        parts_ps={"waiting": waiting},
-    )
-    judged = judge_series(_ITEM, signals, thresholds, series)
-    cause, own = processor.whose_threads_crowd(thresholds), processor.own
+    series = shares.series_of_parts({"waiting": waiting})
+    judged = judge_series(_ITEM, signals, series)
+    cause, own = processor.whose_threads_crowd(THRESHOLDS), processor.own
     return judged.finding(
         note=_NOTES.get(cause or "", "unsure") if judged.failed else None,
         # The waiting thread may have nothing to do with the steps. The severity is

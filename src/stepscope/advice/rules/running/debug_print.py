@@ -8,16 +8,16 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
+from stepscope.advice.judging.lost_time import OWNED_READS, Owned, judge_owned
 from stepscope.derive.facts.hosts.callbacks import CalledBack, called_back
 from stepscope.derive.facts.program_traits import anomaly_checks, blocking_calls
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Part
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("debug.print")
 
@@ -32,13 +32,13 @@ _OWNED: Final = Owned(
 
 
 @rule(_ITEM, *OWNED_READS, anomaly_checks, blocking_calls, called_back)
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+def evaluate(signals: Signals) -> Finding:
+    judged = judge_owned(_ITEM, _OWNED, signals)
     shares = judged.shares
     calls = signals.of(blocking_calls).get(shares.host)
-    blocked = calls is not None and calls >= thresholds.blocking_calls.value
+    blocked = calls is not None and calls >= THRESHOLDS.blocking_calls.value
     checks = signals.of(anomaly_checks).get(shares.host, 0.0)
-    searched = checks >= thresholds.anomaly_checks.value
+    searched = checks >= THRESHOLDS.anomaly_checks.value
     because = tuple(
         name for name, holds in (("blocking", blocked), ("anomaly", searched)) if holds
     )

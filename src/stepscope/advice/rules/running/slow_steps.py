@@ -8,8 +8,13 @@ import numpy as np
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.judged_series import JudgedSeries, judge_series
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    JudgedSeries,
+    Owned,
+    judge_series,
+    owned_shares,
+)
 from stepscope.advice.signals import CannotTell
 from stepscope.derive.facts.hosts.function_divisions import rare_functions
 from stepscope.derive.facts.processors import processor_signals
@@ -25,6 +30,7 @@ from stepscope.derive.facts.slow_steps import (
 )
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import COMPUTE_OWNERS
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -34,7 +40,6 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools
     from stepscope.derive.facts.evidence import Part
     from stepscope.derive.facts.step_shares import StepShares
-    from stepscope.thresholds import Thresholds
 
 _OUTLIERS_ITEM: Final = rule_item("step.outlier")
 
@@ -44,11 +49,11 @@ _WORK: Final = frozenset({*COMPUTE_OWNERS, "host_compute"})
 
 
 @rule(_OUTLIERS_ITEM, *OWNED_READS, processor_signals, rare_functions)
-def judge_outliers(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = _shares_of_enough_steps(_OUTLIERS_ITEM, signals, thresholds)
-    slow = slow_steps(shares, thresholds)
+def judge_outliers(signals: Signals) -> Finding:
+    shares = _shares_of_enough_steps(_OUTLIERS_ITEM, signals)
+    slow = slow_steps(shares, THRESHOLDS)
     series = excess_by_owner(shares, slow)
-    judged = judge_series(_OUTLIERS_ITEM, signals, thresholds, series)
+    judged = judge_series(_OUTLIERS_ITEM, signals, series)
     function = rare_function(slow, series, signals.of(rare_functions).get(shares.host))
     judged = _with_tempered_severity(judged, shares, is_named=function is not None)
     verdict, length = judged.verdict, np.array(shares.window_ps)
@@ -66,12 +71,10 @@ def judge_outliers(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _shares_of_enough_steps(
-    item: Item, signals: Signals, thresholds: Thresholds
-) -> StepShares:
+def _shares_of_enough_steps(item: Item, signals: Signals) -> StepShares:
     """Return the time by cause, if there are enough steps to detect unusual ones."""
-    shares = owned_shares(_OWNED, signals, thresholds)
-    steps, min_steps = len(shares.window_ps), thresholds.outlier_steps.value
+    shares = owned_shares(_OWNED, signals)
+    steps, min_steps = len(shares.window_ps), THRESHOLDS.outlier_steps.value
     if steps < min_steps:
         raise CannotTell(item.reason("few", outlier_steps=min_steps, steps=steps))
     return shares
@@ -104,9 +107,7 @@ def _with_tempered_severity(
     if not judged.failed:
         return judged
     cores = (judged.signals.known(processor_signals) or {}).get(shares.host)
-    crowded = (
-        cores is not None and cores.whose_threads_crowd(judged.thresholds) == "others"
-    )
+    crowded = cores is not None and cores.whose_threads_crowd(THRESHOLDS) == "others"
     same_work = judged.verdict.causes[0].cause in _WORK and not is_named
     if (crowded or same_work) and judged.verdict.note != "once":
         note = "others" if crowded else "same_work"
@@ -120,13 +121,13 @@ _RHYTHM_ITEM: Final = rule_item("step.periodic")
 
 
 @rule(_RHYTHM_ITEM, *OWNED_READS, rare_functions)
-def judge_rhythm(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = _shares_of_enough_steps(_RHYTHM_ITEM, signals, thresholds)
+def judge_rhythm(signals: Signals) -> Finding:
+    shares = _shares_of_enough_steps(_RHYTHM_ITEM, signals)
     steps = len(shares.window_ps)
-    period = period_of_slow_steps(shares, slow_steps(shares, thresholds))
+    period = period_of_slow_steps(shares, slow_steps(shares, THRESHOLDS))
     slow = np.zeros(steps, np.bool_) if period is None else period.slow
     series = excess_by_owner(shares, slow)
-    judged = judge_series(_RHYTHM_ITEM, signals, thresholds, series)
+    judged = judge_series(_RHYTHM_ITEM, signals, series)
     rarely = signals.of(rare_functions).get(shares.host)
     longer = float(np.mean(np.array(series.effect_ps)[slow])) if slow.any() else None
     passes = judged.verdict.status == "pass"

@@ -1,4 +1,4 @@
-"""`input.bound`: the step waits for its data."""
+"""Rules about steps that wait for their data, and about the stage that is slow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from msgspec.structs import replace
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, OwnedTime, judge_owned
+from stepscope.advice.judging.lost_time import (
+    OWNED_READS,
+    Owned,
+    OwnedTime,
+    judge_owned,
+)
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
     WORKER_READS,
     fit_worker_numbers,
     worker_processes,
 )
+from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part, Saving
 from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
 from stepscope.derive.facts.hosts.batch_production import (
     loader_calls,
@@ -32,20 +38,19 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.patterns import Pattern
-from stepscope.unavailable import Unavailable
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Action, Finding
     from stepscope.advice.judging.worker_processes import WorkerProcesses
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.evidence import Fact, Part
+    from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.hosts.batch_fetches import InputSignals
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.verdicts.input_verdict import InputVerdict
-    from stepscope.thresholds import Thresholds
 
-_ITEM: Final = rule_item("input.bound")
+_BOUND_ITEM: Final = rule_item("input.bound")
 
 #: Minimum number of copy groups per step (kernels between them) that are not one batch.
 _MIN_COPY_GROUPS: Final = 3
@@ -68,7 +73,7 @@ _MAX_ORDER_CONFIDENCE: Final = 0.6
 
 
 @rule(
-    _ITEM,
+    _BOUND_ITEM,
     *OWNED_READS,
     input_signals,
     loader_calls,
@@ -79,23 +84,22 @@ _MAX_ORDER_CONFIDENCE: Final = 0.6
     pipeline_signals,
     python_elements,
 )
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+def judge_input_wait(signals: Signals) -> Finding:
     account, fetching = signals.needed(account_signals), signals.of(input_signals)
-    decided = input_decision(account, fetching, signals.of(device_signals), thresholds)
+    decided = input_decision(account, fetching, signals.of(device_signals), THRESHOLDS)
     if decided.why is not None:
-        return _ITEM.cannot_tell(decided.why)
-    if isinstance(fetching, Unavailable):
-        return _ITEM.cannot_tell(fetching)
+        return _BOUND_ITEM.cannot_tell(decided.why)
+    fetching = signals.needed(input_signals)
     shares = account.shares_of_label(decided.label)
-    judged = _judge_decided(decided, fetching, shares, signals, thresholds)
+    judged = _judge_decided(decided, fetching, shares, signals)
     # The wait is hidden if fetches find an empty buffer while the device is busy.
     fetches = fetching.hidden_fetch_ps.get(shares.label, ())
-    slow = sum(time > thresholds.slow_fetch.value for time in fetches)
+    slow = sum(time > THRESHOLDS.slow_fetch.value for time in fetches)
     hidden = (
         judged.verdict.status == "pass"
         and shares.device is not None
         and bool(fetches)
-        and 100 * slow >= thresholds.slow_fetch_steps.value * len(fetches)
+        and 100 * slow >= THRESHOLDS.slow_fetch_steps.value * len(fetches)
     )
     workers = _batch_producers(fetching, shares, signals) if judged.failed else None
     # What the step thread's system calls show: the thread or process that it waits for.
@@ -113,7 +117,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             *(
                 ()
                 if waits is None
-                else _ITEM.facts(
+                else _BOUND_ITEM.facts(
                     waits_for_sent=waits.sent_percent,
                     waits_for_threads=waits.threads_percent,
                 )
@@ -125,9 +129,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         inputs=("account", "host_classes"),
         actions=_actions_by_cause(fetching, judged),
     )
-    if not hidden:
+    if hidden:
+        actions = _actions_for_fetch(fetching, shares, signals)
+        return replace(finding, actions=actions)
+    mean_ms = judged.verdict.pattern.mean_ms
+    if finding.saving_ms is None or mean_ms is None:
         return finding
-    return replace(finding, actions=_actions_for_fetch(fetching, shares, signals))
+    # Batches that are ready sooner may still be late.
+    saving = Saving.of_part(finding.saving_ms.high, mean_ms[0])
+    return replace(finding, saving_ms=saving)
 
 
 def _parts_with_producer(
@@ -152,17 +162,11 @@ def _parts_with_producer(
             producer = replace(called.function, share_percent=share)
     if producer is None:
         return parts
-    same = (producer.function, producer.file, producer.line)
-    others = (part for part in parts if (part.function, part.file, part.line) != same)
-    return (producer, *others)
+    return (producer, *(part for part in parts if part.key != producer.key))
 
 
 def _judge_decided(
-    decided: InputVerdict,
-    fetching: InputSignals,
-    shares: StepShares,
-    signals: Signals,
-    thresholds: Thresholds,
+    decided: InputVerdict, fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> OwnedTime:
     """Return the verdict on waits for input and transfers of input, by cause."""
     owned, waits = _OWNED, shares.percent("input")
@@ -178,13 +182,11 @@ def _judge_decided(
         owned = _COPIED
     parts = {cause: shares.times(*owners) for cause, owners in owned.parts.items()}
     series = replace(decided.series, parts_ps=parts)
-    judged = judge_owned(
-        _ITEM, owned, signals, thresholds, shares=shares, series=series
-    )
+    judged = judge_owned(_BOUND_ITEM, owned, signals, shares=shares, series=series)
     verdict = judged.verdict
     if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
         percent = verdict.resolution_percent
-        why = _ITEM.reason("fetches_unseen", resolution_percent=percent)
+        why = _BOUND_ITEM.reason("fetches_unseen", resolution_percent=percent)
         return judged.with_verdict(unavailable=why)
     if verdict.causes and verdict.causes[0].cause == "unfed":
         return judged.with_verdict(
@@ -200,7 +202,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
     """
     causes, shares, signals = judged.verdict.causes, judged.shares, judged.signals
     largest = causes[0].share_percent if causes else 0.0
-    min_percent = min(largest / 4, judged.thresholds.input_warn.value)
+    min_percent = min(largest / 4, THRESHOLDS.input_warn.value)
     actions: tuple[Action, ...] = ()
     for cause in causes:
         if cause.share_percent < min_percent:
@@ -215,7 +217,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
                 assumed = ("own_threads",)
             facts = _producers("unfed", shares, signals) or assumed
             actions += fit_worker_numbers(
-                _ITEM.actions_for("unfed", "fetch", *facts), signals
+                _BOUND_ITEM.actions_for("unfed", "fetch", *facts), signals
             )
         else:
             pinned = shares.label in fetching.pinned
@@ -224,7 +226,7 @@ def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action
                 of_batch = (*of_batch, "computes")
             in_pieces = _groups_of_copies(fetching, shares, signals) is not None
             facts = ("pieces",) if in_pieces else of_batch
-            actions += _ITEM.actions_for("transfer", *facts)
+            actions += _BOUND_ITEM.actions_for("transfer", *facts)
     return actions
 
 
@@ -250,7 +252,7 @@ def _actions_for_fetch(
     of_workers = workers.actions() if workers and "worker_processes" in facts else ()
     return (
         *of_workers,
-        *fit_worker_numbers(_ITEM.actions_for("fetch", *facts), signals),
+        *fit_worker_numbers(_BOUND_ITEM.actions_for("fetch", *facts), signals),
     )
 
 
@@ -319,17 +321,17 @@ def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ..
     shares = judged.shares
     means = fetching.mean_fetch_ps.get(shares.host, ())
     copies = shares.percent("copy_in")
-    matter = copies >= judged.thresholds.input_warn.value
-    mostly = judged.verdict.share_percent >= judged.thresholds.input_critical.value
-    degree = _ITEM.note("bound" if mostly else "bound_in_part")
+    matter = copies >= THRESHOLDS.input_warn.value
+    mostly = judged.verdict.share_percent >= THRESHOLDS.input_critical.value
+    degree = _BOUND_ITEM.note("bound" if mostly else "bound_in_part")
     return (
-        *((_ITEM.fact("degree", None, note=degree),) if judged.failed else ()),
-        _ITEM.fact(
+        *((_BOUND_ITEM.fact("degree", None, note=degree),) if judged.failed else ()),
+        _BOUND_ITEM.fact(
             "mean_fetch",
             math.fsum(means) / len(means) / PS_PER_US if means else None,
-            note=None if means else _ITEM.note("no_fetch"),
+            note=None if means else _BOUND_ITEM.note("no_fetch"),
         ),
-        *_ITEM.facts(
+        *_BOUND_ITEM.facts(
             smallest_visible_effect=judged.verdict.resolution_percent,
             pieces=_groups_of_copies(fetching, shares, judged.signals),
             exposed_copies=copies if matter else None,
@@ -353,3 +355,49 @@ def _batch_producers(
     time = workers.time
     works = time is not None and not time.are_idle and time.most is not None
     return workers if works else None
+
+
+_STAGE_ITEM: Final = rule_item("input.stage")
+
+
+@rule(_STAGE_ITEM, *judge_input_wait.reads)
+def judge_slow_stage(signals: Signals) -> Finding:
+    waits = judge_input_wait(signals)
+    if waits.status == "cannot_tell":
+        return _STAGE_ITEM.cannot_tell(
+            waits.unavailable or _STAGE_ITEM.reason("no_wait")
+        )
+    # A step that waits for copies of its batch does not wait for the pipeline.
+    fetching = sum(
+        cause.share_percent for cause in waits.causes if cause.cause != "transfer"
+    )
+    if waits.note != "hidden" and (
+        waits.status == "pass" or fetching < THRESHOLDS.input_warn.value
+    ):
+        return _STAGE_ITEM.not_applicable("no_wait")
+    pipeline, python = signals.of(pipeline_signals), signals.of(python_elements)
+    if not pipeline.stages and not pipeline.own_process:
+        return _STAGE_ITEM.cannot_tell(pipeline.absent or _STAGE_ITEM.reason("no_wait"))
+    missing = missing_practices(pipeline, python.get(pipeline.host or ""))
+    actions = fit_worker_numbers(_STAGE_ITEM.actions_for(*missing), signals)
+    opaque = (stage for stage in pipeline.stages if not stage.transparent)
+    slowest = sorted(opaque, key=lambda stage: -stage.percent)
+    return _STAGE_ITEM.finding(
+        "fail",
+        severity=waits.severity if waits.status == "fail" else "info",
+        confidence=waits.confidence,
+        value=slowest[0].percent if slowest else None,
+        because=missing,
+        parts=tuple(
+            Part(name=stage.name, share_percent=stage.percent)
+            for stage in slowest[:MAX_RANGES_SHOWN]
+        ),
+        devices=waits.devices,
+        facts=_STAGE_ITEM.facts(
+            runs_per_batch=slowest[0].runs_per_call if slowest else None
+        ),
+        inputs=("pipeline_graph", "pipeline_calls"),
+        # A loader in the program's process may be that of a library, such as Keras.
+        actions=(pipeline.own_process and waits.actions) or actions,
+        explained_by=(judge_input_wait.item.id,) if waits.status == "fail" else (),
+    )
