@@ -163,41 +163,45 @@ class Unsampled(NamedTuple):
         )
 
 
+#: Code → reason why worker processes were not sampled, and what to do.
 UNSAMPLED: Final = {
-    "permission": Unsampled(
-        "permission",
-        "the system does not let this process read the memory of its children",
-        "Allow it: `sysctl kernel.yama.ptrace_scope=1`, and in a container "
-        "`--cap-add=SYS_PTRACE`; or sample the workers with a profiler for "
-        "processes.",
-    ),
-    "system": Unsampled(
-        "system",
-        "only Linux offers the memory of other processes as a file",
-        "Record on Linux.",
-    ),
-    "python": Unsampled(
-        "python",
-        "where this Python version stores its stack frames is not known",
-        _PYTHON,
-    ),
-    "free_threaded": Unsampled(
-        "free_threaded",
-        "this Python is built without the GIL, and stores its stack frames at other "
-        "places",
-        _PYTHON,
-    ),
-    "layout": Unsampled(
-        "layout",
-        "a test sample of this Python's own stack differed from the real stack",
-        _PYTHON,
-    ),
-    "other_python": Unsampled(
-        "other_python",
-        "the worker processes run another Python than the program",
-        "Let the workers run the interpreter of the program "
-        "(`multiprocessing.set_executable`).",
-    ),
+    each.code: each
+    for each in (
+        Unsampled(
+            "permission",
+            "the system does not let this process read the memory of its children",
+            "Allow it: `sysctl kernel.yama.ptrace_scope=1`, and in a container "
+            "`--cap-add=SYS_PTRACE`; or sample the workers with a profiler for "
+            "processes.",
+        ),
+        Unsampled(
+            "system",
+            "only Linux offers the memory of other processes as a file",
+            "Record on Linux.",
+        ),
+        Unsampled(
+            "python",
+            "where this Python version stores its stack frames is not known",
+            _PYTHON,
+        ),
+        Unsampled(
+            "free_threaded",
+            "this Python is built without the GIL, and stores its stack frames at "
+            "other places",
+            _PYTHON,
+        ),
+        Unsampled(
+            "layout",
+            "a test sample of this Python's own stack differed from the real stack",
+            _PYTHON,
+        ),
+        Unsampled(
+            "other_python",
+            "the worker processes run another Python than the program",
+            "Let the workers run the interpreter of the program "
+            "(`multiprocessing.set_executable`).",
+        ),
+    )
 }
 
 

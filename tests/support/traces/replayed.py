@@ -37,7 +37,7 @@ class Program:
     def recorded(cls, trace: TraceData) -> Program:
         """The program of a recording, whose work is on device 0."""
         program = cls.__new__(cls)
-        program._of(blueprint.profile(trace.named("vm")), device=0)
+        program._of(blueprint.profile(blueprint.renamed(trace, "vm")), device=0)
         return program
 
     def _of(self, profile: ProfileData, *, device: int | None) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from stepscope._core import rebase
 from stepscope.xspace.fields import LineTag
-from stepscope.xspace.reading.messages import index_messages
+from stepscope.xspace.reading.messages import index_message
 from stepscope.xspace.writing.encode import line_head, line_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from stepscope.array_types import Int64s, UInt8s
     from stepscope.xspace.merging.names import IdMap
@@ -53,21 +52,6 @@ class Move(NamedTuple):
         return timestamp_ns + self.shift_ns
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Line:
-    """A line of one plane; its events are byte ranges of the plane.
-
-    Attributes:
-        head: Fields of the line, with a time relative to the merged recording.
-        begin: Offset of the body of each event of the line, int64.
-        end: End of the body of each event of the line, int64.
-    """
-
-    head: Head
-    begin: Int64s
-    end: Int64s
-
-
 def read_heads(data: UInt8s, begin: Int64s, end: Int64s) -> list[Head]:
     """Return the fields before the first event of the lines at bytes [begin, end)."""
     heads = []
@@ -76,57 +60,32 @@ def read_heads(data: UInt8s, begin: Int64s, end: Int64s) -> list[Head]:
         size = 256
         while True:
             stop = min(start + size, last)
-            fields = index_messages(
-                data, np.array([start], np.int64), np.array([stop], np.int64)
-            )
+            fields = index_message(data, start, stop)
             if stop == last or (fields.tag == LineTag.EVENT).any():
                 break
             size *= 4
-        heads.append(_read_head(data, fields, 0))
+        heads.append(_read_head(data, fields))
     return heads
 
 
-def read_lines(data: UInt8s, begin: Int64s, end: Int64s, *, move: Move) -> list[Line]:
-    """Return the lines whose messages are at the bytes [begin, end).
+def read_lines(
+    data: UInt8s, begin: Int64s, end: Int64s, *, move: Move
+) -> Iterator[tuple[Head, Int64s, Int64s]]:
+    """Yield the lines at the bytes [begin, end): head, begins and ends of its events.
+
+    Times of the heads are relative to the merged recording.
 
     Raises:
         ValueError: A line is malformed.
     """
-    lines = []
     for start, last in zip(begin.tolist(), end.tolist(), strict=True):
-        fields = index_messages(
-            data, np.array([start], np.int64), np.array([last], np.int64)
-        )
+        fields = index_message(data, start, last)
         if fields.stop[0] >= 0:
             raise ValueError(f"a line is malformed at byte {int(fields.stop[0]):,}")
-        head = _read_head(data, fields, 0)
+        head = _read_head(data, fields)
         events = fields.of(LineTag.EVENT)
-        lines.append(
-            Line(
-                head._replace(timestamp_ns=move.moved(head.timestamp_ns)),
-                events.place,
-                events.place + events.size,
-            )
-        )
-    return lines
-
-
-def encode_events_of_line(
-    line: Line,
-    data: UInt8s,
-    *,
-    type_ids: IdMap,
-    stat_ids: IdMap,
-    missing: tuple[int, int],
-) -> bytes:
-    """Return the events of a line as event fields, with the ids of the merged plane.
-
-    Raises:
-        ValueError: An event is malformed.
-    """
-    return _rewrite_events(
-        data, line.begin, line.end, ids=(type_ids, stat_ids), missing=missing
-    )
+        moved = head._replace(timestamp_ns=move.moved(head.timestamp_ns))
+        yield moved, events.place, events.place + events.size
 
 
 def join_line_bodies(
@@ -157,7 +116,7 @@ def _sort_events(
 ) -> bytes:
     """Sort event fields by start, then longest first, as the writer does."""
     data = np.frombuffer(events, np.uint8)
-    rows = index_messages(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
+    rows = index_message(data, 0, len(data))
     begin, end = rows.place, rows.place + rows.size
     start = np.empty(len(begin), np.int64)
     dur = np.empty(len(begin), np.int64)
@@ -166,10 +125,10 @@ def _sort_events(
     order = np.lexsort((-dur, start))
     if (order[1:] > order[:-1]).all():
         return events
-    return _rewrite_events(data, begin[order], end[order], ids=ids, missing=missing)
+    return rewrite_events(data, begin[order], end[order], ids=ids, missing=missing)
 
 
-def _rewrite_events(
+def rewrite_events(
     data: UInt8s,
     begin: Int64s,
     end: Int64s,
@@ -177,17 +136,15 @@ def _rewrite_events(
     ids: tuple[IdMap, IdMap],
     missing: tuple[int, int],
 ) -> bytes:
-    type_ids, stat_ids = ids
-    type_missing, stat_missing = missing
-    arguments = (
-        data,
-        begin,
-        end,
-        *type_ids.columns,
-        type_missing,
-        *stat_ids.columns,
-        stat_missing,
+    """Return events as event fields, with the ids of the merged plane.
+
+    Raises:
+        ValueError: An event is malformed.
+    """
+    of_types, of_stats = (
+        (*known.columns, other) for known, other in zip(ids, missing, strict=True)
     )
+    arguments = (data, begin, end, *of_types, *of_stats)
     size = rebase.rewrite_events(*arguments, np.empty(0, np.uint8))
     if size < 0:
         raise ValueError("an event is malformed")
@@ -196,20 +153,12 @@ def _rewrite_events(
     return out.tobytes()
 
 
-def named_like(head: Head, first: Mapping[int, Head]) -> Head:
-    """Return a line's head with the name of the first line of the same id."""
-    known = first.get(head.id)
-    if known is None or known.name is None:
-        return head
-    return head._replace(name=known.name)
-
-
-def _read_head(data: UInt8s, fields: Fields, row: int) -> Head:
+def _read_head(data: UInt8s, fields: Fields) -> Head:
     def number(tag: int) -> int:
-        return int(fields.last(tag)[row])
+        return int(fields.last(tag)[0])
 
     def text(tag: int) -> bytes | None:
-        place, length = (int(column[row]) for column in fields.last_place(tag))
+        place, length = (int(column[0]) for column in fields.last_place(tag))
         return data[place : place + length].tobytes() if place else None
 
     return Head(

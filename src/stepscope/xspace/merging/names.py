@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from stepscope.xspace.wire import MalformedMessage, packed_numbers, read_varint
 from stepscope.xspace.writing.encode import encode_varint, number_field, sized_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -25,13 +25,6 @@ _SIZED: Final = 2
 _FIXED_BYTES: Final = {1: 8, 5: 4}
 #: Field with the ids of a type's child types, as packed or separate numbers.
 _CHILD: Final = 6 << 3
-
-
-class NameEntry(NamedTuple):
-    """An entry of a metadata map: its id, and its message without the id."""
-
-    id: int
-    body: bytes
 
 
 @dataclass(frozen=True)
@@ -63,7 +56,7 @@ class Names:
 
     def enter(
         self,
-        entries: Iterable[NameEntry],
+        entries: Mapping[int, bytes],
         *,
         stat_ids: tuple[IdMap, int] | None = None,
         keep_ids: bool,
@@ -71,21 +64,20 @@ class Names:
         """Add the entries of a plane; return the map from its ids to merged ids.
 
         Args:
-            entries: Of several entries with the same id, the last one is used.
+            entries: Id → message without the id, as `read_entries` returns them.
             stat_ids: For event types: the new ids of the stats inside the entries, and
                 the id for stats without a name.
             keep_ids: Whether every entry keeps its id and its bytes; otherwise equal
                 entries are merged, and all others get free ids.
         """
-        latest = {entry.id % _WRAP: entry.body for entry in entries}
         if keep_ids:
-            for key, body in latest.items():
+            for key, body in entries.items():
                 self._bodies[key] = body
                 self._ids.setdefault(body, key)
-            return IdMap({key: key for key in latest})
+            return IdMap({key: key for key in entries})
         ids: dict[int, int] = {}
         later: list[tuple[int, bytes]] = []
-        for key, body in latest.items():
+        for key, body in entries.items():
             if stat_ids is not None:
                 body = _rewrite_stats(body, *stat_ids)  # noqa: PLW2901 - the rewritten body
             # In most files no entry has a child field.
@@ -122,8 +114,11 @@ class Names:
         return self._next
 
 
-def read_entries(data: UInt8s, begin: Int64s, end: Int64s) -> list[NameEntry]:
-    """Return the entries of a map whose messages are at the bytes [begin, end)."""
+def read_entries(data: UInt8s, begin: Int64s, end: Int64s) -> dict[int, bytes]:
+    """Return id → message without the id, of the entries at the bytes [begin, end).
+
+    Of several entries with the same id, the last one is used.
+    """
     fields = index_messages(data, begin, end)
     keys = fields.last(Entry.KEY).tolist()
     bodies = [b""] * len(keys)
@@ -133,15 +128,12 @@ def read_entries(data: UInt8s, begin: Int64s, end: Int64s) -> list[NameEntry]:
         values.owner.tolist(), values.place.tolist(), values.size.tolist(), strict=True
     ):
         bodies[owner] += data[place : place + size].tobytes()
-    return [
-        NameEntry(
-            key,
-            b"".join(
-                raw for tag, raw, _ in _read_fields(body) if tag != StatMetadata.ID
-            ),
+    return {
+        key % _WRAP: b"".join(
+            raw for tag, raw, _ in _read_fields(body) if tag != StatMetadata.ID
         )
         for key, body in zip(keys, bodies, strict=True)
-    ]
+    }
 
 
 def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:

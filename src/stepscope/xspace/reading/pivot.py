@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,21 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.array_types import Int32s, Int64s, UInt8s
-
-
-class StatColumns(Protocol):
-    """Columns of stats that a pivot needs; `xspace.Stats` has them."""
-
-    @property
-    def event(self) -> Int32s: ...  # noqa: D102 - see xspace.Stats
-    @property
-    def key(self) -> Int32s: ...  # noqa: D102
-    @property
-    def kind(self) -> UInt8s: ...  # noqa: D102
-    @property
-    def value(self) -> Int64s: ...  # noqa: D102
-    @property
-    def length(self) -> Int32s: ...  # noqa: D102
+    from stepscope.xspace.reading.columns import Stats
 
 
 class Pivot(Frozen, frozen=True, eq=True):
@@ -48,7 +34,7 @@ class Pivot(Frozen, frozen=True, eq=True):
 
 
 def pivot_range(
-    stats: StatColumns,
+    stats: Stats,
     keys: Sequence[int | Sequence[int]],
     *,
     event_begin: int,
@@ -90,7 +76,7 @@ def pivot_range(
 
 
 def pivot_rows(
-    stats: StatColumns, keys: Sequence[int | Sequence[int]], rows: Int32s
+    stats: Stats, keys: Sequence[int | Sequence[int]], rows: Int32s
 ) -> Pivot:
     """Arrange the wanted keys of chosen events, with one column for each of `rows`."""
     slots = _slots_by_handle(keys)
