@@ -381,6 +381,19 @@ class Spans(Frozen, frozen=True, dict=True):
 _MIN_LENGTH_RATIO: Final = 16
 
 
+def list_numbered(
+    sets: Iterable[tuple[int, Spans]],
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Return number, start and end of the intervals of numbered sets, set by set."""
+    parts = [
+        (np.full(len(spans), number, np.int64), spans.start_ps, spans.end_ps)
+        for number, spans in sets
+    ]
+    columns = zip((np.empty(0, np.int64),) * 3, *parts, strict=True)
+    numbers, starts, ends = (np.concatenate(column) for column in columns)
+    return numbers, starts, ends
+
+
 def _as_int64(values: ArrayLike) -> Int64s:
     return np.ascontiguousarray(values, dtype=np.int64)
 

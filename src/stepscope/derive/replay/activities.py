@@ -207,9 +207,7 @@ def collect_activities(
     )
 
 
-def sample_windows(
-    windows: Windows, *, limit: int = MAX_WINDOWS
-) -> Sampled | Unavailable:
+def sample_windows(windows: Windows) -> Sampled | Unavailable:
     """Choose the last windows of the longest run of consecutive typical windows."""
     if not windows.has_steps:
         return NO_STEPS
@@ -226,7 +224,7 @@ def sample_windows(
     if not len(kept):
         return NO_STEPS
     runs = np.split(kept, np.flatnonzero(np.diff(kept) != 1) + 1)
-    rows = max(runs, key=len)[-limit:]
+    rows = max(runs, key=len)[-MAX_WINDOWS:]
     first = int(rows[0])
     lead = int(starts[max(first - 1, 0)])
     if not first and windows.anchor == "device":

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles
 from stepscope.derive.intervals.nesting import innermost_rows
-from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.replay.node_times import (
     NODE,
     BackWalk,
@@ -23,7 +23,6 @@ from stepscope.derive.replay.node_times import (
     window_paths,
 )
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
-from stepscope.derive.replay.owners import charged_spans
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -206,7 +205,7 @@ class _Owners:
         if self._sets is None:
             return []
         return [
-            (owner, charged_spans(device, owner, within=self._range))
+            (owner, device.charged[owner].clip(*self._range))
             for device in self._sets.devices
             for owner in BUSY_OWNERS
             if owner in device.orders
@@ -241,12 +240,7 @@ class _Names:
         nesting: Nesting,
         device_activity: pl.DataFrame | Unavailable,
     ) -> None:
-        self._begins, self._ends = (
-            ints(tracks, "event_begin"),
-            ints(tracks, "event_end"),
-        )
-        self._start = ints(events, "start_ps")
-        self._dur = ints(events, "dur_ps")
+        self._events = TrackRows.from_tables(tracks, events)
         self._type = handles(events, "type")
         self._names = event_types["name"]
         self._parent = nesting.parent
@@ -270,9 +264,11 @@ class _Names:
         tracks = graph.nodes.track[node]
         for track in np.unique(tracks[host]).tolist():
             pieces = np.flatnonzero(host & (tracks == track))
+            of_track = self._events.track_rows(track)
             rows = innermost_rows(
-                *(middle[pieces], self._start, self._dur, self._parent),
-                rows=(int(self._begins[track]), int(self._ends[track])),
+                *(middle[pieces], self._events.start_ps, self._events.dur_ps),
+                self._parent,
+                rows=(of_track.start, of_track.stop),
             )
             types[pieces] = np.where(rows >= 0, self._type[rows], -1)
         known = pl.Series(np.where(types >= 0, types, 0))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.intervals.spans import Spans, list_numbered
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -110,12 +110,7 @@ class _Work(Frozen, frozen=True, eq=True):
             for number, thread in enumerate(threads)
             if not thread.is_program and (thread.silent_for or not of_silence)
         ]
-        nothing = np.empty(0, np.int64)
-        thread = np.concatenate(
-            [nothing, *(np.full(len(spans), index, np.int64) for index, spans in parts)]
-        )
-        start = np.concatenate([nothing, *(spans.start_ps for _, spans in parts)])
-        end = np.concatenate([nothing, *(spans.end_ps for _, spans in parts)])
+        thread, start, end = list_numbered(parts)
         order = np.argsort(start, kind="stable")
         end = end[order]
         return cls(thread[order], start[order], end, np.argsort(end, kind="stable"))
@@ -150,22 +145,8 @@ _MAX_INTERVALS_SEARCHED: Final = 8
 
 
 def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
-    thread = np.concatenate(
-        [
-            np.empty(0, np.int64),
-            *(
-                np.full(len(thread.alive), index, np.int64)
-                for index, thread in enumerate(threads)
-                if not thread.is_program
-            ),
-        ]
-    )
-    when = np.concatenate(
-        [
-            np.empty(0, np.int64),
-            *(thread.alive.start_ps for thread in threads if not thread.is_program),
-        ]
-    )
+    others = [(k, part) for k, part in enumerate(threads) if not part.is_program]
+    thread, when, _ = list_numbered((k, part.alive) for k, part in others)
     source, source_ps = work.last_ended(when, thread)
     late = when - source_ps > _MAX_WAKE_PS
     source[late], source_ps[late] = _NONE, when[late]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.intervals.spans import Spans, list_numbered
 from stepscope.derive.replay.nodes import NEVER, NodeKind
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_MS, PS_PER_US
@@ -145,11 +145,8 @@ def host_nodes(
         explained: By wait: whether its end is explained; other waits remain as pieces.
         moments: Pairs of (thread, time) at which to cut; times in a wait are ignored.
     """
-    parts = [(index, thread.alive) for index, thread in enumerate(threads)]
-    starts = [lines.moment_keys(number, spans.start_ps) for number, spans in parts]
-    ends = [lines.moment_keys(number, spans.end_ps) for number, spans in parts]
-    nothing = np.empty(0, np.int64)
-    alive = Spans(np.concatenate([nothing, *starts]), np.concatenate([nothing, *ends]))
+    number, *bounds = list_numbered(enumerate(thread.alive for thread in threads))
+    alive = Spans(*(lines.moment_keys(number, time_ps) for time_ps in bounds))
     began = lines.moment_keys(waits.thread, waits.began_ps)
     resumed = lines.moment_keys(waits.thread, waits.resumed_ps)
     ended = lines.moment_keys(waits.thread, waits.ended_ps)
@@ -282,15 +279,9 @@ def device_waits(
     Args:
         whole_device: By thread: when it waits for a whole device.
     """
-    thread = np.concatenate(
-        [
-            np.empty(0, np.int64),
-            *(np.full(len(thread.for_device), i) for i, thread in enumerate(threads)),
-        ]
+    thread, began, ended = list_numbered(
+        enumerate(thread.for_device for thread in threads)
     )
-    spans = [thread.for_device for thread in threads]
-    began = np.concatenate([np.empty(0, np.int64), *(part.start_ps for part in spans)])
-    ended = np.concatenate([np.empty(0, np.int64), *(part.end_ps for part in spans)])
     is_wide = [
         spans.within(thread.for_device.start_ps, thread.for_device.end_ps) > 0
         for thread, spans in zip(threads, whole_device, strict=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import accepted_answer
-from stepscope.derive.replay.graph_edits import joint_edit
+from stepscope.derive.replay.graph_edits import joint_edit, unchanged_edit
 from stepscope.derive.replay.nodes import NEVER, EdgeKind, NodeKind
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -254,30 +254,25 @@ def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Rep
         slack: "kept": every node keeps its recorded delay, and objects from outside
             arrive as recorded. "dropped": only unexplained starts keep their delay.
     """
-    nodes, edges = graph.nodes, graph.edges
-    dur = nodes.dur_ps if edit is None else edit.dur_ps
-    lag = edges.lag_ps if edit is None else edit.lag_ps
-    from_start = edges.from_start if edit is None else edit.from_start
+    edit = edit or unchanged_edit(graph)
+    dur = edit.dur_ps
     not_before = graph.not_before_ps.copy()
-    delay = (
-        graph.slack_ps if slack == "kept" else np.where(graph.kept, graph.slack_ps, 0)
-    )
-    if edit is not None:
-        delay = np.minimum(delay, edit.max_delay_ps)
-    if slack == "kept":
-        comes = graph.arrival_of >= 0 if edit is None else edit.comes
-        rows = np.flatnonzero(comes)
+    delay = edit.max_delay_ps
+    if slack == "dropped":
+        delay = np.where(graph.kept, delay, 0)
+    else:
+        rows = np.flatnonzero(edit.comes)
         not_before[rows] = np.maximum(
-            not_before[rows], nodes.start_ps[rows] - graph.slack_ps[rows]
+            not_before[rows], graph.nodes.start_ps[rows] - graph.slack_ps[rows]
         )
     start, via = np.empty(graph.count, np.int64), np.empty(graph.count, np.int32)
     accepted_answer(
         kernels.schedule_nodes(
             graph.order,
             graph.begin,
-            edges.source,
-            np.ascontiguousarray(from_start),
-            np.ascontiguousarray(lag),
+            graph.edges.source,
+            np.ascontiguousarray(edit.from_start),
+            np.ascontiguousarray(edit.lag_ps),
             not_before,
             np.ascontiguousarray(delay),
             np.ascontiguousarray(dur),

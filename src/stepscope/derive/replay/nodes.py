@@ -71,7 +71,7 @@ class Nodes(NamedTuple):
     row: Int32s
 
 
-class Edges(Frozen, frozen=True, eq=True):
+class Edges(NamedTuple):
     """Edges in any order, one entry per edge.
 
     Attributes:
@@ -112,24 +112,13 @@ class Edges(Frozen, frozen=True, eq=True):
             return cls.make_edges(
                 EdgeKind.THREAD, np.empty(0, np.int32), np.empty(0, np.int32)
             )
-        joined = cls(
-            np.concatenate([part.source for part in parts]),
-            np.concatenate([part.target for part in parts]),
-            np.concatenate([part.from_start for part in parts]),
-            np.concatenate([part.lag_ps for part in parts]),
-            np.concatenate([part.kind for part in parts]),
-        )
+        columns = zip(*parts, strict=True)
+        joined = cls(*(np.concatenate(column) for column in columns))
         return joined.choose_edges((joined.source >= 0) & (joined.target >= 0))
 
     def choose_edges(self, chosen: Bools | NDArray[np.intp]) -> Edges:
         """Return the chosen edges, in the given order."""
-        return Edges(
-            np.ascontiguousarray(self.source[chosen]),
-            np.ascontiguousarray(self.target[chosen]),
-            np.ascontiguousarray(self.from_start[chosen]),
-            np.ascontiguousarray(self.lag_ps[chosen]),
-            np.ascontiguousarray(self.kind[chosen]),
-        )
+        return Edges._make(np.ascontiguousarray(column[chosen]) for column in self)
 
 
 class Graph(Frozen, frozen=True):

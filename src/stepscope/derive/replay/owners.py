@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.time_by_cause import Account, DeviceAccount
     from stepscope.derive.replay.nodes import Graph
-    from stepscope.derive.step_time.device_sets import DeviceSets, DeviceTimes
+    from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses
 
 #: Minimum duration of a long silence (no events) of a thread, as a share of a step.
@@ -47,11 +47,6 @@ def idle_spans(
     if place == "inside":
         return spans - between
     return spans & between if place == "between" else spans
-
-
-def charged_spans(device: DeviceTimes, owner: str, *, within: tuple[int, int]) -> Spans:
-    """Return when a device's time is charged to an owner of busy time."""
-    return device.charged[owner].clip(*within)
 
 
 def without_owners(
@@ -153,7 +148,7 @@ def claimed_ps(
     if place == "between" or isinstance(device_sets, Unavailable):
         return claimed
     return claimed + sum(
-        charged_spans(sets, owner, within=within).length_ps
+        sets.charged[owner].clip(*within).length_ps
         for sets in device_sets.devices
         if sets.device == device
         for owner in owners
@@ -244,4 +239,4 @@ def _work_by_owner(
             ran = sets.orders[owner].within(nodes.start_ps[own], graph.end_ps[own])
             # Keep activities that belong to the owner entirely, not in part.
             rows = own[(ran == nodes.dur_ps[own]) & (ran > 0)]
-            yield charged_spans(sets, owner, within=within), rows
+            yield sets.charged[owner].clip(*within), rows

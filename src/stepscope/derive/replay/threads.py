@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
@@ -131,18 +130,14 @@ class _ThreadReader:
         self._driving = frozenset(classes.threads.driving_tracks())
         self._from, self._to = sampled.lead_ps, sampled.last_ps
         self._open_end = sampled.open_end
-        self._begins = ints(tracks, "event_begin")
-        self._ends = ints(tracks, "event_end")
-        self._start = ints(events, "start_ps")
-        self._dur = ints(events, "dur_ps")
-        self._type = handles(events, "type")
+        self._events = TrackRows.from_tables(tracks, events)
         self._classes = classes
 
     def describe_thread(self, track: int, *, is_program: bool) -> Thread:
-        rows = slice(int(self._begins[track]), int(self._ends[track]))
-        start = self._start[rows]
+        rows = self._events.track_rows(track)
+        start = self._events.start_ps[rows]
         last = int(np.searchsorted(start, self._to, side="left"))
-        start, dur = start[:last], self._dur[rows][:last]
+        start, dur = start[:last], self._events.dur_ps[rows][:last]
         inside = start + dur > self._from
         start, dur = start[inside], dur[inside]
         ran = Spans.from_events(start, dur).clip(self._from, self._to)
