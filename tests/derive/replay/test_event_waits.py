@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.support.kept_promises import check_graph
 
 from stepscope.derive.replay.graph import step_graph
 from stepscope.derive.replay.graph_edits import kernels_scaled
@@ -97,7 +98,7 @@ def graph_of(folder: Path, *, told: bool) -> Graph:
     profile = open_profile(path)
     graph = profile.derived(profile.hosts[0], step_graph)
     assert isinstance(graph, Graph)
-    graph.self_check()
+    check_graph(graph)
     return graph
 
 

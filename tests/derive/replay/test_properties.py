@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.kept_promises import check_graph
 from tests.support.traces.replayed import Program, call, kernel, step
 
 from stepscope.derive.intervals.spans import Spans
@@ -142,7 +143,7 @@ def test_without_a_change_every_start_is_the_recorded_one(
 ) -> None:
     found = made(plan)
     graph = found.graph
-    graph.self_check()
+    check_graph(graph)
     run = replay_graph(graph, unchanged_edit(graph), slack="kept")
     assert (run.start_ps == graph.nodes.start_ps).all()
     # Without slack nothing begins later, and work of the device is never lost.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.support.kept_promises import check_graph
 from tests.support.traces import blueprint
 
 from stepscope.derive.account.time_by_cause import Account, account
@@ -47,7 +48,7 @@ class Program:
         check = self.profile.derived("vm", replay_check)
         assert isinstance(graph, Graph), graph
         assert isinstance(check, Identity), check
-        graph.self_check()
+        check_graph(graph)
         self.graph, self.check = graph, check
 
     def without(self, *owners: str, place: str = "any") -> Edit:

@@ -87,38 +87,37 @@ def device_executions(
     eager = np.empty(0, np.int8)
     if not isinstance(host_op_events, Unavailable):
         eager = host_op_events.eager
-    outside, counted = every, _Counted.zero_counts(device_ops.count, len(eager))
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
-    if execution is not None:
-        runs = distinct_runs(
-            device_op, execution, groups=device_ops.count, executions=len(eager)
-        )
-        counted.executions[:] = runs.count
-        np.greater_equal(runs.owner, 0, out=counted.launched)
-        owned = np.flatnonzero(counted.launched)
-        counted.add_modes(runs.owner[owned], eager[owned])
-        counted.add_modes(runs.further[0], eager[runs.further[1]])
-        counted.owner[:] = runs.owner
-        counted.owner[runs.further[1]] = -1
-        launched = execution >= 0
-        outside = every - np.bincount(code[launched], minlength=len(device_ops.code))
+    if execution is None:
+        execution = np.full(len(code), -1, np.int32)
+    runs = distinct_runs(
+        device_op, execution, groups=device_ops.count, executions=len(eager)
+    )
+    launched = runs.owner >= 0
+    # An execution with activities of several device ops counts for each of them.
+    further_op, further = runs.further
+    eager_count, function = _count_modes(
+        np.concatenate((runs.owner[launched], further_op)),
+        np.concatenate((eager[launched], eager[further])),
+        device_ops.count,
+    )
+    owner = runs.owner.copy()
+    owner[further] = -1
+    outside = np.bincount(code[execution < 0], minlength=len(device_ops.code))
     rows = pl.DataFrame(
         {
             "device": activity_classes.rows["device"].gather(device_ops.first),
             "group": kernels.group[device_ops.first],
-            "eager": counted.eager,
-            "function": counted.function,
+            "eager": eager_count,
+            "function": function,
             "largest_kernel_count": kernels.largest_counts(every),
-            "executions": counted.executions + kernels.largest_counts(outside),
+            "executions": runs.count + kernels.largest_counts(outside),
         }
     )
     stored = _stored_eager(trace, device_activity, stats)
     if stored is not None:
         # The share of eager executions is assumed to be that of eager activities.
-        eager_count, function = (
-            np.bincount(device_op[stored == flag], minlength=len(rows))
-            for flag in (_EAGER, _FUNCTION)
-        )
+        eager_count, function = _count_modes(device_op, stored, len(rows))
         known = eager_count + function
         executions = rows["executions"].to_numpy()
         share = np.divide(eager_count, known, out=np.zeros(len(rows)), where=known > 0)
@@ -130,7 +129,18 @@ def device_executions(
                 has, executions - eager_executions, rows["function"].to_numpy()
             ),
         )
-    return DeviceExecutions(rows, device_ops.code, counted.owner, counted.launched)
+    return DeviceExecutions(rows, device_ops.code, owner, launched)
+
+
+def _count_modes(
+    device_op: NDArray[np.signedinteger], mode: NDArray[np.int8], count: int
+) -> tuple[Int64s, Int64s]:
+    """Count by device and op what ran eagerly, and what ran in a function."""
+    eager, function = (
+        np.bincount(device_op[mode == flag], minlength=count)
+        for flag in (_EAGER, _FUNCTION)
+    )
+    return eager, function
 
 
 class _Kernels(Frozen, frozen=True):
@@ -181,32 +191,6 @@ def _number_kernels(
     programs = number_rows([device_ops.code, fill_nulls(ops["program"], -1)[op]])
     kind = np.where(unnamed, np.int32(-1), handles(classes, "type"))
     return _Kernels(group, device_ops, programs, number_rows([programs.code, kind]))
-
-
-class _Counted(Frozen, frozen=True):
-    executions: Int64s
-    eager: Int64s
-    function: Int64s
-    owner: Int32s
-    launched: Bools
-
-    @classmethod
-    def zero_counts(cls, size: int, executions: int) -> _Counted:
-        return cls(
-            np.zeros(size, np.int64),
-            np.zeros(size, np.int64),
-            np.zeros(size, np.int64),
-            np.full(executions, -1, np.int32),
-            np.zeros(executions, np.bool_),
-        )
-
-    def add_modes(
-        self, device_op: NDArray[np.signedinteger], eager: NDArray[np.int8]
-    ) -> None:
-        """Add the executions to the counts of eager and of other executions."""
-        count = len(self.executions)
-        self.eager[:] += np.bincount(device_op[eager == _EAGER], minlength=count)
-        self.function[:] += np.bincount(device_op[eager == _FUNCTION], minlength=count)
 
 
 def executions_of_activities(

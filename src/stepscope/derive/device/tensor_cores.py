@@ -96,9 +96,8 @@ def tensor_cores(
         is_gpu = pl.col("type") == "GPU"
         non_gpus.update(devices.filter(~is_gpu)["device"].to_list())
         known = devices.filter(pl.col("cc_major").is_not_null() & is_gpu)
-        for device, major, minor in known[
-            ["device", "cc_major", "cc_minor"]
-        ].iter_rows():
+        parts = known.select("device", "cc_major", "cc_minor")
+        for device, major, minor in parts.iter_rows():
             able[device] = (major, minor or 0) >= _FIRST_CAPABILITY
     names = event_types["name"]
     by_type = {

@@ -203,22 +203,6 @@ class Spans(Frozen, frozen=True, dict=True):
             heapq.heappush(waiting, (len(merged), turn, merged))
         return waiting[0][2] if waiting else cls.empty()
 
-    def self_check(self) -> None:
-        """Raise ValueError if the arrays are not ascending disjoint intervals."""
-        for name, array in (("start_ps", self.start_ps), ("end_ps", self.end_ps)):
-            if array.dtype != np.int64 or array.ndim != 1:
-                raise ValueError(f"{name} is {array.dtype} in {array.ndim} dimensions")
-        if len(self.start_ps) != len(self.end_ps):
-            raise ValueError(f"{len(self.start_ps)} starts, {len(self.end_ps)} ends")
-        if not (self.start_ps < self.end_ps).all():
-            raise ValueError("an interval is empty or reversed")
-        if not (self.end_ps[:-1] < self.start_ps[1:]).all():
-            raise ValueError("neighbours overlap, touch or are in descending order")
-        if len(self) and not (
-            self.start_ps[0] >= -LIMIT_PS and self.end_ps[-1] <= LIMIT_PS
-        ):
-            raise ValueError(f"a time is beyond ±{LIMIT_PS}")
-
     def __len__(self) -> int:
         return len(self.start_ps)
 

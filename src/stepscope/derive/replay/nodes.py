@@ -176,13 +176,6 @@ class Graph(Frozen, frozen=True):
         total = int(counted.sum())
         return float((self.kept & counted).sum()) / total if total else 0.0
 
-    def self_check(self) -> None:
-        """Raise ValueError if the recorded times contradict the edges."""
-        if len(self.order) != self.count:
-            raise ValueError("the edges form a cycle")
-        if (self.slack_ps < 0).any():
-            raise ValueError("a node began earlier than its edges allow")
-
 
 def link_edges(nodes: Nodes, edges: Edges) -> tuple[Edges, Int64s, Int32s]:
     """Sort edges by target and order the nodes.

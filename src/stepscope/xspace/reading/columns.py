@@ -63,8 +63,6 @@ class Lines(Frozen, frozen=True, eq=True):
         duration_ps: Duration of the line, int64; 0 if not recorded.
         event_begin: First row of the line in `events`, int64.
         event_end: One past the last row of the line in `events`, int64.
-        stat_begin: First row of the line in `stats`, int64.
-        stat_end: One past the last row of the line in `stats`, int64.
     """
 
     plane: Int32s
@@ -76,8 +74,6 @@ class Lines(Frozen, frozen=True, eq=True):
     duration_ps: Int64s
     event_begin: Int64s
     event_end: Int64s
-    stat_begin: Int64s
-    stat_end: Int64s
 
     def __len__(self) -> int:
         return len(self.id)

@@ -187,8 +187,6 @@ def _line_columns(
         duration,
         filled.event_bounds[:-1],
         filled.event_bounds[1:],
-        filled.stat_bounds[:-1],
-        filled.stat_bounds[1:],
     )
 
 

@@ -40,7 +40,6 @@ class Filled(Frozen, frozen=True, eq=True):
         events: Events; type -1 if the id has no entry.
         stats: Stats; key -1 if the id has no entry.
         event_bounds: First event row of each line, and one past the last, int64.
-        stat_bounds: First stat row of each line, and one past the last, int64.
         stop: For each line the offset of its first malformed field, or -1.
         lost: Ids without an entry, in no particular order.
     """
@@ -48,7 +47,6 @@ class Filled(Frozen, frozen=True, eq=True):
     events: Events
     stats: Stats
     event_bounds: Int64s
-    stat_bounds: Int64s
     stop: Int64s
     lost: list[Lost]
 
@@ -167,8 +165,7 @@ class _Columns:
         stopped = np.flatnonzero(stop >= 0)
         line_stop[line[stopped]] = stop[stopped]
         bounds = np.searchsorted(line, np.arange(lines + 1))
-        counts = np.cumsum(ends - self.begins, axis=0)
-        before = np.vstack([np.zeros((1, 3), np.int64), counts])
+        before = np.append(0, np.cumsum(ends[:, 0] - self.begins[:, 0]))
         # Filled rows of events, stats and occurrences; None if all rows were filled.
         filled_rows: list[Bools | None] = []
         for column in range(3):
@@ -214,8 +211,7 @@ class _Columns:
         return Filled(
             Events(*events, *counted),
             Stats(*stats),
-            bounds[:, 0],
-            bounds[:, 1],
+            bounds,
             stop,
             lost,
         )
