@@ -227,15 +227,15 @@ def test_events_that_fold_or_overhang_have_rows_of_their_own() -> None:
         ["plain", "overhanging", "folded", "empty"],
     )
     nesting = nest_events(tracks, events)
-    found = recorded_rows(
+    row, lanes = recorded_rows(
         tracks,
         events,
         nesting,
         flat_rows=np.array([8, 9]),
         undrawn=np.array([False, True]),
     )
-    assert found.row.tolist() == [0, 1, 0, 1, 2, 0, 3, 4, 1, 2]
-    assert fields_of(found.lanes) == fields_of(
+    assert row.tolist() == [0, 1, 0, 1, 2, 0, 3, 4, 1, 2]
+    assert fields_of(tuple(lanes)) == fields_of(
         (
             (Lane(0, 2, "main"),),
             (Lane(0, 2, "main"), Lane(2, 1, "overlap")),

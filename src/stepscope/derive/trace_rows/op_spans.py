@@ -98,18 +98,6 @@ _COMPUTE: Final = [
 _OF_CORES: Final = tuple(view for view in OP_VIEWS if view != "xla_ops")
 
 
-class DeviceLines(Frozen, frozen=True, eq=True):
-    """Op lines of devices, and the order of the streams.
-
-    Attributes:
-        places: Position of each row of `tracks` among the streams of its device:
-            streams that compute come first, then streams with more activities.
-    """
-
-    lines: list[DerivedLine]
-    places: dict[int, int]
-
-
 def op_lines_of_devices(
     strings: Sequence[str],
     tracks: pl.DataFrame,
@@ -118,10 +106,14 @@ def op_lines_of_devices(
     *,
     activity_steps: Int32s | None,
     names: Names,
-) -> DeviceLines:
+) -> tuple[list[DerivedLine], dict[int, int]]:
     """Return the op lines of every stream.
 
     The lines contain kernels and collectives. Copies already have descriptive names.
+
+    Returns:
+        The lines, and the position of each row of `tracks` among the streams of its
+        device: streams that compute come first, then streams with more activities.
     """
     chosen = computing_rows(device_activity)
     stream_order = _order_by_stream(device_activity, chosen)
@@ -164,7 +156,7 @@ def op_lines_of_devices(
                 if view != "xla_modules" or ordinal not in has_modules
             )
         lines += op_lines(pieces, paths, device=ordinal, track=row, views=views)
-    return DeviceLines(lines, stream_order)
+    return lines, stream_order
 
 
 def op_lines_of_threads(
