@@ -10,11 +10,11 @@ import polars as pl
 from stepscope._core.nesting import inherit_from_parents
 from stepscope.derive.collectives.arguments import (
     ARGUMENTS,
+    SURE_KINDS,
     bus_share,
     collective_kind,
     element_type,
     event_arguments,
-    is_sure_kind,
 )
 from stepscope.derive.columns.arrays import (
     ACTIVITY_CODES,
@@ -284,7 +284,7 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
     kinds = [collective_kind(text) for text in texts.to_list()]
     return pl.Series(
         [
-            kind if kind is not None and (known or is_sure_kind(kind)) else None
+            kind if kind is not None and (known or kind in SURE_KINDS) else None
             for kind, known in zip(kinds, communicates, strict=True)
         ],
         dtype=pl.String,

@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 import re
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from stepscope.derive.costs.families import OPCODES, plausible_cost
-from stepscope.derive.costs.operands import Tensor, operands_from_text
+from stepscope.derive.costs.operands import (
+    Tensor,
+    operands_from_text,
+    sum_if_known,
+    total_bytes,
+)
 from stepscope.derive.costs.products import Window, convolution_terms, read_window
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -102,9 +108,9 @@ class _Program:
         if op.opcode == "fusion":
             if depth > _MAX_FUSION_DEPTH or not op.calls:
                 return None
-            sums = [self._computation_flops(name, depth + 1) for name in op.calls]
-            known = [number for number in sums if number is not None]
-            return sum(known) if len(known) == len(sums) else None
+            return sum_if_known(
+                [self._computation_flops(name, depth + 1) for name in op.calls]
+            )
         if op.opcode in _NOTHING:
             return 0
         result = self._tensors(op.shape)
@@ -123,10 +129,7 @@ class _Program:
         # A library call returns its result first, then its workspace.
         returned = result[:1] if op.custom_call else result
         groups = [returned, *self._operand_tensors(op)]
-        sizes = [tensor.size_bytes for group in groups for tensor in group]
-        known = [size for size in sizes if size is not None]
-        complete = all(groups) and len(known) == len(sizes)
-        return sum(known) if complete else None
+        return total_bytes(chain.from_iterable(groups)) if all(groups) else None
 
     def _operand_tensors(self, op: _Instruction) -> list[tuple[Tensor, ...]]:
         return [
@@ -138,9 +141,7 @@ class _Program:
             # The cached value ends the recursion if a damaged program calls itself.
             self._sums[name] = None
             costs = [self.count_flops(op, depth) for op in self._inside.get(name, [])]
-            known = [number for number in costs if number is not None]
-            if costs and len(known) == len(costs):
-                self._sums[name] = sum(known)
+            self._sums[name] = sum_if_known(costs) if costs else None
         return self._sums[name]
 
     def _product_flops(self, op: _Instruction, result: Tensor) -> int | None:

@@ -160,9 +160,13 @@ def operand_bytes(given: Operands) -> int | None:
 
 def total_bytes(tensors: Iterable[Tensor]) -> int | None:
     """Sum the bytes of tensors; None if any element type is unknown."""
-    sizes = [tensor.size_bytes for tensor in tensors]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
+    return sum_if_known([tensor.size_bytes for tensor in tensors])
+
+
+def sum_if_known(numbers: Sequence[int | None]) -> int | None:
+    """Return the sum of numbers; None if any is unknown."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 def operands_from_lists(

@@ -12,6 +12,7 @@ from stepscope.derive.columns.arrays import accepted_answer, handles, ints
 from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.units import duration_text
 
@@ -99,6 +100,12 @@ class Correlation(Frozen, frozen=True):
     queue_empty: Bools
     latency_ps: Int64s
     notes: tuple[QualityNote, ...]
+
+    @property
+    def launch_events(self) -> Int32s:
+        """Row of events of each activity's launch call; -1 for none."""
+        called_in = handles(self.launches, "event")
+        return values_by_row(called_in, self.launch_of_activity, none=-1)
 
 
 def correlation(

@@ -15,7 +15,7 @@ from stepscope.derive.columns.arrays import accepted_answer, ints
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     import polars as pl
     from numpy.typing import ArrayLike, NDArray
@@ -363,6 +363,19 @@ class Spans(Frozen, frozen=True, dict=True):
 
 #: Minimum ratio of two sets' lengths at which binary search is faster than reading.
 _MIN_LENGTH_RATIO: Final = 16
+
+
+def charge_first(
+    sets: Mapping[str, Spans], starts_ps: Int64s, ends_ps: Int64s
+) -> dict[str, Int64s]:
+    """Return by window the time of each set that no earlier set contains, in ps."""
+    charged: dict[str, Int64s] = {}
+    taken, covered = Spans.empty(), np.zeros(len(starts_ps), np.int64)
+    for name, spans in sets.items():
+        taken |= spans
+        now = taken.within(starts_ps, ends_ps)
+        charged[name], covered = now - covered, now
+    return charged
 
 
 def list_numbered(

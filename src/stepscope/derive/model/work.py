@@ -81,9 +81,7 @@ class ModelWork(Frozen, frozen=True):
         device_ops: Ops of device activities, or why there are none.
         device: Other facts about the activities; None without activities.
         activity_steps: Row of steps by row of device_activity, -1 for none.
-        allocations: The table `allocations`.
         windows: Windows of the steps.
-        parameters: The table `parameters`.
         groupings: View → nodes of executions, activities and allocations.
     """
 
@@ -121,7 +119,6 @@ def model_work(
     device_activity: pl.DataFrame | Unavailable,
     activity_ops: ActivityOps | Unavailable,
     correlation: Correlation | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
     run_costs: pl.DataFrame | Unavailable,
     allocations: pl.DataFrame | Unavailable,
@@ -147,13 +144,8 @@ def model_work(
             execution_count=len(executed),
         )
         launch_event = np.full(len(device_activity), -1, np.int32)
-        if not isinstance(correlation, Unavailable) and not isinstance(
-            launches, Unavailable
-        ):
-            launch_event = values_by_row(
-                handles(launches, "event"), correlation.launch_of_activity, none=-1
-            )
-
+        if not isinstance(correlation, Unavailable):
+            launch_event = correlation.launch_events
     items = (executed, launch_event, allocation_event)
     nowhere = _group_by(None, *items)
     reads, calls = None, nowhere
