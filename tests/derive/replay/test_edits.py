@@ -18,17 +18,6 @@ from tests.support.traces.literal_graphs import (
 
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.activities import Sampled
-from stepscope.derive.replay.graph_edits import (
-    Edit,
-    collectives_at_rate,
-    copies_moved,
-    joint_edit,
-    kernels_scaled,
-    launched_as_one,
-    synchronising_removed,
-    threads_faster,
-    unchanged_edit,
-)
 from stepscope.derive.replay.node_times import (
     NODE,
     NOTHING,
@@ -45,9 +34,18 @@ from stepscope.derive.replay.nodes import (
     NEVER,
     EdgeKind,
     Edges,
+    Edit,
     Graph,
     NodeKind,
+    collectives_at_rate,
+    copies_moved,
+    joint_edit,
+    kernels_scaled,
+    launched_as_one,
     link_edges,
+    synchronising_removed,
+    threads_faster,
+    unchanged_edit,
 )
 
 

@@ -10,9 +10,8 @@ import pytest
 from tests.support.kept_promises import check_graph
 
 from stepscope.derive.replay.graph import step_graph
-from stepscope.derive.replay.graph_edits import kernels_scaled
 from stepscope.derive.replay.node_times import replayed_gain
-from stepscope.derive.replay.nodes import EdgeKind, Graph
+from stepscope.derive.replay.nodes import EdgeKind, Graph, kernels_scaled
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:

@@ -13,7 +13,14 @@ from tests.support.kept_promises import check_graph
 from tests.support.traces.replayed import Program, call, kernel, step
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.graph_edits import (
+from stepscope.derive.replay.node_times import (
+    SLACKS,
+    joint_gain,
+    replay_graph,
+    replayed_gain,
+)
+from stepscope.derive.replay.nodes import (
+    NodeKind,
     copies_moved,
     joint_edit,
     kernels_scaled,
@@ -22,16 +29,9 @@ from stepscope.derive.replay.graph_edits import (
     threads_faster,
     unchanged_edit,
 )
-from stepscope.derive.replay.node_times import (
-    SLACKS,
-    joint_gain,
-    replay_graph,
-    replayed_gain,
-)
-from stepscope.derive.replay.nodes import NodeKind
 
 if TYPE_CHECKING:
-    from stepscope.derive.replay.graph_edits import Edit
+    from stepscope.derive.replay.nodes import Edit
 
 STEPS, CALLS = 5, 4
 #: Of each call of a step: pause before it, its kernel's length, its stream, and whether

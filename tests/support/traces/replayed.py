@@ -8,10 +8,10 @@ from tests.support.kept_promises import check_graph
 from tests.support.traces import blueprint
 
 from stepscope.derive.account.time_by_cause import Account, account
+from stepscope.derive.replay.critical import without_owners
 from stepscope.derive.replay.graph import step_graph
 from stepscope.derive.replay.node_times import Identity, replay_check, replayed_gain
 from stepscope.derive.replay.nodes import Graph
-from stepscope.derive.replay.owners import without_owners
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import HostClasses, host_classes
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.replay.graph_edits import Edit
+    from stepscope.derive.replay.nodes import Edit
     from stepscope.trace.model import TraceData
 
 US = 1_000_000

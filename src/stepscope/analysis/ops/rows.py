@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.tables import package_reasons
-from stepscope.derive.device.correlation import correlation
-from stepscope.derive.device.launch_facts import idle_waits_ps, typical_ps
+from stepscope.derive.device.correlation import correlation, idle_waits_ps, typical_ps
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.precision import Precision
-    from stepscope.derive.device.tensor_cores import TensorCores
+    from stepscope.derive.device.precision import Precision, TensorCores
 
 
 #: Columns that together identify a row of the kernel table. Definition:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.array_types import Int64s
-    from stepscope.derive.replay.threads import Thread
+    from stepscope.derive.replay.activities import Thread
 
 #: Maximum time, in ps, from the wake-up of a thread until it runs.
 _MAX_WAKE_PS: Final = 200 * PS_PER_US

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.array_types import Bools, Int64s, UInt8s
-    from stepscope.derive.replay.activities import Activities, Pace, Sampled
-    from stepscope.derive.replay.threads import Thread
+    from stepscope.derive.replay.activities import Activities, Pace, Sampled, Thread
 
 #: Minimum duration, in ps, of a launch call that a copy of another thread may hold, and
 #: maximum time from the end of this copy to the call's return.

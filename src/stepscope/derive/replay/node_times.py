@@ -17,8 +17,13 @@ import numpy as np
 
 from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import accepted_answer
-from stepscope.derive.replay.graph_edits import joint_edit, unchanged_edit
-from stepscope.derive.replay.nodes import NEVER, EdgeKind, NodeKind
+from stepscope.derive.replay.nodes import (
+    NEVER,
+    EdgeKind,
+    NodeKind,
+    joint_edit,
+    unchanged_edit,
+)
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -28,8 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.array_types import Bools, Int32s, Int64s
-    from stepscope.derive.replay.graph_edits import Edit
-    from stepscope.derive.replay.nodes import Graph
+    from stepscope.derive.replay.nodes import Edit, Graph
 
 #: Maximum share of the critical path, in percent, that may be recorded delays.
 _MAX_KEPT_PERCENT_OF_PATH: Final = 10.0

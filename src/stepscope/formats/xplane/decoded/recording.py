@@ -26,8 +26,7 @@ from stepscope.formats.xplane.decoded.tracks import (
 )
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.texts import Shortening
-from stepscope.xspace.reading.columns import Stats
-from stepscope.xspace.reading.pivot import pivot_range, pivot_rows
+from stepscope.xspace.reading.columns import Stats, pivot_range, pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.formats.xplane.decoded.shown_texts import Program
     from stepscope.formats.xplane.decoded.tracks import PlaneRole, Track
-    from stepscope.xspace.reading.columns import XSpace
-    from stepscope.xspace.reading.pivot import Pivot
+    from stepscope.xspace.reading.columns import Pivot, XSpace
 
 _PROGRAM: Final = "program_id"
 
