@@ -17,7 +17,7 @@ from stepscope.derive.costs.operands import (
     sum_if_known,
     total_bytes,
 )
-from stepscope.derive.costs.products import Window, convolution_terms, read_window
+from stepscope.derive.costs.products import convolution_terms, read_window
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
@@ -154,12 +154,14 @@ class _Program:
             window = read_window(op.attributes)
             if window is None or len(operands) < 2:
                 return None
-            first, second = operands[0], operands[1]
+            inputs, kernel, outputs = operands[0], operands[1], result
             if direction.startswith("BackwardInput"):
-                return _convolution_flops(window, result, second, first)
-            if direction.startswith("BackwardFilter"):
-                return _convolution_flops(window, first, result, second)
-            return _convolution_flops(window, first, second, result)
+                inputs, outputs = outputs, inputs
+            elif direction.startswith("BackwardFilter"):
+                kernel, outputs = outputs, kernel
+            sizes = (inputs.sizes, kernel.sizes, outputs.sizes)
+            terms = convolution_terms(window, *sizes)
+            return None if terms is None else 2 * terms
         return _reduction_flops(op, result, operands)
 
 
@@ -199,10 +201,3 @@ def _reduction_flops(
         # An upper bound: one addition per scattered element.
         return operands[-1].elements if result.is_floating else 0
     return None
-
-
-def _convolution_flops(
-    window: Window, inputs: Tensor, kernel: Tensor, result: Tensor
-) -> int | None:
-    terms = convolution_terms(window, inputs.sizes, kernel.sizes, result.sizes)
-    return None if terms is None else 2 * terms

@@ -161,33 +161,15 @@ def step_lines(
         return []
     code = names.name_codes(step_names(steps))
     events = handles(steps.rows, "event")
-    rows = windows.rows
-    lines = [
-        DerivedLine(
-            "step_windows",
-            None,
-            None,
-            _step_spans(
-                ints(rows, "start_ps"),
-                ints(rows, "end_ps"),
-                handles(rows, "step_row"),
-                code,
-                events,
-            ),
-        )
-    ]
-    ranges = windows.device_spans.with_columns(
-        begin=pl.coalesce("first_begin_ps", "stored_start_ps"),
-        end=pl.coalesce("last_end_ps", "stored_end_ps"),
+    of_windows = _step_spans(windows.rows, code, events)
+    lines = [DerivedLine("step_windows", None, None, of_windows)]
+    ranges = windows.device_spans.select(
+        *("device", "step_row"),
+        start_ps=pl.coalesce("first_begin_ps", "stored_start_ps"),
+        end_ps=pl.coalesce("last_end_ps", "stored_end_ps"),
     )
     for (device,), spans in ranges.group_by("device", maintain_order=True):
-        of_device = _step_spans(
-            ints(spans, "begin"),
-            ints(spans, "end"),
-            handles(spans, "step_row"),
-            code,
-            events,
-        )
+        of_device = _step_spans(spans, code, events)
         lines.append(DerivedLine("steps", int(str(device)), None, of_device))
     return lines
 
@@ -301,12 +283,12 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
     )
 
 
-def _step_spans(
-    start_ps: Int64s, end_ps: Int64s, step: Int32s, code: Int32s, events: Int32s
-) -> LineSpans:
+def _step_spans(rows: pl.DataFrame, code: Int32s, events: Int32s) -> LineSpans:
+    """Return the spans of rows with `start_ps`, `end_ps` and `step_row`."""
+    start_ps, step = ints(rows, "start_ps"), handles(rows, "step_row")
     return LineSpans(
         start_ps,
-        end_ps - start_ps,
+        ints(rows, "end_ps") - start_ps,
         np.zeros(len(step), np.int32),
         code[step],
         events[step],
