@@ -25,14 +25,16 @@ from stepscope.derive.replay.device_edges import (
     launch_edges,
     stream_edges,
 )
-from stepscope.derive.replay.handovers import Handovers, Releases, find_handovers
 from stepscope.derive.replay.host_nodes import (
     DeviceWaits,
+    Handovers,
     HostNodes,
     Lines,
+    Releases,
     Waits,
     copy_waits,
     device_waits,
+    find_handovers,
     held_waits,
     host_nodes,
     submitted_ps,
