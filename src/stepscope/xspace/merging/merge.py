@@ -20,16 +20,14 @@ import numpy as np
 from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.merging.lines import (
     Head,
+    IdMap,
     Move,
+    Names,
     join_line_bodies,
+    read_entries,
     read_heads,
     read_lines,
     rewrite_events,
-)
-from stepscope.xspace.merging.names import (
-    IdMap,
-    Names,
-    read_entries,
     rewritten_stat,
 )
 from stepscope.xspace.reading.messages import index_message
