@@ -71,9 +71,7 @@ def innermost_around(
 
     Args:
         start: Start of each event; sorted by track, then start, then longest first.
-        dur: Duration of each event.
         track: Track of each event, ascending.
-        is_op: Whether each event is an op.
     """
     above = _parent_events(start, dur, track)
     # The enclosing event need not be an op. Each round doubles the levels searched.

@@ -64,7 +64,6 @@ class Forwarded(Frozen, frozen=True, eq=True):
     """An annotation with the name and values that the program gave it.
 
     Attributes:
-        name: Name of the annotation.
         values: JSON of the annotation's values by name.
     """
 
@@ -103,11 +102,8 @@ class KeptCounter(Frozen, frozen=True, eq=True):
     """What a counter counts: objects that the program keeps in a container.
 
     Attributes:
-        kind: Kind of the counted objects.
         path: Expression for the objects' container, in a function of the program.
-        file: Name of the function's file.
         line: First line of the function in the file.
-        function: Name of the function.
     """
 
     kind: KeptKind

@@ -149,8 +149,6 @@ class AnnotationCalls(Frozen, frozen=True):
     Attributes:
         event: int32 by call; the call's row of events, ascending.
         parent: int32 by call; the call around it on the same thread, -1 for none.
-        start_ps: int64 by call; start.
-        dur_ps: int64 by call; duration.
         self_ps: int64 by call; time outside of nested calls. Over the calls of a thread
             these times add up to the time in which any of the calls ran.
         depth: int32 by call; the number of calls around it.

@@ -79,7 +79,6 @@ def inherit_labels(
 
     Args:
         parent: By item; the item around it, -1 for none.
-        label: By item.
         begin: First item whose label may be set.
         end: One past the last such item; None for all items from `begin` on.
     """
@@ -97,7 +96,6 @@ def label_inside(parent: Int32s, rows: NDArray[np.integer], count: int) -> Int32
     Args:
         parent: By item; the item around it, -1 for none.
         rows: The items to number, ascending.
-        count: Number of items.
     """
     label = np.full(count, -1, np.int32)
     label[rows] = np.arange(len(rows), dtype=np.int32)

@@ -181,7 +181,6 @@ def line_times(
     """Sum the time of each line, columns `LINE_TIMES`.
 
     Args:
-        source: The executions by line.
         within: Host time to include; None for all of it.
         activities: By row of device_activity: whether to include it; None for all rows.
 

@@ -76,12 +76,10 @@ class ModelWork(Frozen, frozen=True):
 
     Attributes:
         host: Executions on the host, or why there are none.
-        costs: FLOPs and bytes of each execution on the host.
         reads: Variables that the executions read; None if unknown.
         device_ops: Ops of device activities, or why there are none.
         device: Other facts about the activities; None without activities.
         activity_steps: Row of steps by row of device_activity, -1 for none.
-        windows: Windows of the steps.
         groupings: View → nodes of executions, activities and allocations.
     """
 
@@ -191,7 +189,6 @@ def charges_in_steps(
     op type `VARIABLE`, instead of to the op that read it first.
 
     Args:
-        work: The host's `model_work`.
         steps: Rows of the steps, or None for the whole profile.
         trainable_only: Leave out described variables that are not trained.
     """

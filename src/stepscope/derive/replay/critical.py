@@ -460,8 +460,6 @@ class Silences:
     unrecorded wait for the device, which gets shorter with the device's work.
 
     Args:
-        graph: The graph.
-        classes: What each thread did.
         busy: When any device worked.
     """
 

@@ -104,12 +104,7 @@ class PathPieces(Frozen, frozen=True):
 
 
 class BackWalk:
-    """Walks back through one replay.
-
-    Args:
-        graph: The graph.
-        run: A replay of the graph.
-    """
+    """Walks back through one replay."""
 
     def __init__(self, graph: Graph, run: Replayed) -> None:
         self._graph, self._run = graph, run

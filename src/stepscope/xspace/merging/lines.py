@@ -303,7 +303,6 @@ def join_line_bodies(
     """Return the body of a line with the events of several lines, sorted.
 
     Args:
-        head: Fields of the line.
         events: Event fields of each line, with the ids of the merged plane.
         ids: Maps from merged ids of types, and of stats, to themselves.
         missing: Id for types without a name, and id for stats without a name.

@@ -53,7 +53,6 @@ class Part:
     """One message to be merged.
 
     Attributes:
-        data: Bytes of the message.
         shift_ns: Added to the times of its lines, in ns.
     """
 
@@ -165,8 +164,6 @@ class _Names:
     """Names of the planes that are merged into one plane.
 
     Attributes:
-        types: Merged names of event types.
-        stats: Merged names of stats.
         maps: For each plane, the maps of its type and stat ids to merged ids.
         missing: Id for types without a name, and id for stats without a name.
     """

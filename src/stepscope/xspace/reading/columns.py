@@ -179,14 +179,9 @@ class XSpace(Frozen, frozen=True, eq=True):
         data: Bytes of the message (uint8, read-only): the mapped file, or the content
             of a compressed file. Places are offsets into this array.
         planes: Planes in file order, not merged by name.
-        lines: Lines of all planes.
-        events: Events of all lines.
         stats: Values of all events.
-        event_types: Event metadata of all planes.
         type_stats: Values shared by all events of a type.
         strings: Texts by handle; 0 is "". Invalid UTF-8 is replaced.
-        errors: Errors that the producer reported.
-        warnings: Warnings that the producer reported.
         hostnames: Names of the hosts; normally one.
         damage: Bytes that could not be read; empty for a whole file.
     """
@@ -236,8 +231,6 @@ def pivot_range(
         stats: Stats, sorted by event.
         keys: One handle, or several handles with the same meaning, per row of the
             result. A negative handle is a name that the file lacks.
-        event_begin: First event row.
-        event_end: One past the last event row.
 
     If an event has several values of one key, the last one is used.
     """

@@ -175,7 +175,6 @@ class Lost(Frozen, frozen=True, eq=True):
     """Ids that chunks of one plane use and the plane's metadata maps lack.
 
     Attributes:
-        plane: Row of the plane.
         types: Row and id of each event whose id has no entry, int64[n, 2].
         keys: Row and id of each stat whose name has no entry, int64[n, 2].
     """

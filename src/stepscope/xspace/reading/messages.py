@@ -156,12 +156,7 @@ def _check_count(name: object, unit: str, count: int, limit: int) -> None:
 
 
 class Slices(NamedTuple):
-    """Offsets and lengths of byte strings in the data; both are 0 for no string.
-
-    Attributes:
-        place: Offset, int64.
-        length: Length in bytes, int64.
-    """
+    """Offsets and lengths of byte strings in the data; both are 0 for no string."""
 
     place: Int64s
     length: Int64s
