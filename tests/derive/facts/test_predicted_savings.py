@@ -94,7 +94,6 @@ IDENTITY = Identity(
     p95_error_percent=0.5,
     unexplained_percent=0.0,
     starts=8,
-    kept_percent=0.0,
 )
 UNRELIABLE = msgspec.structs.replace(IDENTITY, median_error_percent=50.0)
 

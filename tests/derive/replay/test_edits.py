@@ -360,7 +360,7 @@ def test_a_gain_is_what_a_step_gets_shorter() -> None:
     assert check.stands
     assert (check.windows, check.starts) == (2, 0)
     assert (check.median_error_percent, check.p95_error_percent) == (0.0, 0.0)
-    assert (check.unexplained_percent, check.kept_percent) == (0.0, 0.0)
+    assert check.unexplained_percent == 0.0
 
 
 @pytest.mark.parametrize(("kept", "reportable"), [(10.0, True), (10.1, False)])
@@ -384,7 +384,7 @@ def test_a_gain_is_reported_where_at_most_a_tenth_of_the_path_is_kept(
 def test_a_graph_stands_where_it_repeats_the_recording_and_explains_its_starts(
     errors: tuple[float, float, float], *, stands: bool
 ) -> None:
-    found = Identity(5, *errors, starts=40, kept_percent=99.0)
+    found = Identity(5, *errors, starts=40)
     assert found.stands is stands
     assert (found.why_not is None) is stands
 

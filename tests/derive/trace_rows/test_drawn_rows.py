@@ -376,7 +376,6 @@ def test_asynchronous_events_run_beside_the_thread_that_shows_them() -> None:
         )
     )
     assert rows_of(found, "main") == [0, 2, 1]
-    assert found.apart.tolist() == [1]
 
 
 def test_bookkeeping_lies_below_what_is_drawn() -> None:

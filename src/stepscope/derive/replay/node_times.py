@@ -188,7 +188,6 @@ class Identity(Frozen, frozen=True):
         median_error_percent: Median error of the replayed length of a window.
         unexplained_percent: Share of the starts that can be delayed and that no edge
             explains; they are kept as recorded.
-        kept_percent: Share of such kept delays in the critical path.
     """
 
     windows: int
@@ -196,7 +195,6 @@ class Identity(Frozen, frozen=True):
     p95_error_percent: float
     unexplained_percent: float
     starts: int
-    kept_percent: float
 
     @property
     def stands(self) -> bool:
@@ -241,7 +239,6 @@ def replay_check(*, step_graph: Graph) -> Identity:
         p95_error_percent=float(np.percentile(errors, _ERROR_PERCENTILE)),
         unexplained_percent=100 * step_graph.unexplained_share,
         starts=int((step_graph.may_wait & step_graph.measured).sum()),
-        kept_percent=100 * kept_share(step_graph, run),
     )
 
 

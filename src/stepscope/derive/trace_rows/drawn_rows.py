@@ -133,7 +133,6 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
         visibility: uint8 by name code: `DRAWN`, `FOLDED` or `HIDDEN`.
         launch_stats: By span of the launch lines: `slice` (row of `slices`),
             `num_launches`, `max_launch_time_ps`, `total_launch_time_ps`.
-        apart: int32; ascending rows of events shown on a thread that did not run them.
     """
 
     sections: pl.DataFrame
@@ -146,7 +145,6 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
     visibility: UInt8s
     flows: Flows
     launch_stats: pl.DataFrame
-    apart: Int32s
 
     def line(self, track: int) -> LaidLine | None:
         """Return the spans of a derived track; None for a recorded track."""
@@ -264,7 +262,6 @@ def trace_timeline(
         visibility=np.concatenate((visibility, drawn)),
         flows=_launch_flows(correlation),
         launch_stats=_launch_stats(placed, laid, sections, totals),
-        apart=flat_rows.astype(np.int32),
     )
 
 
