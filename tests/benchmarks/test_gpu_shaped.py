@@ -131,7 +131,7 @@ def test_the_allocator_says_what_its_events_add_up_to(
 def events_of(space: XSpace, line: int) -> list[Event]:
     begin, end = space.lines.event_begin[line], space.lines.event_end[line]
     stats: list[dict[str, int]] = [{} for _ in range(end - begin)]
-    for row in range(space.lines.stat_begin[line], space.lines.stat_end[line]):
+    for row in range(*np.searchsorted(space.stats.event, (begin, end))):
         key = space.strings[space.stats.key[row]]
         stats[space.stats.event[row] - begin][key] = int(space.stats.value[row])
     names = [space.strings[handle] for handle in space.event_types.name]

@@ -12,15 +12,19 @@ from hypothesis import strategies as st
 from tests.support.xspace.kernels import uncompiled
 
 from stepscope._core import pivot as installed
-from stepscope.xspace.reading.columns import Stats
-from stepscope.xspace.reading.pivot import intern_texts, pivot_range, pivot_rows
+from stepscope.xspace.reading.columns import (
+    Stats,
+    intern_texts,
+    pivot_range,
+    pivot_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
 FORMS = {"installed": installed, "plain": uncompiled("pivot")}
-DRIVER = "stepscope.xspace.reading.pivot.kernels"
+DRIVER = "stepscope.xspace.reading.columns.kernels"
 
 Row = tuple[int, int, int, int, int]
 ROWS = st.lists(

@@ -12,7 +12,7 @@ from tests.support.traces.literal import spans_of
 
 from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.account.topics import idle_topics
-from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.device.correlation import launch_facts
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps

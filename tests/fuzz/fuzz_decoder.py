@@ -180,13 +180,9 @@ def promises(space: XSpace) -> None:
         assert not len(column) or column.max() < end
     assert np.all(np.diff(stats.event) >= 0)
     assert np.all(np.diff(events.aggregated) > 0)
-    for begin, end, rows in (
-        (lines.event_begin, lines.event_end, len(events)),
-        (lines.stat_begin, lines.stat_end, len(stats)),
-    ):
-        bounds = [0, *end.tolist()]
-        assert begin.tolist() == bounds[:-1]
-        assert bounds[-1] == rows
+    bounds = [0, *lines.event_end.tolist()]
+    assert lines.event_begin.tolist() == bounds[:-1]
+    assert bounds[-1] == len(events)
     for columns in (stats, space.type_stats):
         sized = (columns.kind == 5) | (columns.kind == 6)
         assert np.all(columns.length[~sized] == 0)

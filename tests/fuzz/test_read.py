@@ -6,11 +6,11 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.kept_promises import check_frame
 from tests.support.xspace.literal import Ref, Unsigned, event, line, plane, space
 
 from stepscope.errors import BadInput
 from stepscope.formats.opening import read
-from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 

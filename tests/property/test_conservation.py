@@ -13,7 +13,7 @@ from tests.support.traces import blueprint
 import stepscope as ss
 from stepscope.derive.account.parts import AccountParts, account_parts
 from stepscope.derive.account.time_by_cause import Account, account
-from stepscope.derive.device.launch_facts import launch_latency
+from stepscope.derive.device.correlation import launch_latency
 from stepscope.derive.phases import PHASES, phases
 from stepscope.derive.step_time.device_sets import DeviceSets, device_sets
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS

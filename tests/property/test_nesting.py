@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.kept_promises import check_spans
 
 from stepscope.derive.intervals.nesting import (
     NESTED_KINDS,
@@ -147,7 +148,7 @@ def test_classes_divide_the_time_of_classified_events(
         assert Spans.union_of(sets.values()) == covered
         assert sum(spans.length_ps for spans in sets.values()) == covered.length_ps
         for spans in sets.values():
-            spans.self_check()
+            check_spans(spans)
         sticky = np.flatnonzero(code[rows] == 2) + rows.start
         held = Spans.from_events(starts[sticky], durs[sticky])
         assert sets.get(2, Spans.empty()) == held

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.kept_promises import check_spans
 
 from stepscope.derive.intervals.spans import LIMIT_PS, Spans
 
@@ -24,7 +25,7 @@ def instants(pairs: Pairs) -> set[int]:
 
 def covered(spans: Spans) -> set[int]:
     """The instants of a set whose promise has been checked."""
-    spans.self_check()
+    check_spans(spans)
     pairs = zip(spans.start_ps.tolist(), spans.end_ps.tolist(), strict=True)
     return instants(list(pairs))
 
@@ -177,7 +178,7 @@ def test_times_beyond_the_limit_are_cut_from_events_and_refused_as_pairs() -> No
 
 def test_the_longest_possible_set_has_an_exact_length() -> None:
     everything = Spans.of([(-LIMIT_PS, LIMIT_PS)])
-    everything.self_check()
+    check_spans(everything)
     assert everything.length_ps == 2 * LIMIT_PS
     assert everything.covered_before([2**63 - 1, 0]).tolist() == [
         2 * LIMIT_PS,
@@ -211,13 +212,13 @@ def test_self_check_finds_broken_promises(
 ) -> None:
     broken = Spans(np.array(starts, np.int64), np.array(ends, np.int64))
     with pytest.raises(ValueError, match=problem):
-        broken.self_check()
+        check_spans(broken)
 
 
 def test_self_check_finds_foreign_types() -> None:
     floats = np.array([1.0])
     with pytest.raises(ValueError, match="float64"):
-        Spans(floats, floats + 1).self_check()
+        check_spans(Spans(floats, floats + 1))
 
 
 def test_a_set_is_shown_as_what_makes_it() -> None:

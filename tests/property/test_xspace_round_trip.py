@@ -14,7 +14,7 @@ from tests.support.xspace.proto import values_of_message, values_of_space
 from tests.support.xspace.wire import SPACES, sized
 
 from stepscope.errors import Malformed
-from stepscope.xspace.reading import chunks
+from stepscope.xspace.reading import fill
 from stepscope.xspace.reading.decode import decode_bytes
 from stepscope.xspace.writing.builders import Unsigned
 from stepscope.xspace.writing.write import XSpaceBuilder
@@ -51,8 +51,8 @@ def test_where_lines_are_split_among_threads_changes_nothing(
 
     expected = decoded(1)
     with (
-        mock.patch.object(chunks, "_MIN_TASK_BYTES", 1),
-        mock.patch.object(chunks, "_MAX_TASK_BYTES", 4),
+        mock.patch.object(fill, "_MIN_TASK_BYTES", 1),
+        mock.patch.object(fill, "_MAX_TASK_BYTES", 4),
     ):
         assert expected == decoded(3)
 

@@ -288,7 +288,6 @@ def test_a_stat_that_breaks_ends_its_line_too() -> None:
     space = decode_bytes(data)
     assert space.lines.event_begin.tolist() == [0, 1]
     assert space.lines.event_end.tolist() == [1, 2]
-    assert space.lines.stat_end.tolist() == [1, 2]
     assert space.stats.event.tolist() == [0, 1]
     assert [damage.offset for damage in space.damage] == [data.index(bad)]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.peaks import DevicePeaks
     from stepscope.derive.intervals.nesting import Nesting
-    from stepscope.derive.memory.silent_devices import UnrecordedDevices
+    from stepscope.derive.memory.replay import UnrecordedDevices
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps

@@ -36,10 +36,8 @@ _IN_NAMES: Final = {
     r"|^PyTorch Profiler \(\d+\)$",
     "TensorFlow": r"\btensorflow::",
 }
-#: Name that is reported for a program without a framework.
-_PLAIN: Final = "Python"
 #: Result of `frameworks_used` for a program without a framework.
-PLAIN: Final = (_PLAIN,)
+PLAIN: Final = ("Python",)
 #: Minimum share of a framework in all distinct ops; a few names match by chance.
 _MIN_OP_SHARE: Final = 0.2
 

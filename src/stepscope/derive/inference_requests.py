@@ -25,7 +25,7 @@ from stepscope.derive.host.values import (
     text_codes,
 )
 from stepscope.derive.intervals.nesting import flatten_tracks, nest_subset
-from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.intervals.spans import Spans, charge_first
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.device_sets import owner_indices
@@ -131,7 +131,9 @@ def requests(
     candidates = [scene.library_calls(event_types["name"], marked=marked)]
     values = None
     if not isinstance(stats, Unavailable):
-        values = scene.request_values(stats, type_stats)
+        values = host_stats(trace.strings, tracks, stats, _KEYS)
+        if not isinstance(type_stats, Unavailable):
+            add_shared_values(values, trace.strings, tracks, events, type_stats)
         candidates += [scene.announced_requests(values, marked=marked)]
     rows = np.unique(np.concatenate(candidates))
     if not len(rows):
@@ -160,17 +162,6 @@ class _Scene(Frozen, frozen=True):
             if len(rows):
                 return rows
         return np.empty(0, np.int64)
-
-    def request_values(
-        self, stats: pl.DataFrame, type_stats: pl.DataFrame | Unavailable
-    ) -> Mapping[StatKey, StatRows]:
-        """Return the values that identify requests, by name, in the order of events."""
-        strings = self.trace.strings
-        values = host_stats(strings, self.tracks, stats, _KEYS)
-        if isinstance(type_stats, Unavailable):
-            return values
-        add_shared_values(values, strings, self.tracks, self.events, type_stats)
-        return values
 
     def announced_requests(
         self, values: Mapping[StatKey, StatRows], *, marked: bool
@@ -529,13 +520,9 @@ def _charge_requests(
     """Charge the request time of one thread; time outside all `sets` is unexplained."""
     rows = served.rows[number]
     starts, ends = served.start_ps[rows], served.end_ps[rows]
-    taken, covered = Spans.empty(), np.zeros(len(rows), np.int64)
-    for bucket in REQUEST_BUCKETS[:-1]:
-        spans = sets.get(bucket.name)
-        if spans is None or not len(spans) or bucket.name in skipped:
-            continue
-        taken |= spans
-        now = taken.within(starts, ends)
-        columns[bucket.name][rows] = now - covered
-        covered = now
-    columns[REQUEST_BUCKETS[-1].name][rows] = ends - starts - covered
+    *names, unexplained = (bucket.name for bucket in REQUEST_BUCKETS)
+    known = [name for name in names if sets.get(name) and name not in skipped]
+    charged = charge_first({name: sets[name] for name in known}, starts, ends)
+    for name, spent in charged.items():
+        columns[name][rows] = spent
+    columns[unexplained][rows] = ends - starts - sum(charged.values())

@@ -23,7 +23,7 @@ from stepscope.derive.columns.arrays import (
 from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import flatten_tracks
-from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.intervals.spans import Spans, charge_first
 from stepscope.derive.names.op_names import UNANNOTATED
 from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.frozen import Frozen
@@ -176,9 +176,7 @@ def phases(
         named = op_phases(activity_ops.ops["name"], activity_ops.ops["type"])
         phase = values_by_row(named, activity_ops.op)
         if not isinstance(correlation, Unavailable):
-            called_in = handles(correlation.launches, "event")
-            event = values_by_row(called_in, correlation.launch_of_activity, none=-1)
-            phase = host_phases.refine_phases(event, phase)
+            phase = host_phases.refine_phases(correlation.launch_events, phase)
         shown = {device.device for device in account.devices}
         return _device_phases(windows, device_activity, phase, shown)
     if (
@@ -273,15 +271,9 @@ def _host_sets(
 
 def _phase_times(sets: dict[str, Spans], starts: Int64s, ends: Int64s) -> pl.DataFrame:
     """Charge time of several phases to the first of them; the unknown phase is last."""
-    columns: dict[str, Int64s | Int32s] = {
-        "window": np.arange(len(starts), dtype=np.int32)
-    }
-    taken, covered = Spans.empty(), np.zeros(len(starts), np.int64)
-    for name in PHASES:
-        taken |= sets[name]
-        now = taken.within(starts, ends)
-        columns[f"{name}_ps"], covered = now - covered, now
-    return pl.DataFrame(columns)
+    in_order = {f"{name}_ps": sets[name] for name in PHASES}
+    window = np.arange(len(starts), dtype=np.int32)
+    return pl.DataFrame({"window": window, **charge_first(in_order, starts, ends)})
 
 
 def host_phases(

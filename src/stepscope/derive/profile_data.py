@@ -212,14 +212,14 @@ class ProfileData:
     def _gathered_value(self, wanted: RunDerivation[Any]) -> object:
         derivation = read_signature(wanted.function)
         hosts = self.traces.items()
-        if wanted.gather is not None and wanted.name in FACTS:
-            return wanted.gather(
-                {host: self._derived_value(trace, wanted.name) for host, trace in hosts}
-            )
         if wanted.gather is not None:
-            return wanted.gather(
-                {host: self._compute_value(trace, derivation) for host, trace in hosts}
-            )
+            values = {
+                host: self._derived_value(trace, wanted.name)
+                if wanted.name in FACTS
+                else self._compute_value(trace, derivation)
+                for host, trace in hosts
+            }
+            return wanted.gather(values)
         arguments: dict[str, object] = {}
         for name, may_be_absent in derivation.inputs.items():
             value: object
@@ -295,12 +295,8 @@ def _waiting_tasks(
             if derivation.gather is not None and derivation.name in FACTS:
                 needs[derivation] = [derivation.name], []
             else:
-                given = {_RUN, *_OF_TRACE}
-                names = [
-                    input_name
-                    for input_name in read_signature(derivation.function).inputs
-                    if input_name not in given
-                ]
+                inputs = read_signature(derivation.function).inputs.keys()
+                names = [name for name in inputs if name not in {_RUN, *_OF_TRACE}]
                 by_name = {name: run_derivation(name) for name in names}
                 needs[derivation] = (
                     [name for name, run in by_name.items() if run is None],

@@ -208,11 +208,9 @@ def op_sequences(
         first, last = np.searchsorted(event, [begin, end])
         own_events = event[first:last]
         what = f"ops of thread {tracks['name'][track]}"
-        sequences[track] = sequence_of_events(what, events, own_events, on_device=False)
+        sequences[track] = sequence_of_events(what, events, own_events)
     if len(threads) > 1:
-        sequences[-1] = sequence_of_events(
-            "ops of all threads", events, event, on_device=False
-        )
+        sequences[-1] = sequence_of_events("ops of all threads", events, event)
     return sequences
 
 
@@ -229,9 +227,7 @@ def instruction_sequence(
     event = event[program_threads(tracks)[handles(events, "track")[event]]]
     if not len(event):
         return None
-    return sequence_of_events(
-        "instructions of compiled programs", events, event, on_device=False
-    )
+    return sequence_of_events("instructions of compiled programs", events, event)
 
 
 def program_threads(tracks: pl.DataFrame) -> Bools:
@@ -244,7 +240,7 @@ def program_threads(tracks: pl.DataFrame) -> Bools:
 
 
 def sequence_of_events(
-    what: str, events: pl.DataFrame, event: Int64s, *, on_device: bool
+    what: str, events: pl.DataFrame, event: Int64s, *, on_device: bool = False
 ) -> SymbolSequence:
     """Return events sorted by start, except events that span most of the recording."""
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))

@@ -89,23 +89,8 @@ class TraceData:
         for name in tables:
             if name not in self._builders:
                 raise BadUsage.unknown_name("table", name, TABLES)
-        replaced = {name: _constant_builder(table) for name, table in tables.items()}
-        return TraceData(
-            self.host,
-            self._builders | replaced,
-            strings=self.strings,
-            data=self.data,
-            recorder=self.recorder,
-        )
-
-    def named(self, host: str) -> TraceData:
-        """Return a copy of the trace under another host name."""
-        return TraceData(
-            host,
-            self._builders,
-            strings=self.strings,
-            data=self.data,
-            recorder=self.recorder,
+        return self._with_builders(
+            {name: _constant_builder(table) for name, table in tables.items()}
         )
 
     def with_notes(self, notes: Sequence[QualityNote]) -> TraceData:
@@ -114,9 +99,14 @@ class TraceData:
         def build() -> pl.DataFrame:
             return notes_frame((*self.quality_notes(), *notes))
 
+        return self._with_builders({"quality": build})
+
+    def _with_builders(
+        self, builders: Mapping[str, Callable[[], pl.DataFrame | Unavailable]]
+    ) -> TraceData:
         return TraceData(
             self.host,
-            {**self._builders, "quality": build},
+            self._builders | dict(builders),
             strings=self.strings,
             data=self.data,
             recorder=self.recorder,

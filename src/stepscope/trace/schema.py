@@ -1,7 +1,7 @@
 """Declaration of tables in Markdown files, with one row per column.
 
 The declarations are data: the docs pages and the definitions of the web page are
-generated from them, and `check_frame` verifies that a frame matches its declaration.
+generated from them.
 """
 
 from __future__ import annotations
@@ -151,28 +151,3 @@ def _parse_dtype(text: str) -> pl.DataType:
         return pl.Enum(inside.split(", "))
     dtype: pl.DataType = getattr(pl, name)()
     return dtype
-
-
-def check_frame(schema: TableSchema, frame: pl.DataFrame) -> list[str]:
-    """List all differences between a frame and its declaration; empty if none."""
-    problems = [
-        f"{schema.name}.{name}: missing"
-        for name in schema.dtypes()
-        if name not in frame.columns
-    ]
-    problems += [
-        f"{schema.name}.{name}: not declared"
-        for name in frame.columns
-        if name not in schema.dtypes()
-    ]
-    for column in schema.columns:
-        if column.name not in frame.columns:
-            continue
-        series = frame[column.name]
-        if series.dtype != column.dtype:
-            problems.append(
-                f"{schema.name}.{column.name}: {series.dtype}, not {column.dtype}"
-            )
-        if column.null == NEVER and series.null_count():
-            problems.append(f"{schema.name}.{column.name}: holds null")
-    return problems

@@ -9,7 +9,7 @@ import numpy as np
 from stepscope._core import nesting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from stepscope.array_types import Bools, Int32s, Int64s
 
@@ -40,19 +40,15 @@ def operands_text(sizes: Sequence[object], types: Sequence[object]) -> str | Non
     return ", ".join(parts) or None
 
 
-def _tensor_sizes(operand: object) -> Iterator[list[int]]:
-    if not isinstance(operand, list) or not operand:
-        return
-    if all(isinstance(size, int) for size in operand):
-        yield operand
-        return
-    for inner in operand:
-        if (
-            isinstance(inner, list)
-            and inner
-            and all(isinstance(size, int) for size in inner)
-        ):
-            yield inner
+def _tensor_sizes(operand: object) -> list[list[int]]:
+    listed = operand if isinstance(operand, list) else []
+    return [
+        sizes
+        for sizes in (listed, *listed)
+        if isinstance(sizes, list)
+        and sizes
+        and all(isinstance(size, int) for size in sizes)
+    ]
 
 
 def last_with_id(ids: Int64s, wanted: Int64s) -> Int64s:
@@ -75,9 +71,7 @@ def innermost_around(
 
     Args:
         start: Start of each event; sorted by track, then start, then longest first.
-        dur: Duration of each event.
         track: Track of each event, ascending.
-        is_op: Whether each event is an op.
     """
     above = _parent_events(start, dur, track)
     # The enclosing event need not be an op. Each round doubles the levels searched.

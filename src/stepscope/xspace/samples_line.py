@@ -36,31 +36,29 @@ SamplesKind = Literal[
     "functions_of_worker",
     "source_lines_of_worker",
 ]
-#: Beginning of a line's name for each kind; a beginning that contains another one is
-#: listed first. Readers that do not support worker processes treat their lines as
-#: threads in parallel with the steps; lines of both kinds have no share of step time.
-_BEGINNINGS: Final[dict[SamplesKind, str]] = {
-    "functions_of_worker": "samples beside the steps of worker process",
-    "source_lines_of_worker": "source lines of worker process",
-    "functions": "samples of",
-    "functions_beside": "samples beside the steps of",
-    "source_lines": "source lines of",
-    "core_time": "core time of",
-}
-#: Number that is added to the id of a thread for each kind.
-_BASES: Final[dict[SamplesKind, int]] = {
-    "functions": SAMPLES_BASE,
-    "functions_beside": SAMPLES_BASE,
-    "source_lines": SAMPLES_BASE + _LINES_BASE,
-    "core_time": SAMPLES_BASE + CORE_TIME_BASE,
-    "functions_of_worker": SAMPLES_BASE + _WORKERS_BASE,
-    "source_lines_of_worker": SAMPLES_BASE + _LINES_BASE + _WORKERS_BASE,
+#: Kind → beginning of a line's name, and number added to the id of a thread. Beginnings
+#: that contain another one are listed first. Readers that do not support worker
+#: processes treat their lines as threads in parallel with the steps; lines of both
+#: kinds have no share of step time.
+_KINDS: Final[dict[SamplesKind, tuple[str, int]]] = {
+    "functions_of_worker": (
+        "samples beside the steps of worker process",
+        SAMPLES_BASE + _WORKERS_BASE,
+    ),
+    "source_lines_of_worker": (
+        "source lines of worker process",
+        SAMPLES_BASE + _LINES_BASE + _WORKERS_BASE,
+    ),
+    "functions": ("samples of", SAMPLES_BASE),
+    "functions_beside": ("samples beside the steps of", SAMPLES_BASE),
+    "source_lines": ("source lines of", SAMPLES_BASE + _LINES_BASE),
+    "core_time": ("core time of", SAMPLES_BASE + CORE_TIME_BASE),
 }
 _NAMES: Final = {
     kind: Pattern(
         rf"{beginning} (?P<thread>.*), (?P<hz>[0-9.e+]+) a second\Z", re.DOTALL
     )
-    for kind, beginning in _BEGINNINGS.items()
+    for kind, (beginning, _) in _KINDS.items()
 }
 #: Stat of a sampled function's event type: path of the function's source file.
 FILE_PATH: Final = "file_path"
@@ -97,12 +95,12 @@ class SamplesLine(Frozen, frozen=True, eq=True):
     @property
     def id(self) -> int:
         """Id of the line."""
-        return _BASES[self.kind] + self.thread
+        return _KINDS[self.kind][1] + self.thread
 
     @property
     def name(self) -> str:
         """Name of the line."""
-        return f"{_BEGINNINGS[self.kind]} {self.thread_name}, {self.hz:g} a second"
+        return f"{_KINDS[self.kind][0]} {self.thread_name}, {self.hz:g} a second"
 
     @classmethod
     def of(cls, line: int, name: str) -> SamplesLine | None:
@@ -113,8 +111,8 @@ class SamplesLine(Frozen, frozen=True, eq=True):
         if line < SAMPLES_BASE:
             return None
         for kind, pattern in _NAMES.items():
-            match = pattern.match(name)
-            if match is None or line < _BASES[kind]:
+            match, base = pattern.match(name), _KINDS[kind][1]
+            if match is None or line < base:
                 continue
             try:
                 hz = float(match["hz"])
@@ -122,5 +120,5 @@ class SamplesLine(Frozen, frozen=True, eq=True):
                 return None
             if not 0 < hz < inf:
                 return None
-            return cls(line - _BASES[kind], match["thread"], hz, kind)
+            return cls(line - base, match["thread"], hz, kind)
         return None

@@ -64,7 +64,6 @@ class Forwarded(Frozen, frozen=True, eq=True):
     """An annotation with the name and values that the program gave it.
 
     Attributes:
-        name: Name of the annotation.
         values: JSON of the annotation's values by name.
     """
 
@@ -103,11 +102,8 @@ class KeptCounter(Frozen, frozen=True, eq=True):
     """What a counter counts: objects that the program keeps in a container.
 
     Attributes:
-        kind: Kind of the counted objects.
         path: Expression for the objects' container, in a function of the program.
-        file: Name of the function's file.
         line: First line of the function in the file.
-        function: Name of the function.
     """
 
     kind: KeptKind
@@ -163,41 +159,45 @@ class Unsampled(NamedTuple):
         )
 
 
+#: Code → reason why worker processes were not sampled, and what to do.
 UNSAMPLED: Final = {
-    "permission": Unsampled(
-        "permission",
-        "the system does not let this process read the memory of its children",
-        "Allow it: `sysctl kernel.yama.ptrace_scope=1`, and in a container "
-        "`--cap-add=SYS_PTRACE`; or sample the workers with a profiler for "
-        "processes.",
-    ),
-    "system": Unsampled(
-        "system",
-        "only Linux offers the memory of other processes as a file",
-        "Record on Linux.",
-    ),
-    "python": Unsampled(
-        "python",
-        "where this Python version stores its stack frames is not known",
-        _PYTHON,
-    ),
-    "free_threaded": Unsampled(
-        "free_threaded",
-        "this Python is built without the GIL, and stores its stack frames at other "
-        "places",
-        _PYTHON,
-    ),
-    "layout": Unsampled(
-        "layout",
-        "a test sample of this Python's own stack differed from the real stack",
-        _PYTHON,
-    ),
-    "other_python": Unsampled(
-        "other_python",
-        "the worker processes run another Python than the program",
-        "Let the workers run the interpreter of the program "
-        "(`multiprocessing.set_executable`).",
-    ),
+    each.code: each
+    for each in (
+        Unsampled(
+            "permission",
+            "the system does not let this process read the memory of its children",
+            "Allow it: `sysctl kernel.yama.ptrace_scope=1`, and in a container "
+            "`--cap-add=SYS_PTRACE`; or sample the workers with a profiler for "
+            "processes.",
+        ),
+        Unsampled(
+            "system",
+            "only Linux offers the memory of other processes as a file",
+            "Record on Linux.",
+        ),
+        Unsampled(
+            "python",
+            "where this Python version stores its stack frames is not known",
+            _PYTHON,
+        ),
+        Unsampled(
+            "free_threaded",
+            "this Python is built without the GIL, and stores its stack frames at "
+            "other places",
+            _PYTHON,
+        ),
+        Unsampled(
+            "layout",
+            "a test sample of this Python's own stack differed from the real stack",
+            _PYTHON,
+        ),
+        Unsampled(
+            "other_python",
+            "the worker processes run another Python than the program",
+            "Let the workers run the interpreter of the program "
+            "(`multiprocessing.set_executable`).",
+        ),
+    )
 }
 
 

@@ -13,8 +13,8 @@ from tests.support.traces.literal import ABSENT, Derived
 
 from stepscope.analysis.framework_op_stats.shapes import call_costs
 from stepscope.analysis.framework_op_stats.work import CALLS, OpWork
+from stepscope.derive.device.activity_classes import device_executions
 from stepscope.derive.device.attribution import activity_ops
-from stepscope.derive.device.executions import device_executions
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.ops.execution_costs import execution_costs, run_costs
 

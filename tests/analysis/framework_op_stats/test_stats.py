@@ -333,7 +333,7 @@ def test_results_do_not_depend_on_what_was_asked_before(
 ) -> None:
     # A.4, on the real pair of workers.
     paths = sorted(shared_profile("tf_cpu/two_workers").rglob("*.xplane.pb*"))
-    traces = {path.stem: read(path).named(path.stem) for path in paths}
+    traces = {path.stem: blueprint.renamed(read(path), path.stem) for path in paths}
     both = ProfileData("run", traces)
     a, b = both.hosts
 
@@ -358,7 +358,9 @@ def test_results_do_not_depend_on_what_was_asked_before(
 
 def test_allocations_are_no_executions(shared_profile: Callable[[str], Path]) -> None:
     path = next(shared_profile("tf_cpu/healthy").rglob("*.xplane.pb*"))
-    rows = analysed(ProfileData("run", {"vm": read(path).named("vm")})).rows
+    rows = analysed(
+        ProfileData("run", {"vm": blueprint.renamed(read(path), "vm")})
+    ).rows
     backward = rows.filter(pl.col("type") == "_MklNativeConv2DBackpropInput")
     # The peer counts 60: it takes allocator events for executions.
     assert set(backward["occurrences"].to_list()) == {30}

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.kept_promises import check_frame
 from tests.support.traces import blueprint
 
 import stepscope
@@ -23,7 +24,6 @@ from stepscope.analysis.model_views.annotation_rows import (
     top_annotations,
 )
 from stepscope.errors import BadUsage
-from stepscope.trace.schema import check_frame
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

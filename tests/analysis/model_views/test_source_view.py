@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.kept_promises import check_frame
 from tests.support.traces import blueprint
 
 import stepscope
@@ -14,7 +15,6 @@ from stepscope.analysis.model_views import ModelViewsResult, Options
 from stepscope.analysis.model_views.source_rows import SOURCE_ROWS
 from stepscope.report.outline import as_text
 from stepscope.report.text.model import view_outline
-from stepscope.trace.schema import check_frame
 from stepscope.unavailable import Unavailable
 
 DATA = Path(__file__).resolve().parents[2] / "data"

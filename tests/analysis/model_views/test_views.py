@@ -471,7 +471,7 @@ def test_a_description_replaces_what_layers_were_seen_to_read(
     layers: TraceData,
 ) -> None:
     trace = described(layers, ("first.weight", "first", [5, 3], True))
-    result = analysed(blueprint.profile(trace, trace.named("other")))
+    result = analysed(blueprint.profile(trace, blueprint.renamed(trace, "other")))
     # Two hosts hold the same model, so its variables count once.
     assert by_name(result.scope, "parameters")["first"] == 15
     assert by_name(result.scope, "parameters")["Net_0"] is None
@@ -479,7 +479,7 @@ def test_a_description_replaces_what_layers_were_seen_to_read(
 
 
 def test_replicas_of_a_model_are_one_model(layers: TraceData) -> None:
-    both = analysed(blueprint.profile(layers, layers.named("other")))
+    both = analysed(blueprint.profile(layers, blueprint.renamed(layers, "other")))
     found = by_name(both.scope, "parameters", "flops", "allocated_bytes")
     assert found["Net_0"] == [40, 8 * PRODUCT, 640]
 

@@ -343,7 +343,7 @@ def profiles() -> dict[str, ProfileData]:
         "two hosts": blueprint.profile(uneven("a", 0), uneven("b", 20)),
         "one host": blueprint.profile(uneven("a", 5)),
         "hosts without devices": blueprint.profile(
-            blueprint.a2(), blueprint.a2().named("second")
+            blueprint.a2(), blueprint.renamed(blueprint.a2(), "second")
         ),
         "no steps": blueprint.profile(blueprint.trace([("main", "a:A", 0, 5)])),
     }

@@ -6,11 +6,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.kept_promises import check_frame
 from tests.support.results.tables import declared_tables
 
 import stepscope as ss
 from stepscope.analysis.tools import TOOLS
-from stepscope.trace.schema import check_frame
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -62,7 +62,7 @@ def uneven(host: str, late: int) -> TraceData:
 MADE: dict[str, Callable[[], Any]] = {
     "two hosts of two devices": lambda: (uneven("a", 0), uneven("b", 90)),
     "one device": lambda: (blueprint.a1(),),
-    "no device": lambda: (blueprint.a2(), blueprint.a2().named("second")),
+    "no device": lambda: (blueprint.a2(), blueprint.renamed(blueprint.a2(), "second")),
     "one step": lambda: (blueprint.a7(),),
     "no step": lambda: (blueprint.trace([("main", "a/MatMul:MatMul", 0, 5)]),),
 }

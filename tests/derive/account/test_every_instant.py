@@ -19,8 +19,11 @@ from stepscope.derive.account.time_by_cause import (
     account,
     divided_gaps,
 )
-from stepscope.derive.device.correlation import DeviceRows, device_timeline
-from stepscope.derive.device.launch_facts import LaunchLatency
+from stepscope.derive.device.correlation import (
+    DeviceRows,
+    LaunchLatency,
+    device_timeline,
+)
 from stepscope.derive.device.precision import Precision, PrecisionEvidence
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.device_sets import DeviceSets, device_sets

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
+from stepscope.derive.device.activity_classes import DeviceExecutions, device_executions
 from stepscope.derive.device.attribution import activity_ops
-from stepscope.derive.device.executions import DeviceExecutions, device_executions
 from stepscope.derive.host.op_events import host_op_events
 
 #: Op of the host (None: no op), whether it ran eagerly, and what it launched: device,

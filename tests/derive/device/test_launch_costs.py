@@ -13,12 +13,10 @@ from tests.support.traces import blueprint
 from stepscope.derive.device.correlation import (
     Correlation,
     DeviceRows,
-    correlation,
-    device_timeline,
-)
-from stepscope.derive.device.launch_facts import (
     LaunchFacts,
     LaunchLatency,
+    correlation,
+    device_timeline,
     idle_waits_ps,
     launch_facts,
     launch_latency,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.device.launch_facts import launch_latency
+from stepscope.derive.device.correlation import launch_latency
 
 GPU = "gpu:0/7"
 US = 1_000_000

@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.device.activity_classes import activity_classes
-from stepscope.derive.device.tensor_cores import (
+from stepscope.derive.device.precision import (
     is_matmul_equation,
     is_matmul_name,
     is_matmul_type,

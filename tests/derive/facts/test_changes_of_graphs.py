@@ -24,25 +24,23 @@ from stepscope.derive.facts.savings.what_if_changes import (
     apply_change,
 )
 from stepscope.derive.replay.activities import Sampled
-from stepscope.derive.replay.graph_edits import (
+from stepscope.derive.replay.critical import without_owners
+from stepscope.derive.replay.nodes import (
+    EdgeKind,
+    Edges,
     Edit,
+    Graph,
+    NodeKind,
+    Nodes,
     collectives_at_rate,
     copies_moved,
     joint_edit,
     kernels_scaled,
     launched_as_one,
+    link_edges,
     synchronising_removed,
     threads_faster,
 )
-from stepscope.derive.replay.nodes import (
-    EdgeKind,
-    Edges,
-    Graph,
-    NodeKind,
-    Nodes,
-    link_edges,
-)
-from stepscope.derive.replay.owners import without_owners
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 

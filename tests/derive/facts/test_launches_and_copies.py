@@ -24,7 +24,7 @@ from tests.support.traces.literal import (
     windows_at,
 )
 
-from stepscope.derive.device.launch_facts import LaunchFacts
+from stepscope.derive.device.correlation import LaunchFacts
 from stepscope.derive.facts.devices.contention import (
     busy_threads,
     contention_signals,

@@ -21,7 +21,6 @@ from stepscope.derive.facts.savings.predicted_savings import (
 )
 from stepscope.derive.facts.savings.what_if_changes import Edits, Gone, Quiet, Recorded
 from stepscope.derive.replay.activities import NO_STEPS, Sampled
-from stepscope.derive.replay.graph_edits import unchanged_edit
 from stepscope.derive.replay.node_times import Gain, Identity
 from stepscope.derive.replay.nodes import (
     NEVER,
@@ -31,6 +30,7 @@ from stepscope.derive.replay.nodes import (
     NodeKind,
     Nodes,
     link_edges,
+    unchanged_edit,
 )
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.owners import IDLE_OWNERS
@@ -94,7 +94,6 @@ IDENTITY = Identity(
     p95_error_percent=0.5,
     unexplained_percent=0.0,
     starts=8,
-    kept_percent=0.0,
 )
 UNRELIABLE = msgspec.structs.replace(IDENTITY, median_error_percent=50.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.traces import blueprint
 
 from stepscope.derive.consistency import consistency
-from stepscope.derive.memory.silent_devices import unrecorded_devices
+from stepscope.derive.memory.replay import unrecorded_devices
 from stepscope.unavailable import Unavailable
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 from tests.support.traces import blueprint
 
-from stepscope.derive.device.activity_classes import activity_classes
+from stepscope.derive.device.activity_classes import activity_classes, device_executions
 from stepscope.derive.device.attribution import activity_ops
-from stepscope.derive.device.executions import device_executions
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.trace.tables import HLO_OPS
 from stepscope.unavailable import Unavailable

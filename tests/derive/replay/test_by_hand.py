@@ -12,7 +12,9 @@ from tests.support.traces.replayed import STEPS, US, call, kernel, step
 from stepscope.derive.facts.savings.predicted_savings import host_replay
 from stepscope.derive.facts.savings.what_if_changes import CopiesInParallel
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.graph_edits import (
+from stepscope.derive.replay.nodes import (
+    EdgeKind,
+    NodeKind,
     collectives_at_rate,
     copies_moved,
     joint_edit,
@@ -21,7 +23,6 @@ from stepscope.derive.replay.graph_edits import (
     synchronising_removed,
     threads_faster,
 )
-from stepscope.derive.replay.nodes import EdgeKind, NodeKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,10 +14,10 @@ from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.replay.critical import (
     PATH_ROWS,
     CriticalPath,
+    Silences,
     critical_path,
     path_owners,
 )
-from stepscope.derive.replay.owners import Silences
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.unavailable import Unavailable

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.support.kept_promises import check_graph
 
 from stepscope.derive.replay.graph import step_graph
-from stepscope.derive.replay.graph_edits import kernels_scaled
 from stepscope.derive.replay.node_times import replayed_gain
-from stepscope.derive.replay.nodes import EdgeKind, Graph
+from stepscope.derive.replay.nodes import EdgeKind, Graph, kernels_scaled
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def graph_of(folder: Path, *, told: bool) -> Graph:
     profile = open_profile(path)
     graph = profile.derived(profile.hosts[0], step_graph)
     assert isinstance(graph, Graph)
-    graph.self_check()
+    check_graph(graph)
     return graph
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.handovers import find_handovers
-from stepscope.derive.replay.threads import Thread
+from stepscope.derive.replay.activities import Thread
+from stepscope.derive.replay.host_nodes import find_handovers
 
 US = 1_000_000
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.activities import Activities, Pace, Sampled
+from stepscope.derive.replay.activities import Activities, Pace, Sampled, Thread
 from stepscope.derive.replay.device_edges import (
     across_edges,
     launch_edges,
@@ -26,7 +26,6 @@ from stepscope.derive.replay.host_nodes import (
     submitted_ps,
 )
 from stepscope.derive.replay.nodes import EdgeKind, Edges, NodeKind
-from stepscope.derive.replay.threads import Thread
 
 SAMPLED = Sampled(np.array([0]), np.array([0, 50]), 0, by_device=False, open_end=False)
 #: A latency of 10, a gap of 3 on a stream, and 20 after which a start is late.

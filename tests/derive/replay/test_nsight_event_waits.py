@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.support.kept_promises import check_graph
 from tests.support.traces.nsight import (
     KERNEL,
     NVTX,
@@ -84,7 +85,7 @@ def graph_of(path: Path, given: dict[str, Any]) -> Graph:
     profile = open_profile(write(path, given))
     graph = profile.derived(profile.hosts[0], step_graph)
     assert isinstance(graph, Graph)
-    graph.self_check()
+    check_graph(graph)
     return graph
 
 

@@ -19,10 +19,14 @@ from stepscope.derive.replay.activities import Sampled
 from stepscope.derive.replay.critical import (
     PATH_ROWS,
     CriticalPath,
+    Silences,
+    claimed_ps,
     critical_path,
+    idle_spans,
     path_owners,
+    silent_share,
+    without_owners,
 )
-from stepscope.derive.replay.graph_edits import unchanged_edit
 from stepscope.derive.replay.nodes import (
     NEVER,
     EdgeKind,
@@ -31,13 +35,7 @@ from stepscope.derive.replay.nodes import (
     NodeKind,
     Nodes,
     link_edges,
-)
-from stepscope.derive.replay.owners import (
-    Silences,
-    claimed_ps,
-    idle_spans,
-    silent_share,
-    without_owners,
+    unchanged_edit,
 )
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS

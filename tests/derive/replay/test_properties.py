@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.kept_promises import check_graph
 from tests.support.traces.replayed import Program, call, kernel, step
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.graph_edits import (
+from stepscope.derive.replay.node_times import (
+    SLACKS,
+    joint_gain,
+    replay_graph,
+    replayed_gain,
+)
+from stepscope.derive.replay.nodes import (
+    NodeKind,
     copies_moved,
     joint_edit,
     kernels_scaled,
@@ -21,16 +29,9 @@ from stepscope.derive.replay.graph_edits import (
     threads_faster,
     unchanged_edit,
 )
-from stepscope.derive.replay.node_times import (
-    SLACKS,
-    joint_gain,
-    replay_graph,
-    replayed_gain,
-)
-from stepscope.derive.replay.nodes import NodeKind
 
 if TYPE_CHECKING:
-    from stepscope.derive.replay.graph_edits import Edit
+    from stepscope.derive.replay.nodes import Edit
 
 STEPS, CALLS = 5, 4
 #: Of each call of a step: pause before it, its kernel's length, its stream, and whether
@@ -142,7 +143,7 @@ def test_without_a_change_every_start_is_the_recorded_one(
 ) -> None:
     found = made(plan)
     graph = found.graph
-    graph.self_check()
+    check_graph(graph)
     run = replay_graph(graph, unchanged_edit(graph), slack="kept")
     assert (run.start_ps == graph.nodes.start_ps).all()
     # Without slack nothing begins later, and work of the device is never lost.

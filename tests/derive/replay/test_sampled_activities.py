@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.traces.literal_tables import activity_of, correlation_of
 
 from stepscope.derive.replay.activities import (
+    MAX_WINDOWS,
     Activities,
     Pace,
     Sampled,
@@ -47,8 +48,8 @@ def windows_of(
     return Windows(rows, anchor, has_steps=True, device_spans=spans)
 
 
-def sampled(windows: Windows, **options: Any) -> tuple[list[int], list[int], int]:
-    found = sample_windows(windows, **options)
+def sampled(windows: Windows) -> tuple[list[int], list[int], int]:
+    found = sample_windows(windows)
     assert isinstance(found, Sampled)
     assert found.by_device is (windows.anchor == "device")
     assert found.count == len(found.rows)
@@ -59,7 +60,9 @@ def sampled(windows: Windows, **options: Any) -> tuple[list[int], list[int], int
 def test_the_longest_run_of_typical_windows_is_replayed() -> None:
     windows = windows_of([10, 20, 30, 40, 50, 60], {1: ["warm_up"]})
     assert sampled(windows) == ([2, 3, 4], [130, 160, 200, 250], 110)
-    assert sampled(windows, limit=2) == ([3, 4], [160, 200, 250], 130)
+    rows, bounds, lead_ps = sampled(windows_of([10] * (MAX_WINDOWS + 3), {}))
+    assert rows == list(range(2, MAX_WINDOWS + 2))
+    assert (bounds[0], lead_ps) == (120, 110)
 
 
 def test_of_runs_of_equal_length_the_first_is_replayed() -> None:

@@ -12,10 +12,9 @@ from tests.support.traces.literal_tables import tables_of
 
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
-from stepscope.derive.replay.activities import Activities, Sampled
+from stepscope.derive.replay.activities import Activities, Sampled, Thread, find_threads
 from stepscope.derive.replay.device_edges import event_edges
-from stepscope.derive.replay.handovers import Releases, find_handovers
-from stepscope.derive.replay.threads import Thread, find_threads
+from stepscope.derive.replay.host_nodes import Releases, find_handovers
 from stepscope.derive.step_time.host_time import HostCode as Code
 from stepscope.derive.step_time.threads import EVIDENCE, StepThreads
 from stepscope.trace.reading.stat_keys import StatKey

@@ -47,7 +47,7 @@ def test_launch_lines_extend_over_the_calls_of_each_step(
         [(device, device, "kernel", 0, 100, 5) for device, _, _ in launched]
     )
     launches = [(0, 0, start, dur) for start, dur in calls]
-    found = launch_lines(
+    lines, totals = launch_lines(
         correlation_of(activity, launches, [call for _, _, call in launched]),
         activity_steps=np.array([step for _, step, _ in launched], np.int32),
         steps=steps_of([0, 100, 200], name=["a", None, "c"], step=[7, 8, 9]),
@@ -60,7 +60,7 @@ def test_launch_lines_extend_over_the_calls_of_each_step(
             on_device[device].add(call)
             if step >= 0:
                 by_step[device, step].add(call)
-    assert found.totals.rows() == [
+    assert totals.rows() == [
         (
             *key,
             len(by_step[key]),
@@ -69,13 +69,13 @@ def test_launch_lines_extend_over_the_calls_of_each_step(
         )
         for key in sorted(by_step)
     ]
-    values = launch_values(found.totals)
+    values = launch_values(totals)
     for row, (_, _, count, longest, total) in zip(
-        values.rows(), found.totals.rows(), strict=True
+        values.rows(), totals.rows(), strict=True
     ):
         assert row == pytest.approx((count, longest / 1e6, total / count / 1e6))
     shown, _ = names.name_texts()
-    lines = {line.device: line.spans for line in found.lines}
+    lines = {line.device: line.spans for line in lines}
     assert list(lines) == sorted({device for device, _ in by_step})
     for device, spans in lines.items():
         rows = []

@@ -87,13 +87,15 @@ def test_each_view_has_the_path_of_each_op() -> None:
         assert found.has_path().tolist() == [int(bool(row)) for row in rows]
         return [[shown[code] for code in row] for row in rows]
 
-    assert {view: spelled(each) for view, each in paths.of_op.items()} == {
+    assert {
+        view: spelled(each) for view, each in paths.items() if view != "xla_ops"
+    } == {
         "name_scope": [["a", "b"], ["b"], ["a", "b"], [], [], ["a", "a"]],
         "framework_ops": [["X"], ["b/y"], ["Z"], [], [], ["X"]],
         "xla_modules": [[], ["f"], ["f(7)"], ["f(8)"], [], ["f(7)"]],
         "source": [[], ["t.py:3"], ["t.py"], [], [], ["t.py:3"]],
     }
-    assert spelled(paths.of_instruction) == [
+    assert spelled(paths["xla_ops"]) == [
         ["call.1", "dot.1"],
         ["dot.1"],
         ["call.1", "call.1"],
@@ -227,15 +229,15 @@ def test_events_that_fold_or_overhang_have_rows_of_their_own() -> None:
         ["plain", "overhanging", "folded", "empty"],
     )
     nesting = nest_events(tracks, events)
-    found = recorded_rows(
+    row, lanes = recorded_rows(
         tracks,
         events,
         nesting,
         flat_rows=np.array([8, 9]),
         undrawn=np.array([False, True]),
     )
-    assert found.row.tolist() == [0, 1, 0, 1, 2, 0, 3, 4, 1, 2]
-    assert fields_of(found.lanes) == fields_of(
+    assert row.tolist() == [0, 1, 0, 1, 2, 0, 3, 4, 1, 2]
+    assert fields_of(tuple(lanes)) == fields_of(
         (
             (Lane(0, 2, "main"),),
             (Lane(0, 2, "main"), Lane(2, 1, "overlap")),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from tests.support.kept_promises import check_curve
 from tests.support.traces import blueprint
 
 from stepscope.derive.trace_rows.counters import CounterCurve, counter_curves
@@ -296,7 +297,7 @@ def test_curves_of_counters_and_queues() -> None:
     ]
     for curve in found:
         assert isinstance(curve, CounterCurve)
-        curve.self_check()
+        check_curve(curve)
     bare = trace.without("stats", GONE)
     assert blueprint.profile(bare).derived("vm", counter_curves) == ()
 
@@ -304,5 +305,5 @@ def test_curves_of_counters_and_queues() -> None:
 def test_times_of_a_curve_ascend() -> None:
     times, values = np.array([3, 2]), np.array([0.0, 1.0])
     with pytest.raises(ValueError, match="ascend"):
-        CounterCurve("a", None, "recorded", times, values).self_check()
-    CounterCurve("a", None, "recorded", np.array([2, 2]), values).self_check()
+        check_curve(CounterCurve("a", None, "recorded", times, values))
+    check_curve(CounterCurve("a", None, "recorded", np.array([2, 2]), values))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import pytest
+from tests.support.kept_promises import check_frame
 from tests.support.xspace.proto import XSpaceMessage
 
 from stepscope.formats.opening import read
-from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 

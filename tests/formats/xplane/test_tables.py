@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.kept_promises import check_frame
 from tests.support.xspace.literal import Ref, Unsigned, event, line, plane, space
 from tests.support.xspace.wire import number_field
 
 from stepscope.formats.opening import read
-from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 

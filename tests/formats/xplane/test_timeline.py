@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.kept_promises import check_frame
 from tests.support.xspace.literal import event, line, plane, space
 
 from stepscope.formats.opening import read
-from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 

@@ -39,6 +39,7 @@ import pickle
 import re
 import shutil
 import tempfile
+from copy import copy
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -131,6 +132,13 @@ def _read(asked: bytes) -> TraceData:
         )
     folder = Path(tempfile.mkdtemp(dir=_folder()))
     return read(space.write(folder / f"{host}.xplane.pb")[0])
+
+
+def renamed(trace: TraceData, host: str) -> TraceData:
+    """The trace under another host name."""
+    named = copy(trace)
+    named.host = host
+    return named
 
 
 def profile(*traces: TraceData, run: str = "run") -> ProfileData:

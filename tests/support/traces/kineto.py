@@ -7,11 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from tests.support.kept_promises import check_frame
 
 from stepscope.errors import BadInput
 from stepscope.formats import kineto
 from stepscope.rundir import run_of_file
-from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
+from tests.support.kept_promises import check_frame
 
 from stepscope.formats.opening import read
-from stepscope.trace.schema import check_frame
 from stepscope.trace.tables import TABLES
 
 if TYPE_CHECKING:

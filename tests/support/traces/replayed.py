@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.support.kept_promises import check_graph
 from tests.support.traces import blueprint
 
 from stepscope.derive.account.time_by_cause import Account, account
+from stepscope.derive.replay.critical import without_owners
 from stepscope.derive.replay.graph import step_graph
 from stepscope.derive.replay.node_times import Identity, replay_check, replayed_gain
 from stepscope.derive.replay.nodes import Graph
-from stepscope.derive.replay.owners import without_owners
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import HostClasses, host_classes
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.replay.graph_edits import Edit
+    from stepscope.derive.replay.nodes import Edit
     from stepscope.trace.model import TraceData
 
 US = 1_000_000
@@ -37,7 +38,7 @@ class Program:
     def recorded(cls, trace: TraceData) -> Program:
         """The program of a recording, whose work is on device 0."""
         program = cls.__new__(cls)
-        program._of(blueprint.profile(trace.named("vm")), device=0)
+        program._of(blueprint.profile(blueprint.renamed(trace, "vm")), device=0)
         return program
 
     def _of(self, profile: ProfileData, *, device: int | None) -> None:
@@ -47,7 +48,7 @@ class Program:
         check = self.profile.derived("vm", replay_check)
         assert isinstance(graph, Graph), graph
         assert isinstance(check, Identity), check
-        graph.self_check()
+        check_graph(graph)
         self.graph, self.check = graph, check
 
     def without(self, *owners: str, place: str = "any") -> Edit:

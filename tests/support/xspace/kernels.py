@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 CORE = Path(__file__).resolve().parents[3] / "src" / "stepscope" / "_core"
-#: Module of the package → the name by which it knows a kernel module.
+#: Names by which modules of the package know a kernel module → the kernel module.
 USERS = {
-    "stepscope.xspace.reading.messages": ("wire", "wire"),
-    "stepscope.xspace.reading.chunks": ("wire", "wire"),
-    "stepscope.xspace.reading.fill": ("kernels", "fill"),
-    "stepscope.xspace.reading.pivot": ("kernels", "pivot"),
-    "stepscope.xspace.writing.encode": ("kernels", "encode"),
-    "stepscope.xspace.merging.lines": ("rebase", "rebase"),
+    "stepscope.xspace.reading.messages.wire": "wire",
+    "stepscope.xspace.reading.fill.wire": "wire",
+    "stepscope.xspace.reading.fill.kernels": "fill",
+    "stepscope.xspace.reading.columns.kernels": "pivot",
+    "stepscope.xspace.writing.encode.kernels": "encode",
+    "stepscope.xspace.merging.lines.rebase": "rebase",
 }
 
 
@@ -42,6 +42,6 @@ _kept = cache(uncompiled)
 def uncompiled_xspace() -> Iterator[None]:
     """Within it, reading and writing profile messages use the uncompiled kernels."""
     with ExitStack() as patches:
-        for user, (attribute, name) in USERS.items():
-            patches.enter_context(mock.patch(f"{user}.{attribute}", _kept(name)))
+        for user, name in USERS.items():
+            patches.enter_context(mock.patch(user, _kept(name)))
         yield

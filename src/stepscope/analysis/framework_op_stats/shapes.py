@@ -12,8 +12,8 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
 from stepscope.derive.costs.families import calls_only
+from stepscope.derive.device.activity_classes import device_executions
 from stepscope.derive.device.attribution import activity_ops
-from stepscope.derive.device.executions import device_executions
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.ops.execution_costs import execution_costs, run_costs

@@ -12,8 +12,7 @@ from stepscope.analysis.results.tables import (
     package_reasons,
     sum_of_known,
 )
-from stepscope.derive.device.correlation import correlation
-from stepscope.derive.device.launch_facts import idle_waits_ps, typical_ps
+from stepscope.derive.device.correlation import correlation, idle_waits_ps, typical_ps
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops

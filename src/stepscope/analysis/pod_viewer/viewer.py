@@ -37,7 +37,7 @@ from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.dense_codes import number_values
-from stepscope.derive.memory.silent_devices import unrecorded_devices
+from stepscope.derive.memory.replay import unrecorded_devices
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.device_spans import first_compute
 from stepscope.trace.quality import QualityNote

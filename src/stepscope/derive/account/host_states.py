@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s, UInt8s
     from stepscope.derive.account.thread_waits import ThreadSleep
-    from stepscope.derive.device.launch_facts import LaunchLatency
+    from stepscope.derive.device.correlation import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.intervals.spans import TrackRows

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
         Correlation,
         DeviceRows,
         DeviceTimeline,
+        LaunchLatency,
     )
-    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.step_time.device_sets import DeviceSets, DeviceTimes
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.time_by_cause import Account, DeviceAccount
-    from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.launch_facts import LaunchLatency
+    from stepscope.derive.device.correlation import Correlation, LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.step_windows.windows import Windows

@@ -49,8 +49,11 @@ _KINDS: Final = (
 #: All kinds of collectives; the last, `other`, is for names that contain no kind.
 KINDS: Final = (*(kind for kind, _ in _KINDS), "other")
 
-#: Kinds that occur only in names of collectives, never in names of other ops.
-_SURE: Final = frozenset({"all-reduce", "reduce-scatter", "all-gather", "all-to-all"})
+#: Kinds that occur only in names of collectives. Names such as gather, scatter and
+#: reduce also belong to ops within one device.
+SURE_KINDS: Final = frozenset(
+    {"all-reduce", "reduce-scatter", "all-gather", "all-to-all"}
+)
 
 ARGUMENTS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),  # library's name of the collective
@@ -203,14 +206,6 @@ def collective_kind(text: str) -> str | None:
     """
     lowered = text.lower()
     return next((kind for kind, pattern in _KINDS if pattern.search(lowered)), None)
-
-
-def is_sure_kind(kind: str) -> bool:
-    """Return whether this kind occurs only in names of collectives.
-
-    Names such as gather, scatter and reduce also belong to ops within one device.
-    """
-    return kind in _SURE
 
 
 def bus_share(kind: str, members: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -10,11 +10,11 @@ import polars as pl
 from stepscope._core.nesting import inherit_from_parents
 from stepscope.derive.collectives.arguments import (
     ARGUMENTS,
+    SURE_KINDS,
     bus_share,
     collective_kind,
     element_type,
     event_arguments,
-    is_sure_kind,
 )
 from stepscope.derive.columns.arrays import (
     ACTIVITY_CODES,
@@ -25,7 +25,6 @@ from stepscope.derive.columns.arrays import (
 )
 from stepscope.derive.costs.operands import operands_from_text
 from stepscope.derive.reasons import WHY
-from stepscope.frozen import Frozen
 from stepscope.trace.reading.activity_names import (
     is_collective_category,
     is_collective_op,
@@ -35,6 +34,8 @@ from stepscope.unavailable import Unavailable
 from stepscope.xspace.op_links import BOOKKEEPING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from stepscope.array_types import Int32s, Int64s
@@ -46,26 +47,6 @@ if TYPE_CHECKING:
 
 #: Events in which a communication library launches its kernels.
 _RANGE: Final = r"^(?:nccl|rccl|msccl|hccl|xccl|ucc|gloo|mpi):"
-
-
-class Launched(Frozen, frozen=True, eq=True):
-    """Tables that connect device activities to host events; any may be unavailable."""
-
-    correlation: Correlation | Unavailable
-    nesting: Nesting | Unavailable
-
-
-class Surroundings(Frozen, frozen=True, eq=True):
-    """Host events around the launches of activities: rows of events, -1 for none.
-
-    Attributes:
-        range: Innermost event of a communication library around the launch.
-        record: Innermost event around the launch in which a framework recorded the
-            arguments of the collective, by activity.
-    """
-
-    range: Int32s
-    record: Int32s
 
 
 COLLECTIVE_CALLS: Final[dict[str, pl.DataType]] = {
@@ -93,29 +74,6 @@ _IN_PLACE: Final = frozenset({"all-reduce", "broadcast", "reduce"})
 _INPUT_AND_OUTPUT: Final = 2
 
 NO_COLLECTIVES: Final = WHY["no_device_collectives"]
-
-
-class _Names(NamedTuple):
-    """Texts with a collective's kind, most reliable first; null if not recorded."""
-
-    argument: pl.Series
-    range: pl.Series
-    op: pl.Series
-    kernel: pl.Series
-
-
-class _Tensors(Frozen, frozen=True, eq=True):
-    """Tensor shapes of the op of each collective.
-
-    Attributes:
-        operands: Shapes of the operands; null where not recorded.
-        lists: Whether the operands are lists of tensors that are both input and output.
-        results: Shape of the result of an HLO instruction; null where unknown.
-    """
-
-    operands: pl.Series
-    lists: pl.Series
-    results: pl.Series
 
 
 COLLECTIVE_ROWS: Final[dict[str, pl.DataType]] = {
@@ -205,16 +163,17 @@ def collective_calls(
     rows = np.flatnonzero(values_by_row(wanted, activity_classes.code))
     if not len(rows):
         return NO_COLLECTIVES
-    around = launch_surroundings(
-        rows, Launched(correlation, event_nesting), events, event_types
+    library, record = _events_around_launches(
+        rows, correlation, event_nesting, events, event_types
     )
     own = handles(device_activity, "event")[rows]
-    arguments = _call_arguments(trace, stats, own, around.record)
+    arguments = _call_arguments(trace, stats, own, record)
     types, type_of = event_types["name"], handles(events, "type")
     op = activity_ops.op[rows]
-    names = _Names(
+    # Texts with a collective's kind, most reliable first; null if not recorded.
+    names = (
         arguments["name"],
-        _gather_known(types, np.where(around.range >= 0, type_of[around.range], -1)),
+        _gather_known(types, np.where(library >= 0, type_of[library], -1)),
         _op_texts(activity_ops.ops).gather(op),
         types.gather(handles(device_activity, "type")[rows]),
     )
@@ -230,12 +189,13 @@ def collective_calls(
         dur_ps=ints(device_activity, "dur_ps")[rows],
         exposed_ps=exposure.alone_ps[rows],
     )
-    tensors = _Tensors(
-        _shape_texts(trace, handles(device_activity, "shape")[rows]),
-        activity_ops.ops["name"].str.contains(_LISTS).gather(op),
-        _result_shapes(activity_ops.ops, hlo_ops).gather(op),
+    keys = arguments.select("in_elements", "out_elements", "dtype").with_columns(
+        described["kind"],
+        operands=_shape_texts(trace, handles(device_activity, "shape")[rows]),
+        lists=activity_ops.ops["name"].str.contains(_LISTS).gather(op),
+        result=_result_shapes(activity_ops.ops, hlo_ops).gather(op),
     )
-    sized = described.hstack(_sizes_and_types(described["kind"], arguments, tensors))
+    sized = described.hstack(_sizes_and_types(keys))
     bus_bytes = [
         None if size is None or not members else round(size * bus_share(kind, members))
         for kind, size, members in sized["kind", "bytes", "group_size"].iter_rows()
@@ -247,9 +207,9 @@ def collective_calls(
     )
 
 
-def _kinds_of_names(names: _Names) -> pl.Series:
+def _kinds_of_names(names: Sequence[pl.Series]) -> pl.Series:
     """Return the kind in the first name that contains a kind, else `other`."""
-    kind = pl.Series([None] * len(names.op), dtype=pl.String)
+    kind = pl.Series([None] * len(names[0]), dtype=pl.String)
     for text in names:
         # Parse each distinct name once.
         distinct = text.drop_nulls().unique().to_list()
@@ -324,20 +284,19 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
     kinds = [collective_kind(text) for text in texts.to_list()]
     return pl.Series(
         [
-            kind if kind is not None and (known or is_sure_kind(kind)) else None
+            kind if kind is not None and (known or kind in SURE_KINDS) else None
             for kind, known in zip(kinds, communicates, strict=True)
         ],
         dtype=pl.String,
     )
 
 
-def _sizes_and_types(
-    kinds: pl.Series, arguments: pl.DataFrame, tensors: _Tensors
-) -> pl.DataFrame:
-    """Return bytes and element type from the arguments, else from the op's tensors."""
-    keys = arguments.select("in_elements", "out_elements", "dtype").with_columns(
-        kinds, operands=tensors.operands, lists=tensors.lists, result=tensors.results
-    )
+def _sizes_and_types(keys: pl.DataFrame) -> pl.DataFrame:
+    """Return bytes and element type from the arguments, else from the op's tensors.
+
+    Args:
+        keys: The parameters of `_size_and_type`, in its order.
+    """
     distinct = keys.unique(maintain_order=True)
     known: list[tuple[int | None, str | None]] = [
         _size_and_type(*row) for row in distinct.iter_rows()
@@ -366,7 +325,7 @@ def _size_and_type(  # noqa: PLR0917 - one row of a table
     The first of these sources that has the sizes is used: the arguments of the call;
     the result of an HLO instruction, which for some kinds contains input and output;
     the operands of an op. Operands are used if they are one input and one output, or
-    lists that are both input and output.
+    lists (`lists`) that are both input and output.
     """
     counts = [count for count in (inside, out) if count is not None]
     if dtype is not None and counts:
@@ -396,17 +355,23 @@ def _known_sizes(shape: str | None) -> tuple[list[int], str]:
     return known, tensors[0].dtype
 
 
-def launch_surroundings(
-    rows: Int64s, given: Launched, events: pl.DataFrame, event_types: pl.DataFrame
-) -> Surroundings:
-    """Find the host events around the launch calls of the given activities."""
+def _events_around_launches(
+    rows: Int64s,
+    correlation: Correlation | Unavailable,
+    nesting: Nesting | Unavailable,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+) -> tuple[Int32s, Int32s]:
+    """Return the events around the launch calls of activities, -1 for none.
+
+    The first is the innermost event of a communication library, the second the
+    innermost event in which a framework recorded the arguments of the collective.
+    """
     nothing = np.full(len(rows), -1, np.int32)
-    if isinstance(given.correlation, Unavailable) or isinstance(
-        given.nesting, Unavailable
-    ):
-        return Surroundings(nothing, nothing)
-    launch = given.correlation.launch_of_activity[rows]
-    call = np.append(handles(given.correlation.launches, "event"), np.int32(-1))[launch]
+    if isinstance(correlation, Unavailable) or isinstance(nesting, Unavailable):
+        return nothing, nothing
+    launch = correlation.launch_of_activity[rows]
+    call = np.append(handles(correlation.launches, "event"), np.int32(-1))[launch]
     names = event_types["name"]
     types = handles(events, "type")
     columns = []
@@ -418,14 +383,15 @@ def launch_surroundings(
         # Innermost chosen event around each launch call; -1 for none.
         nearest = nothing
         if len(chosen):
-            label = np.full(len(given.nesting.parent), -1, np.int32)
+            label = np.full(len(nesting.parent), -1, np.int32)
             label[chosen] = chosen
             begin = int(chosen[0])
             accepted_answer(
                 inherit_from_parents(
-                    given.nesting.parent, label, begin, max(int(call.max()) + 1, begin)
+                    nesting.parent, label, begin, max(int(call.max()) + 1, begin)
                 )
             )
             nearest = np.where(call >= 0, label[call], np.int32(-1))
         columns.append(nearest)
-    return Surroundings(*columns)
+    library, record = columns
+    return library, record

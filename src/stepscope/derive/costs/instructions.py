@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -16,7 +17,7 @@ from stepscope.derive.costs.operands import (
     sum_known,
     total_bytes,
 )
-from stepscope.derive.costs.products import Window, convolution_terms, read_window
+from stepscope.derive.costs.products import convolution_terms, read_window
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
@@ -128,9 +129,7 @@ class _Program:
         # A library call returns its result first, then its workspace.
         returned = result[:1] if op.custom_call else result
         groups = [returned, *self._operand_tensors(op)]
-        if not all(groups):
-            return None
-        return total_bytes(tensor for group in groups for tensor in group)
+        return total_bytes(chain.from_iterable(groups)) if all(groups) else None
 
     def _operand_tensors(self, op: _Instruction) -> list[tuple[Tensor, ...]]:
         return [
@@ -156,12 +155,14 @@ class _Program:
             window = read_window(op.attributes)
             if window is None or len(operands) < 2:
                 return None
-            first, second = operands[0], operands[1]
+            inputs, kernel, outputs = operands[0], operands[1], result
             if direction.startswith("BackwardInput"):
-                return _convolution_flops(window, result, second, first)
-            if direction.startswith("BackwardFilter"):
-                return _convolution_flops(window, first, result, second)
-            return _convolution_flops(window, first, second, result)
+                inputs, outputs = outputs, inputs
+            elif direction.startswith("BackwardFilter"):
+                kernel, outputs = outputs, kernel
+            sizes = (inputs.sizes, kernel.sizes, outputs.sizes)
+            terms = convolution_terms(window, *sizes)
+            return None if terms is None else 2 * terms
         return _reduction_flops(op, result, operands)
 
 
@@ -201,10 +202,3 @@ def _reduction_flops(
         # An upper bound: one addition per scattered element.
         return operands[-1].elements if result.is_floating else 0
     return None
-
-
-def _convolution_flops(
-    window: Window, inputs: Tensor, kernel: Tensor, result: Tensor
-) -> int | None:
-    terms = convolution_terms(window, inputs.sizes, kernel.sizes, result.sizes)
-    return None if terms is None else 2 * terms

@@ -14,7 +14,7 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stepscope.derive.costs.operands import Operands, Tensor
+    from stepscope.derive.costs.operands import Operands
 
 #: Values of the setting that turns a causal mask on: true, which equals 1, or a kind.
 _CAUSAL: Final = (1, 2)
@@ -38,24 +38,21 @@ def _product_rule(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rul
 
 def _matrix_product(left: int, right: int) -> Rule:
     """Return the rule for (…, m, k) times (…, k, n); leading sizes are equal or 1."""
-    return _product_rule(
-        lambda given: _dot_shape(
-            given.tensor_at_index(left), given.tensor_at_index(right)
-        )
-    )
 
+    def dot_shape(given: Operands) -> tuple[_Sizes, int] | None:
+        first, second = given.tensor_at_index(left), given.tensor_at_index(right)
+        if not (first and second and first.sizes and second.sizes):
+            return None
+        a = first.sizes if len(first.sizes) > 1 else (1, *first.sizes)
+        b = second.sizes if len(second.sizes) > 1 else (*second.sizes, 1)
+        outer = broadcast_sizes(a[:-2], b[:-2])
+        if a[-1] != b[-2] or outer is None:
+            return None
+        rows = a[-2:-1] if len(first.sizes) > 1 else ()
+        columns = b[-1:] if len(second.sizes) > 1 else ()
+        return (*outer, *rows, *columns), a[-1]
 
-def _dot_shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | None:
-    if left is None or right is None or not left.sizes or not right.sizes:
-        return None
-    a = left.sizes if len(left.sizes) > 1 else (1, *left.sizes)
-    b = right.sizes if len(right.sizes) > 1 else (*right.sizes, 1)
-    outer = broadcast_sizes(a[:-2], b[:-2])
-    if a[-1] != b[-2] or outer is None:
-        return None
-    rows = a[-2:-1] if len(left.sizes) > 1 else ()
-    columns = b[-1:] if len(right.sizes) > 1 else ()
-    return (*outer, *rows, *columns), a[-1]
+    return _product_rule(dot_shape)
 
 
 def _layer_shape(given: Operands) -> tuple[_Sizes, int] | None:

@@ -165,7 +165,8 @@ class _Program:
         if kernel is None or kernel not in self._by_name or row == _NONE:
             return True
         instruction = _NOT_IN_NAMES.sub("_", self._names[row])
-        return _name_stem(kernel) == _name_stem(instruction)
+        # Trailing numbers may vary for one kernel.
+        return _NUMBERS.sub("", kernel) == _NUMBERS.sub("", instruction)
 
     def _rows_between(self, before: int, after: int) -> list[int]:
         ends = [self._place[row] for row in (before, after) if row != _NONE]
@@ -175,11 +176,6 @@ class _Program:
         first = 0 if before == _NONE else self._place[before][1] + 1
         last = len(listed) if after == _NONE else self._place[after][1]
         return [row for row in listed[first:last] if row not in self._outside]
-
-
-def _name_stem(name: str) -> str:
-    """Return a name without its trailing numbers, which may vary for one kernel."""
-    return _NUMBERS.sub("", name)
 
 
 def _unknown_ranges(matched: Sequence[int]) -> Iterator[tuple[int, int]]:

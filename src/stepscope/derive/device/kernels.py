@@ -16,13 +16,14 @@ from stepscope.trace.reading.nullable import nullable_series
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from enum import IntEnum
+
     import numpy as np
     from numpy.typing import NDArray
 
     from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.precision import Precision
-    from stepscope.derive.device.tensor_cores import TensorCores
+    from stepscope.derive.device.precision import Precision, TensorCores
 
 
 #: Columns that together identify a row of the kernel table. Definition:
@@ -38,16 +39,6 @@ KERNEL_KEY: Final = (
     "dynamic_shared_memory_bytes",
 )
 _GEOMETRY: Final = (*KERNEL_KEY[4:], "shared_memory_bytes", "occupancy_percent")
-_TC_EVIDENCE: Final = {
-    TensorCoreEvidence.NAME: "name",
-    TensorCoreEvidence.NAME_UNCONFIRMED: "name_unconfirmed",
-}
-_PRECISION_EVIDENCE: Final = {
-    PrecisionEvidence.HLO: "hlo",
-    PrecisionEvidence.SHAPE: "shape",
-    PrecisionEvidence.NAME: "name",
-    PrecisionEvidence.DEFAULT: "default",
-}
 
 
 class Kernels(Frozen, frozen=True):
@@ -121,7 +112,7 @@ def kernels(
             "shared_memory_bytes",
             "occupancy_percent",
             "occupancy_limiter",
-            _evidence_texts("tensor_core_evidence", _TC_EVIDENCE),
+            _evidence_texts("tensor_core_evidence", TensorCoreEvidence),
             pl.when(pl.col("fp64") > 0)
             .then(pl.lit("64"))
             .when(pl.col("tf32") > 0)
@@ -129,7 +120,7 @@ def kernels(
             .when(pl.col("bits") > 0)
             .then(pl.col("bits").cast(pl.String))
             .alias("precision"),
-            _evidence_texts("precision_evidence", _PRECISION_EVIDENCE),
+            _evidence_texts("precision_evidence", PrecisionEvidence),
             *("count", "total_ps", "min_ps", "max_ps", "exposed_ps", "step_ps"),
         ),
         geometries if isinstance(geometries, Unavailable) else None,
@@ -149,14 +140,10 @@ def _verdict_column(code: NDArray[np.int8]) -> pl.Series:
     return nullable_series("verdict", code > 0, code >= 0)
 
 
-def _evidence_texts(
-    column: str, texts: dict[TensorCoreEvidence, str] | dict[PrecisionEvidence, str]
-) -> pl.Expr:
-    return pl.col(column).replace_strict(
-        {int(code): word for code, word in texts.items()},
-        default=None,
-        return_dtype=pl.String,
-    )
+def _evidence_texts(column: str, kinds: type[IntEnum]) -> pl.Expr:
+    """Return the names of the kinds of evidence; null for 0, which is no evidence."""
+    texts = {int(kind): kind.name.lower() for kind in kinds if kind}
+    return pl.col(column).replace_strict(texts, default=None, return_dtype=pl.String)
 
 
 def _add_geometry(

@@ -238,17 +238,9 @@ def _join_metrics(
     table: pl.DataFrame, assigned: Sequence[_Assigned], unmatched: pl.DataFrame
 ) -> MeasuredKernels:
     members = pl.DataFrame(
-        {
-            "group": np.repeat(
-                np.arange(len(assigned)), [len(match.rows) for match in assigned]
-            )
-            if assigned
-            else [],
-            "row": np.concatenate([match.rows for match in assigned])
-            if assigned
-            else [],
-        },
+        [(group, row) for group, match in enumerate(assigned) for row in match.rows],
         schema={"group": pl.Int64, "row": pl.Int64},
+        orient="row",
     )
     classes = pl.DataFrame(
         [
@@ -294,10 +286,8 @@ def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
         *(pl.col(name).cast(pl.Float64).mean() for name in MEASURES),
         longest.drop_nulls().last().alias("stall_reason"),
     )
-    conflicts, wavefronts = (
-        pl.col("shared_memory_conflicts"),
-        pl.col("shared_memory_wavefronts"),
-    )
+    conflicts = pl.col("shared_memory_conflicts")
+    wavefronts = pl.col("shared_memory_wavefronts")
     limits = [pl.col(name) for name in _LIMITS]
     known = pl.all_horizontal(limit.is_not_null() for limit in limits)
     lowest = pl.min_horizontal(limits)

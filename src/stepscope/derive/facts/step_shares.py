@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.parts import AccountParts
     from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.account.topics import IdleTopics
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.correlation import LaunchFacts
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps

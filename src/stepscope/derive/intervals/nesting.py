@@ -150,7 +150,6 @@ def flatten_tracks(
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    is_sticky = _code_mask(sticky)
     shown = np.arange(256, dtype=np.uint8)
     shown[list(alike)] = list(alike.values())
     by_track: dict[int, dict[int, Spans]] = {}
@@ -162,7 +161,7 @@ def flatten_tracks(
             return
         # Skip rows with code 0, which often are most rows.
         starts, durs = start_ps[rows][coded], dur_ps[rows][coded]
-        sets = _flatten_codes(starts, durs, shown[code[rows][coded]], is_sticky)
+        sets = flatten_rows(starts, durs, shown[code[rows][coded]], sticky=sticky)
         if sets:
             by_track[track] = sets
 
@@ -227,18 +226,8 @@ def flatten_rows(
     Returns:
         Code → spans with that code; codes without spans are left out.
     """
-    return _flatten_codes(start_ps, dur_ps, code, _code_mask(sticky))
-
-
-def _code_mask(values: Collection[int]) -> UInt8s:
-    mask = np.zeros(256, np.uint8)
-    mask[list(values)] = 1
-    return mask
-
-
-def _flatten_codes(
-    start_ps: Int64s, dur_ps: Int64s, code: UInt8s, sticky: UInt8s
-) -> dict[int, Spans]:
+    is_sticky = np.zeros(256, np.uint8)
+    is_sticky[list(sticky)] = 1
     count = len(code)
     if kernels.first_unordered(start_ps, dur_ps, 0, count) < count:
         order = _nesting_order(start_ps, dur_ps)
@@ -247,7 +236,7 @@ def _flatten_codes(
     for capacity in (_USUAL_DEPTH, count):
         running = np.empty((4, capacity), np.int64)
         segments: int = kernels.flatten_track_rows(
-            start_ps, dur_ps, code, sticky, 0, count, running, out
+            start_ps, dur_ps, code, is_sticky, 0, count, running, out
         )
         if segments != kernels.NO_ROOM:
             break
@@ -295,15 +284,8 @@ def innermost_rows(
         rank = np.full(end + 1, -1, np.int32)
         rank[row_order] = np.arange(len(row_order))
         answer = kernels.running_rows(
-            *(
-                start_ps[row_order],
-                dur_ps[row_order],
-                rank[parent[row_order]],
-                0,
-                len(row_order),
-                times,
-                inner,
-            )
+            *(start_ps[row_order], dur_ps[row_order], rank[parent[row_order]]),
+            *(0, len(row_order), times, inner),
         )
         inner = np.where(inner >= 0, row_order[inner], -1).astype(np.int32)
     accepted_answer(answer)

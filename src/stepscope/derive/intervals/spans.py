@@ -15,7 +15,7 @@ from stepscope.derive.columns.arrays import accepted_answer, ints
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     import polars as pl
     from numpy.typing import ArrayLike, NDArray
@@ -203,22 +203,6 @@ class Spans(Frozen, frozen=True, dict=True):
             heapq.heappush(waiting, (len(merged), turn, merged))
         return waiting[0][2] if waiting else cls.empty()
 
-    def self_check(self) -> None:
-        """Raise ValueError if the arrays are not ascending disjoint intervals."""
-        for name, array in (("start_ps", self.start_ps), ("end_ps", self.end_ps)):
-            if array.dtype != np.int64 or array.ndim != 1:
-                raise ValueError(f"{name} is {array.dtype} in {array.ndim} dimensions")
-        if len(self.start_ps) != len(self.end_ps):
-            raise ValueError(f"{len(self.start_ps)} starts, {len(self.end_ps)} ends")
-        if not (self.start_ps < self.end_ps).all():
-            raise ValueError("an interval is empty or reversed")
-        if not (self.end_ps[:-1] < self.start_ps[1:]).all():
-            raise ValueError("neighbours overlap, touch or are in descending order")
-        if len(self) and not (
-            self.start_ps[0] >= -LIMIT_PS and self.end_ps[-1] <= LIMIT_PS
-        ):
-            raise ValueError(f"a time is beyond ±{LIMIT_PS}")
-
     def __len__(self) -> int:
         return len(self.start_ps)
 
@@ -379,6 +363,32 @@ class Spans(Frozen, frozen=True, dict=True):
 
 #: Minimum ratio of two sets' lengths at which binary search is faster than reading.
 _MIN_LENGTH_RATIO: Final = 16
+
+
+def charge_first(
+    sets: Mapping[str, Spans], starts_ps: Int64s, ends_ps: Int64s
+) -> dict[str, Int64s]:
+    """Return by window the time of each set that no earlier set contains, in ps."""
+    charged: dict[str, Int64s] = {}
+    taken, covered = Spans.empty(), np.zeros(len(starts_ps), np.int64)
+    for name, spans in sets.items():
+        taken |= spans
+        now = taken.within(starts_ps, ends_ps)
+        charged[name], covered = now - covered, now
+    return charged
+
+
+def list_numbered(
+    sets: Iterable[tuple[int, Spans]],
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Return number, start and end of the intervals of numbered sets, set by set."""
+    parts = [
+        (np.full(len(spans), number, np.int64), spans.start_ps, spans.end_ps)
+        for number, spans in sets
+    ]
+    columns = zip((np.empty(0, np.int64),) * 3, *parts, strict=True)
+    numbers, starts, ends = (np.concatenate(column) for column in columns)
+    return numbers, starts, ends
 
 
 def _as_int64(values: ArrayLike) -> Int64s:

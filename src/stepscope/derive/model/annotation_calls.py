@@ -22,22 +22,14 @@ from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TypeAlias
-
-    from stepscope.array_types import Bools, Int32s, Int64s
-    from stepscope.derive.intervals.nesting import Nesting
-    from stepscope.derive.names.event_kinds import EventKinds
-
-    #: By time: the innermost range call that a thread is in, -1 for none, and whether
-    #: no op and no driver call runs in that call.
-    _Waiting: TypeAlias = tuple[Int32s, Bools]
     from collections.abc import Mapping
 
-    from stepscope.array_types import Bools, Int32s
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.model.call_trees import CallTree
+    from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
 
 #: A range is charged with another thread's launches only if its own thread runs neither
@@ -65,11 +57,6 @@ def charge_foreign_launches(
     Args:
         of_event: By row of events, the innermost call of a range around it, else -1.
         of_launch: By row of launches, the innermost call of a range around it, else -1.
-        tracks: The table `tracks`.
-        events: The table `events`.
-        kinds: What kind of event each type is.
-        nesting: The event around each event.
-        launches: The table `launches`.
     """
     launching = handles(launches, "track")
     lone = np.flatnonzero(of_launch < 0)
@@ -78,7 +65,7 @@ def charge_foreign_launches(
     types, is_op = handles(events, "type"), kinds.is_op()
     launches_some = np.zeros(len(tracks), np.bool_)
     launches_some[launching] = True
-    ranges = zip(ints(tracks, "event_begin"), ints(tracks, "event_end"), strict=True)
+    ranges = tracks.select("event_begin", "event_end").rows()
     holders = [
         track
         for track, (begin, end) in enumerate(ranges)
@@ -86,61 +73,34 @@ def charge_foreign_launches(
         and (launches_some[track] or is_op[types[begin:end]].any())
     ]
     charged = of_launch.copy()
+    through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
     for several in np.split(lone, np.flatnonzero(np.diff(launching[lone])) + 1):
-        own = launching[several[0]]
         times_ps = ints(launches, "start_ps")[several]
-        waiting = [
-            _calls_of_holder(
-                holder,
+        # By time: the range call of another thread, -1 for none, whether neither op nor
+        # driver call runs in it, and the number of threads in a range call.
+        call = np.full(len(several), -1, np.int32)
+        silent, count = np.zeros(len(call), np.bool_), np.zeros(len(call), np.int32)
+        for holder in holders:
+            if holder == launching[several[0]]:
+                continue
+            around = innermost_rows(
                 times_ps,
-                of_event,
-                tracks=tracks,
-                events=events,
-                kinds=kinds,
-                nesting=nesting,
+                ints(events, "start_ps"),
+                ints(events, "dur_ps"),
+                nesting.parent,
+                rows=ranges[holder],
             )
-            for holder in holders
-            if holder != own
-        ]
-        if waiting:
-            charged[several] = _keep_silent_calls(*_keep_only_holder(waiting))
+            its_call = values_by_row(of_event, around, none=-1)
+            its_silence = values_by_row(
+                through, values_by_row(types, around, none=-1), none=False
+            )
+            inside = its_call >= 0
+            count += inside
+            call = np.where(inside, its_call, call)
+            silent = np.where(inside, its_silence, silent)
+        only_call = np.where(count == 1, call, np.int32(-1))
+        charged[several] = _keep_silent_calls(only_call, silent)
     return charged
-
-
-def _calls_of_holder(
-    holder: int,
-    times_ps: Int64s,
-    of_event: Int32s,
-    *,
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    kinds: EventKinds,
-    nesting: Nesting,
-) -> _Waiting:
-    """Return by time a thread's range call, and if neither op nor driver call runs."""
-    around = innermost_rows(
-        times_ps,
-        ints(events, "start_ps"),
-        ints(events, "dur_ps"),
-        nesting.parent,
-        rows=(int(tracks["event_begin"][holder]), int(tracks["event_end"][holder])),
-    )
-    type_ = values_by_row(handles(events, "type"), around, none=-1)
-    return values_by_row(of_event, around, none=-1), values_by_row(
-        kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME), type_, none=False
-    )
-
-
-def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
-    """Keep range calls only at times at which just one thread is in a range call."""
-    call, silent = waiting[0]
-    count = (call >= 0).astype(np.int32)
-    for its_call, its_silence in waiting[1:]:
-        inside = its_call >= 0
-        count += inside
-        call = np.where(inside, its_call, call)
-        silent = np.where(inside, its_silence, silent)
-    return np.where(count == 1, call, np.int32(-1)), silent
 
 
 def _keep_silent_calls(call: Int32s, silent: Bools) -> Int32s:
@@ -189,8 +149,6 @@ class AnnotationCalls(Frozen, frozen=True):
     Attributes:
         event: int32 by call; the call's row of events, ascending.
         parent: int32 by call; the call around it on the same thread, -1 for none.
-        start_ps: int64 by call; start.
-        dur_ps: int64 by call; duration.
         self_ps: int64 by call; time outside of nested calls. Over the calls of a thread
             these times add up to the time in which any of the calls ran.
         depth: int32 by call; the number of calls around it.

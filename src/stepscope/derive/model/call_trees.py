@@ -11,7 +11,6 @@ from stepscope._core.nesting import inherit_from_parents
 from stepscope.derive.columns.arrays import handles, wanted_rows
 from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import present_mask
 from stepscope.unavailable import Unavailable
 
@@ -80,7 +79,6 @@ def inherit_labels(
 
     Args:
         parent: By item; the item around it, -1 for none.
-        label: By item.
         begin: First item whose label may be set.
         end: One past the last such item; None for all items from `begin` on.
     """
@@ -98,7 +96,6 @@ def label_inside(parent: Int32s, rows: NDArray[np.integer], count: int) -> Int32
     Args:
         parent: By item; the item around it, -1 for none.
         rows: The items to number, ascending.
-        count: Number of items.
     """
     label = np.full(count, -1, np.int32)
     label[rows] = np.arange(len(rows), dtype=np.int32)
@@ -204,7 +201,6 @@ def kernel_places(
     *,
     activity_classes: ActivityClasses,
     correlation: Correlation | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     program_places: ProgramTrees | Unavailable,
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame:
@@ -217,14 +213,10 @@ def kernel_places(
     """
     empty = pl.Series([None] * len(activity_classes.rows), dtype=pl.String)
     source, module = empty, empty
-    if not (
-        isinstance(correlation, Unavailable)
-        or isinstance(launches, Unavailable)
-        or isinstance(program_places, Unavailable)
+    if not isinstance(correlation, Unavailable) and not isinstance(
+        program_places, Unavailable
     ):
-        launch = correlation.launch_of_activity
-        event = values_by_row(handles(launches, "event"), launch, none=-1)
-        code = activity_classes.code
+        event, code = correlation.launch_events, activity_classes.code
         source = _text_by_class(program_places.lines, event, code, empty)
         module = _text_by_class(program_places.modules, event, code, empty)
     return pl.DataFrame(

@@ -213,7 +213,6 @@ def parameter_charges(
     separator of names in that framework.
 
     Args:
-        parameters: The table `parameters`.
         trainable_only: Leave out variables that are known not to be trained.
     """
     counted = parameters

@@ -122,7 +122,6 @@ def source_lines(
     device_activity: pl.DataFrame | Unavailable,
     activity_ops: ActivityOps | Unavailable,
     correlation: Correlation | Unavailable,
-    launches: pl.DataFrame | Unavailable,
 ) -> SourceLines | Unavailable:
     """Find the line of every function call, op execution and device activity."""
     if (
@@ -148,10 +147,8 @@ def source_lines(
     device_line = device_function = device_op = nothing
     device_names = unnamed
     calls = None
-    if not (isinstance(correlation, Unavailable) or isinstance(launches, Unavailable)):
-        calls = values_by_row(
-            handles(launches, "event"), correlation.launch_of_activity, none=-1
-        )
+    if not isinstance(correlation, Unavailable):
+        calls = correlation.launch_events
     if not isinstance(device_activity, Unavailable) and not isinstance(
         activity_ops, Unavailable
     ):
@@ -184,7 +181,6 @@ def line_times(
     """Sum the time of each line, columns `LINE_TIMES`.
 
     Args:
-        source: The executions by line.
         within: Host time to include; None for all of it.
         activities: By row of device_activity: whether to include it; None for all rows.
 

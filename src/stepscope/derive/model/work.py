@@ -76,14 +76,10 @@ class ModelWork(Frozen, frozen=True):
 
     Attributes:
         host: Executions on the host, or why there are none.
-        costs: FLOPs and bytes of each execution on the host.
         reads: Variables that the executions read; None if unknown.
         device_ops: Ops of device activities, or why there are none.
         device: Other facts about the activities; None without activities.
         activity_steps: Row of steps by row of device_activity, -1 for none.
-        allocations: The table `allocations`.
-        windows: Windows of the steps.
-        parameters: The table `parameters`.
         groupings: View → nodes of executions, activities and allocations.
     """
 
@@ -121,7 +117,6 @@ def model_work(
     device_activity: pl.DataFrame | Unavailable,
     activity_ops: ActivityOps | Unavailable,
     correlation: Correlation | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
     run_costs: pl.DataFrame | Unavailable,
     allocations: pl.DataFrame | Unavailable,
@@ -147,13 +142,8 @@ def model_work(
             execution_count=len(executed),
         )
         launch_event = np.full(len(device_activity), -1, np.int32)
-        if not isinstance(correlation, Unavailable) and not isinstance(
-            launches, Unavailable
-        ):
-            launch_event = values_by_row(
-                handles(launches, "event"), correlation.launch_of_activity, none=-1
-            )
-
+        if not isinstance(correlation, Unavailable):
+            launch_event = correlation.launch_events
     items = (executed, launch_event, allocation_event)
     nowhere = _group_by(None, *items)
     reads, calls = None, nowhere
@@ -199,7 +189,6 @@ def charges_in_steps(
     op type `VARIABLE`, instead of to the op that read it first.
 
     Args:
-        work: The host's `model_work`.
         steps: Rows of the steps, or None for the whole profile.
         trainable_only: Leave out described variables that are not trained.
     """

@@ -17,7 +17,7 @@ from stepscope.derive.columns.dense_codes import (
     totals_by_code,
 )
 from stepscope.derive.costs.families import calls_only
-from stepscope.derive.device.executions import executions_of_activities
+from stepscope.derive.device.activity_classes import executions_of_activities
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.derive.ops.execution_costs import RUN_COSTS
 from stepscope.derive.reasons import WHY
@@ -29,13 +29,15 @@ from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
-    from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
+    from stepscope.derive.device.activity_classes import (
+        ActivityClasses,
+        ClassTotals,
+        DeviceExecutions,
+    )
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.executions import DeviceExecutions
     from stepscope.derive.device.peaks import DevicePeaks
-    from stepscope.derive.device.precision import Precision
-    from stepscope.derive.device.tensor_cores import TensorCores
+    from stepscope.derive.device.precision import Precision, TensorCores
     from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.ops.execution_costs import ExecutionCosts

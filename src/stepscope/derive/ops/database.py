@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import (
         ActivityClasses,
         ClassTotals,
+        DeviceExecutions,
         Exposure,
     )
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.executions import DeviceExecutions
-    from stepscope.derive.device.tensor_cores import TensorCores
+    from stepscope.derive.device.precision import TensorCores
     from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.step_windows.windows import Windows

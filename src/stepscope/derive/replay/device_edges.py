@@ -113,33 +113,14 @@ def event_edges(
     Args:
         tracks: The table `tracks`, for the device on which each wait is recorded.
     """
-    target, source = _event_pairs(activities, stats, strings, tracks)
-    gap = activities.start_ps[target] - activities.end_ps[source]
-    return Edges.make_edges(
-        EdgeKind.EVENT,
-        first + source,
-        first + target,
-        lag_ps=np.minimum(gap, pace.late_ps),
-    )
-
-
-def _event_pairs(
-    activities: Activities,
-    stats: pl.DataFrame,
-    strings: Sequence[str],
-    tracks: pl.DataFrame,
-) -> tuple[Int64s, Int64s]:
-    nothing = np.empty(0, np.int64)
     waits = rows_with_key(stats, "event", find_handle(strings, StatKey.WAIT_ON_STREAM))
     events = np.unique(waits.owner)
     if not len(events):
-        return nothing, nothing
+        return Edges.join_edges([])
     values = rows_of_owners(stats, "event", events)
     keys = (
-        StatKey.STREAM,
-        StatKey.CORRELATION,
-        StatKey.WAIT_ON_STREAM,
-        StatKey.WAIT_ON_RECORD,
+        *(StatKey.STREAM, StatKey.CORRELATION),
+        *(StatKey.WAIT_ON_STREAM, StatKey.WAIT_ON_RECORD),
     )
     columns, known = [], np.ones(len(events), np.bool_)
     for key in keys:
@@ -157,7 +138,14 @@ def _event_pairs(
     both = (target >= 0) & (source >= 0)
     # Drop a wait whose activity starts before the activity it should wait for.
     both[both] = activities.start_ps[target[both]] >= activities.start_ps[source[both]]
-    return target[both], source[both]
+    target, source = target[both], source[both]
+    gap = activities.start_ps[target] - activities.end_ps[source]
+    return Edges.make_edges(
+        EdgeKind.EVENT,
+        first + source,
+        first + target,
+        lag_ps=np.minimum(gap, pace.late_ps),
+    )
 
 
 def _neighbour_by_call(

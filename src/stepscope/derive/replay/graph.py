@@ -16,6 +16,7 @@ from stepscope.derive.replay.activities import (
     Activities,
     Pace,
     collect_activities,
+    find_threads,
     sample_windows,
 )
 from stepscope.derive.replay.device_edges import (
@@ -24,14 +25,16 @@ from stepscope.derive.replay.device_edges import (
     launch_edges,
     stream_edges,
 )
-from stepscope.derive.replay.handovers import Handovers, Releases, find_handovers
 from stepscope.derive.replay.host_nodes import (
     DeviceWaits,
+    Handovers,
     HostNodes,
     Lines,
+    Releases,
     Waits,
     copy_waits,
     device_waits,
+    find_handovers,
     held_waits,
     host_nodes,
     submitted_ps,
@@ -45,7 +48,6 @@ from stepscope.derive.replay.nodes import (
     Nodes,
     link_edges,
 )
-from stepscope.derive.replay.threads import find_threads
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import is_true
 from stepscope.unavailable import Unavailable
@@ -58,10 +60,8 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.host_states import HostStates
-    from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.launch_facts import LaunchFacts
-    from stepscope.derive.replay.activities import Sampled
-    from stepscope.derive.replay.threads import Thread
+    from stepscope.derive.device.correlation import Correlation, LaunchFacts
+    from stepscope.derive.replay.activities import Sampled, Thread
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 

@@ -17,8 +17,13 @@ import numpy as np
 
 from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import accepted_answer
-from stepscope.derive.replay.graph_edits import joint_edit
-from stepscope.derive.replay.nodes import NEVER, EdgeKind, NodeKind
+from stepscope.derive.replay.nodes import (
+    NEVER,
+    EdgeKind,
+    NodeKind,
+    joint_edit,
+    unchanged_edit,
+)
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -28,8 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.array_types import Bools, Int32s, Int64s
-    from stepscope.derive.replay.graph_edits import Edit
-    from stepscope.derive.replay.nodes import Graph
+    from stepscope.derive.replay.nodes import Edit, Graph
 
 #: Maximum share of the critical path, in percent, that may be recorded delays.
 _MAX_KEPT_PERCENT_OF_PATH: Final = 10.0
@@ -100,12 +104,7 @@ class PathPieces(Frozen, frozen=True):
 
 
 class BackWalk:
-    """Walks back through one replay.
-
-    Args:
-        graph: The graph.
-        run: A replay of the graph.
-    """
+    """Walks back through one replay."""
 
     def __init__(self, graph: Graph, run: Replayed) -> None:
         self._graph, self._run = graph, run
@@ -189,7 +188,6 @@ class Identity(Frozen, frozen=True):
         median_error_percent: Median error of the replayed length of a window.
         unexplained_percent: Share of the starts that can be delayed and that no edge
             explains; they are kept as recorded.
-        kept_percent: Share of such kept delays in the critical path.
     """
 
     windows: int
@@ -197,7 +195,6 @@ class Identity(Frozen, frozen=True):
     p95_error_percent: float
     unexplained_percent: float
     starts: int
-    kept_percent: float
 
     @property
     def stands(self) -> bool:
@@ -242,7 +239,6 @@ def replay_check(*, step_graph: Graph) -> Identity:
         p95_error_percent=float(np.percentile(errors, _ERROR_PERCENTILE)),
         unexplained_percent=100 * step_graph.unexplained_share,
         starts=int((step_graph.may_wait & step_graph.measured).sum()),
-        kept_percent=100 * kept_share(step_graph, run),
     )
 
 
@@ -254,30 +250,25 @@ def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Rep
         slack: "kept": every node keeps its recorded delay, and objects from outside
             arrive as recorded. "dropped": only unexplained starts keep their delay.
     """
-    nodes, edges = graph.nodes, graph.edges
-    dur = nodes.dur_ps if edit is None else edit.dur_ps
-    lag = edges.lag_ps if edit is None else edit.lag_ps
-    from_start = edges.from_start if edit is None else edit.from_start
+    edit = edit or unchanged_edit(graph)
+    dur = edit.dur_ps
     not_before = graph.not_before_ps.copy()
-    delay = (
-        graph.slack_ps if slack == "kept" else np.where(graph.kept, graph.slack_ps, 0)
-    )
-    if edit is not None:
-        delay = np.minimum(delay, edit.max_delay_ps)
-    if slack == "kept":
-        comes = graph.arrival_of >= 0 if edit is None else edit.comes
-        rows = np.flatnonzero(comes)
+    delay = edit.max_delay_ps
+    if slack == "dropped":
+        delay = np.where(graph.kept, delay, 0)
+    else:
+        rows = np.flatnonzero(edit.comes)
         not_before[rows] = np.maximum(
-            not_before[rows], nodes.start_ps[rows] - graph.slack_ps[rows]
+            not_before[rows], graph.nodes.start_ps[rows] - graph.slack_ps[rows]
         )
     start, via = np.empty(graph.count, np.int64), np.empty(graph.count, np.int32)
     accepted_answer(
         kernels.schedule_nodes(
             graph.order,
             graph.begin,
-            edges.source,
-            np.ascontiguousarray(from_start),
-            np.ascontiguousarray(lag),
+            graph.edges.source,
+            np.ascontiguousarray(edit.from_start),
+            np.ascontiguousarray(edit.lag_ps),
             not_before,
             np.ascontiguousarray(delay),
             np.ascontiguousarray(dur),

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Int32s, UInt8s
     from stepscope.derive.columns.stat_values import StatRows
-    from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.launch_facts import LaunchLatency
+    from stepscope.derive.device.correlation import Correlation, LaunchLatency
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds

@@ -47,11 +47,6 @@ class CounterCurve(Frozen, frozen=True):
     time_ps: Int64s
     value: NDArray[np.float64]
 
-    def self_check(self) -> None:
-        """Raise ValueError if the times do not ascend."""
-        if (np.diff(self.time_ps) < 0).any():
-            raise ValueError("the times of a counter do not ascend")
-
 
 def counter_curves(
     *,

@@ -17,12 +17,11 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import int_values
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.trace_rows.op_spans import (
-    DeviceLines,
     op_lines_of_devices,
     op_lines_of_threads,
 )
 from stepscope.derive.trace_rows.step_lines import (
-    LaunchLines,
+    LAUNCH_TOTALS,
     LineSpans,
     Names,
     launch_lines,
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.trace_rows.step_lines import DerivedLine
-    from stepscope.derive.trace_rows.tracks import TrackRows
     from stepscope.trace.model import TraceData
 
 #: Values of `TraceTimeline.visibility`. Definition:
@@ -135,7 +133,6 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
         visibility: uint8 by name code: `DRAWN`, `FOLDED` or `HIDDEN`.
         launch_stats: By span of the launch lines: `slice` (row of `slices`),
             `num_launches`, `max_launch_time_ps`, `total_launch_time_ps`.
-        apart: int32; ascending rows of events shown on a thread that did not run them.
     """
 
     sections: pl.DataFrame
@@ -148,7 +145,6 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
     visibility: UInt8s
     flows: Flows
     launch_stats: pl.DataFrame
-    apart: Int32s
 
     def line(self, track: int) -> LaidLine | None:
         """Return the spans of a derived track; None for a recorded track."""
@@ -213,20 +209,20 @@ def trace_timeline(
     names = Names(event_types)
     assigned = None if isinstance(activity_steps, Unavailable) else activity_steps
     lines = step_lines(steps, windows, names)
-    launched = LaunchLines.no_lines()
+    totals = pl.DataFrame(schema=LAUNCH_TOTALS)
     if not (
         isinstance(correlation, Unavailable)
         or isinstance(steps, Unavailable)
         or assigned is None
     ):
-        launched = launch_lines(
+        launched, totals = launch_lines(
             correlation, activity_steps=assigned, steps=steps, names=names
         )
-    of_devices = DeviceLines([], {})
-    of_threads: list[DerivedLine] = []
+        lines += launched
+    places: dict[int, int] = {}
     if not isinstance(device_activity, Unavailable):
         if not isinstance(activity_ops, Unavailable):
-            of_devices = op_lines_of_devices(
+            of_devices, places = op_lines_of_devices(
                 trace.strings,
                 tracks,
                 device_activity,
@@ -234,11 +230,11 @@ def trace_timeline(
                 activity_steps=assigned,
                 names=names,
             )
+            lines += of_devices
     elif not isinstance(host_op_events, Unavailable):
         # If there is a device, threads contain no ops, only launch calls of programs.
         known = None if isinstance(steps, Unavailable) else steps
-        of_threads = op_lines_of_threads(events, host_op_events, known, names)
-    lines += [*launched.lines, *of_devices.lines, *of_threads]
+        lines += op_lines_of_threads(events, host_op_events, known, names)
     # Do not draw bookkeeping events of the profiler.
     bookkeeping = EventFlag.ALLOCATOR | EventFlag.PRODUCER | EventFlag.END_THUNK
     visibility = np.where(event_kinds.has(EventFlag.THREADPOOL), FOLDED, DRAWN)
@@ -248,25 +244,24 @@ def trace_timeline(
     if not isinstance(host_values, Unavailable):
         owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
         flat_rows = np.unique(owner[flag != 0]).astype(np.int64)
-    rows = recorded_rows(
+    row, recorded_lanes = recorded_rows(
         tracks, events, event_nesting, flat_rows=flat_rows, undrawn=visibility != DRAWN
     )
-    sections, arranged = sections_and_tracks(tracks, lines, devices, of_devices.places)
-    placed = _place_tracks(arranged, tracks, lines, rows)
+    sections, arranged = sections_and_tracks(tracks, lines, devices, places)
+    placed, lanes, laid = _place_tracks(arranged, tracks, lines, recorded_lanes)
     shown, full = names.name_texts()
     drawn = np.zeros(len(shown) - len(event_types), np.uint8)
     return TraceTimeline(
         sections=sections,
-        tracks=placed.tracks,
-        lanes=placed.lanes,
-        row=rows.row,
-        lines=placed.lines,
+        tracks=placed,
+        lanes=lanes,
+        row=row,
+        lines=laid,
         names=shown,
         full_names=full,
         visibility=np.concatenate((visibility, drawn)),
         flows=_launch_flows(correlation),
-        launch_stats=_launch_stats(placed, sections, launched.totals),
-        apart=flat_rows.astype(np.int32),
+        launch_stats=_launch_stats(placed, laid, sections, totals),
     )
 
 
@@ -288,18 +283,13 @@ def _launch_flows(correlation: Correlation | Unavailable) -> Flows:
     )
 
 
-class _Placed(Frozen, frozen=True):
-    tracks: pl.DataFrame
-    lanes: pl.DataFrame
-    lines: tuple[LaidLine, ...]
-
-
 def _place_tracks(
     arranged: pl.DataFrame,
     tracks: pl.DataFrame,
     lines: Sequence[DerivedLine],
-    rows: TrackRows,
-) -> _Placed:
+    recorded_lanes: Sequence[tuple[Lane, ...]],
+) -> tuple[pl.DataFrame, pl.DataFrame, tuple[LaidLine, ...]]:
+    """Return the tracks with their ranges and rows, their lanes, and derived lines."""
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     lanes: list[tuple[Lane, ...]] = []
     ranges: list[tuple[int, int]] = []
@@ -307,7 +297,7 @@ def _place_tracks(
     offset = 0
     for source, line in arranged.select("source", "line").iter_rows():
         if source is not None:
-            lanes.append(rows.lanes[source])
+            lanes.append(recorded_lanes[source])
             ranges.append((int(begins[source]), int(ends[source])))
             continue
         spans = lines[line].spans
@@ -329,19 +319,12 @@ def _place_tracks(
             pl.Int32,
         ),
     )
-    return _Placed(
-        with_ranges,
-        pl.DataFrame(
-            [
-                (track, number, lane.first_row, lane.rows, lane.kind)
-                for track, of_track in enumerate(lanes)
-                for number, lane in enumerate(of_track)
-            ],
-            schema=_LANES,
-            orient="row",
-        ),
-        tuple(laid),
-    )
+    lane_rows = [
+        (track, number, lane.first_row, lane.rows, lane.kind)
+        for track, of_track in enumerate(lanes)
+        for number, lane in enumerate(of_track)
+    ]
+    return with_ranges, pl.DataFrame(lane_rows, _LANES, orient="row"), tuple(laid)
 
 
 def _count_rows(lanes: Sequence[Lane]) -> int:
@@ -349,17 +332,18 @@ def _count_rows(lanes: Sequence[Lane]) -> int:
 
 
 def _launch_stats(
-    placed: _Placed, sections: pl.DataFrame, totals: pl.DataFrame
+    tracks: pl.DataFrame,
+    laid: Sequence[LaidLine],
+    sections: pl.DataFrame,
+    totals: pl.DataFrame,
 ) -> pl.DataFrame:
     types = {"slice": pl.Int64, "device": pl.Int32, "step": pl.Int32}
     parts = [pl.DataFrame(schema=types)]
-    derived = placed.tracks.filter(pl.col("source").is_null())
+    derived = tracks.filter(pl.col("source").is_null())
     lines = derived.select(
         "view", "begin", "end", sections["device"].gather(derived["section"])
     )
-    for line, (view, begin, end, device) in zip(
-        placed.lines, lines.iter_rows(), strict=True
-    ):
+    for line, (view, begin, end, device) in zip(laid, lines.iter_rows(), strict=True):
         if view == "launch_stats":
             columns = {"slice": np.arange(begin, end), "step": line.spans.step}
             part = pl.DataFrame(columns).with_columns(device=pl.lit(device))

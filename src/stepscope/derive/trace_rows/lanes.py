@@ -225,10 +225,7 @@ def _stored_lines(
         return {}
     device = handles(device_activity, "device")
     computes = computing_rows(device_activity)
-    start_ps, dur_ps = (
-        ints(device_activity, "start_ps"),
-        ints(device_activity, "dur_ps"),
-    )
+    start_ps, dur_ps = (ints(device_activity, name) for name in ("start_ps", "dur_ps"))
     work = {}
     for ordinal in stored["device"].unique().to_list():
         rows = np.flatnonzero(computes & (device == ordinal))
@@ -269,15 +266,8 @@ def index_lanes(
     longest = np.empty(blocks[-1], np.int32)
     starts, durs = np.ascontiguousarray(start_ps), np.ascontiguousarray(dur_ps)
     answer = kernels.fill_lanes(
-        starts,
-        durs,
-        lane,
-        edges,
-        blocks,
-        np.empty((2, lanes), np.int64),
-        rows,
-        timing_ps,
-        longest,
+        *(starts, durs, lane, edges, blocks),
+        *(np.empty((2, lanes), np.int64), rows, timing_ps, longest),
     )
     if answer < 0:
         raise ValueError(f"spans of one lane overlap, or do not ascend ({answer})")
@@ -305,10 +295,8 @@ def _coarse_slices(index: LaneIndex, lane: Int32s) -> CoarseSlices | None:
     buckets = ((last - first) >> level) + 2
     parts = _zero_sums(np.minimum(np.diff(index.edges), 2 * buckets))
     full = np.empty(lanes, np.int64)
-    positions, times = (
-        np.empty((parts[-1], 2), np.int32),
-        np.empty((parts[-1], 4), np.int64),
-    )
+    positions = np.empty((parts[-1], 2), np.int32)
+    times = np.empty((parts[-1], 4), np.int64)
     accepted_answer(
         coarse.fold_rows(
             *(index.start_ps, index.dur_ps, lane, index.edges, parts, level),

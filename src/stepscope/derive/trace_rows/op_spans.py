@@ -50,7 +50,7 @@ class Pieces(Frozen, frozen=True):
     """The work of one stream or thread in time order; arrays of equal length.
 
     Attributes:
-        op: Row of the ops that `OpPaths` describes.
+        op: Row of the paths of ops.
         instruction: Row of the paths of instructions; -1 for none.
     """
 
@@ -79,35 +79,11 @@ class _Paths(Frozen, frozen=True):
         return (self.level[:, 0] >= 0).astype(np.uint8)
 
 
-class OpPaths(Frozen, frozen=True):
-    """The names of ops in each view.
-
-    Attributes:
-        of_op: Paths by view and row of ops, for all views except `xla_ops`.
-        of_instruction: Paths by instruction, for the view `xla_ops`.
-    """
-
-    of_op: dict[str, _Paths]
-    of_instruction: _Paths
-
-
 _COMPUTE: Final = [
     ACTIVITY_CODES[kind] for kind in ("kernel", "collective", "transfer_wait")
 ]
 #: Views derived for a core, whose recorded line already shows the view `xla_ops`.
 _OF_CORES: Final = tuple(view for view in OP_VIEWS if view != "xla_ops")
-
-
-class DeviceLines(Frozen, frozen=True, eq=True):
-    """Op lines of devices, and the order of the streams.
-
-    Attributes:
-        places: Position of each row of `tracks` among the streams of its device:
-            streams that compute come first, then streams with more activities.
-    """
-
-    lines: list[DerivedLine]
-    places: dict[int, int]
 
 
 def op_lines_of_devices(
@@ -118,10 +94,14 @@ def op_lines_of_devices(
     *,
     activity_steps: Int32s | None,
     names: Names,
-) -> DeviceLines:
+) -> tuple[list[DerivedLine], dict[int, int]]:
     """Return the op lines of every stream.
 
     The lines contain kernels and collectives. Copies already have descriptive names.
+
+    Returns:
+        The lines, and the position of each row of `tracks` among the streams of its
+        device: streams that compute come first, then streams with more activities.
     """
     chosen = computing_rows(device_activity)
     stream_order = _order_by_stream(device_activity, chosen)
@@ -164,7 +144,7 @@ def op_lines_of_devices(
                 if view != "xla_modules" or ordinal not in has_modules
             )
         lines += op_lines(pieces, paths, device=ordinal, track=row, views=views)
-    return DeviceLines(lines, stream_order)
+    return lines, stream_order
 
 
 def op_lines_of_threads(
@@ -241,8 +221,8 @@ def _order_by_stream(device_activity: pl.DataFrame, computes: Bools) -> dict[int
 
 def paths_of_ops(
     ops: pl.DataFrame, instructions: Sequence[str], names: Names
-) -> OpPaths:
-    """Return the paths of distinct ops and of distinct instructions.
+) -> dict[str, _Paths]:
+    """Return by view the paths of distinct ops; for `xla_ops`, of instructions.
 
     Args:
         ops: Columns `framework_op`, `framework_type`, `evidence`, `name`, `type`,
@@ -271,16 +251,15 @@ def paths_of_ops(
         by_view["framework_ops"].append([] if op is None else [(kind or op, op)])
         by_view["xla_modules"].append([] if module is None else [(module, None)])
         by_view["source"].append([] if source is None else [(source, None)])
-    nested = ([(each, None) for each in text.split("::")] for text in instructions)
-    return OpPaths(
-        {view: _number_names(paths, names) for view, paths in by_view.items()},
-        _number_names(list(nested), names),
-    )
+    by_view["xla_ops"] = [
+        [(each, None) for each in text.split("::")] for text in instructions
+    ]
+    return {view: _number_names(paths, names) for view, paths in by_view.items()}
 
 
 def op_lines(
     pieces: Pieces,
-    paths: OpPaths,
+    paths: dict[str, _Paths],
     *,
     device: int | None,
     track: int,
@@ -293,35 +272,23 @@ def op_lines(
             step are joined into one span only if they are close in time.
     """
     bounded = device is None
-    modules, ops = paths.of_op["xla_modules"], paths.of_op["framework_ops"]
-    compiled, named = modules.has_path(), ops.has_path()
-    none = np.zeros(len(pieces.op), np.uint8)
+    has_path = {view: of_view.has_path() for view, of_view in paths.items()}
+    named, none = has_path["framework_ops"], np.zeros(len(pieces.op), np.uint8)
 
     def line(view: str, within: UInt8s, changes: UInt8s) -> tuple[LineSpans, UInt8s]:
+        code = pieces.instruction if view == "xla_ops" else pieces.op
         return _line_spans(
-            pieces,
-            pieces.op,
-            paths.of_op[view],
-            within=within,
-            changes=changes,
-            bounded=bounded,
+            pieces, code, paths[view], within=within, changes=changes, bounded=bounded
         )
 
     # The end of a module ends spans of all lower lines; the end of a scope ends its op.
     spans: dict[str, LineSpans] = {}
-    spans["xla_modules"], of_module = line("xla_modules", compiled, none)
-    spans["xla_ops"], _ = _line_spans(
-        pieces,
-        pieces.instruction,
-        paths.of_instruction,
-        within=paths.of_instruction.has_path(),
-        changes=of_module,
-        bounded=bounded,
-    )
+    spans["xla_modules"], of_module = line("xla_modules", has_path["xla_modules"], none)
+    spans["xla_ops"], _ = line("xla_ops", has_path["xla_ops"], of_module)
     spans["name_scope"], of_scope = line("name_scope", named, of_module)
     of_scope |= of_module
     spans["framework_ops"], _ = line("framework_ops", named, of_scope)
-    spans["source"], _ = line("source", paths.of_op["source"].has_path(), of_scope)
+    spans["source"], _ = line("source", has_path["source"], of_scope)
     return [
         DerivedLine(view, device, track, spans[view])
         for view in OP_VIEWS

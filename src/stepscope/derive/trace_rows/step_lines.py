@@ -135,32 +135,14 @@ def no_spans() -> LineSpans:
     return LineSpans(wide, wide, narrow, narrow, narrow, narrow)
 
 
-_TOTALS: Final[dict[str, pl.DataType]] = {
+#: Columns of the sums of launch calls.
+LAUNCH_TOTALS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),
     "step": pl.Int32(),
     "num_launches": pl.Int64(),
     "max_launch_time_ps": pl.Int64(),
     "total_launch_time_ps": pl.Int64(),
 }
-
-
-class LaunchLines(Frozen, frozen=True):
-    """For each device, the time from the first to the last launch call of each step.
-
-    Definition: docs/tools/trace_viewer.md#sections-and-tracks.
-
-    Attributes:
-        totals: By device and step: `num_launches`, `max_launch_time_ps` and
-            `total_launch_time_ps`.
-    """
-
-    lines: list[DerivedLine]
-    totals: pl.DataFrame
-
-    @classmethod
-    def no_lines(cls) -> LaunchLines:
-        """Return an empty set of launch lines."""
-        return cls([], pl.DataFrame(schema=_TOTALS))
 
 
 def step_lines(
@@ -179,33 +161,15 @@ def step_lines(
         return []
     code = names.name_codes(step_names(steps))
     events = handles(steps.rows, "event")
-    rows = windows.rows
-    lines = [
-        DerivedLine(
-            "step_windows",
-            None,
-            None,
-            _step_spans(
-                ints(rows, "start_ps"),
-                ints(rows, "end_ps"),
-                handles(rows, "step_row"),
-                code,
-                events,
-            ),
-        )
-    ]
-    ranges = windows.device_spans.with_columns(
-        begin=pl.coalesce("first_begin_ps", "stored_start_ps"),
-        end=pl.coalesce("last_end_ps", "stored_end_ps"),
+    of_windows = _step_spans(windows.rows, code, events)
+    lines = [DerivedLine("step_windows", None, None, of_windows)]
+    ranges = windows.device_spans.select(
+        *("device", "step_row"),
+        start_ps=pl.coalesce("first_begin_ps", "stored_start_ps"),
+        end_ps=pl.coalesce("last_end_ps", "stored_end_ps"),
     )
     for (device,), spans in ranges.group_by("device", maintain_order=True):
-        of_device = _step_spans(
-            ints(spans, "begin"),
-            ints(spans, "end"),
-            handles(spans, "step_row"),
-            code,
-            events,
-        )
+        of_device = _step_spans(spans, code, events)
         lines.append(DerivedLine("steps", int(str(device)), None, of_device))
     return lines
 
@@ -220,8 +184,16 @@ def step_names(steps: Steps) -> list[str]:
 
 def launch_lines(
     correlation: Correlation, *, activity_steps: Int32s, steps: Steps, names: Names
-) -> LaunchLines:
-    """Return one line of launch calls per device, with one span per step."""
+) -> tuple[list[DerivedLine], pl.DataFrame]:
+    """Return one line of launch calls per device, and sums by device and step.
+
+    The span of a step is the time from its first to its last launch call.
+
+    Definition: docs/tools/trace_viewer.md#sections-and-tracks.
+
+    Returns:
+        The lines, and a frame with the columns `LAUNCH_TOTALS`.
+    """
     totals = _launch_totals(correlation, activity_steps)
     code = names.name_codes(step_names(steps))
     lines = []
@@ -247,9 +219,8 @@ def launch_lines(
         lines.append(
             DerivedLine("launch_stats", int(str(device)), None, drawn.order_spans())
         )
-    return LaunchLines(
-        lines, totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items())
-    )
+    columns = (pl.col(name).cast(kind) for name, kind in LAUNCH_TOTALS.items())
+    return lines, totals.select(columns)
 
 
 def launch_values(totals: pl.DataFrame) -> pl.DataFrame:
@@ -312,12 +283,12 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
     )
 
 
-def _step_spans(
-    start_ps: Int64s, end_ps: Int64s, step: Int32s, code: Int32s, events: Int32s
-) -> LineSpans:
+def _step_spans(rows: pl.DataFrame, code: Int32s, events: Int32s) -> LineSpans:
+    """Return the spans of rows with `start_ps`, `end_ps` and `step_row`."""
+    start_ps, step = ints(rows, "start_ps"), handles(rows, "step_row")
     return LineSpans(
         start_ps,
-        end_ps - start_ps,
+        ints(rows, "end_ps") - start_ps,
         np.zeros(len(step), np.int32),
         code[step],
         events[step],

@@ -302,18 +302,6 @@ class Lane(Frozen, frozen=True, eq=True):
     kind: str
 
 
-class TrackRows(Frozen, frozen=True):
-    """The rows of recorded events.
-
-    Attributes:
-        row: int32 by row of events; the row inside its track.
-        lanes: By row of the table `tracks`; from top to bottom.
-    """
-
-    row: Int32s
-    lanes: tuple[tuple[Lane, ...], ...]
-
-
 def lay_spans(start_ps: Int64s, dur_ps: Int64s) -> tuple[Int32s, tuple[Lane, ...]]:
     """Lay out one track's spans, sorted by start, then by descending duration.
 
@@ -330,7 +318,7 @@ def recorded_rows(
     *,
     flat_rows: Int64s,
     undrawn: Bools,
-) -> TrackRows:
+) -> tuple[Int32s, list[tuple[Lane, ...]]]:
     """Lay out all recorded tracks.
 
     If nothing overlaps and everything is drawn, rows are the array of nesting depths.
@@ -338,6 +326,10 @@ def recorded_rows(
     Args:
         flat_rows: Ascending rows of events shown on a thread on which they did not run.
         undrawn: By row of event_types, whether its events are not drawn.
+
+    Returns:
+        The row of each event inside its track, and the lanes of each track, from top
+        to bottom.
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     types = handles(events, "type")
@@ -369,7 +361,7 @@ def recorded_rows(
             row, own = row.copy(), True
         row[part], track_lanes = _lay_groups(starts, durs, nested, flat, hidden)
         lanes.append(track_lanes)
-    return TrackRows(row, tuple(lanes))
+    return row, lanes
 
 
 def _lay_groups(

@@ -13,7 +13,7 @@ import polars as pl
 from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.device.correlation import launch_facts
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED, windows
 from stepscope.derive.steps.chosen import steps

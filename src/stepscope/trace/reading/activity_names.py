@@ -8,7 +8,10 @@ Definition: docs/definitions/device-work.md#kinds-of-device-work.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: Kind of events without device work: allocations, overhead, markers, counters.
 NOT_ACTIVITY: Final = "not_activity"
@@ -16,55 +19,36 @@ NOT_ACTIVITY: Final = "not_activity"
 #: Kind of a copy whose name does not contain its direction.
 SOME_COPY: Final = "some_copy"
 
-#: Prefix of the name → kind of activity. The first match wins.
-_BEGINNINGS: Final = (
-    ("memcpyh2d", "h2d"),
-    ("memcpyhtod", "h2d"),
-    ("memcpyd2h", "d2h"),
-    ("memcpydtoh", "d2h"),
-    ("memcpyp2p", "p2p_copy"),
-    ("memcpyptop", "p2p_copy"),
-    ("memcpyd2d", "local_copy"),
-    ("memcpydtod", "local_copy"),
-    ("memcpyh2h", NOT_ACTIVITY),
-    ("memcpyhtoh", NOT_ACTIVITY),
-    ("memcpy", SOME_COPY),
-    ("memset", "memset"),
-    # Among unified memory events only page migrations move bytes.
-    ("um_bytes_transfer_htod", "h2d"),
-    ("um_bytes_transfer_dtoh", "d2h"),
-    ("um_bytes_transfer_dtod", "p2p_copy"),
-    ("um_", NOT_ACTIVITY),
-    ("unifiedmemory", NOT_ACTIVITY),
-    ("memoryalloc", NOT_ACTIVITY),
-    ("memoryfree", NOT_ACTIVITY),
-    ("memoryresidency", NOT_ACTIVITY),
-    ("memalloc", NOT_ACTIVITY),
-    ("memfree", NOT_ACTIVITY),
-    ("hostregister", NOT_ACTIVITY),
-    ("hostunregister", NOT_ACTIVITY),
-    ("nvtx:", NOT_ACTIVITY),
-)
+#: Kind of activity → prefixes of the name. The first match wins. Among unified memory
+#: events (`um_`) only page migrations move bytes.
+_BEGINNINGS: Final = {
+    "h2d": ("memcpyh2d", "memcpyhtod", "um_bytes_transfer_htod"),
+    "d2h": ("memcpyd2h", "memcpydtoh", "um_bytes_transfer_dtoh"),
+    "p2p_copy": ("memcpyp2p", "memcpyptop", "um_bytes_transfer_dtod"),
+    "local_copy": ("memcpyd2d", "memcpydtod"),
+    NOT_ACTIVITY: (
+        *("memcpyh2h", "memcpyhtoh", "um_", "unifiedmemory", "memoryalloc"),
+        *("memoryfree", "memoryresidency", "memalloc", "memfree", "hostregister"),
+        *("hostunregister", "nvtx:"),
+    ),
+    SOME_COPY: ("memcpy",),
+    "memset": ("memset",),
+}
 
 #: Names of kernels that are copies and memsets: a driver runs these as kernels, or
 #: AMD's tracers list them among the kernels.
-_COPY_KERNELS: Final = (
-    ("__amd_rocclr_copybuffer", "local_copy"),
-    ("__amd_rocclr_copyimage", "local_copy"),
-    ("__amd_rocclr_fillbuffer", "memset"),
-    ("__amd_rocclr_fillimage", "memset"),
-    ("copyhosttodevice", "h2d"),
-    ("copydevicetohost", "d2h"),
-    ("copydevicetodevice", "local_copy"),
-    ("copyhosttohost", NOT_ACTIVITY),
-    ("copypeertopeer", "p2p_copy"),
-    ("hipmemcpyhtod", "h2d"),
-    ("hipmemcpydtoh", "d2h"),
-    ("hipmemcpydtod", "local_copy"),
-    ("hipmemcpypeer", "p2p_copy"),
-    ("hipmemcpy", SOME_COPY),
-    ("hipmemset", "memset"),
-)
+_COPY_KERNELS: Final = {
+    "h2d": ("copyhosttodevice", "hipmemcpyhtod"),
+    "d2h": ("copydevicetohost", "hipmemcpydtoh"),
+    "p2p_copy": ("copypeertopeer", "hipmemcpypeer"),
+    "local_copy": (
+        *("__amd_rocclr_copybuffer", "__amd_rocclr_copyimage"),
+        *("copydevicetodevice", "hipmemcpydtod"),
+    ),
+    NOT_ACTIVITY: ("copyhosttohost",),
+    SOME_COPY: ("hipmemcpy",),
+    "memset": ("__amd_rocclr_fillbuffer", "__amd_rocclr_fillimage", "hipmemset"),
+}
 
 #: Full names of events on a stream that record the tracer's own overhead.
 _OVERHEAD: Final = frozenset(
@@ -116,9 +100,11 @@ def kind_of_name(name: str, *, launched: bool = False) -> str:
             a kernel regardless of its name, or a copy that a driver runs as a kernel.
     """
     compact = name[:64].replace(" ", "").lower()
-    for start, kind in _COPY_KERNELS if launched else (*_COPY_KERNELS, *_BEGINNINGS):
-        if compact.startswith(start):
-            return kind
+    kind = _kind_of_beginning(compact, _COPY_KERNELS)
+    if kind is None and not launched:
+        kind = _kind_of_beginning(compact, _BEGINNINGS)
+    if kind is not None:
+        return kind
     if name in _OVERHEAD and not launched:
         return NOT_ACTIVITY
     lower = name.lower()
@@ -133,13 +119,12 @@ def copy_kind(source: str | None, destination: str | None) -> str | None:
     Returns:
         A kind of activity; `NOT_ACTIVITY` for a copy within the host; None if unknown.
     """
-    sides = [_memory_side(source), _memory_side(destination)]
     return {
         ("host", "device"): "h2d",
         ("device", "host"): "d2h",
         ("device", "device"): "local_copy",
         ("host", "host"): NOT_ACTIVITY,
-    }.get((sides[0], sides[1]))
+    }.get((_memory_side(source), _memory_side(destination)))
 
 
 def kind_of_line_type(word: str) -> str | None:
@@ -147,12 +132,14 @@ def kind_of_line_type(word: str) -> str | None:
     compact = word.strip().lower()
     if compact in _IDLE_LINE_TYPES:
         return NOT_ACTIVITY
-    if compact in _LINE_TYPES:
-        return _LINE_TYPES[compact]
-    for beginning, kind in _BEGINNINGS:
-        if compact.startswith(beginning):
-            return kind
-    return None
+    return _LINE_TYPES.get(compact) or _kind_of_beginning(compact, _BEGINNINGS)
+
+
+def _kind_of_beginning(
+    name: str, beginnings: Mapping[str, tuple[str, ...]]
+) -> str | None:
+    kinds = (kind for kind, texts in beginnings.items() if name.startswith(texts))
+    return next(kinds, None)
 
 
 def is_collective_category(category: str) -> bool:

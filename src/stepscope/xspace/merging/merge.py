@@ -20,21 +20,17 @@ import numpy as np
 from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.merging.lines import (
     Head,
+    IdMap,
     Move,
-    encode_events_of_line,
+    Names,
     join_line_bodies,
-    named_like,
+    read_entries,
     read_heads,
     read_lines,
-)
-from stepscope.xspace.merging.names import (
-    IdMap,
-    NameEntry,
-    Names,
-    read_entries,
+    rewrite_events,
     rewritten_stat,
 )
-from stepscope.xspace.reading.messages import index_messages
+from stepscope.xspace.reading.messages import index_message
 from stepscope.xspace.writing.encode import (
     encode_varint,
     map_entry,
@@ -57,7 +53,6 @@ class Part:
     """One message to be merged.
 
     Attributes:
-        data: Bytes of the message.
         shift_ns: Added to the times of its lines, in ns.
     """
 
@@ -78,8 +73,8 @@ class _Plane:
         fields = self.fields.of(tag)
         return fields.place, fields.place + fields.size
 
-    def entries(self, tag: int) -> list[NameEntry]:
-        """Return the entries of the metadata map under a tag."""
+    def entries(self, tag: int) -> dict[int, bytes]:
+        """Return the entries of the metadata map under a tag: id → message."""
         return read_entries(self.data, *self.rows(tag))
 
 
@@ -113,11 +108,10 @@ def merge_messages(
     hosts: dict[bytes, None] = {}
     for part in parts:
         data = np.frombuffer(part.data, np.uint8)
-        space = _checked_fields(data, np.zeros(1, np.int64), np.array([len(data)]))
+        space = _checked_fields(data, 0, len(data))
         rows = space.of(SpaceTag.PLANE)
         for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True):
-            begin, end = (np.array([byte], np.int64) for byte in (place, place + size))
-            fields = _checked_fields(data, begin, end)
+            fields = _checked_fields(data, place, place + size)
             plane = _Plane(data, place, place + size, part.shift_ns, fields)
             name = _name_of_plane(plane)
             if name not in without:
@@ -148,15 +142,14 @@ def complete_length(data: bytes | memoryview | UInt8s) -> int:
     raw = np.frombuffer(data, np.uint8)
     if not len(raw):
         return 0
-    fields = index_messages(raw, np.zeros(1, np.int64), np.array([len(raw)], np.int64))
-    stop = int(fields.stop[0])
+    stop = int(index_message(raw, 0, len(raw)).stop[0])
     return len(raw) if stop < 0 else stop
 
 
-def _checked_fields(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
-    fields = index_messages(data, begin, end)
-    if (fields.stop >= 0).any():
-        offset = int(fields.stop[fields.stop >= 0][0])
+def _checked_fields(data: UInt8s, begin: int, end: int) -> Fields:
+    fields = index_message(data, begin, end)
+    offset = int(fields.stop[0])
+    if offset >= 0:
         raise ValueError(f"the message is malformed at byte {offset:,}")
     return fields
 
@@ -171,8 +164,6 @@ class _Names:
     """Names of the planes that are merged into one plane.
 
     Attributes:
-        types: Merged names of event types.
-        stats: Merged names of stats.
         maps: For each plane, the maps of its type and stat ids to merged ids.
         missing: Id for types without a name, and id for stats without a name.
     """
@@ -234,14 +225,13 @@ def _merge_planes(
     if keep and not joined and len(planes) == 1 and name == _name_of_plane(first):
         return [first.data[first.begin : first.end].tobytes()]
     names = _Names.of(planes, keep_first=keep)
-    maps = names.maps
     out = [
         number_field(PlaneTag.ID, int(first.fields.last(PlaneTag.ID)[0])),
         sized_field(PlaneTag.NAME, name.encode()),
     ]
     out += [map_entry(PlaneTag.EVENT_METADATA, *item) for item in names.types.entries()]
     out += [map_entry(PlaneTag.STAT_METADATA, *item) for item in names.stats.entries()]
-    for plane, (_, stat_ids) in zip(planes, maps, strict=True):
+    for plane, (_, stat_ids) in zip(planes, names.maps, strict=True):
         out += [
             sized_field(
                 PlaneTag.STAT, rewritten_stat(stat, stat_ids, missing=names.missing[1])
@@ -257,20 +247,14 @@ def _merge_planes(
             for start, stop in zip(begin[is_separate], end[is_separate], strict=True)
         ]
         rewritten[0] = begin[~is_separate], end[~is_separate]
-    out += _join_lines_of_planes(
-        planes,
-        maps,
-        rewritten,
-        start_ns=start_ns,
-        names=names,
-        first={head.id: head for head in reversed(heads)},
+    first_heads = {head.id: head for head in reversed(heads)}
+    return out + _join_lines_of_planes(
+        planes, rewritten, start_ns=start_ns, names=names, first=first_heads
     )
-    return out
 
 
 def _join_lines_of_planes(
     planes: Sequence[_Plane],
-    maps: Sequence[tuple[IdMap, IdMap]],
     bounds: Sequence[tuple[Int64s, Int64s]],
     *,
     start_ns: int,
@@ -279,25 +263,21 @@ def _join_lines_of_planes(
 ) -> list[bytes]:
     """Return the lines as fields; merge lines of equal id and time into one line."""
     groups: dict[tuple[int, int], tuple[Head, list[bytes]]] = {}
-    for plane, (type_ids, stat_ids), rows in zip(planes, maps, bounds, strict=True):
-        for line in read_lines(plane.data, *rows, move=Move(plane.shift_ns, start_ns)):
-            head = named_like(line.head, first)
-            first.setdefault(head.id, head)
-            _, events = groups.setdefault((head.id, head.timestamp_ns), (head, []))
+    for plane, ids, rows in zip(planes, names.maps, bounds, strict=True):
+        move = Move(plane.shift_ns, start_ns)
+        for head, *places in read_lines(plane.data, *rows, move=move):
+            # A line has the name of the first line of the same id.
+            name = first.setdefault(head.id, head).name
+            named = head if name is None else head._replace(name=name)
+            _, events = groups.setdefault((head.id, head.timestamp_ns), (named, []))
             events.append(
-                encode_events_of_line(
-                    line,
-                    plane.data,
-                    type_ids=type_ids,
-                    stat_ids=stat_ids,
-                    missing=names.missing,
-                )
+                rewrite_events(plane.data, *places, ids=ids, missing=names.missing)
             )
-    ids = names.types.identity(), names.stats.identity()
+    merged = names.types.identity(), names.stats.identity()
     return [
         sized_field(
             PlaneTag.LINE,
-            join_line_bodies(head, events, ids=ids, missing=names.missing),
+            join_line_bodies(head, events, ids=merged, missing=names.missing),
         )
         for head, events in groups.values()
     ]

@@ -24,7 +24,7 @@ from stepscope.xspace.fields import (
     EventMetadata,
     PlaneTag,
 )
-from stepscope.xspace.reading.columns import EventTypes, TypeStats
+from stepscope.xspace.reading.columns import EventTypes, TypeStats, intern_texts
 from stepscope.xspace.reading.messages import (
     Fields,
     IdTable,
@@ -34,7 +34,6 @@ from stepscope.xspace.reading.messages import (
     index_messages,
     read_stats,
 )
-from stepscope.xspace.reading.pivot import intern_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

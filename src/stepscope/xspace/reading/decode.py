@@ -26,9 +26,8 @@ from stepscope.errors import BadInput, Malformed
 from stepscope.rundir import LIMIT_BYTES
 from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.reading.catalog import name_lost, read_catalog, read_plane_stats
-from stepscope.xspace.reading.chunks import scan_lines, thread_pool
 from stepscope.xspace.reading.columns import Damage, Lines, Plane, XSpace
-from stepscope.xspace.reading.fill import fill_lines
+from stepscope.xspace.reading.fill import fill_lines, scan_lines, thread_pool
 from stepscope.xspace.reading.messages import (
     Slices,
     list_damage,
@@ -47,8 +46,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import UInt8s
     from stepscope.xspace.reading.catalog import Catalog
-    from stepscope.xspace.reading.chunks import Scanned
-    from stepscope.xspace.reading.fill import Filled
+    from stepscope.xspace.reading.fill import Filled, Scanned
     from stepscope.xspace.reading.messages import Outline
 
 _MAX_ROWS: Final = 2**31 - 1
@@ -187,8 +185,6 @@ def _line_columns(
         duration,
         filled.event_bounds[:-1],
         filled.event_bounds[1:],
-        filled.stat_bounds[:-1],
-        filled.stat_bounds[1:],
     )
 
 

@@ -64,7 +64,7 @@ def read_outline(data: UInt8s, name: object) -> Outline:
         BadInput: A count exceeds its maximum for a recording.
     """
     size = len(data)
-    space = index_messages(data, np.zeros(1, np.int64), np.array([size], np.int64))
+    space = index_message(data, 0, size)
     planes = space.of(SpaceTag.PLANE, cut=True)
     _check_count(name, "planes", len(planes.owner), _MAX_PLANES)
     _check_count(name, "texts", len(space.tag) - len(planes.owner), _MAX_TEXTS)
@@ -156,12 +156,7 @@ def _check_count(name: object, unit: str, count: int, limit: int) -> None:
 
 
 class Slices(NamedTuple):
-    """Offsets and lengths of byte strings in the data; both are 0 for no string.
-
-    Attributes:
-        place: Offset, int64.
-        length: Length in bytes, int64.
-    """
+    """Offsets and lengths of byte strings in the data; both are 0 for no string."""
 
     place: Int64s
     length: Int64s
@@ -230,6 +225,11 @@ class Fields(Frozen, frozen=True, eq=True):
         place[rows.owner] = rows.place
         length[rows.owner] = rows.size
         return Slices(place, length)
+
+
+def index_message(data: UInt8s, begin: int, end: int) -> Fields:
+    """List the fields of the message at the bytes [begin, end)."""
+    return index_messages(data, np.array([begin], np.int64), np.array([end], np.int64))
 
 
 def index_messages(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:

@@ -13,8 +13,7 @@ from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.device.activity_classes import overlap_factor
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import NARROW, is_plain_kernel, plain_name
-from stepscope.derive.device.precision import PrecisionEvidence
-from stepscope.derive.device.tensor_cores import is_opaque_type
+from stepscope.derive.device.precision import PrecisionEvidence, is_opaque_type
 from stepscope.derive.facts.evidence import (
     MAX_RANGES_SHOWN,
     CauseShare,
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.precision import Precision
-    from stepscope.derive.device.tensor_cores import TensorCores
+    from stepscope.derive.device.precision import Precision, TensorCores
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.array_types import Bools, Int64s
-    from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.correlation import Correlation, LaunchFacts
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows

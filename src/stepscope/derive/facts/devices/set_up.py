@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.account.time_by_cause import Account
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.correlation import LaunchFacts
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.names.event_kinds import EventKinds

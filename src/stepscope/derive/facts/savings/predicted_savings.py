@@ -11,14 +11,13 @@ from stepscope.derive.columns.arrays import codes
 from stepscope.derive.facts.evidence import Limits, Saving
 from stepscope.derive.facts.savings.what_if_changes import Recorded, apply_change
 from stepscope.derive.replay.activities import NO_STEPS
-from stepscope.derive.replay.critical import path_owners
-from stepscope.derive.replay.graph_edits import joint_edit
+from stepscope.derive.replay.critical import Silences, path_owners, silent_share
 from stepscope.derive.replay.node_times import (
     joint_gain,
     largest_floor_ps,
     replayed_gain,
 )
-from stepscope.derive.replay.owners import Silences, silent_share
+from stepscope.derive.replay.nodes import joint_edit
 from stepscope.derive.run_derivation import of_run
 from stepscope.derive.verdicts.effect_status import mean_interval_ms
 from stepscope.frozen import Frozen
@@ -36,9 +35,8 @@ if TYPE_CHECKING:
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.facts.savings.what_if_changes import Change, Edits
-    from stepscope.derive.replay.graph_edits import Edit
     from stepscope.derive.replay.node_times import Gain, Identity
-    from stepscope.derive.replay.nodes import Graph
+    from stepscope.derive.replay.nodes import Edit, Graph
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses

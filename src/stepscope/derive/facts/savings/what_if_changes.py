@@ -9,7 +9,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.graph_edits import (
+from stepscope.derive.replay.critical import claimed_ps, without_owners
+from stepscope.derive.replay.nodes import (
+    EdgeKind,
+    NodeKind,
     collectives_at_rate,
     copies_moved,
     joint_edit,
@@ -18,8 +21,6 @@ from stepscope.derive.replay.graph_edits import (
     synchronising_removed,
     threads_faster,
 )
-from stepscope.derive.replay.nodes import EdgeKind, NodeKind
-from stepscope.derive.replay.owners import claimed_ps, without_owners
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 
     from stepscope.array_types import Bools, Int32s
     from stepscope.derive.account.time_by_cause import Account
-    from stepscope.derive.replay.graph_edits import Edit
-    from stepscope.derive.replay.nodes import Graph
+    from stepscope.derive.replay.nodes import Edit, Graph
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses
 

@@ -16,7 +16,7 @@ from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.reading.texts import shorten_text
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
-from stepscope.xspace.reading.pivot import intern_texts
+from stepscope.xspace.reading.columns import intern_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

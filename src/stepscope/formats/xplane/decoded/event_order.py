@@ -19,7 +19,7 @@ from stepscope.formats.xplane.decoded.columns import BLOCK_ROWS
 from stepscope.formats.xplane.decoded.device_clock import use_device_clock
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
-from stepscope.xspace.reading.chunks import divide_into_tasks, run_tasks, thread_pool
+from stepscope.xspace.reading.fill import divide_into_tasks, run_tasks, thread_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

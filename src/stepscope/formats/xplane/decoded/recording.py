@@ -24,10 +24,9 @@ from stepscope.formats.xplane.decoded.tracks import (
     find_tracks,
     plane_role,
 )
-from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.texts import Shortening
-from stepscope.xspace.reading.pivot import pivot_range, pivot_rows
+from stepscope.xspace.reading.columns import Stats, pivot_range, pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,23 +34,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.formats.xplane.decoded.shown_texts import Program
     from stepscope.formats.xplane.decoded.tracks import PlaneRole, Track
-    from stepscope.xspace.reading.columns import XSpace
-    from stepscope.xspace.reading.pivot import Pivot
+    from stepscope.xspace.reading.columns import Pivot, XSpace
 
 _PROGRAM: Final = "program_id"
 
 
-class EventStats(Frozen, frozen=True, eq=True):
+class EventStats(Stats, frozen=True):
     """Stats sorted by final row of `events`, with the columns of `stats`."""
-
-    event: Int32s
-    key: Int32s
-    kind: UInt8s
-    value: Int64s
-    length: Int32s
 
     def part(self, first: int, last: int) -> EventStats:
         """Return some consecutive rows, without copying."""
