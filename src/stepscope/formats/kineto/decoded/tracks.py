@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.formats.assemble import Track
+from stepscope.formats.assemble import MAX_DEVICES, Track
 from stepscope.formats.kineto.columns.categories import ON_THREAD, EventClass
 from stepscope.formats.kineto.columns.declared import whole_number
 from stepscope.frozen import Frozen
@@ -27,8 +27,6 @@ _HOST: Final = "/host:CPU"
 _RECORDER: Final = "PyTorch Profiler"
 #: Stream ids that producers write for "no stream".
 NO_STREAM: Final = frozenset({-1, 2**32 - 1})
-#: Upper bound of device ordinals; a larger ordinal comes from a damaged file.
-_MAX_DEVICES: Final = 2**16
 _NUMBER: Final = Pattern(r"(-?\d{1,19})\s*\Z")
 
 #: Order of the tracks; within a section, tracks are sorted by device, then by stream.
@@ -126,7 +124,7 @@ class _Placing:
                 [-1 if tid is None else tid for tid in self._tids], np.int64
             )
             stream = np.where(missing, tids[self._events.thread[place]], stream)
-        usable = np.flatnonzero((device >= 0) & (device < _MAX_DEVICES))
+        usable = np.flatnonzero((device >= 0) & (device < MAX_DEVICES))
         kind = self._events.kind[place]
         streams, stream_number = np.unique(stream[usable], return_inverse=True)
         pair = device[usable] * len(streams) + stream_number.reshape(-1)
@@ -185,7 +183,7 @@ class _Placing:
         rows = np.flatnonzero(kind == EventClass.DEVICE_ANNOTATION)
         for process, thread, indices in self._pairs_of_process_and_thread(rows):
             device, stream = self._pids[process], self._tids[thread]
-            if device is None or not 0 <= device < _MAX_DEVICES:
+            if device is None or not 0 <= device < MAX_DEVICES:
                 continue
             stream = -1 if stream is None else stream
             self._put_on_track(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import DeviceTables, declared_frame
+from stepscope.formats.assemble import DeviceTables, as_declared
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.launch_shapes import number_shapes
 from stepscope.patterns import Pattern
@@ -201,4 +201,4 @@ def _activity_frame(
         "op": nullable_series("op", op, op >= 0),
         "shape": nullable_series("shape", shape, shape >= 0),
     }
-    return declared_frame(DEVICE_ACTIVITY.dtypes(), values, len(entries))
+    return as_declared(pl.DataFrame(values), DEVICE_ACTIVITY.dtypes())
