@@ -9,19 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
 from stepscope.formats.assemble import MAX_DEVICES, Track
 from stepscope.formats.kineto.columns.categories import ON_THREAD, EventClass
 from stepscope.formats.kineto.columns.declared import whole_number
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.nullable import absent_mask, fill_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from stepscope.array_types import Int32s, Int64s
-    from stepscope.formats.kineto.columns.declared import DeviceColumns, FileColumns
+    from stepscope.formats.kineto.columns.declared import ArgumentColumns, FileColumns
 
 _HOST: Final = "/host:CPU"
 _RECORDER: Final = "PyTorch Profiler"
@@ -104,26 +104,21 @@ class _Placing:
                 ),
             )
 
-    def streams(self, columns: DeviceColumns) -> None:
+    def streams(self, columns: ArgumentColumns) -> None:
         """Add the tracks of streams, synchronisations and kernel counters."""
         place = columns.place
         if not len(place):
             return
         # In older files the process number is the device, and the thread is the stream.
-        device: Int64s = fill_nulls(columns.frame["device"], -1)
-        missing = absent_mask(columns.frame["device"])
-        if missing.any():
-            pids = np.array(
-                [-1 if pid is None else pid for pid in self._pids], np.int64
+        pids = pl.Series(self._pids, dtype=pl.Int64).gather(self._events.process[place])
+        tids = pl.Series(self._tids, dtype=pl.Int64).gather(self._events.thread[place])
+        device, stream = (
+            column.to_numpy()
+            for column in columns.frame.select(
+                device=pl.coalesce("device", pids, -1),
+                stream=pl.coalesce("stream", tids, -1),
             )
-            device = np.where(missing, pids[self._events.process[place]], device)
-        stream: Int64s = fill_nulls(columns.frame["stream"], -1)
-        missing = absent_mask(columns.frame["stream"])
-        if missing.any():
-            tids = np.array(
-                [-1 if tid is None else tid for tid in self._tids], np.int64
-            )
-            stream = np.where(missing, tids[self._events.thread[place]], stream)
+        )
         usable = np.flatnonzero((device >= 0) & (device < MAX_DEVICES))
         kind = self._events.kind[place]
         streams, stream_number = np.unique(stream[usable], return_inverse=True)
