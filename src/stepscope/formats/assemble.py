@@ -84,11 +84,6 @@ class PlacedEvents(Frozen, frozen=True, kw_only=True, eq=True):
     event_begin: Int64s
     event_end: Int64s
 
-    def frame(self) -> pl.DataFrame:
-        """Return the table `events`."""
-        columns = ("track", "type", "start_ps", "dur_ps")
-        return pl.DataFrame({name: getattr(self, name) for name in columns})
-
 
 class EventValues(Frozen, frozen=True, kw_only=True, eq=True):
     """Values (stats) of a file's events."""
@@ -196,6 +191,11 @@ def tracks_frame(
     }
     columns |= {"event_begin": begin, "event_end": end}
     return pl.DataFrame({name: columns[name] for name in dtypes}, schema=dtypes)
+
+
+def columns_frame(columns: object, dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Return a table whose columns are attributes of an object."""
+    return pl.DataFrame({name: getattr(columns, name) for name in dtypes}, dtypes)
 
 
 def as_declared(frame: pl.DataFrame, dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
