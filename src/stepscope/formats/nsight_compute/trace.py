@@ -18,7 +18,7 @@ from stepscope.formats.nsight_compute.columns import (
     metric_values,
     rule_results,
 )
-from stepscope.formats.nsight_compute.launches import collect_launches
+from stepscope.formats.nsight_compute.launches import Measured
 from stepscope.formats.nsight_compute.rows import TableFile, find_tables, open_tables
 from stepscope.formats.vendor_tool import run_vendor_tool
 from stepscope.nvidia import find_tool
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.formats.nsight_compute.launches import Measured
     from stepscope.formats.nsight_compute.rows import TableFile
     from stepscope.rundir import HostFiles
     from stepscope.unavailable import Unavailable
@@ -124,7 +123,7 @@ def read_report(source: HostFiles) -> TraceData:
 
 
 def _trace_of_table(host: str, path: Path, file: TableFile) -> TraceData:
-    measured = collect_launches(file)
+    measured = Measured(file)
     if not measured.launches:
         raise BadInput.at(
             path,

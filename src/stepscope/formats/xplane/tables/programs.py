@@ -145,7 +145,7 @@ def parameters_table(recording: Recording) -> pl.DataFrame | Unavailable:
 
 
 def read_programs(recording: Recording) -> tuple[pl.DataFrame | Unavailable, int]:
-    """Return the table `hlo_ops` or why there is none, and the number of broken HLOs."""
+    """Return `hlo_ops`, or why there is none, and the number of broken programs."""
     rows: list[tuple[Any, ...]] = []
     readable = broken = 0
     values = recording.type_values(_PROTO_KEYS)
