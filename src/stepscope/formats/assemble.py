@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.rundir import HostFiles
 
@@ -83,6 +85,16 @@ class PlacedEvents(Frozen, frozen=True, kw_only=True, eq=True):
     dur_ps: Int64s
     event_begin: Int64s
     event_end: Int64s
+
+    def columns_at(self, rows: Int32s | Int64s) -> dict[str, NDArray[np.generic]]:
+        """Return the columns of `events` in some rows, and the rows as `event`."""
+        return {
+            "event": rows.astype(np.int32, copy=False),
+            "track": self.track[rows],
+            "type": self.type[rows],
+            "start_ps": self.start_ps[rows],
+            "dur_ps": self.dur_ps[rows],
+        }
 
 
 class EventValues(Frozen, frozen=True, kw_only=True, eq=True):

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.device_work import DeviceWork
     from stepscope.formats.nsight_systems.decoded.event_order import Timeline
@@ -175,10 +174,6 @@ class Recording:
             threads=self.host.threads,
             shown=shown,
         )
-
-    def rows_of(self, origin: Origin) -> tuple[Int64s, Int32s]:
-        """Return the indices of one kind of event, in row order, and their rows."""
-        return self.timeline.rows[origin]
 
     def first(self, table: str, column: str) -> int | None:
         """Return the first non-null value of a column; None if there is none."""

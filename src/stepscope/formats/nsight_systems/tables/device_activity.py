@@ -70,7 +70,7 @@ def why_unused(recording: Recording, work: DeviceTables) -> Unavailable | None:
 
 def collect_activity(recording: Recording) -> DeviceTables:
     """Collect the activity of all devices of a file, in the order of `events`."""
-    positions, rows = recording.rows_of(Origin.WORK)
+    positions, rows = recording.timeline.rows[Origin.WORK]
     events = recording.timeline.events[rows].select(
         "track", "type", "start_ps", "dur_ps"
     )

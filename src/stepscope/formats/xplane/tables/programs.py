@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import or_lost
+from stepscope.formats.assemble import as_declared, or_lost
 from stepscope.formats.declared_texts import why_absent
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable_series
@@ -139,9 +139,7 @@ def parameters_table(recording: Recording) -> pl.DataFrame | Unavailable:
         }
     )
     sizes = pl.col("shape").str.json_decode(pl.List(pl.Int64()))
-    return frame.with_columns(sizes).select(
-        pl.col(column).cast(dtype) for column, dtype in PARAMETERS.dtypes().items()
-    )
+    return as_declared(frame.with_columns(sizes), PARAMETERS.dtypes())
 
 
 def read_programs(recording: Recording) -> tuple[pl.DataFrame | Unavailable, int]:
