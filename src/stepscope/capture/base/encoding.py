@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import threading
 from collections import defaultdict
@@ -14,12 +15,15 @@ import numpy as np
 # child process forked during the import would wait for its end forever.
 import numpy.ma
 
+from stepscope.capture.base.spool import Fragment
 from stepscope.xspace.fields import BYTES, DOUBLE, INT, REF, TEXT
 from stepscope.xspace.writing.encode import StatColumn
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepscope.capture.base.clock import ClockPair
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder
 
 #: Prefix of the names of the profiler's own threads.
@@ -84,7 +88,37 @@ class ThreadNames:
         return self._names.get(thread, f"thread {thread}")
 
 
-def add_rows(
+def rows_fragment(
+    rows_by_plane: Mapping[str, Rows],
+    *,
+    clock: ClockPair,
+    names: ThreadNames,
+    lost: int = 0,
+    why_lost: str = "",
+) -> Fragment:
+    """Return events as a fragment of a recording; empty without any events.
+
+    Args:
+        rows_by_plane: Name of a plane → its events.
+        clock: Clock pair that the times of lines count from.
+        lost: Number of events that were lost, for a warning.
+    """
+    space = XSpaceBuilder(platform.node(), start_ns=None)
+    if lost:
+        space.dropped(lost, why_lost)
+    begins = []
+    events = 0
+    for name, rows in rows_by_plane.items():
+        if rows.names:
+            plane = space.plane(name)
+            events += _add_rows(plane, rows, zero_ns=clock.monotonic_ns, names=names)
+            begins.append(min(rows.begin_ns))
+    if not events and not lost:
+        return Fragment(b"", 0)
+    return Fragment(space.to_bytes(), events, min(begins, default=None))
+
+
+def _add_rows(
     plane: PlaneBuilder, rows: Rows, *, zero_ns: int, names: ThreadNames
 ) -> int:
     """Add events to a plane, with one line per thread; return the number of events.

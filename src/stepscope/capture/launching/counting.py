@@ -151,11 +151,15 @@ class StepCounter(Generic[_Hearer_co]):
 
     def __init__(self, window: _Hearer_co) -> None:
         self.window = window
+        self.forked()
+
+    def forked(self) -> None:
+        """Reset all counts, at the beginning and in a forked child process."""
         self._lock = threading.RLock()
-        self._source = CALLS
         self._calls = RepeatedCalls()
         self._passes = RepeatedCalls()
         self._followed: tuple[str, Hashable] | None = None
+        self._source = CALLS
         self._batches = 0
         self._muted = 0
 
@@ -246,16 +250,6 @@ class StepCounter(Generic[_Hearer_co]):
     def unmute(self) -> None:
         """Count calls again after `mute`."""
         self._muted = max(0, self._muted - 1)
-
-    def forked(self) -> None:
-        """Reset all counts in a forked child process."""
-        self._lock = threading.RLock()
-        self._calls = RepeatedCalls()
-        self._passes = RepeatedCalls()
-        self._followed = None
-        self._source = CALLS
-        self._batches = 0
-        self._muted = 0
 
     def _takes_source(self, source: str) -> bool:
         if source == self._source:

@@ -10,7 +10,6 @@ Definition: docs/definitions/host-time.md#worker-processes.
 from __future__ import annotations
 
 import platform
-import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from stepscope._core import recorder, remote_stacks
 from stepscope.capture.base.spool import Fragment
-from stepscope.capture.collectors.contract import Collected, Collector
+from stepscope.capture.collectors.contract import Collected, ThreadCollector
 from stepscope.capture.collectors.process import child_processes
 from stepscope.capture.collectors.sampled_frames import (
     RING_SAMPLES,
@@ -97,16 +96,15 @@ class _Buffers(NamedTuple):
         return cls(processes, out, counts, arrays)
 
 
-class WorkersCollector(Collector):
+class WorkersCollector(ThreadCollector):
     """Collector that samples worker processes on a separate thread."""
 
     name = "workers"
+    activity = "sampling of worker processes"
 
     def __init__(self) -> None:
-        self._clock: ClockPair | None = None
+        super().__init__()
         self._hz = 0.0
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
         self._samples: deque[Sample[RemoteLine]] = deque(maxlen=RING_SAMPLES)
         self._names: dict[int, str] = {}
         self._shared = Workers()
@@ -120,7 +118,6 @@ class WorkersCollector(Collector):
         self._beyond = 0
         self._store: FrameStore[RemoteLine] = FrameStore(tuple)
         self._why_not: Unsampled | None = None
-        self._failure = ""
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to sample with the first worker, unless the sampling rate is 0."""
@@ -141,12 +138,6 @@ class WorkersCollector(Collector):
             return Fragment(b"", 0)
         return self._write_ended(ended, self._clock)
 
-    def halt_collecting(self) -> None:
-        """Stop the thread."""
-        self._stop.set()
-        if self._thread is not None and self._thread.is_alive():
-            self._thread.join()
-
     def hand_over(self) -> Collected:
         """Stop and return the remaining frames, with warnings about missed workers."""
         self.halt_collecting()
@@ -156,7 +147,7 @@ class WorkersCollector(Collector):
         spooled = self.take_fragment()
         last = self._write_ended(self._store.end_frames(), clock)
         self._clock = None
-        warnings = [self._failure] if self._failure else []
+        warnings = list(self._failures)
         why_not = self._why_not or next(iter(self._unsampled.values()), None)
         if why_not is not None:
             warnings.append(why_not.warning)
@@ -174,12 +165,10 @@ class WorkersCollector(Collector):
 
     def _start_if_needed(self) -> None:
         if self._thread is None and not self._stop.is_set() and child_processes():
-            self._thread = threading.Thread(
-                target=self._sample_until_stopped, name="stepscope-workers", daemon=True
-            )
-            self._thread.start()
+            self._start_thread("workers")
 
-    def _sample_until_stopped(self) -> None:
+    def record_until_stopped(self) -> None:
+        """Sample the workers until the thread is stopped."""
         try:
             layout = layout_here()
             if isinstance(layout, Unsampled):
@@ -197,11 +186,6 @@ class WorkersCollector(Collector):
                     self._choose_workers(layout, own)
                 self._turn += 1
                 self._sample_workers(layout, due_ns)
-        except Exception as error:  # noqa: BLE001 - an error of one collector
-            self._failure = (
-                "sampling of worker processes ended early: "
-                f"{type(error).__name__}: {error}"
-            )
         finally:
             for worker in self._workers.values():
                 worker.close_memory()
