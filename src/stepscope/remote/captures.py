@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.base.annotate import StepsBegun
@@ -43,7 +42,9 @@ from stepscope.rundir import TRACE_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
+    from stepscope.capture.flight.recorder import FlightRecorder
     from stepscope.remote.messages import (
         GetSnapshotRequest,
         MonitorRequest,
@@ -231,7 +232,7 @@ class Captures:
         program = sys.argv[0] or sys.executable
         state = "not recording" if current_session() is None else "recording"
         lines.append(f"process {os.getpid()}, {program}: {state}")
-        flight = sys.modules.get("stepscope.capture.flight.recorder")
+        flight = _flight_recorder()
         from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - needed only on request
 
         lines += () if flight is None else flight.steps_heard()
@@ -285,14 +286,14 @@ class Captures:
             )
 
     def _kept_by_flight_recorder(self) -> bytes:
-        flight = sys.modules.get("stepscope.capture.flight.recorder")
+        flight = _flight_recorder()
         if flight is not None and not self.allowance.take_file(0):
             raise RefusedCapture(
                 Refusal.RESOURCE_EXHAUSTED,
                 "clients have reached the limit of files that this program writes for "
                 "them; receive recordings instead (stepscope capture ADDRESS …).",
             )
-        path = None if flight is None else flight.dumped()
+        path = None if flight is None else flight.dump().path
         if path is None:
             reason = self.continuous.why_ended or "nothing is being recorded"
             raise RefusedCapture(
@@ -300,7 +301,7 @@ class Captures:
                 f"{reason}, and the program has no flight recorder; call "
                 "StartContinuousProfiling first.",
             )
-        content = Path(path).read_bytes()
+        content = path.read_bytes()
         self.allowance.charge_bytes(len(content))
         return content
 
@@ -424,6 +425,11 @@ def _on_the_main_thread(call: Callable[[], None]) -> bool:
     if not was_called and not needs_main:
         call()
     return was_called or not needs_main
+
+
+def _flight_recorder() -> FlightRecorder | None:
+    module: Any = sys.modules.get("stepscope.capture.flight.recorder")
+    return None if module is None else module.current_recorder()
 
 
 def _remove_folder(directory: Any) -> None:
