@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import platform
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Final
 
 from stepscope._core import recorder, remote_stacks
 from stepscope.capture.base.spool import Fragment
@@ -29,7 +27,7 @@ from stepscope.capture.collectors.sampled_frames import (
 from stepscope.capture.collectors.workers.layout import layout_here
 from stepscope.capture.collectors.workers.memory import place_of_runtime
 from stepscope.capture.collectors.workers.worker import (
-    MAX_FRAMES,
+    StackBuffers,
     Workers,
     attach_worker,
     why_not_understood,
@@ -39,11 +37,6 @@ from stepscope.xspace.vocabulary import HOST_PLANE, UNSAMPLED, Unsampled
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.array_types import Int64s
     from stepscope.capture.base.clock import ClockPair
     from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.collectors.workers.layout import Layout
@@ -64,38 +57,6 @@ _MAX_LOST_SHARE: Final = 0.1
 _ENDED: Final = frozenset({remote_stacks.GONE, remote_stacks.OTHER})
 
 
-class _Buffers(NamedTuple):
-    """Buffers for sampling one list of workers, reused until the list changes.
-
-    Attributes:
-        out: Addresses of codes and instructions, by worker.
-        counts: Number of stack frames, by worker.
-        arrays: Arguments of `remote_stacks.sample_stack`.
-    """
-
-    processes: list[int]
-    out: Int64s
-    counts: Int64s
-    arrays: tuple[NDArray[Any], ...]
-
-    @classmethod
-    def make_buffers(
-        cls, processes: list[int], workers: Sequence[Worker], layout: Layout
-    ) -> _Buffers:
-        count = len(workers)
-        out = np.zeros((count, 2, MAX_FRAMES), np.int64)
-        counts = np.zeros(count, np.int64)
-        arrays = (
-            np.array([worker.memory.file for worker in workers], np.int64),
-            np.array([worker.state for worker in workers], np.int64),
-            np.array(processes, np.int64),
-            layout.offset_row(),
-            np.zeros(remote_stacks.MEMORY_BYTES, np.uint8),
-            *(out, counts),
-        )
-        return cls(processes, out, counts, arrays)
-
-
 class WorkersCollector(ThreadCollector):
     """Collector that samples worker processes on a separate thread."""
 
@@ -111,7 +72,7 @@ class WorkersCollector(ThreadCollector):
         #: Only the sampling thread uses the workers: it opens and closes their memory.
         self._workers: dict[int, Worker] = {}
         self._unsampled: dict[int, Unsampled] = {}
-        self._buffers: _Buffers | None = None
+        self._buffers: StackBuffers | None = None
         self._turn = 0
         self._begun = 0
         self._lost = 0
@@ -227,7 +188,12 @@ class WorkersCollector(ThreadCollector):
         workers = [self._workers[process] for process in chosen]
         buffers = self._buffers
         if buffers is None or buffers.processes != chosen:
-            buffers = self._buffers = _Buffers.make_buffers(chosen, workers, layout)
+            buffers = self._buffers = StackBuffers.make_buffers(
+                chosen,
+                [worker.memory.file for worker in workers],
+                [worker.state for worker in workers],
+                layout,
+            )
         remote_stacks.sample_stack(*buffers.arrays)
         at_ns = recorder.clock_ns()
         due_ns = min(due_ns, at_ns)

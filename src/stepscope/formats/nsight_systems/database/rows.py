@@ -237,19 +237,16 @@ def read_export(path: Path, limit_bytes: int) -> Export:
         strings=texts,
         tables=tables,
         damaged=damaged,
-        machines=_count_machines(rows.values()),
+        # The highest bits of a global id are the number of the machine.
+        machines=len(
+            {
+                number // 2**48
+                for frame in rows.values()
+                for column in {"globalTid", "globalPid"} & set(frame.columns)
+                for number in frame[column].unique().drop_nulls()
+            }
+        ),
     )
-
-
-def _count_machines(frames: Iterable[pl.DataFrame]) -> int:
-    ids = [
-        frame[column].unique()
-        for frame in frames
-        for column in ("globalTid", "globalPid")
-        if column in frame.columns
-    ]
-    # The highest bits of a global id are the number of the machine.
-    return len({number // 2**48 for part in ids for number in part.drop_nulls()})
 
 
 def read_tables(path: Path, names: Iterable[str]) -> dict[str, pl.DataFrame]:
