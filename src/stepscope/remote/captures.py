@@ -24,7 +24,6 @@ from stepscope.capture.temporary import make_folder
 from stepscope.errors import AlreadyRecording, StepscopeError
 from stepscope.remote.addresses import file_name_of
 from stepscope.remote.continuous import (
-    LEASE_S,
     MAX_GROWTH_BYTES,
     Client,
     Continuous,
@@ -83,18 +82,9 @@ class Captures:
 
     Args:
         logdir: Directory for files that clients request; None to write no files.
-        lease_s: Seconds without a call after which the client of a continuous recording
-            is considered gone.
-        max_growth_bytes: Growth of this process at which a recording ends.
     """
 
-    def __init__(
-        self,
-        logdir: Path | None,
-        *,
-        lease_s: float = LEASE_S,
-        max_growth_bytes: int = MAX_GROWTH_BYTES,
-    ) -> None:
+    def __init__(self, logdir: Path | None) -> None:
         self.logdir = logdir
         #: Event that ends a recording, in progress or waiting to start → session id.
         self._ends: dict[threading.Event, str] = {}
@@ -102,10 +92,8 @@ class Captures:
         self._lock = threading.Lock()
         #: Reason for ending all recordings early; empty until then.
         self._why_over = ""
-        self.continuous = Continuous(
-            self._begin_recording, lease_s=lease_s, max_growth_bytes=max_growth_bytes
-        )
-        self._max_growth_bytes = max_growth_bytes
+        self.continuous = Continuous(self._begin_recording)
+        self._max_growth_bytes = MAX_GROWTH_BYTES
         self.allowance = Allowance(_MAX_FILES, _MAX_FILE_BYTES)
         self.most_bytes = _MAX_MESSAGE_BYTES
 

@@ -6,6 +6,7 @@ and do not identify tracks. The class of an event determines its track.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -130,19 +131,13 @@ class _Placing:
             rows, of_kind = place[chosen], kind[chosen]
             is_sync = of_kind == EventClass.SYNC
             is_counters = of_kind == EventClass.COUNTERS
-            plane = _device_plane(of_device)
+            on_device = partial(Track, plane=_device_plane(of_device), device=of_device)
             name = self._stream_name(of_device, of_stream)
             self._put_on_track(
                 rows[~is_sync & ~is_counters],
                 (EventClass.KERNEL, of_device, of_stream),
                 (_SECTIONS.index("device"), of_device, 0, of_stream, 0),
-                Track(
-                    plane=plane,
-                    name=name,
-                    kind="stream",
-                    device=of_device,
-                    id=of_stream,
-                ),
+                on_device(name=name, kind="stream", id=of_stream),
             )
             no_stream = of_stream in NO_STREAM
             stream_id = -1 if no_stream else of_stream
@@ -151,11 +146,9 @@ class _Placing:
                 rows[is_sync],
                 (EventClass.SYNC, of_device, stream_id),
                 (_SECTIONS.index("device"), of_device, 1, stream_id),
-                Track(
-                    plane=plane,
+                on_device(
                     name=label if no_stream else f"{name}: {label}",
                     kind="asynchronous",
-                    device=of_device,
                     id=stream_id,
                 ),
             )
@@ -163,13 +156,7 @@ class _Placing:
                 rows[is_counters],
                 (EventClass.COUNTERS, of_device),
                 (_SECTIONS.index("device"), of_device, 2),
-                Track(
-                    plane=plane,
-                    name="counters of kernels",
-                    kind="counters",
-                    device=of_device,
-                    id=0,
-                ),
+                on_device(name="counters of kernels", kind="counters", id=0),
             )
 
     def annotations(self) -> None:
