@@ -169,7 +169,7 @@ ROOMS = {
         ),
         "nsight_compute": "assemble declared_texts launch_shapes vendor_tool",
         "memory": "assemble declared_texts",
-        "nsight_systems.database": "",
+        "nsight_systems.database": "assemble",
         "nsight_systems.decoded": "assemble nsight_systems.database",
         "nsight_systems.tables": (
             "assemble declared_texts launch_shapes nsight_systems.database "

@@ -12,7 +12,7 @@ import stepscope as ss
 from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.recording.session import current_session
 from stepscope.remote import captures, server
-from stepscope.remote.continuous import Client, Continuous, HeldByAnother
+from stepscope.remote.continuous import Client, Continuous
 from stepscope.remote.destinations import Allowance
 from stepscope.remote.messages import (
     GetSnapshotRequest,
@@ -23,6 +23,7 @@ from stepscope.remote.messages import (
     decode_message,
     encode_message,
 )
+from stepscope.remote.transport import RefusedCapture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ def program() -> Program:
 def test_a_client_that_vanishes_ends_its_recording(program: Program) -> None:
     """Without a lease the process grew by 45 MB a second until it was killed."""
     program.goes_on(LEASE_S - 1)
-    assert program.continuous.records
+    assert program.continuous._held is not None
     program.goes_on(1)
     until(lambda: program.begun[0].drops == 1)
     assert program.continuous.take_snapshot(OWNER) is None
@@ -115,16 +116,16 @@ def test_each_call_of_the_owner_renews_its_lease(program: Program) -> None:
     program.goes_on(LEASE_S - 1)
     program.continuous.renew_lease(OWNER.peer)
     program.goes_on(1)
-    assert not program.continuous.records
+    assert program.continuous._held is None
     assert program.begun[0].drops == 0
     until(lambda: program.begun[1].drops == 1)
 
 
 def test_another_machine_neither_takes_nor_ends_a_recording(program: Program) -> None:
     for call in (program.continuous.take_snapshot, program.continuous.stop_recording):
-        with pytest.raises(HeldByAnother, match=r"a client at ipv4:127\.0\.0\.1 "):
+        with pytest.raises(RefusedCapture, match=r"a client at ipv4:127\.0\.0\.1 "):
             call(STRANGER)
-    with pytest.raises(HeldByAnother, match="its lease ends in 60 s unless"):
+    with pytest.raises(RefusedCapture, match="its lease ends in 60 s unless"):
         program.continuous.start_recording(ProfilerOptions(), STRANGER)
     program.continuous.renew_lease(STRANGER.peer)
     assert program.continuous.take_snapshot(AGAIN) == b"0"
@@ -137,7 +138,7 @@ def test_what_is_full_ends_and_is_kept_for_its_client(program: Program) -> None:
     program.goes_on(1)
     program.goes_on(1)
     assert program.begun[0].ends == 1
-    assert program.continuous.records
+    assert program.continuous._held is not None
     assert program.continuous.take_snapshot(OWNER) == b"0"
     assert program.continuous.take_snapshot(OWNER) == b"1"
     program.begun[2].full = True

@@ -34,7 +34,13 @@ from stepscope.remote.messages import (
     decode_message,
     encode_message,
 )
-from stepscope.remote.transport import METADATA_KEY, SERVICE, bearer_value
+from stepscope.remote.transport import (
+    METADATA_KEY,
+    SERVICE,
+    Refusal,
+    RefusedCapture,
+    bearer_value,
+)
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -426,7 +432,7 @@ def test_a_snapshot_after_which_nothing_can_record_is_handed_over(
         pass
 
     def refusing(_: object) -> None:
-        raise captures.RefusedCapture(captures.Refusal.UNAVAILABLE, "busy")
+        raise RefusedCapture(Refusal.UNAVAILABLE, "busy")
 
     monkeypatch.setattr(ours.captures.continuous, "_begin", refusing)
     assert b"piece" in decode_message(ProfileResponse, calls("GetSnapshot", b"")).xspace

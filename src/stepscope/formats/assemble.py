@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from stepscope.errors import BadInput
 from stepscope.formats.declared_texts import quality_note, why_absent
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
+from stepscope.rundir import shown_name
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote
 from stepscope.trace.tables import AGGREGATES, ENVIRONMENT, TRACKS, TYPE_STATS
@@ -47,10 +48,14 @@ _LOADER_CALL: Final = Pattern(r"enumerate\(\w+\)#.*__next__")
 _LAUNCHES_WORK: Final = Pattern(
     r"(?i)launch|memcpy|memset|prefetch|enqueue|append|(?:malloc|memalloc)(?!host)"
 )
+#: Upper bound of device ordinals; a larger ordinal comes from a damaged file.
+MAX_DEVICES: Final = 2**16
 #: Maximum overlap, in ps, of kernels of one stream that a coarse clock may cause.
 _MAX_CLOCK_OVERLAP_PS: Final = 1_000_000
-#: Evidence, shown to the user, that the program did not use a device.
-NO_LAUNCH: Final = "no recorded call launched work on it"
+#: Reason for missing activity of a device that the program did not use.
+NO_LAUNCH: Final = why_absent(
+    "any.idle_devices", evidence="no recorded call launched work on it"
+)
 #: Reason for missing activity of a device that may or may not have been used.
 IN_DOUBT: Final = why_absent("any.device_in_doubt")
 
@@ -81,10 +86,15 @@ class PlacedEvents(Frozen, frozen=True, kw_only=True, eq=True):
     event_begin: Int64s
     event_end: Int64s
 
-    def frame(self) -> pl.DataFrame:
-        """Return the table `events`."""
-        columns = ("track", "type", "start_ps", "dur_ps")
-        return pl.DataFrame({name: getattr(self, name) for name in columns})
+    def columns_at(self, rows: Int32s | Int64s) -> dict[str, NDArray[np.generic]]:
+        """Return the columns of `events` in some rows, and the rows as `event`."""
+        return {
+            "event": rows.astype(np.int32, copy=False),
+            "track": self.track[rows],
+            "type": self.type[rows],
+            "start_ps": self.start_ps[rows],
+            "dur_ps": self.dur_ps[rows],
+        }
 
 
 class EventValues(Frozen, frozen=True, kw_only=True, eq=True):
@@ -195,20 +205,9 @@ def tracks_frame(
     return pl.DataFrame({name: columns[name] for name in dtypes}, schema=dtypes)
 
 
-def declared_frame(
-    dtypes: Mapping[str, pl.DataType],
-    columns: Mapping[str, pl.Series | NDArray[Any]],
-    height: int,
-) -> pl.DataFrame:
-    """Return a table with all declared columns; columns that are not given are null."""
-    return pl.DataFrame(
-        [
-            pl.Series(name, columns[name], dtype=dtype)
-            if name in columns
-            else pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
-            for name, dtype in dtypes.items()
-        ]
-    )
+def columns_frame(columns: object, dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Return a table whose columns are attributes of an object."""
+    return pl.DataFrame({name: getattr(columns, name) for name in dtypes}, dtypes)
 
 
 def as_declared(frame: pl.DataFrame, dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
@@ -221,12 +220,21 @@ def as_declared(frame: pl.DataFrame, dtypes: Mapping[str, pl.DataType]) -> pl.Da
     )
 
 
-def environment_frame(fields: Mapping[str, object]) -> pl.DataFrame:
+def environment_frame(
+    paths: Sequence[Path], format_name: str, given: Mapping[str, object]
+) -> pl.DataFrame:
     """Return the single row of `environment`; values that are not given are null.
 
     An integer that its column cannot hold comes from a damaged file and becomes null.
     """
     dtypes = ENVIRONMENT.dtypes()
+    fields = {
+        "file": " + ".join(map(shown_name, paths)),
+        "format": format_name,
+        "file_bytes": sum(path.stat().st_size for path in paths),
+        "grouped": False,
+        **given,
+    }
     row = {
         name: value
         for name, value in fields.items()
@@ -304,11 +312,6 @@ def launches_work(calls: Iterable[str]) -> bool:
     Calls that allocate memory count; waits and queries of properties do not.
     """
     return any(_LAUNCHES_WORK.search(name) for name in calls if name)
-
-
-def idle_devices(evidence: str) -> Unavailable:
-    """Return the reason for missing activity of a device that was not used."""
-    return why_absent("any.idle_devices", evidence=evidence)
 
 
 def is_loader_call(name: str) -> bool:

@@ -64,12 +64,16 @@ class HloInstruction(NamedTuple):
     attributes: str | None
 
 
+#: Op type, op name, file, line and stack frame of an instruction; "" and 0 for none.
+_Metadata = tuple[str, str, str, int, int]
+
+
 class _Raw(Frozen, frozen=True, eq=True):
     id: int
     name: str
     opcode: str
     element: int
-    metadata: tuple[str | None, str | None, str | None, int, int]
+    metadata: _Metadata
     operands: tuple[int, ...]
     calls: tuple[int, ...]
     custom_call: str | None
@@ -77,13 +81,8 @@ class _Raw(Frozen, frozen=True, eq=True):
     attributes: str | None
 
 
-class _Frame(NamedTuple):
-    file: str | None
-    line: int | None
-
-
-#: Metadata tuple of an instruction without metadata.
-_NO_METADATA: Final = (None, None, None, 0, 0)
+#: File and line of a stack frame; "" and 0 for none.
+_Frame = tuple[str, int]
 
 
 def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
@@ -141,8 +140,7 @@ class _Resolver:
     def resolve(self, raw: _Raw, computation: int) -> HloInstruction:
         op_type, op_name, file, line, frame = raw.metadata
         if not file and 0 < frame <= len(self._frames):
-            file, frame_line = self._frames[frame - 1]
-            line = frame_line or 0
+            file, line = self._frames[frame - 1]
         products = self._products_in_instruction(raw)
         deciding = products or (raw,)
         elements = [
@@ -243,7 +241,7 @@ def _read_computation(view: memoryview) -> tuple[int, str, list[_Raw]]:
 
 def _read_instruction(view: memoryview) -> _Raw:
     number = element = 0
-    metadata: tuple[str | None, str | None, str | None, int, int] = _NO_METADATA
+    metadata: _Metadata = ("", "", "", 0, 0)
     texts = {1: "", 2: "", 28: ""}
     lists: dict[int, list[int]] = {36: [], 38: []}
     attributes: dict[int, int | memoryview] = {}
@@ -276,23 +274,13 @@ def _read_instruction(view: memoryview) -> _Raw:
     )
 
 
-def _read_op_metadata(
-    view: memoryview,
-) -> tuple[str | None, str | None, str | None, int, int]:
-    op_type = op_name = file = None
-    line = frame = 0
+def _read_op_metadata(view: memoryview) -> _Metadata:
+    texts = {1: "", 2: "", 3: ""}
     for field, value in read_fields(view):
-        if field == 1:
-            op_type = field_text(value)
-        elif field == 2:
-            op_name = field_text(value)
-        elif field == 3:
-            file = field_text(value)
-        elif field == 4 and isinstance(value, int):
-            line = value
-        elif field == 15 and isinstance(value, int):
-            frame = value
-    return op_type, op_name, file, line, frame
+        if field in texts:
+            texts[field] = field_text(value)
+    numbers = number_fields(view)
+    return texts[1], texts[2], texts[3], numbers.get(4, 0), numbers.get(15, 0)
 
 
 def _read_stack_frames(view: memoryview) -> list[_Frame]:
@@ -315,6 +303,5 @@ def _read_stack_frames(view: memoryview) -> list[_Frame]:
         # Numbers in all three lists start at 1; 0 means no entry.
         known = 0 < location <= len(locations)
         file, line = locations[location - 1] if known else (0, 0)
-        name = files[file - 1] if 0 < file <= len(files) else None
-        resolved.append(_Frame(file=name, line=line or None))
+        resolved.append((files[file - 1] if 0 < file <= len(files) else "", line))
     return resolved

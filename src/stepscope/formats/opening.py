@@ -272,12 +272,12 @@ def newest_run(location: str | os.PathLike[str]) -> Run:
 
 
 def _readable_formats(formats: Mapping[Path, str]) -> set[str]:
-    return {reader.format for reader in READERS} & set(formats.values())
+    return READERS.keys() & set(formats.values())
 
 
 def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
     # Files that only add tables form a run only if there are no recordings.
-    recordings = readable - {reader.format for reader in READERS if reader.beside}
+    recordings = {name for name in readable if not READERS[name].beside}
     chosen = recordings or readable
     counts = Counter(name for name in formats.values() if name in chosen)
     return max(sorted(counts), key=counts.__getitem__)
@@ -319,16 +319,14 @@ def _recorded_together(
     files: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], format_: str
 ) -> list[tuple[Path, ...]]:
     del stamps  # Part of the cache key: a changed file is examined again.
-    for reader in READERS:
-        if reader.format == format_ and reader.together is not None and len(files) > 1:
-            return reader.together(files)
-    return [files]
+    together = READERS[format_].together
+    return [files] if together is None or len(files) == 1 else together(files)
 
 
 def _name_hosts(files: Sequence[Path], format_name: str) -> tuple[HostFiles, ...]:
-    for reader in READERS:
-        if reader.format == format_name and reader.hosts_of is not None:
-            return reader.hosts_of(files)
+    reader = READERS.get(format_name)
+    if reader is not None and reader.hosts_of is not None:
+        return reader.hosts_of(files)
     return tuple(HostFiles(host=host_name(file.name), paths=(file,)) for file in files)
 
 
@@ -341,8 +339,7 @@ def _hosts_of_workers(files: tuple[Path, ...]) -> tuple[HostFiles, ...]:
         stamps = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         return _hosts_of_versions(files, tuple(stamps))
     except (OSError, BadInput):
-        pass
-    return named_after_files(files)
+        return named_after_files(files)
 
 
 # The result is cached because a server scans its log directory repeatedly.
@@ -405,10 +402,9 @@ def _read_host_or_error(host: HostFiles) -> TraceData | BadInput:
 
 def _read_host(host: HostFiles) -> TraceData:
     format_name = sniff.detect_format(host.paths[0])
-    for reader in READERS:
-        if reader.format == format_name:
-            return reader.read(host)
-    raise sniff.foreign_error(host.paths[0], format_name)
+    if format_name not in READERS:
+        raise sniff.foreign_error(host.paths[0], format_name)
+    return READERS[format_name].read(host)
 
 
 def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:

@@ -55,7 +55,7 @@ _NSIGHT_SYSTEMS: Final = "stepscope.formats.nsight_systems"
 _NSIGHT_COMPUTE: Final = "stepscope.formats.nsight_compute"
 _MEMORY: Final = "stepscope.formats.memory"
 
-READERS: Final = (
+_READERS: Final = (
     Reader("xspace", _import_later(_XPLANE, "read")),
     Reader("xla_trace", _import_later(_XPLANE, "read_timeline")),
     Reader(
@@ -76,6 +76,8 @@ READERS: Final = (
     Reader("memory_snapshot", _import_later(f"{_MEMORY}.snapshot", "read")),
     Reader("device_memory_profile", _import_later(f"{_MEMORY}.pprof", "read")),
 )
+#: Format → its reader.
+READERS: Final = {reader.format: reader for reader in _READERS}
 #: Function that returns a report's CSV tables, given the paths of report and `ncu`.
 printed_tables: Final[Callable[[Path, str | None], bytes]] = _import_later(
     _NSIGHT_COMPUTE, "printed_tables"

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from stepscope.capture.base.main_thread import MAIN_THREAD_S, at_safe_point
-from stepscope.capture.base.process_end import process_end
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.harmless import harmless, say_line
 from stepscope.capture.launching.notes import program_is_known, program_name
@@ -25,7 +25,7 @@ from stepscope.errors import BadUsage
 from stepscope.remote.processes import VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from stepscope.remote.access.tokens import OpenTo
     from stepscope.remote.server import Server
@@ -106,9 +106,9 @@ class _Listens:
         from stepscope.remote.marked_steps import MarkedSteps  # noqa: PLC0415 - keeps process startup fast
 
         self._plan = plan
-        self._steps = MarkedSteps(self._no_more_steps)
+        self._undo = ExitStack()
+        self._steps = MarkedSteps(self._undo.close)
         self._counter: StepCounter[MarkedSteps] = StepCounter(self._steps)
-        self._undo: list[Callable[[], None]] = []
         self._server: Server | None = None
 
     def wait_for_frameworks(self, *, listens_itself: bool) -> None:
@@ -134,13 +134,8 @@ class _Listens:
         )
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - keeps process startup fast
 
-        if self._steps.phase is Phase.OVER:
-            return
-        try:
-            with process_end.undisturbed():
-                self._undo.append(install_step_source(name, self._counter))
-        except (ImportError, AttributeError) as missing:
-            say_line(f"steps of this version of {name} cannot be counted: {missing}")
+        if self._steps.phase is not Phase.OVER:
+            install_step_source(name, self._counter, self._undo)
 
     def _begin_soon(self) -> None:
         # `wait` on an event that is never set: programs may replace `time.sleep`.
@@ -188,11 +183,6 @@ class _Listens:
             f"{_this_process()} listens at {self._server.address}; record it with: "
             f"stepscope capture --attach {os.getpid()}{trust}"
         )
-
-    def _no_more_steps(self) -> None:
-        undone, self._undo = self._undo, []
-        for undo in undone:
-            undo()
 
     def _begin_in_child(self) -> None:
         # A forked child has no server thread and does not own the parent's port.

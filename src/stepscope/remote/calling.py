@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -163,8 +164,7 @@ class Caller:
             start_ns: Start time by this machine's clock, in ns; 0 for at once.
         """
         began = time.monotonic()
-        outcome = self._make_outcome("error", "no attempt was made", began, attempts=0)
-        for attempt in range(1, max(attempts, 1) + 1):
+        for attempt in itertools.count(1):
             if attempt > 1:
                 time.sleep(min(_BACK_OFF_S * 2 ** (attempt - 2), _MAX_BACK_OFF_S))
             try:
@@ -173,19 +173,15 @@ class Caller:
                 )
             except Exception as error:  # noqa: BLE001 - the other hosts must still be recorded
                 text = f"recording it failed ({type(error).__name__}: {error})."
-                outcome, may_retry = self._make_outcome("error", text, began), False
-            outcome = outcome._replace(
-                attempts=attempt, seconds=time.monotonic() - began
-            )
-            if not may_retry:
+                outcome, may_retry = self._make_outcome("error", text), False
+            if not may_retry or attempt >= attempts:
                 break
-        return outcome
+        return outcome._replace(attempts=attempt, seconds=time.monotonic() - began)
 
     def _record_once(
         self, request: ProfileRequest, destination: Destination, start_ns: int
     ) -> tuple[HostOutcome, bool]:
         """Try once to record; return the outcome, and whether to try again."""
-        began = time.monotonic()
         host_request = msgspec.structs.replace(
             request,
             host_name=self.address,
@@ -213,15 +209,15 @@ class Caller:
             )
         except self._grpc.RpcError as error:
             text, may_retry = self._explain_error(error)
-            return self._make_outcome("error", text, began), may_retry
+            return self._make_outcome("error", text), may_retry
         except MalformedMessage:
             text = "the profile of the host cannot be read."
-            return self._make_outcome("error", text, began), False
+            return self._make_outcome("error", text), False
         except (NotStored, _UnusableAnswer) as error:
-            return self._make_outcome("error", str(error), began), False
+            return self._make_outcome("error", str(error)), False
         if not stored_bytes:
-            return self._make_outcome("empty", _EMPTY, began), True
-        return self._make_outcome("ok", "", began)._replace(bytes=stored_bytes), False
+            return self._make_outcome("empty", _EMPTY), True
+        return self._make_outcome("ok", "")._replace(bytes=stored_bytes), False
 
     def _received_pieces(
         self, request: ProfileRequest, limit_s: float
@@ -264,16 +260,14 @@ class Caller:
             "(--max-bytes), or record for a shorter time (--ms, --steps)."
         )
 
-    def _make_outcome(
-        self, state: Any, text: str, began: float, *, attempts: int = 1
-    ) -> HostOutcome:
+    def _make_outcome(self, state: Any, text: str) -> HostOutcome:
         return HostOutcome(
             address=self.address,
             state=state,
             text=text,
             bytes=0,
-            attempts=attempts,
-            seconds=time.monotonic() - began,
+            attempts=1,
+            seconds=0.0,
             clock_offset_ns=self._offset_ns,
             clock_doubt_ns=self._doubt_ns,
         )

@@ -7,29 +7,26 @@ only one recording runs at a time, and a recording ends when its client disconne
 from __future__ import annotations
 
 import contextlib
-import enum
 import os
 import secrets
 import sys
 import threading
 import time
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.base.annotate import StepsBegun
 from stepscope.capture.base.main_thread import MAIN_THREAD_S, at_safe_point
-from stepscope.capture.base.options import ProfilerOptions
+from stepscope.capture.base.options import TRACER_LEVELS, ProfilerOptions
 from stepscope.capture.base.process_end import process_end
 from stepscope.capture.recording.session import Session, current_session
 from stepscope.capture.temporary import make_folder
 from stepscope.errors import AlreadyRecording, StepscopeError
 from stepscope.remote.addresses import file_name_of
 from stepscope.remote.continuous import (
-    LEASE_S,
     MAX_GROWTH_BYTES,
     Client,
     Continuous,
-    HeldByAnother,
     memory_bytes,
 )
 from stepscope.remote.destinations import Allowance, NotStored, client_destination
@@ -39,17 +36,21 @@ from stepscope.remote.messages import (
     ProfileResponse,
     ProfileToolData,
 )
+from stepscope.remote.transport import Refusal, RefusedCapture
 from stepscope.rundir import TRACE_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
+    from stepscope.capture.flight.recorder import FlightRecorder
     from stepscope.remote.messages import (
         GetSnapshotRequest,
         MonitorRequest,
         ProfileOptions,
         ProfileRequest,
         StopContinuousProfilingRequest,
+        TerminateRequest,
     )
 
 _MS_PER_S: Final = 1000
@@ -73,33 +74,7 @@ _SERVER_STOPPED: Final = "the program stopped its server while it was recorded"
 _CHECK_PERIOD_S: Final = 0.25
 #: Maximum seconds to wait for the main thread if another thread can make the call.
 _PREFERRED_S: Final = 0.2
-_LEVELS: Final = {
-    "host_tracer_level": 3,
-    "device_tracer_level": 1,
-    "python_tracer_level": 1,
-}
 _XPLANE: Final = "xplane.pb"
-
-
-class Refusal(enum.Enum):
-    """Reason to refuse a request, by the name of gRPC's status code."""
-
-    ABORTED = "ABORTED"
-    ALREADY_EXISTS = "ALREADY_EXISTS"
-    FAILED_PRECONDITION = "FAILED_PRECONDITION"
-    INVALID_ARGUMENT = "INVALID_ARGUMENT"
-    NOT_FOUND = "NOT_FOUND"
-    PERMISSION_DENIED = "PERMISSION_DENIED"
-    RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
-    UNAVAILABLE = "UNAVAILABLE"
-
-
-class RefusedCapture(StepscopeError):
-    """A refused request, with its reason."""
-
-    def __init__(self, refusal: Refusal, text: str) -> None:
-        super().__init__(text)
-        self.why = refusal
 
 
 class Captures:
@@ -107,18 +82,9 @@ class Captures:
 
     Args:
         logdir: Directory for files that clients request; None to write no files.
-        lease_s: Seconds without a call after which the client of a continuous recording
-            is considered gone.
-        max_growth_bytes: Growth of this process at which a recording ends.
     """
 
-    def __init__(
-        self,
-        logdir: Path | None,
-        *,
-        lease_s: float = LEASE_S,
-        max_growth_bytes: int = MAX_GROWTH_BYTES,
-    ) -> None:
+    def __init__(self, logdir: Path | None) -> None:
         self.logdir = logdir
         #: Event that ends a recording, in progress or waiting to start → session id.
         self._ends: dict[threading.Event, str] = {}
@@ -126,10 +92,8 @@ class Captures:
         self._lock = threading.Lock()
         #: Reason for ending all recordings early; empty until then.
         self._why_over = ""
-        self.continuous = Continuous(
-            self._begin_recording, lease_s=lease_s, max_growth_bytes=max_growth_bytes
-        )
-        self._max_growth_bytes = max_growth_bytes
+        self.continuous = Continuous(self._begin_recording)
+        self._max_growth_bytes = MAX_GROWTH_BYTES
         self.allowance = Allowance(_MAX_FILES, _MAX_FILE_BYTES)
         self.most_bytes = _MAX_MESSAGE_BYTES
 
@@ -189,11 +153,11 @@ class Captures:
                 del self._ends[over]
         return content
 
-    def terminate_session(self, session: str) -> None:
+    def terminate_session(self, request: TerminateRequest) -> None:
         """End a recording now; its client receives the events so far."""
         with self._lock:
             for over, name in self._ends.items():
-                if name == session:
+                if name == request.session_id:
                     over.set()
 
     def end_everything(self) -> None:
@@ -224,10 +188,7 @@ class Captures:
     def start_continuous(self, request: ProfileRequest, peer: str) -> None:
         """Record until `stop_continuous` or the end of the client's lease."""
         owner = Client(peer, request.opts.session_id)
-        try:
-            self.continuous.start_recording(_profiler_options(request.opts), owner)
-        except HeldByAnother as held:
-            raise RefusedCapture(Refusal.ALREADY_EXISTS, str(held)) from held
+        self.continuous.start_recording(_profiler_options(request.opts), owner)
 
     def take_snapshot(self, request: GetSnapshotRequest, peer: str) -> ProfileResponse:
         """Return the events recorded since the start or the last snapshot.
@@ -240,10 +201,7 @@ class Captures:
                 to another client or is too large for a message.
         """
         client = Client(peer, request.snapshot_session_id)
-        try:
-            content = self.continuous.take_snapshot(client)
-        except HeldByAnother as held:
-            raise RefusedCapture(Refusal.PERMISSION_DENIED, str(held)) from held
+        content = self.continuous.take_snapshot(client)
         if content is None:
             content = self._kept_by_flight_recorder()
         self._check_size(content)
@@ -253,10 +211,7 @@ class Captures:
         self, request: StopContinuousProfilingRequest, peer: str
     ) -> None:
         """End the recording of `start_continuous`, and discard its events."""
-        try:
-            self.continuous.stop_recording(Client(peer, request.session_id))
-        except HeldByAnother as held:
-            raise RefusedCapture(Refusal.PERMISSION_DENIED, str(held)) from held
+        self.continuous.stop_recording(Client(peer, request.session_id))
 
     def describe_program(self, request: MonitorRequest, peer: str) -> MonitorResponse:
         """Return the program's state as text, below the server's time if requested."""
@@ -265,7 +220,7 @@ class Captures:
         program = sys.argv[0] or sys.executable
         state = "not recording" if current_session() is None else "recording"
         lines.append(f"process {os.getpid()}, {program}: {state}")
-        flight = sys.modules.get("stepscope.capture.flight.recorder")
+        flight = _flight_recorder()
         from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - needed only on request
 
         lines += () if flight is None else flight.steps_heard()
@@ -319,14 +274,14 @@ class Captures:
             )
 
     def _kept_by_flight_recorder(self) -> bytes:
-        flight = sys.modules.get("stepscope.capture.flight.recorder")
+        flight = _flight_recorder()
         if flight is not None and not self.allowance.take_file(0):
             raise RefusedCapture(
                 Refusal.RESOURCE_EXHAUSTED,
                 "clients have reached the limit of files that this program writes for "
                 "them; receive recordings instead (stepscope capture ADDRESS …).",
             )
-        path = None if flight is None else flight.dumped()
+        path = None if flight is None else flight.dump().path
         if path is None:
             reason = self.continuous.why_ended or "nothing is being recorded"
             raise RefusedCapture(
@@ -334,7 +289,7 @@ class Captures:
                 f"{reason}, and the program has no flight recorder; call "
                 "StartContinuousProfiling first.",
             )
-        content = Path(path).read_bytes()
+        content = path.read_bytes()
         self.allowance.charge_bytes(len(content))
         return content
 
@@ -354,6 +309,7 @@ class Captures:
         return True
 
 
+@dataclass
 class _Recording:
     """A recording of this process into memory.
 
@@ -361,17 +317,10 @@ class _Recording:
         left: Set when the program ended and the recording was discarded.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        options: ProfilerOptions,
-        left: threading.Event,
-        began_bytes: int,
-    ) -> None:
-        self._session = session
-        self.left = left
-        self._began_bytes = began_bytes
-        self.options = options
+    _session: Session
+    options: ProfilerOptions
+    left: threading.Event
+    _began_bytes: int
 
     @classmethod
     def begin_recording(
@@ -466,6 +415,11 @@ def _on_the_main_thread(call: Callable[[], None]) -> bool:
     return was_called or not needs_main
 
 
+def _flight_recorder() -> FlightRecorder | None:
+    module: Any = sys.modules.get("stepscope.capture.flight.recorder")
+    return None if module is None else module.current_recorder()
+
+
 def _remove_folder(directory: Any) -> None:
     import shutil  # noqa: PLC0415 - needed only here, and slow to import
 
@@ -486,14 +440,13 @@ def check_request(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
 def _profiler_options(options: ProfileOptions) -> ProfilerOptions:
     if not options.version:
         return ProfilerOptions(tensorflow_server=False)
-    for name, highest in _LEVELS.items():
-        level = getattr(options, name)
-        if level > highest:
+    levels = {name: getattr(options, name) for name in TRACER_LEVELS}
+    for name, level in levels.items():
+        if level > TRACER_LEVELS[name]:
             raise RefusedCapture(
                 Refusal.INVALID_ARGUMENT,
-                f"{name}={level} does not exist; give 0 to {highest}.",
+                f"{name}={level} does not exist; give 0 to {TRACER_LEVELS[name]}.",
             )
-    levels = {name: getattr(options, name) for name in _LEVELS}
     # TensorFlow's own server has no access control: any client could use it.
     return ProfilerOptions(**levels, tensorflow_server=False)
 

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope import rundir
+from stepscope.capture.base.options import TRACER_LEVELS, ProfilerOptions
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.remote import listening_programs
 from stepscope.remote.addresses import parse_addresses
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable
 
-    from stepscope.capture.base.options import ProfilerOptions
     from stepscope.remote.destinations import Destination
 
 __all__ = ["CaptureFailed", "Outcome", "record", "trace"]
@@ -192,13 +192,7 @@ def record(
 def _make_request(
     duration_ms: int, run: str, options: ProfilerOptions | None, steps: int
 ) -> ProfileRequest:
-    levels: dict[str, Any] = {"host_tracer_level": 2, "device_tracer_level": 1}
-    if options is not None:
-        levels = {
-            "host_tracer_level": options.host_tracer_level,
-            "device_tracer_level": options.device_tracer_level,
-            "python_tracer_level": options.python_tracer_level,
-        }
+    options = options or ProfilerOptions()
     return ProfileRequest(
         duration_ms=duration_ms,
         max_events=1_000_000,
@@ -210,7 +204,7 @@ def _make_request(
             duration_ms=duration_ms,
             session_id=run,
             steps=steps,
-            **levels,
+            **{name: getattr(options, name) for name in TRACER_LEVELS},
         ),
         session_id=run,
         emit_xspace=True,

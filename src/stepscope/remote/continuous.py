@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
+from stepscope.remote.transport import Refusal, RefusedCapture
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -58,10 +60,6 @@ class Client(NamedTuple):
     def host(self) -> str:
         """Client's address without the port, which differs for each connection."""
         return self.peer.rpartition(":")[0]
-
-
-class HeldByAnother(Exception):
-    """Another client's recording is in progress; the text names client and lease."""
 
 
 class _Held:
@@ -116,16 +114,15 @@ class Continuous:
         #: Why the last recording ended without a call of its client.
         self.why_ended = ""
 
-    @property
-    def records(self) -> bool:
-        """Whether a recording is in progress or kept for its client."""
-        return self._held is not None
-
     def start_recording(self, options: ProfilerOptions, owner: Client) -> None:
-        """Start a recording for a client."""
+        """Start a recording for a client.
+
+        Raises:
+            RefusedCapture: Another recording is in progress or kept for its client.
+        """
         with self._lock:
             if self._held is not None:
-                raise HeldByAnother(self._owner_sentence(self._held))
+                raise self._refusal(Refusal.ALREADY_EXISTS, self._held)
         self._hold_recording(self._begin(options), owner)
         self.why_ended = ""
 
@@ -136,7 +133,7 @@ class Continuous:
         nothing is recorded.
 
         Raises:
-            HeldByAnother: The recording belongs to another client.
+            RefusedCapture: The recording belongs to another client.
         """
         held = self._take_held(client)
         if held is None:
@@ -204,15 +201,16 @@ class Continuous:
     def _take_held(self, client: Client) -> _Held | None:
         with self._lock:
             if self._held is not None and not self._held.belongs_to(client):
-                raise HeldByAnother(self._owner_sentence(self._held))
+                raise self._refusal(Refusal.PERMISSION_DENIED, self._held)
             held, self._held = self._held, None
         return held
 
-    def _owner_sentence(self, held: _Held) -> str:
+    def _refusal(self, refusal: Refusal, held: _Held) -> RefusedCapture:
         left_s = max(held.until_s - self._clock(), 0.0)
-        return (
+        return RefusedCapture(
+            refusal,
             f"a client at {held.owner.host} records this program continuously; its "
-            f"lease ends in {left_s:.0f} s unless it takes a snapshot until then."
+            f"lease ends in {left_s:.0f} s unless it takes a snapshot until then.",
         )
 
 

@@ -43,7 +43,7 @@ class Destination:
         run: str,
         *,
         make_folder: Callable[[], Path],
-        deliver: Callable[[Path, str], None],
+        deliver: Callable[[Path, str], object],
         keeps: bool = True,
     ) -> None:
         """Prepare to write files without creating any.
@@ -75,7 +75,7 @@ class Destination:
             directory,
             directory.name,
             make_folder=make_directory,
-            deliver=lambda part, name: _move_file(part, directory / name),
+            deliver=lambda part, name: part.replace(directory / name),
         )
 
     def store_file(
@@ -308,7 +308,7 @@ def client_destination(
         if not allowance.take_file(part.stat().st_size):
             raise OSError("clients have reached their limit of files or bytes")
         with _without_path():
-            _move_file(part, folder / name)
+            part.replace(folder / name)
 
     return Destination(
         "the program's log directory",
@@ -326,10 +326,6 @@ def _without_path() -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.strerror or str(error)) from None
-
-
-def _move_file(part: Path, path: Path) -> None:
-    part.replace(path)
 
 
 def _upload_file(system: Any, part: Path, path: PurePosixPath) -> None:

@@ -31,7 +31,7 @@ from stepscope.remote.access.tokens import (
 )
 from stepscope.remote.access.worker_sessions import WorkerSessions
 from stepscope.remote.addresses import from_this_machine, parse_addresses
-from stepscope.remote.captures import Captures, RefusedCapture
+from stepscope.remote.captures import Captures
 from stepscope.remote.messages import (
     GetSnapshotRequest,
     Message,
@@ -49,6 +49,7 @@ from stepscope.remote.transport import (
     CHUNK_SERVICE,
     SERVICE,
     DaemonThreads,
+    RefusedCapture,
     grpc_module,
     start_named_threads,
 )
@@ -210,31 +211,24 @@ class _Answers:
         self._workers = workers
 
     def service_handlers(self) -> dict[str, dict[str, Any]]:
-        recorded = self._captures
+        captures, method = self._captures, self._method_handler
         return {
             SERVICE: {
-                "Profile": self._method_handler(
-                    ProfileRequest, recorded.profile, waits=True
+                "Profile": method(ProfileRequest, captures.profile, waits=True),
+                "Terminate": method(TerminateRequest, captures.terminate_session),
+                "Monitor": method(MonitorRequest, captures.describe_program, owns=True),
+                "StartContinuousProfiling": method(
+                    ProfileRequest, captures.start_continuous, owns=True
                 ),
-                "Terminate": self._method_handler(
-                    TerminateRequest,
-                    lambda request: recorded.terminate_session(request.session_id),
+                "GetSnapshot": method(
+                    GetSnapshotRequest, captures.take_snapshot, owns=True
                 ),
-                "Monitor": self._method_handler(
-                    MonitorRequest, recorded.describe_program, owns=True
-                ),
-                "StartContinuousProfiling": self._method_handler(
-                    ProfileRequest, recorded.start_continuous, owns=True
-                ),
-                "GetSnapshot": self._method_handler(
-                    GetSnapshotRequest, recorded.take_snapshot, owns=True
-                ),
-                "StopContinuousProfiling": self._method_handler(
-                    StopContinuousProfilingRequest, recorded.stop_continuous, owns=True
+                "StopContinuousProfiling": method(
+                    StopContinuousProfilingRequest, captures.stop_continuous, owns=True
                 ),
             },
             ANALYSIS: {
-                "NewSession": self._method_handler(
+                "NewSession": method(
                     NewProfileSessionRequest, self._workers.record_hosts
                 )
             },

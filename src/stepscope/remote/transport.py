@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import re
 import threading
@@ -9,7 +10,7 @@ from concurrent import futures
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.grpc_import import ForkedSince, import_grpc
-from stepscope.errors import BadUsage
+from stepscope.errors import BadUsage, StepscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,27 @@ METADATA_KEY: Final = "authorization"
 _TOKEN: Final = re.compile(r"[!-~]{1,4096}")
 _THREAD_NAME: Final = "stepscope-grpc"
 _GRPC: Final = "grpc"
+
+
+class Refusal(enum.Enum):
+    """Reason to refuse a request, by the name of gRPC's status code."""
+
+    ABORTED = "ABORTED"
+    ALREADY_EXISTS = "ALREADY_EXISTS"
+    FAILED_PRECONDITION = "FAILED_PRECONDITION"
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    NOT_FOUND = "NOT_FOUND"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
+    UNAVAILABLE = "UNAVAILABLE"
+
+
+class RefusedCapture(StepscopeError):
+    """A refused request, with its reason."""
+
+    def __init__(self, refusal: Refusal, text: str) -> None:
+        super().__init__(text)
+        self.why = refusal
 
 
 def checked_token(token: str, given_by: str) -> str:

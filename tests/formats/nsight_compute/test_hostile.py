@@ -25,9 +25,9 @@ from tests.support.traces.nsight_compute import (
 
 from stepscope.errors import BadInput
 from stepscope.formats.nsight_compute.launches import (
+    Measured,
     NumberForms,
     base_unit,
-    collect_launches,
 )
 from stepscope.formats.nsight_compute.rows import find_tables
 
@@ -279,7 +279,7 @@ def test_units_become_base_units(unit: str, base: tuple[str, float]) -> None:
 @given(st.binary(max_size=400))
 def test_any_bytes_after_a_header_are_read_or_refused(rest: bytes) -> None:
     head = long(*long_rows(launch(0, "gemm"), (TIME, "ns", "5"))).encode()
-    measured = collect_launches(find_tables(head + rest, "k.csv"))
+    measured = Measured(find_tables(head + rest, "k.csv"))
     assert measured.launches[0].launch == 0
 
 

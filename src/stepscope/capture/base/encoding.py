@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import threading
 from collections import defaultdict
@@ -14,12 +15,15 @@ import numpy as np
 # child process forked during the import would wait for its end forever.
 import numpy.ma
 
+from stepscope.capture.base.spool import Fragment
 from stepscope.xspace.fields import BYTES, DOUBLE, INT, REF, TEXT
 from stepscope.xspace.writing.encode import StatColumn
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepscope.capture.base.clock import ClockPair
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder
 
 #: Prefix of the names of the profiler's own threads.
@@ -55,6 +59,52 @@ class Rows(NamedTuple):
     thread: Sequence[int]
     stats: Sequence[Mapping[str, object]]
 
+    def write_events(
+        self, plane: PlaneBuilder, *, zero_ns: int, names: ThreadNames
+    ) -> None:
+        """Add the events to a plane, with one line per thread.
+
+        Args:
+            zero_ns: Monotonic time in ns that the times of lines count from.
+        """
+        ids = {
+            name: plane.event_type(_printable_text(name)) for name in set(self.names)
+        }
+        types = np.array([ids[name] for name in self.names], np.int64)
+        begin = np.array(self.begin_ns, np.int64)
+        dur = np.maximum(np.array(self.end_ns, np.int64) - begin, 0)
+        threads = np.array(self.thread, np.int64)
+        lines: dict[int, LineBuilder] = {}
+        for thread in np.unique(threads).tolist():
+            lines[thread] = plane.line(thread, name=names.thread_name(thread))
+        # Events with equal value names and types share columns. The key is a flat
+        # tuple, names and then types, because a key is built for each event.
+        rows_by_shape: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+        for row, values in enumerate(self.stats):
+            shape: tuple[Any, ...] = ()
+            if values:
+                shape = (*values, *map(type, values.values()))
+            rows_by_shape[shape].append(row)
+        for shape, chosen in rows_by_shape.items():
+            shape_rows = np.array(chosen, np.int64)
+            half = len(shape) // 2
+            for thread, line in lines.items():
+                line_rows = shape_rows[threads[shape_rows] == thread]
+                if not len(line_rows):
+                    continue
+                stats = [self.stats[row] for row in line_rows.tolist()]
+                line.events(
+                    types[line_rows],
+                    (begin[line_rows] - zero_ns) * _PS_PER_NS,
+                    dur[line_rows] * _PS_PER_NS,
+                    stats=[
+                        _make_column(
+                            plane, name, kind, [values[name] for values in stats]
+                        )
+                        for name, kind in zip(shape[:half], shape[half:], strict=True)
+                    ],
+                )
+
 
 class ThreadNames:
     """Names of threads, kept after the threads end."""
@@ -84,48 +134,33 @@ class ThreadNames:
         return self._names.get(thread, f"thread {thread}")
 
 
-def add_rows(
-    plane: PlaneBuilder, rows: Rows, *, zero_ns: int, names: ThreadNames
-) -> int:
-    """Add events to a plane, with one line per thread; return the number of events.
+def rows_fragment(
+    rows_by_plane: Mapping[str, Rows],
+    *,
+    clock: ClockPair,
+    names: ThreadNames,
+    lost: int = 0,
+    why_lost: str = "",
+) -> Fragment:
+    """Return events as a fragment of a recording; empty without any events.
 
     Args:
-        zero_ns: Monotonic time in ns that the times of lines count from.
+        rows_by_plane: Name of a plane → its events.
+        clock: Clock pair that the times of lines count from.
+        lost: Number of events that were lost, for a warning.
     """
-    ids = {name: plane.event_type(_printable_text(name)) for name in set(rows.names)}
-    types = np.array([ids[name] for name in rows.names], np.int64)
-    begin = np.array(rows.begin_ns, np.int64)
-    dur = np.maximum(np.array(rows.end_ns, np.int64) - begin, 0)
-    threads = np.array(rows.thread, np.int64)
-    lines: dict[int, LineBuilder] = {}
-    for thread in np.unique(threads).tolist():
-        lines[thread] = plane.line(thread, name=names.thread_name(thread))
-    # Events with equal value names and types share columns. The key is a flat tuple,
-    # names and then types, because a key is built for each event.
-    rows_by_shape: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for row, values in enumerate(rows.stats):
-        shape: tuple[Any, ...] = ()
-        if values:
-            shape = (*values, *map(type, values.values()))
-        rows_by_shape[shape].append(row)
-    for shape, chosen in rows_by_shape.items():
-        shape_rows = np.array(chosen, np.int64)
-        half = len(shape) // 2
-        for thread, line in lines.items():
-            line_rows = shape_rows[threads[shape_rows] == thread]
-            if not len(line_rows):
-                continue
-            stats = [rows.stats[row] for row in line_rows.tolist()]
-            line.events(
-                types[line_rows],
-                (begin[line_rows] - zero_ns) * _PS_PER_NS,
-                dur[line_rows] * _PS_PER_NS,
-                stats=[
-                    _make_column(plane, name, kind, [values[name] for values in stats])
-                    for name, kind in zip(shape[:half], shape[half:], strict=True)
-                ],
-            )
-    return len(types)
+    space = XSpaceBuilder(platform.node(), start_ns=None)
+    if lost:
+        space.dropped(lost, why_lost)
+    begins: list[int] = []
+    for name, rows in rows_by_plane.items():
+        if rows.names:
+            plane = space.plane(name)
+            rows.write_events(plane, zero_ns=clock.monotonic_ns, names=names)
+            begins += rows.begin_ns
+    if not begins and not lost:
+        return Fragment(b"", 0)
+    return Fragment(space.to_bytes(), len(begins), min(begins, default=None))
 
 
 def _make_column(

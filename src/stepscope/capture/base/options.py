@@ -7,7 +7,8 @@ from typing import Final, Literal
 
 from stepscope.errors import BadUsage
 
-_LEVELS: Final = {
+#: Option of the amount recorded → its highest level.
+TRACER_LEVELS: Final = {
     "host_tracer_level": 3,
     "python_tracer_level": 1,
     "device_tracer_level": 1,
@@ -73,7 +74,7 @@ class ProfilerOptions:
         Raises:
             BadUsage: A value is out of range or of a wrong type (one line).
         """
-        for name, highest in _LEVELS.items():
+        for name, highest in TRACER_LEVELS.items():
             level = getattr(self, name)
             known = range(highest + 1)
             if (

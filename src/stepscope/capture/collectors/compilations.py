@@ -6,19 +6,17 @@ read when the recording stops. TensorFlow's own events contain name and reason.
 
 from __future__ import annotations
 
-import platform
 import sys
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope._core import recorder
-from stepscope.capture.base.encoding import Rows, ThreadNames, add_rows, native_id
+from stepscope.capture.base.encoding import Rows, ThreadNames, native_id, rows_fragment
 from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import Collected
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import HOST_PLANE
-from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,14 +78,10 @@ class CompilationsCollector:
         if self._clock is None or not rows:
             return Fragment(b"", 0)
         self._names.refresh_names()
-        space = XSpaceBuilder(platform.node(), start_ns=None)
-        add_rows(
-            space.plane(HOST_PLANE),
-            Rows(*zip(*rows, strict=True)),
-            zero_ns=self._clock.monotonic_ns,
-            names=self._names,
+        columns = Rows(*zip(*rows, strict=True))
+        return rows_fragment(
+            {HOST_PLANE: columns}, clock=self._clock, names=self._names
         )
-        return Fragment(space.to_bytes(), len(rows), min(row[1] for row in rows))
 
     def halt_collecting(self) -> None:
         """Unregister the listener."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+import threading
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from stepscope.capture.base.clock import ClockPair
@@ -54,6 +55,44 @@ class Collector(Protocol):
 
     def hand_over(self) -> Collected:
         """Stop and return the result; must also succeed after a failed start."""
+
+
+class ThreadCollector(Collector):
+    """Base of collectors that record on a thread of their own.
+
+    Attributes:
+        activity: What the thread does, for the warning if an error ends it.
+    """
+
+    activity: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._clock: ClockPair | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failures: tuple[str, ...] = ()
+
+    def record_until_stopped(self) -> None:
+        """Record until `_stop` is set; called on the thread."""
+
+    def halt_collecting(self) -> None:
+        """Stop the thread."""
+        self._stop.set()
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join()
+
+    def _start_thread(self, name: str) -> None:
+        self._thread = threading.Thread(
+            target=self._record_until_error, name=f"stepscope-{name}", daemon=True
+        )
+        self._thread.start()
+
+    def _record_until_error(self) -> None:
+        try:
+            self.record_until_stopped()
+        except Exception as error:  # noqa: BLE001 - an error of one collector
+            text = f"{type(error).__name__}: {error}"
+            self._failures = (f"{self.activity} ended early: {text}",)
 
 
 @runtime_checkable

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import gc
-import platform
 from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from stepscope._core import recorder
 from stepscope.capture.base.annotate import forget_annotating, note_annotating
-from stepscope.capture.base.encoding import Rows, ThreadNames, add_rows
+from stepscope.capture.base.encoding import Rows, ThreadNames, rows_fragment
 from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import Collected, Collector
 from stepscope.patterns import COLLECTION, RECORDERS_COLLECTION
 from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
-from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,23 +77,13 @@ class HostCollector(Collector):
             self._on_rows(Rows(*own))
         lost = recorder.count_lost() + self._collections.lost()
         newly_lost, self._reported_lost = lost - self._reported_lost, lost
-        space = XSpaceBuilder(platform.node(), start_ns=None)
-        if newly_lost:
-            space.dropped(newly_lost, "annotations came faster than they were stored")
-        events, begins = 0, []
-        for plane, columns in ((HOST_PLANE, own), (FORWARDED_PLANE, forwarded)):
-            rows = Rows(*columns)
-            if rows.names:
-                events += add_rows(
-                    space.plane(plane),
-                    rows,
-                    zero_ns=self._clock.monotonic_ns,
-                    names=self._names,
-                )
-                begins.append(min(rows.begin_ns))
-        if not events and not newly_lost:
-            return Fragment(b"", 0)
-        return Fragment(space.to_bytes(), events, min(begins, default=None))
+        return rows_fragment(
+            {HOST_PLANE: Rows(*own), FORWARDED_PLANE: Rows(*forwarded)},
+            clock=self._clock,
+            names=self._names,
+            lost=newly_lost,
+            why_lost="annotations came faster than they were stored",
+        )
 
     def halt_collecting(self) -> None:
         """Stop keeping events."""

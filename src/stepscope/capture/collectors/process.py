@@ -12,7 +12,6 @@ import contextlib
 import os
 import platform
 import sys
-import threading
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,7 +20,7 @@ import numpy as np
 
 from stepscope._core import recorder
 from stepscope.capture.base.spool import Fragment, OwnFile
-from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.contract import Collected, ThreadCollector
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 from stepscope.xspace.fields import DOUBLE
@@ -47,19 +46,17 @@ _RING_READINGS: Final = 4_096
 Readings = dict[str, float]
 
 
-class ProcessCollector:
+class ProcessCollector(ThreadCollector):
     """Collector that reads counters on a separate thread."""
 
     name = "process"
+    activity = "counters"
 
     def __init__(self, proc: Path = _PROC) -> None:
+        super().__init__()
         self._proc = proc
-        self._clock: ClockPair | None = None
         self._period_s = 0.0
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
         self._readings: deque[tuple[int, Readings]] = deque(maxlen=_RING_READINGS)
-        self._failure: str | None = None
 
     def why_unavailable(self) -> Unavailable | None:
         """Return None on Linux, whose /proc contains the counters."""
@@ -74,13 +71,9 @@ class ProcessCollector:
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Start to read, unless `counters_hz` is 0."""
         self._clock = clock
-        if not options.counters_hz:
-            return
-        self._period_s = 1 / options.counters_hz
-        self._thread = threading.Thread(
-            target=self._read_until_stopped, name="stepscope-counters", daemon=True
-        )
-        self._thread.start()
+        if options.counters_hz:
+            self._period_s = 1 / options.counters_hz
+            self._start_thread("counters")
 
     def take_fragment(self) -> Fragment:
         """Take the readings since the last call."""
@@ -95,20 +88,14 @@ class ProcessCollector:
         ]
         return Fragment(counters_space(rows, clock), len(rows), readings[0][0])
 
-    def halt_collecting(self) -> None:
-        """Stop the thread."""
-        self._stop.set()
-        if self._thread is not None and self._thread.is_alive():
-            self._thread.join()
-
     def hand_over(self) -> Collected:
         """Stop and return the remaining readings."""
         self.halt_collecting()
         last = self.take_fragment()
-        failed = (self._failure,) if self._failure else ()
-        return Collected(last.xspace, failed)
+        return Collected(last.xspace, self._failures)
 
-    def _read_until_stopped(self) -> None:
+    def record_until_stopped(self) -> None:
+        """Read the counters until the thread is stopped."""
         sources: list[_Source | _Workers | _Children] = []
         try:
             sources += _open_sources(self._proc)
@@ -129,8 +116,6 @@ class ProcessCollector:
                     self._readings.append((now, values))
                 if self._stop.wait(self._period_s):
                     return
-        except Exception as error:  # noqa: BLE001 - an error of one collector
-            self._failure = f"counters ended early: {type(error).__name__}: {error}"
         finally:
             for source in sources:
                 source.close_file()

@@ -7,7 +7,6 @@ generator has one event for each time that it was resumed.
 
 from __future__ import annotations
 
-import platform
 import sys
 import threading
 import time
@@ -15,14 +14,18 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope._core import recorder
-from stepscope.capture.base.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
+from stepscope.capture.base.encoding import (
+    OWN_THREADS,
+    Rows,
+    ThreadNames,
+    rows_fragment,
+)
 from stepscope.capture.base.functions import FunctionNames
 from stepscope.capture.base.main_thread import in_main_thread
 from stepscope.capture.base.slowdown import CallsCost, seconds_a_note
 from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import Collected, Collector
 from stepscope.xspace.vocabulary import HOST_PLANE
-from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -92,16 +95,13 @@ class PythonCallsCollector(Collector):
         lost, self._reported_lost = self._lost - self._reported_lost, self._lost
         if self._cost is not None:
             self._cost.add_notes(2 * lost, storing_s=0.0)
-        if not rows.names and not lost:
-            return Fragment(b"", 0)
-        space = XSpaceBuilder(platform.node(), start_ns=None)
-        if lost:
-            space.dropped(lost, "Python calls came faster than they were stored")
-        if rows.names:
-            plane = space.plane(HOST_PLANE)
-            add_rows(plane, rows, zero_ns=self._clock.monotonic_ns, names=self._names)
-        begin_ns = min(rows.begin_ns, default=None)
-        return Fragment(space.to_bytes(), len(rows.names), begin_ns)
+        return rows_fragment(
+            {HOST_PLANE: rows},
+            clock=self._clock,
+            names=self._names,
+            lost=lost,
+            why_lost="Python calls came faster than they were stored",
+        )
 
     @property
     def slowdown(self) -> float | None:

@@ -24,7 +24,7 @@ from stepscope.capture.base.annotate import annotating_threads
 from stepscope.capture.base.encoding import OWN_THREADS, ThreadNames, native_id
 from stepscope.capture.base.functions import FunctionNames, LinesOfCode, only_begins
 from stepscope.capture.base.spool import Fragment
-from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.contract import Collected, ThreadCollector
 from stepscope.capture.collectors.core_time import CoreClocks, CoreTime, switching
 from stepscope.capture.collectors.sampled_frames import (
     RING_SAMPLES,
@@ -87,20 +87,19 @@ class _Raw(NamedTuple):
     offsets: Sequence[int]
 
 
-class PythonSamplesCollector:
+class PythonSamplesCollector(ThreadCollector):
     """Collector that samples stacks on a separate thread."""
 
     name = "python_samples"
+    activity = "sampling of functions"
 
     def __init__(
         self, *, on_frames: Callable[[Sequence[Frame[CodeType]]], object] | None = None
     ) -> None:
         """Prepare the collector; `on_frames` receives the frames that ended."""
+        super().__init__()
         self._on_frames = on_frames
-        self._clock: ClockPair | None = None
         self._hz = 0.0
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
         self._samples: deque[_Raw] = deque(maxlen=RING_SAMPLES)
         #: Sampled threads: Python's id and the system's id.
         self._threads: Sequence[tuple[int, int]] = ()
@@ -124,7 +123,6 @@ class PythonSamplesCollector:
         self._store: FrameStore[CodeLine] = FrameStore(
             lambda code: (self._functions.function_name(code), code.co_filename)
         )
-        self._failure = ""
 
     def why_unavailable(self) -> Unavailable | None:
         """Return None, unless sampling could crash the program.
@@ -148,10 +146,7 @@ class PythonSamplesCollector:
         self._clock = clock
         self._hz = options.python_sampling_hz
         self._choose_threads()
-        self._thread = threading.Thread(
-            target=self._sample_until_stopped, name="stepscope-samples", daemon=True
-        )
-        self._thread.start()
+        self._start_thread("samples")
 
     def take_fragment(self) -> Fragment:
         """Take the frames that ended since the last call."""
@@ -172,10 +167,8 @@ class PythonSamplesCollector:
     def halt_collecting(self) -> None:
         """Stop the thread."""
         self._halted_ns = self._halted_ns or recorder.clock_ns()
-        self._stop.set()
-        if self._thread is not None and self._thread.is_alive():
-            self._thread.join()
-            self._clocks.close_files()
+        super().halt_collecting()
+        self._clocks.close_files()
         switching.restore_interval()
 
     def hand_over(self) -> Collected:
@@ -189,8 +182,7 @@ class PythonSamplesCollector:
         until_ns = min(self._sampled_ns + half_ns, self._halted_ns)
         last = self._write_ended(self._store.end_frames(until_ns), clock)
         self._clock = None
-        failed = (self._failure,) if self._failure else ()
-        return Collected(spooled.xspace + last.xspace, failed)
+        return Collected(spooled.xspace + last.xspace, self._failures)
 
     def _program_sample(self, raw: _Raw) -> Sample[CodeLine]:
         thread, due_ns, at_ns, codes, offsets = raw
@@ -240,22 +232,18 @@ class PythonSamplesCollector:
         self._threads = [*driving.items(), *extra]
         self._clocks.watch_threads(number for _, number in self._threads)
 
-    def _sample_until_stopped(self) -> None:
-        try:
-            for due_ns in sample_times(self._hz, self._stop):
-                threads = self._threads
-                stacks = recorder.thread_stacks([ident for ident, _ in threads])
-                visitors = recorder.stacks_beside(self._known)
-                at_ns = recorder.clock_ns()
-                self._readings.append(self._clocks.read(at_ns))
-                for (_, thread), stack in zip(threads, stacks, strict=True):
-                    self._keep_sample(thread, due_ns, at_ns, stack)
-                self._keep_visitors(visitors, due_ns, at_ns)
-                self._sampled_ns = at_ns
-        except Exception as error:  # noqa: BLE001 - an error of one collector
-            self._failure = (
-                f"sampling of functions ended early: {type(error).__name__}: {error}"
-            )
+    def record_until_stopped(self) -> None:
+        """Sample the stacks until the thread is stopped."""
+        for due_ns in sample_times(self._hz, self._stop):
+            threads = self._threads
+            stacks = recorder.thread_stacks([ident for ident, _ in threads])
+            visitors = recorder.stacks_beside(self._known)
+            at_ns = recorder.clock_ns()
+            self._readings.append(self._clocks.read(at_ns))
+            for (_, thread), stack in zip(threads, stacks, strict=True):
+                self._keep_sample(thread, due_ns, at_ns, stack)
+            self._keep_visitors(visitors, due_ns, at_ns)
+            self._sampled_ns = at_ns
 
     def _keep_visitors(
         self, stacks: Mapping[int, Stack], due_ns: int, at_ns: int

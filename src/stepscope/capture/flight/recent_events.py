@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.capture.base.functions import FunctionNames
@@ -213,11 +213,10 @@ def _last_loop_steps(steps: Sequence[Step]) -> list[Step]:
 
 
 def _summed_times(steps: Sequence[Step], spans: Sequence[Span]) -> dict[str, int]:
-    times_ns: dict[str, int] = {}
+    times_ns: Counter[str] = Counter()
     for step in steps:
         within = _overlapping_spans(spans, step.begin_ns, step.end_ns)
-        for name, ns in self_times(within, step.begin_ns, step.end_ns).items():
-            times_ns[name] = times_ns.get(name, 0) + ns
+        times_ns.update(self_times(within, step.begin_ns, step.end_ns))
     return times_ns
 
 

@@ -118,16 +118,9 @@ class _CurrentRecorder:
 _current: Final = _CurrentRecorder()
 
 
-def dumped() -> Path | None:
-    """Write the last steps now; return the path, or None if no file was written."""
-    current = _current.recorder
-    return None if current is None else current.dump().path
-
-
-def steps_heard() -> tuple[str, ...]:
-    """Return one line about the steps of each loop; empty without a flight recorder."""
-    current = _current.recorder
-    return () if current is None else current.steps_heard()
+def current_recorder() -> FlightRecorder | None:
+    """Return the flight recorder of this process."""
+    return _current.recorder
 
 
 def flight_recorder(

@@ -44,6 +44,13 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.contract import Collected, Collector
     from stepscope.capture.flight.recent_events import RecentEvents
 
+    _RingCollector = (
+        HostCollector
+        | ProcessCollector
+        | PythonSamplesCollector
+        | CompilationsCollector
+    )
+
 #: Maximum number of annotations between two flushes; limits the cost of storing them.
 _RING_EVENTS: Final = 8_192
 _COLLECTORS: Final = ("host", "process", "python_samples", "compilations")
@@ -85,9 +92,8 @@ class Ring:
             max_bytes=max_bytes,
         )
         self.warnings = list(self._place.warnings)
-        self._host: HostCollector | None = None
-        self._samplers: dict[str, ProcessCollector | PythonSamplesCollector] = {}
-        self._compilations: CompilationsCollector | None = None
+        #: Collectors that record now, by name, in the order of their start.
+        self._collectors: dict[str, _RingCollector] = {}
 
     @property
     def begun_ns(self) -> int:
@@ -97,47 +103,34 @@ class Ring:
     @property
     def records(self) -> bool:
         """Whether the ring records; False before the start and during a pause."""
-        return self._host is not None
+        return bool(self._collectors)
 
     def resume_recording(self) -> None:
         """Start or continue recording; events from before a pause are kept."""
         with self._lock:
-            if self._host is not None:
+            if self.records:
                 return
-            self._host = HostCollector(
+            host = HostCollector(
                 ring_events=_RING_EVENTS, on_rows=self._notebook.add_annotations
             )
-            self._start_collector(self._host)
-            self._samplers = {
-                "process": ProcessCollector(),
-                "python_samples": self._new_sampler(),
-            }
-            for collector in self._samplers.values():
-                if collector.why_unavailable() is None:
-                    self._start_collector(collector)
+            for collector in (host, ProcessCollector(), self._new_sampler()):
+                self._start_collector(collector)
             self._listen_to_compilers()
 
     def pause_recording(self) -> None:
         """Store the recorded events, and stop recording until `resume_recording`."""
         with self._lock:
-            if self._host is None:
-                return
-            ended: list[Collector] = [*self._samplers.values(), self._host]
-            if self._compilations is not None:
-                ended.append(self._compilations)
-            for collector in ended:
+            for collector in reversed(self._collectors.values()):
                 self._store_collected(collector.name, self._stop_collector(collector))
-            self._host, self._samplers, self._compilations = None, {}, None
+            self._collectors = {}
 
     def store_new_events(self) -> None:
         """Store the events recorded since the last call."""
         with self._lock:
-            if self._host is None:
+            if not self.records:
                 return
             self._listen_to_compilers()
-            for collector in (self._host, *self._samplers.values(), self._compilations):
-                if collector is None:
-                    continue
+            for collector in self._collectors.values():
                 try:
                     fragment = collector.take_fragment()
                 except Exception as error:  # noqa: BLE001 - an error of one collector
@@ -150,22 +143,21 @@ class Ring:
         """Store all events so far, including functions that still run."""
         with self._lock:
             self.store_new_events()
-            sampler = self._samplers.get("python_samples")
+            sampler = self._collectors.get("python_samples")
             if sampler is not None:
                 # Only when the sampler stops does it return functions that still run.
                 self._store_collected(sampler.name, self._stop_collector(sampler))
-                self._samplers["python_samples"] = self._new_sampler()
-                self._start_collector(self._samplers["python_samples"])
+                self._start_collector(self._new_sampler())
 
     def write_run(self, cause: str) -> Saved:
         """Write the kept events as a separate run; the ring continues."""
         with self._lock:
             compiled = b""
-            if self._compilations is not None:
+            compilations = self._collectors.pop("compilations", None)
+            if compilations is not None:
                 # Not added to the ring: PyTorch's list of compilations covers all time.
-                collected = self._stop_collector(self._compilations)
+                collected = self._stop_collector(compilations)
                 compiled = b"" if collected is None else collected.xspace
-                self._compilations = None
                 self._listen_to_compilers()
             try:
                 content = self._spool.read_content() + compiled
@@ -214,23 +206,26 @@ class Ring:
         """Drop the state in a forked child: file and threads belong to the parent."""
         self._lock = threading.RLock()
         self._spool.leave_file()
-        if self._host is not None:
+        host = self._collectors.get("host")
+        if isinstance(host, HostCollector):
             # If the ring is paused, another recording resets the child's recorder.
-            self._host.forget_in_child()
+            host.forget_in_child()
             recorder.forget_parent()
-        self._host, self._samplers, self._compilations = None, {}, None
+        self._collectors = {}
 
     def _new_sampler(self) -> PythonSamplesCollector:
         return PythonSamplesCollector(on_frames=self._notebook.add_frames)
 
     def _listen_to_compilers(self) -> None:
-        if self._compilations is None:
+        if "compilations" not in self._collectors:
             compilations = CompilationsCollector()
             if compilations.why_unavailable() is None:
-                self._compilations = compilations
                 self._start_collector(compilations)
 
-    def _start_collector(self, collector: Collector) -> None:
+    def _start_collector(self, collector: _RingCollector) -> None:
+        self._collectors[collector.name] = collector
+        if collector.why_unavailable() is not None:
+            return
         try:
             collector.start_collecting(self._options, self._recording.begin)
         except Exception as error:  # noqa: BLE001 - an error of one collector

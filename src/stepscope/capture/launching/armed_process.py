@@ -14,7 +14,6 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.base.process_end import process_end
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.harmless import harmless, say_line
 from stepscope.capture.launching.plan import FRAMEWORKS, RunPlan
@@ -76,7 +75,7 @@ class Armed:
             plan, begun=self._end_first, left=self._end_window, over=self._unhook
         )
         self._counter: StepCounter[Window] = StepCounter(self._window)
-        self._undo: list[Callable[[], None]] = []
+        self._undo = contextlib.ExitStack()
         self._ends = threading.Event()
         self._watcher: threading.Thread | None = None
         self._steps_only = steps_only
@@ -109,11 +108,7 @@ class Armed:
         if self._window.phase is Phase.OVER:
             return
         self._end_first()
-        try:
-            with process_end.undisturbed():
-                self._undo.append(install_step_source(name, self._counter))
-        except (ImportError, AttributeError) as missing:
-            say_line(f"steps of this version of {name} cannot be counted: {missing}")
+        install_step_source(name, self._counter, self._undo)
         if not self._steps_only:
             self._window.watch_unless_busy()
 
@@ -191,9 +186,7 @@ class Armed:
 
     def _unhook(self) -> None:
         self._ends.set()
-        undone, self._undo = self._undo, []
-        for undo in undone:
-            undo()
+        self._undo.close()
 
     def _begin_child(self) -> None:
         self._steps_only = True

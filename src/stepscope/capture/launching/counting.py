@@ -11,10 +11,13 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
+from stepscope.capture.base.process_end import process_end
+from stepscope.capture.launching.harmless import say_line
 from stepscope.capture.launching.window import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+    from contextlib import ExitStack
 
 #: A function called at least this often per call of another is part of its step.
 _MIN_PARTS: Final = 2
@@ -151,11 +154,15 @@ class StepCounter(Generic[_Hearer_co]):
 
     def __init__(self, window: _Hearer_co) -> None:
         self.window = window
+        self.forked()
+
+    def forked(self) -> None:
+        """Reset all counts, at the beginning and in a forked child process."""
         self._lock = threading.RLock()
-        self._source = CALLS
         self._calls = RepeatedCalls()
         self._passes = RepeatedCalls()
         self._followed: tuple[str, Hashable] | None = None
+        self._source = CALLS
         self._batches = 0
         self._muted = 0
 
@@ -247,16 +254,6 @@ class StepCounter(Generic[_Hearer_co]):
         """Count calls again after `mute`."""
         self._muted = max(0, self._muted - 1)
 
-    def forked(self) -> None:
-        """Reset all counts in a forked child process."""
-        self._lock = threading.RLock()
-        self._calls = RepeatedCalls()
-        self._passes = RepeatedCalls()
-        self._followed = None
-        self._source = CALLS
-        self._batches = 0
-        self._muted = 0
-
     def _takes_source(self, source: str) -> bool:
         if source == self._source:
             return True
@@ -282,13 +279,12 @@ STEP_SOURCES: Final = {
 
 
 def install_step_source(
-    arrived: str, counter: StepCounter[StepListener]
-) -> Callable[[], None]:
-    """Count the steps of an imported module; return a function that stops counting.
-
-    Raises:
-        ImportError, AttributeError: This version of the module has no such hooks.
-    """
-    listen = importlib.import_module(STEP_SOURCES[arrived]).listen_to_steps
-    undo: Callable[[], None] = listen(counter)
-    return undo
+    arrived: str, counter: StepCounter[StepListener], undo: ExitStack
+) -> None:
+    """Count the steps of an imported module until `undo` is closed, or say why not."""
+    try:
+        with process_end.undisturbed():
+            listen = importlib.import_module(STEP_SOURCES[arrived]).listen_to_steps
+            undo.callback(listen(counter))
+    except (ImportError, AttributeError) as missing:
+        say_line(f"steps of this version of {arrived} cannot be counted: {missing}")

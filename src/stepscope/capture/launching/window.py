@@ -83,38 +83,39 @@ class Window:
         self.counted: str | None = None
         self.phase = Phase.IDLE
         self.mark = StepMark()
-        self.annotated = False
         self.beginnings = 0
         self.after_begin: Callable[[], object] = lambda: None
         self.after_fork: Callable[[], object] = lambda: None
         self._begun_recording = begun
         self._left = left
         self._over = over
-        self._lock = threading.RLock()
-        self._beginning = False
-        self._session: Session | None = None
         self._within_step = False
-        self._begun = 0
-        self._ended = 0
-        self._extent = Extent(plan)
         self._now_s = now_s
-        self._cost = StepCost(plan.max_slowdown)
-        #: Start of the step in progress, in seconds; None before the first step.
-        self._step_began_s: float | None = None
         self._cost_from = 0
         self._start_s = self._stop_s = 0.0
-        self._control: Control | None = None
-        self._is_acquitted = False
         #: Options of the recording that is compared with unrecorded steps.
         self._options: ProfilerOptions | None = None
         self._noted: Note | None = None
-        self._lowered: tuple[str, ...] = ()
-        self._by_time: str | None = None
-        self._warnings: tuple[str, ...] = ()
-        self._ours_s = 0.0
+        self._reset_process()
         #: Start of the recording in progress, and length of the last one, in seconds.
         self._recording_s = 0.0
         self._recorded_s = 0.0
+
+    def _reset_process(self) -> None:
+        self.annotated = False
+        self._lock = threading.RLock()
+        self._beginning = False
+        self._session: Session | None = None
+        self._begun = self._ended = 0
+        self._extent = Extent(self.plan)
+        self._cost = StepCost(self.plan.max_slowdown)
+        #: Start of the step in progress, in seconds; None before the first step.
+        self._step_began_s: float | None = None
+        self._control: Control | None = None
+        self._is_acquitted = False
+        self._lowered: tuple[str, ...] = ()
+        self._by_time: str | None = None
+        self._ours_s = 0.0
 
     @property
     def repeats(self) -> bool:
@@ -334,21 +335,8 @@ class Window:
 
     def begin_child(self) -> None:
         """Reset the state in a forked child; the parent keeps its recording."""
-        self._lock = threading.RLock()
-        self._beginning = False
-        self._session = None
+        self._reset_process()
         self.mark.forget()
-        self._begun = self._ended = 0
-        self._extent = Extent(self.plan)
-        self._cost = StepCost(self.plan.max_slowdown)
-        self._step_began_s = None
-        self._control = None
-        self._is_acquitted = False
-        self._lowered = ()
-        self._by_time = None
-        self._warnings = ()
-        self._ours_s = 0.0
-        self.annotated = False
         if self.phase is not Phase.OVER:
             self.phase = Phase.IDLE
 

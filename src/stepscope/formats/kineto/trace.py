@@ -18,6 +18,7 @@ import polars as pl
 
 from stepscope.formats.assemble import (
     assemble_trace,
+    columns_frame,
     compute_once,
     only_file,
     tracks_frame,
@@ -39,7 +40,7 @@ from stepscope.formats.sniff import read_head
 from stepscope.formats.workers import RANK_IN_NAME, grouped_by_name
 from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles
-from stepscope.trace.tables import EVENT_TYPES
+from stepscope.trace.tables import EVENT_TYPES, TABLES
 from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def read(source: HostFiles) -> TraceData:
             "tracks": lambda: tracks_frame(
                 recording.tracks, line.event_begin, line.event_end
             ),
-            "events": line.frame,
+            "events": lambda: columns_frame(line, TABLES["events"].dtypes()),
             "event_types": lambda: _event_types(recording),
             "stats": lambda: arguments().frame,
             "launches": lambda: (

@@ -16,7 +16,6 @@ from stepscope.errors import BadInput
 from stepscope.formats.assemble import environment_frame, given_table
 from stepscope.formats.declared_texts import why_absent
 from stepscope.remedies import Remedy
-from stepscope.rundir import shown_name
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import notes_frame
 from stepscope.trace.reading.texts import shorten_text
@@ -128,18 +127,14 @@ def memory_trace(
             path, "counts more bytes than 64 bits can hold", Remedy.COPY_AGAIN
         ) from None
     fields = {
-        "file": shown_name(path),
-        "format": what,
-        "file_bytes": path.stat().st_size,
         "start_unix_ns": start_unix_ns,
-        "grouped": False,
         "begin_ps": frame["start_ps"].min(),
         "end_ps": frame["start_ps"].max(),
     }
     tables: dict[str, pl.DataFrame | Unavailable] = {
         **dict.fromkeys(TABLES.keys() - SEPARATE.keys(), absent),
         "allocations": frame,
-        "environment": environment_frame(fields),
+        "environment": environment_frame([path], what, fields),
         "quality": notes_frame(tuple(notes)),
     }
     return TraceData(

@@ -15,7 +15,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.formats.launch_shapes import MAX_GRID, MAX_THREADS
-from stepscope.frozen import Frozen
 from stepscope.trace.reading.texts import shorten_text
 
 if TYPE_CHECKING:
@@ -176,8 +175,10 @@ class RuleResult(NamedTuple):
     speedup_kind: str | None
 
 
-class Measured(Frozen, frozen=True):
+class Measured:
     """All launches, metrics and rule results of a file.
+
+    One launch may have rows in several tables.
 
     Attributes:
         launches: Launches in the order of the file.
@@ -186,57 +187,21 @@ class Measured(Frozen, frozen=True):
         impossible: Number of grids and blocks larger than any device allows.
     """
 
-    launches: list[Launch]
-    metrics: list[Metric]
-    rules: list[RuleResult]
-    refused: Counter[str]
-    forms: NumberForms
-    impossible: int
-
-
-def collect_launches(file: TableFile) -> Measured:
-    """Collect the launches of a file; one launch may have rows in several tables."""
-    forms = NumberForms(_number_texts(file.tables))
-    collected = _Collected(forms, Counter(file.refused))
-    for table in file.tables:
-        if "Metric Name" in table.header or "Rule Name" in table.header:
-            collected.add_long(table)
-        else:
-            collected.add_wide(table)
-    return Measured(
-        collected.launches,
-        collected.metrics,
-        collected.rules,
-        collected.refused,
-        forms,
-        collected.impossible,
-    )
-
-
-def _number_texts(tables: Iterable[Table]) -> Iterator[str]:
-    for table in tables:
-        if "Metric Value" in table.header:
-            col = table.header.index("Metric Value")
-            yield from (row[col] for row in table.rows)
-        else:
-            columns = [
-                col for col, name in enumerate(table.header) if name not in _LEADING
-            ]
-            for row in table.rows:
-                yield from (row[col] for col in columns)
-
-
-class _Collected:
-    def __init__(self, forms: NumberForms, refused: Counter[str]) -> None:
+    def __init__(self, file: TableFile) -> None:
         self.launches: list[Launch] = []
         self.metrics: list[Metric] = []
         self.rules: list[RuleResult] = []
-        self.refused = refused
+        self.refused = Counter(file.refused)
+        self.forms = NumberForms(_number_texts(file.tables))
         self.impossible = 0
-        self._forms = forms
         self._row_of: dict[tuple[str, str, str], int] = {}
+        for table in file.tables:
+            if "Metric Name" in table.header or "Rule Name" in table.header:
+                self._add_long(table)
+            else:
+                self._add_wide(table)
 
-    def add_long(self, table: Table) -> None:
+    def _add_long(self, table: Table) -> None:
         """Add a table with one row per metric or rule."""
         cells = _Cells(table.header)
         for cells.row in table.rows:
@@ -260,7 +225,7 @@ class _Collected:
                         rule=rule,
                         kind=cells["Rule Type"] or None,
                         text=shorten_text(cells["Rule Description"]),
-                        speedup_percent=self._forms.number(cells["Estimated Speedup"]),
+                        speedup_percent=self.forms.number(cells["Estimated Speedup"]),
                         speedup_kind=cells["Estimated Speedup Type"] or None,
                     )
                 )
@@ -273,7 +238,7 @@ class _Collected:
         if text.strip().lower() in _ABSENT:
             return
         base, factor = base_unit(unit)
-        number = self._forms.number(text)
+        number = self.forms.number(text)
         self.metrics.append(
             Metric(
                 row=row,
@@ -285,7 +250,7 @@ class _Collected:
             )
         )
 
-    def add_wide(self, table: Table) -> None:
+    def _add_wide(self, table: Table) -> None:
         """Add a table with one row per launch; rows without a launch contain units."""
         cells = _Cells(table.header)
         columns = [
@@ -337,6 +302,19 @@ class _Collected:
             self.impossible += 1
             return None
         return x, y, z
+
+
+def _number_texts(tables: Iterable[Table]) -> Iterator[str]:
+    for table in tables:
+        if "Metric Value" in table.header:
+            col = table.header.index("Metric Value")
+            yield from (row[col] for row in table.rows)
+        else:
+            columns = [
+                col for col, name in enumerate(table.header) if name not in _LEADING
+            ]
+            for row in table.rows:
+                yield from (row[col] for col in columns)
 
 
 class _Cells:

@@ -18,11 +18,10 @@ from stepscope.formats.nsight_compute.columns import (
     metric_values,
     rule_results,
 )
-from stepscope.formats.nsight_compute.launches import collect_launches
+from stepscope.formats.nsight_compute.launches import Measured
 from stepscope.formats.nsight_compute.rows import TableFile, find_tables, open_tables
 from stepscope.formats.vendor_tool import run_vendor_tool
 from stepscope.nvidia import find_tool
-from stepscope.rundir import shown_name
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import notes_frame
 from stepscope.trace.tables import TABLES
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.formats.nsight_compute.launches import Measured
     from stepscope.formats.nsight_compute.rows import TableFile
     from stepscope.rundir import HostFiles
     from stepscope.unavailable import Unavailable
@@ -125,7 +123,7 @@ def read_report(source: HostFiles) -> TraceData:
 
 
 def _trace_of_table(host: str, path: Path, file: TableFile) -> TraceData:
-    measured = collect_launches(file)
+    measured = Measured(file)
     if not measured.launches:
         raise BadInput.at(
             path,
@@ -139,14 +137,7 @@ def _trace_of_table(host: str, path: Path, file: TableFile) -> TraceData:
         "kernel_rule_results": lambda: (
             rule_results(measured) if measured.rules else why_absent("ncu.no_rules")
         ),
-        "environment": lambda: environment_frame(
-            {
-                "file": shown_name(path),
-                "format": FORMAT,
-                "file_bytes": path.stat().st_size,
-                "grouped": False,
-            }
-        ),
+        "environment": lambda: environment_frame([path], FORMAT, {}),
         "quality": partial(quality_table, file, measured),
     }
     return TraceData(

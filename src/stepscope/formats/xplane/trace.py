@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import assemble_trace, compute_once, tracks_frame
+from stepscope.formats.assemble import (
+    assemble_trace,
+    columns_frame,
+    compute_once,
+    tracks_frame,
+)
 from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.xplane.decoded.recording import Recording
 from stepscope.formats.xplane.tables.device_activity import collect_activity
@@ -27,7 +32,7 @@ from stepscope.formats.xplane.tables.programs import (
 from stepscope.formats.xplane.tables.quality import quality_table
 from stepscope.rundir import is_spool
 from stepscope.trace.reading.nullable import nullable_series
-from stepscope.trace.tables import EVENT_TYPES, STATS, TYPE_STATS
+from stepscope.trace.tables import EVENT_TYPES, STATS, TABLES, TYPE_STATS
 from stepscope.xspace.reading.decode import decode_bytes, decode_file
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, CATEGORY, OP_CATEGORY
@@ -86,22 +91,22 @@ def _trace_of_recording(recording: Recording) -> TraceData:
             "tracks": lambda: tracks_frame(
                 recording.tracks, line.event_begin, line.event_end
             ),
-            "events": line.frame,
+            "events": lambda: columns_frame(line, TABLES["events"].dtypes()),
             "event_types": lambda: _event_types(recording),
             "aggregates": line.aggregates_table,
-            "stats": lambda: recording.stats.frame("event", STATS.dtypes()),
-            "type_stats": lambda: recording.type_stats.frame(
-                "type", TYPE_STATS.dtypes()
+            "stats": lambda: columns_frame(recording.stats, STATS.dtypes()),
+            "type_stats": lambda: columns_frame(
+                recording.space.type_stats, TYPE_STATS.dtypes()
             ),
             "launches": calls,
             "allocations": lambda: allocations_table(recording),
             "iterators": lambda: iterators_table(recording),
             "parameters": lambda: parameters_table(recording),
-            "hlo_ops": lambda: programs().ops,
+            "hlo_ops": lambda: programs()[0],
             "devices": lambda: devices_table(recording, activity()),
             "environment": lambda: environment_table(recording),
             "quality": lambda: quality_table(
-                recording, activity(), calls(), malformed_programs=programs().malformed
+                recording, activity(), calls(), malformed_programs=programs()[1]
             ),
         },
         work=activity,

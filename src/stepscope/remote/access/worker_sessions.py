@@ -14,9 +14,10 @@ import msgspec
 from stepscope.errors import StepscopeError
 from stepscope.remote import client
 from stepscope.remote.addresses import is_loopback
-from stepscope.remote.captures import Refusal, RefusedCapture, check_request
+from stepscope.remote.captures import check_request
 from stepscope.remote.destinations import client_destination
 from stepscope.remote.messages import NewProfileSessionResponse
+from stepscope.remote.transport import Refusal, RefusedCapture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

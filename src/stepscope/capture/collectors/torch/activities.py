@@ -6,7 +6,7 @@ versions whose result lacks arguments (such as 2.11), the exported trace is read
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -101,27 +101,23 @@ def join_activities(parts: Sequence[Activities]) -> Activities:
     for part in parts:
         gradients.append(np.where(part.gradient > 0, part.gradient + highest, 0))
         highest = max(highest, int(gradients[-1].max(initial=0)))
-    return Activities(
+    numbers: dict[str, Any] = {
+        column: np.concatenate([getattr(part, column) for part in parts])
+        for column in ("start_ns", "dur_ns", "place", "lane", "external")
+    }
+    return replace(
+        parts[-1],
+        **numbers,
         name=[name for part in parts for name in part.name],
         category=[category for part in parts for category in part.category],
-        start_ns=np.concatenate([part.start_ns for part in parts]),
-        dur_ns=np.concatenate([part.dur_ns for part in parts]),
-        place=np.concatenate([part.place for part in parts]),
-        lane=np.concatenate([part.lane for part in parts]),
-        external=np.concatenate([part.external for part in parts]),
         gradient=np.concatenate(gradients),
         arguments=[argument for part in parts for argument in part.arguments],
         thread_names={
             key: name for part in parts for key, name in part.thread_names.items()
         },
-        devices=parts[-1].devices,
         left_out=sum(part.left_out for part in parts),
         complete_until_ns=min(
-            (
-                part.complete_until_ns
-                for part in parts
-                if part.complete_until_ns is not None
-            ),
+            (end for part in parts if (end := part.complete_until_ns) is not None),
             default=None,
         ),
     )

@@ -10,15 +10,12 @@ Definition: docs/definitions/host-time.md#worker-processes.
 from __future__ import annotations
 
 import platform
-import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Final
 
 from stepscope._core import recorder, remote_stacks
 from stepscope.capture.base.spool import Fragment
-from stepscope.capture.collectors.contract import Collected, Collector
+from stepscope.capture.collectors.contract import Collected, ThreadCollector
 from stepscope.capture.collectors.process import child_processes
 from stepscope.capture.collectors.sampled_frames import (
     RING_SAMPLES,
@@ -30,7 +27,7 @@ from stepscope.capture.collectors.sampled_frames import (
 from stepscope.capture.collectors.workers.layout import layout_here
 from stepscope.capture.collectors.workers.memory import place_of_runtime
 from stepscope.capture.collectors.workers.worker import (
-    MAX_FRAMES,
+    StackBuffers,
     Workers,
     attach_worker,
     why_not_understood,
@@ -40,11 +37,6 @@ from stepscope.xspace.vocabulary import HOST_PLANE, UNSAMPLED, Unsampled
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.array_types import Int64s
     from stepscope.capture.base.clock import ClockPair
     from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.collectors.workers.layout import Layout
@@ -65,62 +57,28 @@ _MAX_LOST_SHARE: Final = 0.1
 _ENDED: Final = frozenset({remote_stacks.GONE, remote_stacks.OTHER})
 
 
-class _Buffers(NamedTuple):
-    """Buffers for sampling one list of workers, reused until the list changes.
-
-    Attributes:
-        out: Addresses of codes and instructions, by worker.
-        counts: Number of stack frames, by worker.
-        arrays: Arguments of `remote_stacks.sample_stack`.
-    """
-
-    processes: list[int]
-    out: Int64s
-    counts: Int64s
-    arrays: tuple[NDArray[Any], ...]
-
-    @classmethod
-    def make_buffers(
-        cls, processes: list[int], workers: Sequence[Worker], layout: Layout
-    ) -> _Buffers:
-        count = len(workers)
-        out = np.zeros((count, 2, MAX_FRAMES), np.int64)
-        counts = np.zeros(count, np.int64)
-        arrays = (
-            np.array([worker.memory.file for worker in workers], np.int64),
-            np.array([worker.state for worker in workers], np.int64),
-            np.array(processes, np.int64),
-            layout.offset_row(),
-            np.zeros(remote_stacks.MEMORY_BYTES, np.uint8),
-            *(out, counts),
-        )
-        return cls(processes, out, counts, arrays)
-
-
-class WorkersCollector(Collector):
+class WorkersCollector(ThreadCollector):
     """Collector that samples worker processes on a separate thread."""
 
     name = "workers"
+    activity = "sampling of worker processes"
 
     def __init__(self) -> None:
-        self._clock: ClockPair | None = None
+        super().__init__()
         self._hz = 0.0
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
         self._samples: deque[Sample[RemoteLine]] = deque(maxlen=RING_SAMPLES)
         self._names: dict[int, str] = {}
         self._shared = Workers()
         #: Only the sampling thread uses the workers: it opens and closes their memory.
         self._workers: dict[int, Worker] = {}
         self._unsampled: dict[int, Unsampled] = {}
-        self._buffers: _Buffers | None = None
+        self._buffers: StackBuffers | None = None
         self._turn = 0
         self._begun = 0
         self._lost = 0
         self._beyond = 0
         self._store: FrameStore[RemoteLine] = FrameStore(tuple)
         self._why_not: Unsampled | None = None
-        self._failure = ""
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to sample with the first worker, unless the sampling rate is 0."""
@@ -141,12 +99,6 @@ class WorkersCollector(Collector):
             return Fragment(b"", 0)
         return self._write_ended(ended, self._clock)
 
-    def halt_collecting(self) -> None:
-        """Stop the thread."""
-        self._stop.set()
-        if self._thread is not None and self._thread.is_alive():
-            self._thread.join()
-
     def hand_over(self) -> Collected:
         """Stop and return the remaining frames, with warnings about missed workers."""
         self.halt_collecting()
@@ -156,7 +108,7 @@ class WorkersCollector(Collector):
         spooled = self.take_fragment()
         last = self._write_ended(self._store.end_frames(), clock)
         self._clock = None
-        warnings = [self._failure] if self._failure else []
+        warnings = list(self._failures)
         why_not = self._why_not or next(iter(self._unsampled.values()), None)
         if why_not is not None:
             warnings.append(why_not.warning)
@@ -174,12 +126,10 @@ class WorkersCollector(Collector):
 
     def _start_if_needed(self) -> None:
         if self._thread is None and not self._stop.is_set() and child_processes():
-            self._thread = threading.Thread(
-                target=self._sample_until_stopped, name="stepscope-workers", daemon=True
-            )
-            self._thread.start()
+            self._start_thread("workers")
 
-    def _sample_until_stopped(self) -> None:
+    def record_until_stopped(self) -> None:
+        """Sample the workers until the thread is stopped."""
         try:
             layout = layout_here()
             if isinstance(layout, Unsampled):
@@ -197,11 +147,6 @@ class WorkersCollector(Collector):
                     self._choose_workers(layout, own)
                 self._turn += 1
                 self._sample_workers(layout, due_ns)
-        except Exception as error:  # noqa: BLE001 - an error of one collector
-            self._failure = (
-                "sampling of worker processes ended early: "
-                f"{type(error).__name__}: {error}"
-            )
         finally:
             for worker in self._workers.values():
                 worker.close_memory()
@@ -243,7 +188,12 @@ class WorkersCollector(Collector):
         workers = [self._workers[process] for process in chosen]
         buffers = self._buffers
         if buffers is None or buffers.processes != chosen:
-            buffers = self._buffers = _Buffers.make_buffers(chosen, workers, layout)
+            buffers = self._buffers = StackBuffers.make_buffers(
+                chosen,
+                [worker.memory.file for worker in workers],
+                [worker.state for worker in workers],
+                layout,
+            )
         remote_stacks.sample_stack(*buffers.arrays)
         at_ns = recorder.clock_ns()
         due_ns = min(due_ns, at_ns)

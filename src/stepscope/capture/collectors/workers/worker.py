@@ -9,7 +9,7 @@ import sys
 import threading
 from bisect import bisect_right
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import CodeType, FrameType
 
+    from numpy.typing import NDArray
+
+    from stepscope.array_types import Int64s
     from stepscope.capture.collectors.workers.layout import Layout
     from stepscope.capture.collectors.workers.memory import Code, Place
 
@@ -167,6 +170,44 @@ class Worker:
         return known
 
 
+class StackBuffers(NamedTuple):
+    """Buffers for sampling one list of processes, reused until the list changes.
+
+    Attributes:
+        out: Addresses of codes and instructions, by process.
+        counts: Number of stack frames, by process.
+        arrays: Arguments of `remote_stacks.sample_stack`.
+    """
+
+    processes: list[int]
+    out: Int64s
+    counts: Int64s
+    arrays: tuple[NDArray[Any], ...]
+
+    @classmethod
+    def make_buffers(
+        cls,
+        processes: list[int],
+        files: list[int],
+        states: list[int],
+        layout: Layout,
+        *,
+        max_frames: int = MAX_FRAMES,
+    ) -> StackBuffers:
+        """Return new buffers for processes, their memory files and thread states."""
+        out = np.zeros((len(processes), 2, max_frames), np.int64)
+        counts = np.zeros(len(processes), np.int64)
+        arrays = (
+            np.array(files, np.int64),
+            np.array(states, np.int64),
+            np.array(processes, np.int64),
+            layout.offset_row(),
+            np.zeros(remote_stacks.MEMORY_BYTES, np.uint8),
+            *(out, counts),
+        )
+        return cls(processes, out, counts, arrays)
+
+
 def attach_worker(
     process: int, name: str, *, layout: Layout, own: Place, shared: Workers
 ) -> Worker | Unsampled | None:
@@ -220,18 +261,12 @@ def _layout_agrees(memory: Memory, layout: Layout) -> bool:
     state = memory.thread_state(thread)
     if state is None or any(memory.read_text(id(text)) != text for text in _TEXTS):
         return False
-    out = np.zeros((1, 2, _FRAMES), np.int64)
-    counts = np.zeros(1, np.int64)
-    remote_stacks.sample_stack(
-        np.array([memory.file], np.int64),
-        np.array([state], np.int64),
-        np.array([thread], np.int64),
-        layout.offset_row(),
-        np.zeros(remote_stacks.MEMORY_BYTES, np.uint8),
-        out,
-        counts,
+    buffers = StackBuffers.make_buffers(
+        [thread], [memory.file], [state], layout, max_frames=_FRAMES
     )
-    sampled = out[0, :, : int(counts[0])].T.tolist() if counts[0] > 0 else []
+    remote_stacks.sample_stack(*buffers.arrays)
+    depth = max(int(buffers.counts[0]), 0)
+    sampled = buffers.out[0, :, :depth].T.tolist()
     # If `_core` is not compiled, frames of its functions are on the stack.
     own = id(_layout_agrees.__code__)
     while sampled and sampled[0][0] != own:

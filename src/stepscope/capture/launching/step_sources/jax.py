@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from stepscope.capture.base.functions import replace_function
@@ -57,13 +58,10 @@ def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
             settle=lambda: jax.block_until_ready(result),
         )
 
-    undone = (_hook_compiled_calls(call_returned), _hook_other_calls(call_returned))
-
-    def undo_hooks() -> None:
-        for restore in undone:
-            restore()
-
-    return undo_hooks
+    undo = ExitStack()
+    undo.callback(_hook_compiled_calls(call_returned))
+    undo.callback(_hook_other_calls(call_returned))
+    return undo.close
 
 
 def _function_name(function: Any) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.base.functions import replace_function
@@ -51,11 +52,11 @@ def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
         "on_predict_begin": evaluation_begins,
         "on_predict_end": evaluation_ends,
     }
-    undone = []
+    undo = ExitStack()
     for name, hook in hooks.items():
         is_batch = name in {"on_train_batch_begin", "on_train_batch_end"}
         before = harmless(counter.window.abandon)(hook)
-        undone.append(
+        undo.callback(
             _wrap(CallbackList, name, before=before, fit=fit if is_batch else None)
         )
 
@@ -67,13 +68,8 @@ def listen_to_steps(counter: StepCounter[StepListener]) -> Callable[[], None]:
             # `carries` gives updates precedence over calls that are more frequent.
             counter.call_ended(_UPDATES, id(optimizer), carries=True)
 
-    undone.append(_wrap(Optimizer, "apply", after=optimizer_updated))
-
-    def undo_hooks() -> None:
-        for restore in undone:
-            restore()
-
-    return undo_hooks
+    undo.callback(_wrap(Optimizer, "apply", after=optimizer_updated))
+    return undo.close
 
 
 class _Fit:

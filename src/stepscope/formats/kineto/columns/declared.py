@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 import polars as pl
@@ -11,20 +12,20 @@ from stepscope.formats.kineto.json.messages import NO_VALUE
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from msgspec import Raw
 
     from stepscope.array_types import Int32s, Int64s, UInt8s
-    from stepscope.formats.kineto.json.messages import (
-        ApiArgs,
-        DeviceArgs,
-        MemoryArgs,
-        OpArgs,
-    )
+    from stepscope.formats.kineto.json.messages import OpArgs
     from stepscope.trace.reading.texts import Shortening
 
-_AXES: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
+#: Column of a size → name and index of the argument that has it.
+_AXES: Final = {
+    f"{field}_{axis}": (field, index)
+    for field in ("grid", "block")
+    for index, axis in enumerate("xyz")
+}
 #: JSON of the shapes and of the types for an op without recorded shapes.
 _NO_SHAPE: Final = (b"null", b"null")
 #: Columns of the frame of runtime calls.
@@ -57,54 +58,27 @@ _HALF: Final = 2**63
 _MAX_DIGITS: Final = 21
 
 
-def call_frame(calls: Sequence[ApiArgs]) -> pl.DataFrame:
-    """Return the columns `CALLS`, one row per call."""
-    return pl.DataFrame(
-        [
-            integer_series("correlation", [call.correlation for call in calls]),
-            _external_ids(calls),
-        ]
-    )
-
-
-def device_frame(activities: Sequence[DeviceArgs]) -> pl.DataFrame:
-    """Return the columns `DEVICE`, one row per event of a device."""
-    grids = [args.grid or (None, None, None) for args in activities]
-    blocks = [args.block or (None, None, None) for args in activities]
-    return pl.DataFrame(
-        [
-            integer_series("device", [args.device for args in activities]),
-            integer_series("stream", [args.stream for args in activities]),
-            integer_series("correlation", [args.correlation for args in activities]),
-            _external_ids(activities),
-            integer_series("registers", [args.registers for args in activities]),
-            integer_series("shared", [args.shared for args in activities]),
-            integer_series("bytes", [args.bytes for args in activities]),
-            pl.Series("kind", [args.kind for args in activities], dtype=pl.String),
-            *(
-                integer_series(
-                    name, [sizes[index % 3] for sizes in (grids, blocks)[index // 3]]
-                )
-                for index, name in enumerate(_AXES)
-            ),
-        ]
-    )
-
-
-def memory_frame(events: Sequence[MemoryArgs]) -> pl.DataFrame:
-    """Return the columns `MEMORY`, one row per allocation."""
-    address = integer_series("address", [event.address for event in events]).to_frame()
-    return pl.DataFrame(
-        [
-            # Reinterpret the 64 bits of the address as an unsigned integer.
-            address.select(pl.col("address").reinterpret(signed=False)).to_series(),
-            integer_series("bytes", [event.bytes for event in events]),
-            integer_series("device_type", [event.device_type for event in events]),
-            integer_series("device", [event.device for event in events]),
-            integer_series("allocated", [event.allocated for event in events]),
-            integer_series("reserved", [event.reserved for event in events]),
-        ]
-    )
+def argument_frame(
+    messages: Sequence[Any], schema: Mapping[str, pl.DataType]
+) -> pl.DataFrame:
+    """Return arguments of events as the columns of a schema, one row per event."""
+    columns = []
+    for name, dtype in schema.items():
+        if name == "external":
+            columns.append(_external_ids(messages))
+            continue
+        field, axis = _AXES.get(name, (name, None))
+        values = list(map(attrgetter(field), messages))
+        if axis is not None:
+            values = [sizes and sizes[axis] for sizes in values]
+        if dtype == pl.String():
+            columns.append(pl.Series(name, values, dtype=dtype))
+        else:
+            columns.append(integer_series(name, values))
+    # The 64 bits of an address are those of an unsigned integer.
+    unsigned = [name for name, dtype in schema.items() if dtype == pl.UInt64()]
+    frame = pl.DataFrame(columns)
+    return frame.with_columns(pl.col(unsigned).reinterpret(signed=False))
 
 
 def op_arrays(
@@ -122,9 +96,7 @@ def op_arrays(
     return external, shapes.numbers(pairs)
 
 
-def _external_ids(
-    messages: Sequence[ApiArgs] | Sequence[DeviceArgs] | Sequence[OpArgs],
-) -> pl.Series:
+def _external_ids(messages: Sequence[Any]) -> pl.Series:
     """Return `External id` as a column; files spell this argument in two ways."""
     external_ids = [message.external for message in messages]
     if None in external_ids:
@@ -154,13 +126,12 @@ class EventColumns(Frozen, frozen=True, kw_only=True, eq=True):
     dur_ns: Int64s
 
 
-class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
-    """Arguments of device activity or of runtime calls.
+class ArgumentColumns(Frozen, frozen=True, kw_only=True, eq=True):
+    """Arguments of device activity, of runtime calls or of allocations.
 
     Attributes:
         place: int64; index in `EventColumns`, ascending.
-        frame: `device`, `stream`, `correlation`, `external` (Int64); for devices also
-            `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`; nullable.
+        frame: The columns `DEVICE`, `CALLS` or `MEMORY`; null if not recorded.
     """
 
     place: Int64s
@@ -179,19 +150,6 @@ class OpColumns(Frozen, frozen=True, kw_only=True, eq=True):
     place: Int64s
     external: Int64s
     shape: Int32s
-
-
-class MemoryColumns(Frozen, frozen=True, kw_only=True, eq=True):
-    """Columns of allocations and deallocations.
-
-    Attributes:
-        place: int64; index in `EventColumns`, ascending.
-        frame: `address` (UInt64), `bytes`, `device_type`, `device`, `allocated`,
-            `reserved` (Int64); null if not recorded.
-    """
-
-    place: Int64s
-    frame: pl.DataFrame
 
 
 class LinkColumns(Frozen, frozen=True, kw_only=True, eq=True):
@@ -244,11 +202,11 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """
 
     events: EventColumns
-    activity: DeviceColumns
-    calls: DeviceColumns
-    others: DeviceColumns
+    activity: ArgumentColumns
+    calls: ArgumentColumns
+    others: ArgumentColumns
     ops: OpColumns
-    memory: MemoryColumns
+    memory: ArgumentColumns
     links: LinkColumns
     shortening: Shortening
     values: PackedValues

@@ -23,17 +23,14 @@ from stepscope.formats.kineto.columns.declared import (
     CALLS,
     DEVICE,
     MEMORY,
-    DeviceColumns,
+    ArgumentColumns,
     EventColumns,
     FileColumns,
     Interned,
     LinkColumns,
-    MemoryColumns,
     OpColumns,
     PackedValues,
-    call_frame,
-    device_frame,
-    memory_frame,
+    argument_frame,
     op_arrays,
     whole_number,
 )
@@ -51,13 +48,14 @@ from stepscope.trace.reading.texts import Shortening
 from stepscope.xspace.vocabulary import forwarded_annotation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from stepscope.array_types import Int32s, Int64s, UInt8s
-    from stepscope.formats.kineto.json.batches import AnyEvent, Batch
+    from stepscope.formats.kineto.json.batches import Batch
     from stepscope.formats.kineto.json.document import Document
+    from stepscope.formats.kineto.json.messages import Event
     from stepscope.xspace.vocabulary import Forwarded
 
 _MAX_EXAMPLES: Final = 3
@@ -65,15 +63,15 @@ _EXAMPLE_LENGTH: Final = 120
 _MEMORY: Final = "[memory]"
 
 
-#: For each group of argument columns: event classes, message type, and builder.
+#: Group of argument columns → event classes, message type, and columns.
 _ARGUMENT_GROUPS: Final[
-    tuple[tuple[str, tuple[EventClass, ...], Any, Callable[[Any], pl.DataFrame]], ...]
-] = (
-    ("activity", ON_DEVICE, DeviceArgs, device_frame),
-    ("others", (EventClass.SYNC, EventClass.COUNTERS), DeviceArgs, device_frame),
-    ("calls", (EventClass.API,), ApiArgs, call_frame),
-    ("memory", (EventClass.MEMORY,), MemoryArgs, memory_frame),
-)
+    dict[str, tuple[tuple[EventClass, ...], Any, dict[str, pl.DataType]]]
+] = {
+    "activity": (ON_DEVICE, DeviceArgs, DEVICE),
+    "others": ((EventClass.SYNC, EventClass.COUNTERS), DeviceArgs, DEVICE),
+    "calls": ((EventClass.API,), ApiArgs, CALLS),
+    "memory": ((EventClass.MEMORY,), MemoryArgs, MEMORY),
+}
 
 
 @contextmanager
@@ -193,18 +191,15 @@ class _Gathering:
                 start_ns=_join_arrays(columns, "start_ns", np.int64),
                 dur_ns=_join_arrays(columns, "dur_ns", np.int64),
             ),
-            activity=self._device_columns("activity", DEVICE),
-            calls=self._device_columns("calls", CALLS),
-            others=self._device_columns("others", DEVICE),
+            activity=self._argument_columns("activity"),
+            calls=self._argument_columns("calls"),
+            others=self._argument_columns("others"),
             ops=OpColumns(
                 place=_join_arrays(columns, "ops", np.int64),
                 external=_join_arrays(columns, "op_external", np.int64),
                 shape=_join_arrays(columns, "op_shape", np.int32),
             ),
-            memory=MemoryColumns(
-                place=_join_arrays(columns, "memory", np.int64),
-                frame=_stack_frames(self._frames, "memory", MEMORY),
-            ),
+            memory=self._argument_columns("memory"),
             links=LinkColumns(
                 id=_join_arrays(columns, "link_id", np.int64),
                 process=_join_arrays(columns, "link_process", np.int32),
@@ -238,15 +233,16 @@ class _Gathering:
             total=self._total,
         )
 
-    def _device_columns(
-        self, name: str, schema: dict[str, pl.DataType]
-    ) -> DeviceColumns:
-        return DeviceColumns(
-            place=_join_arrays(self._event_columns, name, np.int64),
-            frame=_stack_frames(self._frames, name, schema),
+    def _argument_columns(self, group: str) -> ArgumentColumns:
+        *_, schema = _ARGUMENT_GROUPS[group]
+        return ArgumentColumns(
+            place=_join_arrays(self._event_columns, group, np.int64),
+            frame=pl.concat(
+                [pl.DataFrame(schema=schema), *self._frames.pop(group, ())]
+            ),
         )
 
-    def _classify_events(self, events: Sequence[AnyEvent]) -> UInt8s:
+    def _classify_events(self, events: Sequence[Event]) -> UInt8s:
         phase = self._phases.numbers([event.ph for event in events])
         category = self._categories.numbers([event.cat for event in events])
         category_count = len(self._categories)
@@ -279,7 +275,7 @@ class _Gathering:
         return kind
 
     def _refuse_events(
-        self, events: Sequence[AnyEvent], rows: Int64s, start: Int64s, dur: Int64s
+        self, events: Sequence[Event], rows: Int64s, start: Int64s, dur: Int64s
     ) -> None:
         for row, begin, length in zip(
             rows.tolist(), start.tolist(), dur.tolist(), strict=True
@@ -302,7 +298,7 @@ class _Gathering:
 
     def _add_events(
         self,
-        events: Sequence[AnyEvent],
+        events: Sequence[Event],
         rows: Int64s,
         kind: UInt8s,
         start: Int64s,
@@ -312,33 +308,32 @@ class _Gathering:
         known = len(self._names)
         name = self._names.numbers([event.name for event in chosen])
         kind = self._mark_annotations(kind, name, known)
-        self._append_column("ordinal", rows + self._total)
-        self._append_column("kind", kind)
-        self._append_column("name", name)
-        self._append_column(
-            "process", self._processes.numbers([event.pid for event in chosen])
+        self._append_columns(
+            ordinal=rows + self._total,
+            kind=kind,
+            name=name,
+            process=self._processes.numbers([event.pid for event in chosen]),
+            thread=self._threads.numbers([event.tid for event in chosen]),
+            start_ns=start,
+            dur_ns=dur,
         )
-        self._append_column(
-            "thread", self._threads.numbers([event.tid for event in chosen])
-        )
-        self._append_column("start_ns", start)
-        self._append_column("dur_ns", dur)
-        for group, classes, layout, frame_of in _ARGUMENT_GROUPS:
+        for group, (classes, layout, schema) in _ARGUMENT_GROUPS.items():
             chosen_rows = np.flatnonzero(np.isin(kind, classes))
             if len(chosen_rows):
-                self._append_column(group, chosen_rows + self._event_count)
+                self._append_columns(**{group: chosen_rows + self._event_count})
                 raw_arguments = [chosen[row].args for row in chosen_rows.tolist()]
-                frame = frame_of(read_all_arguments(raw_arguments, layout))
+                messages = read_all_arguments(raw_arguments, layout)
+                frame = argument_frame(messages, schema)
                 self._frames.setdefault(group, []).append(frame)
         ops = np.flatnonzero(kind == EventClass.OP)
         if len(ops):
-            self._append_column("ops", ops + self._event_count)
             arguments = read_all_arguments(
                 [chosen[row].args for row in ops.tolist()], OpArgs
             )
             external, shape = op_arrays(arguments, self._shapes)
-            self._append_column("op_external", external)
-            self._append_column("op_shape", shape)
+            self._append_columns(
+                ops=ops + self._event_count, op_external=external, op_shape=shape
+            )
         self._event_count += len(chosen)
 
     def _mark_annotations(self, kind: UInt8s, name: Int32s, known: int) -> UInt8s:
@@ -365,17 +360,16 @@ class _Gathering:
         ids = [whole_number(event.id) for event in chosen]
         start = batch.start_ns[rows]
         good = (start != IMPOSSIBLE) & np.array([link is not None for link in ids])
-        self._append_column(
-            "link_id", np.array([link or 0 for link in ids], dtype=np.int64)[good]
+        self._append_columns(
+            link_id=np.array([link or 0 for link in ids], dtype=np.int64)[good],
+            link_process=self._processes.numbers([event.pid for event in chosen])[good],
+            link_thread=self._threads.numbers([event.tid for event in chosen])[good],
+            link_start_ns=start[good],
         )
-        process = self._processes.numbers([event.pid for event in chosen])
-        self._append_column("link_process", process[good])
-        thread = self._threads.numbers([event.tid for event in chosen])
-        self._append_column("link_thread", thread[good])
-        self._append_column("link_start_ns", start[good])
 
-    def _append_column(self, name: str, values: NDArray[np.generic]) -> None:
-        self._event_columns.setdefault(name, []).append(values)
+    def _append_columns(self, **columns: NDArray[np.generic]) -> None:
+        for name, values in columns.items():
+            self._event_columns.setdefault(name, []).append(values)
 
 
 def _join_arrays(
@@ -385,10 +379,3 @@ def _join_arrays(
     if not parts:
         return np.zeros(0, dtype)
     return np.concatenate(parts).astype(dtype, copy=False)
-
-
-def _stack_frames(
-    frames: dict[str, list[pl.DataFrame]], name: str, schema: dict[str, pl.DataType]
-) -> pl.DataFrame:
-    parts = frames.pop(name, None)
-    return pl.concat(parts) if parts else pl.DataFrame(schema=schema)

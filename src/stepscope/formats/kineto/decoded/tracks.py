@@ -6,29 +6,28 @@ and do not identify tracks. The class of an event determines its track.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
-from stepscope.formats.assemble import Track
+from stepscope.formats.assemble import MAX_DEVICES, Track
 from stepscope.formats.kineto.columns.categories import ON_THREAD, EventClass
 from stepscope.formats.kineto.columns.declared import whole_number
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.nullable import absent_mask, fill_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from stepscope.array_types import Int32s, Int64s
-    from stepscope.formats.kineto.columns.declared import DeviceColumns, FileColumns
+    from stepscope.formats.kineto.columns.declared import ArgumentColumns, FileColumns
 
 _HOST: Final = "/host:CPU"
 _RECORDER: Final = "PyTorch Profiler"
 #: Stream ids that producers write for "no stream".
 NO_STREAM: Final = frozenset({-1, 2**32 - 1})
-#: Upper bound of device ordinals; a larger ordinal comes from a damaged file.
-_MAX_DEVICES: Final = 2**16
 _NUMBER: Final = Pattern(r"(-?\d{1,19})\s*\Z")
 
 #: Order of the tracks; within a section, tracks are sorted by device, then by stream.
@@ -106,27 +105,22 @@ class _Placing:
                 ),
             )
 
-    def streams(self, columns: DeviceColumns) -> None:
+    def streams(self, columns: ArgumentColumns) -> None:
         """Add the tracks of streams, synchronisations and kernel counters."""
         place = columns.place
         if not len(place):
             return
         # In older files the process number is the device, and the thread is the stream.
-        device: Int64s = fill_nulls(columns.frame["device"], -1)
-        missing = absent_mask(columns.frame["device"])
-        if missing.any():
-            pids = np.array(
-                [-1 if pid is None else pid for pid in self._pids], np.int64
+        pids = pl.Series(self._pids, dtype=pl.Int64).gather(self._events.process[place])
+        tids = pl.Series(self._tids, dtype=pl.Int64).gather(self._events.thread[place])
+        device, stream = (
+            column.to_numpy()
+            for column in columns.frame.select(
+                device=pl.coalesce("device", pids, -1),
+                stream=pl.coalesce("stream", tids, -1),
             )
-            device = np.where(missing, pids[self._events.process[place]], device)
-        stream: Int64s = fill_nulls(columns.frame["stream"], -1)
-        missing = absent_mask(columns.frame["stream"])
-        if missing.any():
-            tids = np.array(
-                [-1 if tid is None else tid for tid in self._tids], np.int64
-            )
-            stream = np.where(missing, tids[self._events.thread[place]], stream)
-        usable = np.flatnonzero((device >= 0) & (device < _MAX_DEVICES))
+        )
+        usable = np.flatnonzero((device >= 0) & (device < MAX_DEVICES))
         kind = self._events.kind[place]
         streams, stream_number = np.unique(stream[usable], return_inverse=True)
         pair = device[usable] * len(streams) + stream_number.reshape(-1)
@@ -137,19 +131,13 @@ class _Placing:
             rows, of_kind = place[chosen], kind[chosen]
             is_sync = of_kind == EventClass.SYNC
             is_counters = of_kind == EventClass.COUNTERS
-            plane = _device_plane(of_device)
+            on_device = partial(Track, plane=_device_plane(of_device), device=of_device)
             name = self._stream_name(of_device, of_stream)
             self._put_on_track(
                 rows[~is_sync & ~is_counters],
                 (EventClass.KERNEL, of_device, of_stream),
                 (_SECTIONS.index("device"), of_device, 0, of_stream, 0),
-                Track(
-                    plane=plane,
-                    name=name,
-                    kind="stream",
-                    device=of_device,
-                    id=of_stream,
-                ),
+                on_device(name=name, kind="stream", id=of_stream),
             )
             no_stream = of_stream in NO_STREAM
             stream_id = -1 if no_stream else of_stream
@@ -158,11 +146,9 @@ class _Placing:
                 rows[is_sync],
                 (EventClass.SYNC, of_device, stream_id),
                 (_SECTIONS.index("device"), of_device, 1, stream_id),
-                Track(
-                    plane=plane,
+                on_device(
                     name=label if no_stream else f"{name}: {label}",
                     kind="asynchronous",
-                    device=of_device,
                     id=stream_id,
                 ),
             )
@@ -170,13 +156,7 @@ class _Placing:
                 rows[is_counters],
                 (EventClass.COUNTERS, of_device),
                 (_SECTIONS.index("device"), of_device, 2),
-                Track(
-                    plane=plane,
-                    name="counters of kernels",
-                    kind="counters",
-                    device=of_device,
-                    id=0,
-                ),
+                on_device(name="counters of kernels", kind="counters", id=0),
             )
 
     def annotations(self) -> None:
@@ -185,7 +165,7 @@ class _Placing:
         rows = np.flatnonzero(kind == EventClass.DEVICE_ANNOTATION)
         for process, thread, indices in self._pairs_of_process_and_thread(rows):
             device, stream = self._pids[process], self._tids[thread]
-            if device is None or not 0 <= device < _MAX_DEVICES:
+            if device is None or not 0 <= device < MAX_DEVICES:
                 continue
             stream = -1 if stream is None else stream
             self._put_on_track(

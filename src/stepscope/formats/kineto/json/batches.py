@@ -63,7 +63,6 @@ _STRICT_EXACT: Final = msgspec.json.Decoder(list[ExactEvent])
 _ARGUMENTS: Final = msgspec.json.Decoder(list[ArgumentsOnly])
 _EVENT_DECODER: Final = msgspec.json.Decoder(ExactEvent)
 
-AnyEvent = Event | KnownEvent | ExactEvent
 
 _EXAMPLE_BYTES: Final = 120
 _CLOSING: Final = ord("]")
@@ -84,7 +83,7 @@ class Batch:
         cut_at: Offset at which the file ends inside an event.
     """
 
-    events: Sequence[AnyEvent] = ()
+    events: Sequence[Event] = ()
     arguments: Sequence[Raw] = ()
     start_ns: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
     decimals: bool = False
@@ -166,7 +165,7 @@ class _Reading:
         start_ns = nanoseconds_of_text([event.ts for event in events])
         return Batch(events=events, start_ns=start_ns, decimals=True)
 
-    def _decode_events(self, part: bytes) -> Sequence[Event | KnownEvent]:
+    def _decode_events(self, part: bytes) -> Sequence[Event]:
         if self._known:
             try:
                 return _KNOWN.decode(part)
@@ -291,17 +290,7 @@ def _end_of_event(view: memoryview, offset: int, end: int, patience: _Patience) 
 def _with_start_as_text(event: ExactEvent) -> Event:
     """Return the event with its start as text, so that all digits are kept."""
     start = bytes(event.ts).decode("latin-1").strip('"')
-    return Event(
-        ph=event.ph,
-        cat=event.cat,
-        name=event.name,
-        pid=event.pid,
-        tid=event.tid,
-        ts=None if start == "null" else start,
-        dur=event.dur,
-        id=event.id,
-        args=event.args,
-    )
+    return msgspec.structs.replace(event, ts=None if start == "null" else start)
 
 
 def _lenient_event(value: dict[str, Any]) -> Event:

@@ -163,32 +163,17 @@ class Event(msgspec.Struct, gc=False):
     args: Raw = NO_ARGS
 
 
-class KnownEvent(msgspec.Struct, gc=False):
+class KnownEvent(Event, gc=False):
     """An event with a known phase and category; most files have only such events."""
 
     ph: Phase | None = None
     cat: Category | None = None
-    name: str | None = None
-    pid: int | str | None = None
-    tid: int | str | None = None
-    ts: int | float | str | None = None
-    dur: int | float | str | None = None
-    id: int | str | None = None
-    args: Raw = NO_ARGS
 
 
-class ExactEvent(msgspec.Struct, gc=False):
+class ExactEvent(Event, gc=False):
     """An event with its start as undecoded JSON; a double would round the start."""
 
-    ph: str | None = None
-    cat: str | None = None
-    name: str | None = None
-    pid: int | str | None = None
-    tid: int | str | None = None
-    ts: Raw = NO_VALUE
-    dur: int | float | str | None = None
-    id: int | str | None = None
-    args: Raw = NO_ARGS
+    ts: Raw = NO_VALUE  # type: ignore[assignment]
 
 
 class ArgumentsOnly(msgspec.Struct, gc=False):
@@ -269,7 +254,6 @@ class DistributedInfo(msgspec.Struct):
     backend: str | None = None
     rank: int | None = None
     world_size: int | None = None
-    nccl_version: str | None = None
 
 
 _Args = TypeVar(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import DeviceTables, declared_frame
+from stepscope.formats.assemble import DeviceTables, as_declared
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.launch_shapes import number_shapes
 from stepscope.patterns import Pattern
@@ -162,7 +162,7 @@ def _activity_frame(
     recording: Recording, entries: Int64s, event: Int32s, kind: UInt8s, geometry: Int32s
 ) -> pl.DataFrame:
     line, tracks = recording.timeline, recording.tracks
-    track = line.track[event]
+    events = line.columns_at(event)
     arguments = recording.columns.activity.frame[entries]
     # Handles of the operator's name and of its operands' shapes, or -1.
     op = shape = recording.links.of_activity[entries]
@@ -173,6 +173,8 @@ def _activity_frame(
         shaped = recording.texts.shape[columns.ops.shape[op]]
         op = np.where(has_op, named, np.int32(-1))
         shape = np.where(has_op, shaped, np.int32(-1))
+    devices = pl.Series([row.device or 0 for row in tracks], dtype=pl.Int32)
+    streams = pl.Series([row.id for row in tracks], dtype=pl.Int64)
     processes = pl.Series([row.process for row in tracks], dtype=pl.Int64)
     call = recording.links.call_of_activity[entries]
     place = np.append(recording.columns.calls.place, 0)[call]
@@ -183,16 +185,12 @@ def _activity_frame(
     frame = arguments["bytes"].alias("bytes").to_frame()
     known = pl.when(pl.col("bytes") >= 0).then("bytes")
     values: dict[str, pl.Series | NDArray[np.generic]] = {
-        "event": event,
-        "track": track,
-        "device": np.array([row.device or 0 for row in tracks], np.int32)[track],
-        "stream": np.array([row.id for row in tracks], np.int64)[track],
+        **events,
+        "device": devices.gather(events["track"]),
+        "stream": streams.gather(events["track"]),
         "kind": pl.Series(ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS).gather(
             pl.Series(kind)
         ),
-        "type": line.type[event],
-        "start_ps": line.start_ps[event],
-        "dur_ps": line.dur_ps[event],
         "correlation": arguments["correlation"],
         # Process of the launch call, or if unknown, the main process of the recording.
         "process": launched_from if main is None else launched_from.fill_null(main),
@@ -201,4 +199,4 @@ def _activity_frame(
         "op": nullable_series("op", op, op >= 0),
         "shape": nullable_series("shape", shape, shape >= 0),
     }
-    return declared_frame(DEVICE_ACTIVITY.dtypes(), values, len(entries))
+    return as_declared(pl.DataFrame(values), DEVICE_ACTIVITY.dtypes())

@@ -12,7 +12,6 @@ from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.missing_devices import foreign_work, pair_devices
 from stepscope.patterns import Pattern
-from stepscope.rundir import shown_name
 from stepscope.trace.tables import DEVICES
 from stepscope.units import PS_PER_S
 
@@ -53,9 +52,6 @@ def environment_table(recording: Recording) -> pl.DataFrame:
         analysed = full_range if silent else work
     host = recording.field("host_name")
     row = {
-        "file": shown_name(recording.path),
-        "format": FORMAT,
-        "file_bytes": recording.path.stat().st_size,
         "hostname": host if isinstance(host, str) and host else None,
         "start_unix_ns": start,
         "stop_unix_ns": None
@@ -65,11 +61,10 @@ def environment_table(recording: Recording) -> pl.DataFrame:
         "rank": recording.distributed.rank,
         "cuda_runtime": _recorded_version(recording, "cuda_runtime_version"),
         "cuda_driver": _recorded_version(recording, "cuda_driver_version"),
-        "grouped": False,
         "begin_ps": analysed and analysed[0],
         "end_ps": analysed and analysed[1],
     }
-    return environment_frame(row)
+    return environment_frame([recording.path], FORMAT, row)
 
 
 def _recorded_version(recording: Recording, name: str) -> int | None:

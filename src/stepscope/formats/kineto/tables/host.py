@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import is_loader_call, or_lost
+from stepscope.formats.assemble import as_declared, is_loader_call, or_lost
 from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.trace.reading.nullable import present_mask
@@ -29,19 +29,13 @@ def launches_table(recording: Recording, work: Activity) -> pl.DataFrame | Unava
         key = "nothing_launched" if work.frame.is_empty() else "no_calls"
         return or_lost(why_absent(f"kineto.{key}"), recording.damaged_at)
     entries = entries[np.argsort(row[entries], kind="stable")]
-    event = row[entries]
-    line = recording.timeline
-    track = line.track[event]
+    columns = recording.timeline.columns_at(row[entries])
     processes = pl.Series([track.process for track in recording.tracks], dtype=pl.Int64)
     return pl.DataFrame(
         {
-            "event": event,
-            "track": track,
-            "type": line.type[event],
-            "start_ps": line.start_ps[event],
-            "dur_ps": line.dur_ps[event],
+            **columns,
             "correlation": correlation.gather(entries),
-            "process": processes.gather(track),
+            "process": processes.gather(columns["track"]),
         },
         schema=LAUNCHES.dtypes(),
     )
@@ -57,18 +51,9 @@ def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
     rows = rows[on_thread[line.track[rows]]] if len(rows) else rows
     if not len(rows):
         return or_lost(why_absent("kineto.no_loader"), recording.damaged_at)
-    return pl.DataFrame(
-        {
-            "event": rows.astype(np.int32),
-            "track": line.track[rows],
-            "start_ps": line.start_ps[rows],
-            "dur_ps": line.dur_ps[rows],
-            "long_name": pl.Series(names).gather(line.type[rows]),
-            "id": pl.Series([None], dtype=pl.Int64).new_from_index(0, len(rows)),
-            "parent_id": pl.Series([None], dtype=pl.Int64).new_from_index(0, len(rows)),
-        },
-        schema=ITERATORS.dtypes(),
-    )
+    calls = pl.DataFrame(line.columns_at(rows))
+    named = calls.with_columns(long_name=pl.Series(names).gather(calls["type"]))
+    return as_declared(named, ITERATORS.dtypes())
 
 
 def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:

@@ -10,7 +10,6 @@ import polars as pl
 from stepscope.formats.assemble import (
     IN_DOUBT,
     NO_LAUNCH,
-    idle_devices,
     launches_work,
     or_lost,
 )
@@ -78,14 +77,7 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
 
 
 def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why no listed device was used; None if one was or may have been used."""
-    if activity.frame.height or not pair_devices(recording):
-        return None
-    return unused_devices(recording)
-
-
-def unused_devices(recording: Recording) -> Unavailable | None:
-    """Return why listed devices have no activity; None if they were used.
+    """Return why no listed device was used; None if one was or may have been used.
 
     PyTorch lists every device of the machine, even if the program does not use it. One
     of these facts must show that the program ran on the host: runtime calls were
@@ -93,22 +85,25 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     ops of a CPU library were recorded, but no device ops. If none of these facts is
     recorded, the result is `IN_DOUBT`.
     """
+    if activity.frame.height or not pair_devices(recording):
+        return None
     line = recording.timeline
     row = line.row[recording.columns.calls.place]
     if len(row):
         types = np.unique(line.type[row[row >= 0]]).tolist()
         calls = pl.Series(recording.type_names, dtype=pl.String).gather(types)
-        return None if launches_work(calls) else idle_devices(NO_LAUNCH)
+        return None if launches_work(calls) else NO_LAUNCH
     kinds = recording.columns.memory.frame["device_type"].drop_nulls()
-    if not bool((kinds == _HOST).all()):
-        return None
-    if len(kinds) >= _MIN_ALLOCATIONS:
-        return idle_devices("every tensor was allocated on the host")
+    is_on_host = bool((kinds == _HOST).all())
+    if is_on_host and len(kinds) >= _MIN_ALLOCATIONS:
+        evidence = "every tensor was allocated on the host"
+        return why_absent("any.idle_devices", evidence=evidence)
     used = recording.type_names
-    if any(_OF_DEVICES.search(name) for name in used):
+    if not is_on_host or any(_OF_DEVICES.search(name) for name in used):
         return None
     if any(_OF_CPUS.search(name) for name in used):
-        return idle_devices("the ops are those of a CPU library")
+        evidence = "the ops are those of a CPU library"
+        return why_absent("any.idle_devices", evidence=evidence)
     return IN_DOUBT
 
 

@@ -14,7 +14,7 @@ from stepscope.formats.kineto.tables.missing_devices import (
     foreign_work,
     listed_foreign_events,
     pair_devices,
-    unused_devices,
+    why_unused,
 )
 from stepscope.patterns import Pattern
 from stepscope.trace.quality import QualityNote, notes_frame
@@ -123,12 +123,8 @@ def _device_notes(recording: Recording, activity: Activity) -> Iterator[QualityN
             remedy="Record fewer steps, or without stacks and shapes.",
         )
     shown = pair_devices(recording)
-    if (
-        shown
-        and not activity.frame.height
-        and foreign_work(recording) is None
-        and unused_devices(recording) == IN_DOUBT
-    ):
+    is_in_doubt = why_unused(recording, activity) == IN_DOUBT
+    if is_in_doubt and foreign_work(recording) is None:
         yield doubt_note(IN_DOUBT, len(shown))
     listed = {device.id for device in recording.device_properties}
     used = {track.device for track in recording.tracks if track.device is not None}

@@ -16,6 +16,7 @@ import msgspec
 import polars as pl
 
 from stepscope.errors import BadInput
+from stepscope.formats.assemble import as_declared
 from stepscope.formats.nsight_systems.database.connection import (
     ERRORS,
     EXPORT_AGAIN,
@@ -181,6 +182,7 @@ class Export(Frozen, frozen=True, kw_only=True, eq=True):
         frames: Table → its rows with all declared columns; absent tables have no entry.
         strings: Id → text, for the ids that occur in the frames.
         damaged: Table → the reason why some or all of its rows could not be read.
+        machines: Number of machines whose processes and threads have records.
     """
 
     path: Path
@@ -188,6 +190,7 @@ class Export(Frozen, frozen=True, kw_only=True, eq=True):
     strings: dict[int, str]
     tables: frozenset[str]
     damaged: dict[str, str]
+    machines: int
 
     def without(self, tables: Iterable[str]) -> Export:
         """Return a copy without the rows of some tables."""
@@ -228,7 +231,22 @@ def read_export(path: Path, limit_bytes: int) -> Export:
             )
         # Names of threads without events are not looked up.
         texts = _read_strings(connection, rows, damaged) if STRINGS in tables else {}
-    return Export(path=path, frames=rows, strings=texts, tables=tables, damaged=damaged)
+    return Export(
+        path=path,
+        frames=rows,
+        strings=texts,
+        tables=tables,
+        damaged=damaged,
+        # The highest bits of a global id are the number of the machine.
+        machines=len(
+            {
+                number // 2**48
+                for frame in rows.values()
+                for column in {"globalTid", "globalPid"} & set(frame.columns)
+                for number in frame[column].unique().drop_nulls()
+            }
+        ),
+    )
 
 
 def read_tables(path: Path, names: Iterable[str]) -> dict[str, pl.DataFrame]:
@@ -291,19 +309,10 @@ def _read_frame(
         chosen = {name: dtype for name, dtype in schema.items() if name in present}
         regular = regular_columns(database, table, chosen)
         if regular is not None:
-            return regular.select(
-                name if name in chosen else pl.lit(None, dtype).alias(name)
-                for name, dtype in schema.items()
-            )
+            return as_declared(regular, schema)
         for rows in _read_batches(connection, table, chosen):
             columns = dict(zip(chosen, zip(*rows, strict=True), strict=True))
-            read = pl.DataFrame(columns, schema=chosen)
-            nulls = [
-                pl.lit(None, dtype).alias(name)
-                for name, dtype in schema.items()
-                if name not in chosen
-            ]
-            parts.append(read.with_columns(nulls).select(*schema))
+            parts.append(as_declared(pl.DataFrame(columns, schema=chosen), schema))
     except ERRORS as error:
         damaged[table] = reason_text(error)
     return pl.concat(parts)

@@ -69,14 +69,11 @@ class CpuSamples(Frozen, frozen=True, kw_only=True, eq=True):
     hz: float
 
 
-def cpu_samples(
-    export: Export, names: Names, *, threads: Sequence[int], machines: int
-) -> CpuSamples:
+def cpu_samples(export: Export, names: Names, *, threads: Sequence[int]) -> CpuSamples:
     """Return the intervals in which the program's threads were in functions.
 
     Args:
         threads: Global ids of the threads.
-        machines: Number of machines in the file.
     """
     # Keep the samples of the given threads, grouped by thread, in time order.
     samples = (
@@ -105,7 +102,7 @@ def cpu_samples(
         frame=runs.select(
             "start",
             "dur",
-            process=process_expr("globalTid", machines=machines),
+            process=process_expr("globalTid", machines=export.machines),
             id=SAMPLES_BASE + thread_expr("globalTid"),
             name="name",
         ),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.formats.assemble import MAX_DEVICES, as_declared
 from stepscope.formats.nsight_systems.decoded.events import (
     EVENT_COLUMNS,
     Sense,
@@ -83,8 +84,6 @@ _COLUMNS: Final = {
     "bytes": pl.Int64(),
     "launched": pl.Int32(),
 }
-#: Upper bound of device ordinals; a larger ordinal comes from a damaged file.
-_MAX_DEVICES: Final = 2**16
 
 
 def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
@@ -142,7 +141,7 @@ class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
     refused: Counter[str]
 
 
-def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
+def device_work(export: Export, names: Names) -> DeviceWork:
     """Return the device activity of a file; `device` is the ordinal in the process."""
     refused: Counter[str] = Counter()
     copies, undirected = _read_copies(export, names, refused)
@@ -167,7 +166,8 @@ def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
         copies,
         memsets.with_columns(name=memset, kind=pl.lit("memset")),
     ]
-    frame = pl.concat([_work_columns(part, machines) for part in parts])
+    frame = pl.concat([_work_columns(part, export.machines) for part in parts])
+    frame = frame.with_columns(pl.when(pl.col("bytes") >= 0).then("bytes"))
     placed = select_rows(frame, pl.col("device").is_not_null())
     if lost := frame.height - placed.height:
         refused["without a device"] += lost
@@ -186,26 +186,17 @@ _BACKWARD: Final = "without a time, or that end before they begin"
 def _work_columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
     device = pl.col("deviceId")
     correlation = pl.col("correlationId")
-    known = pl.col("bytes") >= 0 if "bytes" in part.columns else pl.lit(value=False)
-    expressions = {
-        "process": process_expr("globalPid", machines=machines),
+    columns = part.with_columns(
+        process=process_expr("globalPid", machines=machines),
         # In a damaged file, a device number may be impossible.
-        "device": pl.when(device.is_between(0, _MAX_DEVICES - 1)).then(device),
-        "id": pl.col("streamId").fill_null(-1),
-        "said": pl.lit(Sense.NEITHER.value),
+        device=pl.when(device.is_between(0, MAX_DEVICES - 1)).then(device),
+        id=pl.col("streamId").fill_null(-1),
+        said=pl.lit(Sense.NEITHER.value),
         # 0 means no correlation id: the call that caused a page migration is not known.
-        "correlation": pl.when(correlation != 0).then(correlation),
-        "context": pl.col("contextId"),
-        "bytes": pl.when(known).then("bytes")
-        if "bytes" in part.columns
-        else pl.lit(None),
-    }
-    return part.select(
-        expressions.get(name, pl.col(name) if name in part.columns else pl.lit(None))
-        .cast(dtype)
-        .alias(name)
-        for name, dtype in _COLUMNS.items()
+        correlation=pl.when(correlation != 0).then(correlation),
+        context="contextId",
     )
+    return as_declared(columns, _COLUMNS)
 
 
 def _read_kernels(

@@ -135,17 +135,13 @@ EVENT_COLUMNS: Final = {
 
 #: Bits of each part of a global id: the machine, the process and the thread.
 _BITS: Final = 24
-
-
 _MASK: Final = 2**_BITS - 1
+#: Range of times, in ns, in which the difference of two times fits 64 bits.
+TIMES_NS: Final = (-(2**62), 2**62 - 1)
 
 
 def process_expr(column: str, *, machines: int) -> pl.Expr:
-    """Return the process of a global id; with several machines, also its machine.
-
-    Args:
-        machines: Number of machines in the file.
-    """
+    """Return the process of a global id; with several machines, also its machine."""
     shifted = pl.col(column) // 2**_BITS
     return shifted if machines > 1 else shifted & _MASK
 
@@ -153,12 +149,6 @@ def process_expr(column: str, *, machines: int) -> pl.Expr:
 def thread_expr(column: str) -> pl.Expr:
     """Return the thread number in a global id."""
     return (pl.col(column) & _MASK).fill_null(-1)
-
-
-def machines_of_ids(ids: pl.Series) -> pl.Series:
-    """Return the machine number in each global id."""
-    machines: pl.Series = ids // 2 ** (2 * _BITS)
-    return machines
 
 
 def select_rows(frame: pl.DataFrame, test: pl.Expr) -> pl.DataFrame:
@@ -181,8 +171,7 @@ def row_changes(columns: Iterable[str]) -> pl.Expr:
 
 def timed_rows(frame: pl.DataFrame, reason: str, refused: Counter[str]) -> pl.DataFrame:
     """Return rows that end at or after their start, plus `dur`; count other rows."""
-    longest = 2**62
-    near = pl.all_horizontal(pl.col("start", "end").is_between(-longest, longest - 1))
+    near = pl.all_horizontal(pl.col("start", "end").is_between(*TIMES_NS))
     # Compare before subtracting, because a difference could overflow.
     ordered = select_rows(frame, near & (pl.col("end") >= pl.col("start")))
     if lost := frame.height - ordered.height:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.formats.assemble import MAX_DEVICES
 from stepscope.formats.nsight_systems.database.rows import OVERHEADS
 from stepscope.formats.nsight_systems.decoded.events import (
     process_expr,
@@ -41,9 +42,7 @@ _SYNCS: Final = {
 _BACKWARD: Final = "of waits and overhead without a time, or that end before they begin"
 
 
-def records_waited_for(
-    export: Export, waits: pl.DataFrame, *, machines: int
-) -> pl.DataFrame:
+def records_waited_for(export: Export, waits: pl.DataFrame) -> pl.DataFrame:
     """Return waits with the stream and the call that recorded the awaited CUDA event.
 
     A stream waits for the last record of a CUDA event before the wait call. The calls
@@ -52,7 +51,6 @@ def records_waited_for(
 
     Args:
         waits: Synchronisations, with their `process`.
-        machines: Number of machines in the file.
 
     Returns:
         The rows in their order, with `on_stream` and `recorded`. The two columns are
@@ -63,7 +61,7 @@ def records_waited_for(
         .select(
             "contextId",
             "eventId",
-            process=process_expr("globalPid", machines=machines),
+            process=process_expr("globalPid", machines=export.machines),
             on_stream="streamId",
             recorded="correlationId",
             sync=_number_or_null("eventSyncId"),
@@ -113,9 +111,7 @@ def _number_or_null(column: str) -> pl.Expr:
     return pl.when(number.is_between(1, NO_NUMBER - 1)).then(number)
 
 
-def driver_memory(
-    export: Export, names: Names, refused: Counter[str], *, machines: int
-) -> pl.DataFrame:
+def driver_memory(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame:
     """Return allocations and deallocations; `device` is the ordinal in the process.
 
     The frame has the columns of events, and `operation`, `address`, `bytes` and
@@ -123,7 +119,6 @@ def driver_memory(
 
     Args:
         refused: Reason → number of refused rows; this function adds to the counts.
-        machines: Number of machines in the file.
     """
     rows = export.frame("CUDA_GPU_MEMORY_USAGE_EVENTS")
     known = pl.col("memoryOperationType").is_in(list(_OPERATIONS))
@@ -138,8 +133,10 @@ def driver_memory(
         "start",
         "address",
         "bytes",
-        process=process_expr("globalPid", machines=machines),
-        device=pl.when(device.is_between(0, 2**16 - 1)).then(device).cast(pl.Int32),
+        process=process_expr("globalPid", machines=export.machines),
+        device=pl.when(device.is_between(0, MAX_DEVICES - 1))
+        .then(device)
+        .cast(pl.Int32),
         id=pl.lit(-1, pl.Int64),
         name=names.number_texts(texts),
         operation="memoryOperationType",
@@ -160,14 +157,11 @@ class Extras(Frozen, frozen=True, kw_only=True, eq=True):
     refused: Counter[str]
 
 
-def other_events(
-    export: Export, names: Names, work: pl.DataFrame, *, machines: int
-) -> Extras:
+def other_events(export: Export, names: Names, work: pl.DataFrame) -> Extras:
     """Return the synchronisations and the profiler overhead of a file.
 
     Args:
         work: Device activity, which shows the device of each context.
-        machines: Number of machines in the file.
     """
     refused: Counter[str] = Counter()
     rows = pl.concat([export.frame(table) for table in OVERHEADS])
@@ -177,7 +171,7 @@ def other_events(
     )
     rows = export.frame("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION")
     rows = timed_rows(rows, _BACKWARD, refused).with_columns(
-        process=process_expr("globalPid", machines=machines)
+        process=process_expr("globalPid", machines=export.machines)
     )
     # Releases until 2026 write device 0 for every context.
     owner = ["process", "context"]
@@ -186,7 +180,7 @@ def other_events(
         .filter(row_changes(owner))
         .unique(owner, keep="first", maintain_order=True)
     )
-    rows = records_waited_for(export, rows, machines=machines)
+    rows = records_waited_for(export, rows)
     with_contexts = rows.join(
         contexts,
         left_on=["process", "contextId"],

@@ -14,8 +14,9 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import launches as kernels
+from stepscope.formats.assemble import MAX_DEVICES
 from stepscope.formats.nsight_systems.decoded.device_work import distinct_rows
-from stepscope.formats.nsight_systems.decoded.events import row_changes
+from stepscope.formats.nsight_systems.decoded.events import TIMES_NS, row_changes
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ _MAX_VALUES: Final = 2**12
 _WITH_UNIT: Final = re.compile(r"(?P<name>.+?) \[(?P<unit>[^\[\]]+)\]\Z")
 _PERCENT: Final = re.compile(r"(?:Throughput )?%\Z")
 _LOST: Final = "of metrics without a time, a value or a name"
-#: Upper bound of device ordinals; a larger ordinal comes from a damaged file.
-_MAX_DEVICES: Final = 2**16
 #: Maximum clock offset that is not corrected, in ns; most offsets are a few us.
 MAX_CLOCK_OFFSET_NS: Final = 1_000_000
 #: A clock offset is corrected only if its bounds are at most this far apart, in ns.
@@ -67,9 +66,8 @@ def gpu_metrics(
         for type_, text in distinct.select("typeId", "metricName").iter_rows()
     ]
     table = distinct.with_columns(name=pl.Series(numbers, dtype=pl.Int32))
-    longest = 2**62
     known = rows.drop_nulls().filter(
-        pl.col("timestamp").is_between(-longest, longest - 1),
+        pl.col("timestamp").is_between(*TIMES_NS),
         pl.col("value").is_finite(),
     )
     named = known.join(
@@ -164,7 +162,7 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
             ),
             None,
         )
-        if number is None or not 0 <= number < _MAX_DEVICES:
+        if number is None or not 0 <= number < MAX_DEVICES:
             continue
         # If each process sees one GPU, all GPUs have number 0: keep only equal values.
         before = listed.get(number, row)

@@ -63,7 +63,7 @@ class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
     refused: Counter[str]
 
 
-def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
+def host_events(export: Export, names: Names) -> HostEvents:
     """Return the events of a file's threads."""
     refused: Counter[str] = Counter()
     calls, doubled = _read_calls(export, names, refused)
@@ -80,7 +80,7 @@ def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
 
     def placed(frame: pl.DataFrame) -> pl.DataFrame:
         return frame.with_columns(
-            process=process_expr("globalTid", machines=machines),
+            process=process_expr("globalTid", machines=export.machines),
             id=thread_expr("globalTid"),
         )
 

@@ -17,7 +17,6 @@ from stepscope.formats.nsight_systems.decoded.event_order import (
 from stepscope.formats.nsight_systems.decoded.events import (
     Names,
     Origin,
-    machines_of_ids,
     process_expr,
     thread_expr,
 )
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.device_work import DeviceWork
     from stepscope.formats.nsight_systems.decoded.event_order import Timeline
@@ -77,17 +75,8 @@ class Recording:
     def __init__(self, read: Callable[[], Export]) -> None:
         export = self.export = read()
         self.names = Names(export.strings)
-        machines = self._machines = len(
-            {
-                machine
-                for frame in export.frames.values()
-                for column in ("globalTid", "globalPid")
-                if column in frame.columns
-                for machine in machines_of_ids(frame[column].drop_nulls().unique())
-            }
-        )
-        self.host: HostEvents = host_events(export, self.names, machines=machines)
-        decoded: DeviceWork = device_work(export, self.names, machines=machines)
+        self.host: HostEvents = host_events(export, self.names)
+        decoded: DeviceWork = device_work(export, self.names)
         self.main_process = self._busiest_process(decoded.frame)
         self.shapes = decoded.shapes
         self.undirected = decoded.undirected
@@ -95,7 +84,7 @@ class Recording:
         owned = pl.col("process").fill_null(pl.lit(self.main_process, pl.Int64))
         work = decoded.frame.with_columns(owned)
         self.gpus: Gpus = find_gpus(export, work)
-        self.beside: Extras = other_events(export, self.names, work, machines=machines)
+        self.beside: Extras = other_events(export, self.names, work)
         # Free the tables that were converted to events.
         export = self.export = export.without(WORK)
         self.syncs = self.gpus.renumber_devices(self.beside.syncs)
@@ -105,12 +94,12 @@ class Recording:
         self.refused: Counter[str] = (
             decoded.refused + self.host.refused + self.beside.refused
         )
-        memory = driver_memory(export, self.names, self.refused, machines=machines)
+        memory = driver_memory(export, self.names, self.refused)
         self.memory = self.gpus.renumber_devices(memory)
         rows = self.export.frame("ThreadNames").select(
-            process_expr("globalTid", machines=self._machines).alias("process"),
+            process_expr("globalTid", machines=export.machines),
             thread_expr("globalTid").alias("thread"),
-            pl.col("nameId"),
+            "nameId",
         )
         self._shown = {
             (process, thread): f"{self.export.strings[name]} ({thread})"
@@ -118,16 +107,12 @@ class Recording:
             if name in self.export.strings
         }
         scheduled = scheduling_turns(export)
-        used = cpu_of_process(
-            scheduled, self.names, process=self.main_process, machines=self._machines
-        )
+        used = cpu_of_process(scheduled, self.names, process=self.main_process)
         metrics = gpu_metrics(
             self.export, self.names, self.refused, gpus=self.gpus.by_id
         )
         self.counters = pl.concat([used, metrics.select(used.columns)])
-        samples = cpu_samples(
-            export, self.names, threads=self.host.threads, machines=machines
-        )
+        samples = cpu_samples(export, self.names, threads=self.host.threads)
         self._sampling_hz = samples.hz
         parts = {
             Origin.RANGE: self.host.ranges,
@@ -177,7 +162,7 @@ class Recording:
         def shown(thread: int) -> str | None:
             """Name a thread of the program; threads of other programs stay unnamed."""
             process, number = divmod(thread, 2**24)
-            process = process if self._machines > 1 else process % 2**24
+            process = process if self.export.machines > 1 else process % 2**24
             if process not in own:
                 return None
             return self._shown.get((process, number), f"thread {number}")
@@ -188,12 +173,7 @@ class Recording:
             self.names,
             threads=self.host.threads,
             shown=shown,
-            machines=self._machines,
         )
-
-    def rows_of(self, origin: Origin) -> tuple[Int64s, Int32s]:
-        """Return the indices of one kind of event, in row order, and their rows."""
-        return self.timeline.rows[origin]
 
     def first(self, table: str, column: str) -> int | None:
         """Return the first non-null value of a column; None if there is none."""

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.nsight_systems.decoded.events import process_expr, thread_expr
+from stepscope.formats.nsight_systems.decoded.events import (
+    TIMES_NS,
+    process_expr,
+    thread_expr,
+)
 from stepscope.trace.tables import OFF_CORE
 
 if TYPE_CHECKING:
@@ -32,19 +36,21 @@ _MAX_CORES: Final = 2**16
 def scheduling_turns(export: Export) -> pl.DataFrame:
     """Return the times at which threads got and lost a core, grouped by thread.
 
-    Columns: `globalTid`, `cpu`, `start`, `on` (True if the thread got the core),
-    `until` (start of the thread's next row) and `next_on` (`on` of the next row); both
-    are null in a thread's last row. Rows without a thread or core are left out.
+    Columns: `globalTid`, `process`, `cpu`, `start`, `on` (True if the thread got the
+    core), `until` (start of the thread's next row) and `next_on` (`on` of the next
+    row); both are null in a thread's last row. Rows without a thread or core are left
+    out.
     """
     rows = export.frame("SCHED_EVENTS").drop_nulls()
-    longest = 2**62
     rows = rows.filter(
         pl.col("cpu").is_between(0, _MAX_CORES - 1),
-        pl.col("start").is_between(-longest, longest - 1),
+        pl.col("start").is_between(*TIMES_NS),
         pl.col("globalTid") > 0,
     )
     ordered = rows.select(
-        "globalTid", "cpu", "start", on=pl.col("isSchedIn") != 0
+        *("globalTid", "cpu", "start"),
+        process=process_expr("globalTid", machines=export.machines),
+        on=pl.col("isSchedIn") != 0,
     ).sort("globalTid", "start", maintain_order=True)
     return ordered.with_columns(
         until=pl.col("start").shift(-1).over("globalTid"),
@@ -59,7 +65,6 @@ def off_core(
     *,
     threads: Sequence[int],
     shown: Callable[[int], str | None],
-    machines: int,
 ) -> pl.DataFrame:
     """Return the intervals in which the given threads had no core, as events.
 
@@ -73,7 +78,6 @@ def off_core(
         system_calls: Calls of the operating system, with `globalTid` and `name`.
         threads: Global ids of the threads.
         shown: Returns the name of a thread by its global id; None for other programs.
-        machines: Number of machines in the file.
     """
     lost = turns.filter(
         pl.col("globalTid").is_in(list(threads)), ~pl.col("on"), pl.col("next_on")
@@ -107,9 +111,8 @@ def off_core(
         ).then("holder"),
     )
     return lost.select(
-        "start",
+        *("start", "process"),
         dur=pl.col("until") - pl.col("start"),
-        process=process_expr("globalTid", machines=machines),
         id=thread_expr("globalTid"),
         name=_names_of_waits(causes, names, shown),
     )
@@ -118,10 +121,9 @@ def off_core(
 def _waits_for_lock(lost: pl.DataFrame) -> pl.Series:
     """Return whether each interval is a wait for the lock of Python's interpreter."""
     is_slice = (pl.col("until") - pl.col("start")).is_between(*_LOCK_SLICE_NS)
-    process = pl.col("globalTid") // 2**24
     waiting = (is_slice.sum() >= _MIN_LOCK_SLICES).over("globalTid")
     threads = pl.col("globalTid").filter("waiting").n_unique().over("process")
-    marked = lost.with_columns(process=process, waiting=waiting)
+    marked = lost.with_columns(waiting=waiting)
     return marked.select(lock=is_slice & pl.col("waiting") & (threads > 1))["lock"]
 
 
@@ -149,14 +151,13 @@ def _names_of_waits(
 
 
 def cpu_of_process(
-    turns: pl.DataFrame, names: Names, *, process: int | None, machines: int
+    turns: pl.DataFrame, names: Names, *, process: int | None
 ) -> pl.DataFrame:
     """Return the CPU use of a process per period, in percent of a core, as events.
 
     The columns are those of events, and `value`: the use since the previous event.
     """
-    owner = process_expr("globalTid", machines=machines)
-    own_turns = turns.filter(owner.eq_missing(pl.lit(process, pl.Int64)))
+    own_turns = turns.filter(pl.col("process").eq_missing(pl.lit(process, pl.Int64)))
     running = own_turns.filter(pl.col("on"), pl.col("until").is_not_null())
     empty = pl.DataFrame(schema={"start": pl.Int64, "value": pl.Float64})
     values = empty if running.is_empty() else _share_by_period(running)

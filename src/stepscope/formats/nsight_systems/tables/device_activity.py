@@ -11,7 +11,6 @@ from stepscope.formats.assemble import (
     NO_LAUNCH,
     DeviceTables,
     as_declared,
-    idle_devices,
     launches_work,
 )
 from stepscope.formats.declared_texts import why_absent
@@ -45,19 +44,16 @@ def why_no_activity(recording: Recording, work: DeviceTables) -> Unavailable | N
     """Return why there is no device activity; None if there is activity."""
     if work.frame.height:
         return None
-    return unused_devices(recording) or why_absent("nsight.no_activity")
+    return why_unused(recording, work) or why_absent("nsight.no_activity")
 
 
 def why_unused(recording: Recording, work: DeviceTables) -> Unavailable | None:
-    """Return why no device was used; None if one was or may have been used."""
-    return None if work.frame.height else unused_devices(recording)
-
-
-def unused_devices(recording: Recording) -> Unavailable | None:
-    """Return why devices have no activity; None if calls launched work.
+    """Return why no device was used; None if one was or may have been used.
 
     Only if all calls were recorded is it certain that the program did not use devices.
     """
+    if work.frame.height:
+        return None
     calls = recording.host.calls
     texts = pl.Series(recording.names.texts(), dtype=pl.String)
     if launches_work(texts.gather(calls["name"].unique().sort())):
@@ -69,12 +65,12 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     notes = recording.export.frame("DIAGNOSTIC_EVENT")["text"].drop_nulls()
     if recording.gpus.listed and notes.str.contains(_LOST).any():
         return _CALLS_LOST
-    return idle_devices(NO_LAUNCH)
+    return NO_LAUNCH
 
 
 def collect_activity(recording: Recording) -> DeviceTables:
     """Collect the activity of all devices of a file, in the order of `events`."""
-    positions, rows = recording.rows_of(Origin.WORK)
+    positions, rows = recording.timeline.rows[Origin.WORK]
     events = recording.timeline.events[rows].select(
         "track", "type", "start_ps", "dur_ps"
     )

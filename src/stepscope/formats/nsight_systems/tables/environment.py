@@ -8,7 +8,6 @@ import polars as pl
 
 from stepscope.formats.assemble import environment_frame
 from stepscope.formats.declared_texts import why_absent
-from stepscope.rundir import shown_name
 from stepscope.trace.reading.texts import shorten_text
 from stepscope.trace.tables import DEVICES
 from stepscope.units import PS_PER_NS
@@ -41,16 +40,12 @@ def environment_table(recording: Recording) -> pl.DataFrame:
         [row for row, track in enumerate(recording.tracks) if track.kind != "overhead"]
     )
     fields = {
-        "file": shown_name(recording.export.path),
-        "format": FORMAT,
-        "file_bytes": recording.export.path.stat().st_size,
         "start_unix_ns": _in_64_bits(start),
         "stop_unix_ns": _in_64_bits(stop),
-        "grouped": False,
         "begin_ps": analysed and analysed[0],
         "end_ps": analysed and analysed[1],
     }
-    return environment_frame(fields)
+    return environment_frame([recording.export.path], FORMAT, fields)
 
 
 def devices_table(

@@ -66,15 +66,15 @@ def collect_arguments(recording: Recording) -> EventValues:
         (Origin.CALL, recording.host.calls, _OF_CALLS),
         (Origin.SYNC, waits, _OF_WAITS),
     ):
-        positions, rows = recording.rows_of(origin)
+        positions, rows = recording.timeline.rows[origin]
         for column, name in columns.items():
             key = handles.setdefault(name, len(handles))
             parts.append(_value_rows(rows, frame[column].gather(positions), key, INT))
-    positions, rows = recording.rows_of(Origin.COUNTER)
+    positions, rows = recording.timeline.rows[Origin.COUNTER]
     counted = recording.counters["value"].gather(positions).to_numpy().view(np.int64)
     key = handles.setdefault(StatKey.COUNTER_VALUE, len(handles))
     parts.append(_value_rows(rows, pl.Series(counted), key, DOUBLE))
-    positions, rows = recording.rows_of(Origin.RANGE)
+    positions, rows = recording.timeline.rows[Origin.RANGE]
     sizes = recording.host.ranges["sizes"].gather(positions)
     key = handles.setdefault("sizes", len(handles))
     texts, shortening = sizes.drop_nulls().unique(maintain_order=True), Shortening()
@@ -111,7 +111,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     A framework requests large pieces from the driver and divides them itself. The bytes
     are therefore those that the program reserves, not the size of its tensors.
     """
-    positions, rows = recording.rows_of(Origin.MEMORY)
+    positions, rows = recording.timeline.rows[Origin.MEMORY]
     if not len(positions):
         return why_absent("nsight.no_memory")
     allocations = (
@@ -165,30 +165,24 @@ def _memory_name(main: int | None) -> pl.Expr:
 
 def launches_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every call with a correlation id, in the order of `events`."""
-    positions, rows = recording.rows_of(Origin.CALL)
+    positions, rows = recording.timeline.rows[Origin.CALL]
     calls = recording.host.calls.select("correlation", "process")[positions]
-    events = recording.timeline.events[rows].select(pl.all())
+    events = recording.timeline.events[rows]
     launches = calls.hstack(events).with_columns(event=pl.Series(rows))
     launches = launches.filter(pl.col("correlation").is_not_null())
     if launches.is_empty():
         return why_absent("nsight.no_calls")
-    return launches.select(
-        pl.col(name).cast(dtype) for name, dtype in LAUNCHES.dtypes().items()
-    )
+    return as_declared(launches, LAUNCHES.dtypes())
 
 
 def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every `next()` call of a DataLoader, in the order of `events`."""
     names = recording.timeline.event_types["name"]
     is_call = np.array([is_loader_call(name) for name in names.to_list()], np.bool_)
-    _, rows = recording.rows_of(Origin.RANGE)
+    _, rows = recording.timeline.rows[Origin.RANGE]
     events = recording.timeline.events[rows].with_columns(event=pl.Series(rows))
     calls = events.filter(pl.col("type").is_in(np.flatnonzero(is_call).tolist()))
     if calls.is_empty():
         return why_absent("nsight.no_loader")
-    return calls.select(
-        *("event", "track", "start_ps", "dur_ps"),
-        long_name=names.gather(calls["type"]),
-        id=pl.lit(None, pl.Int64),
-        parent_id=pl.lit(None, pl.Int64),
-    ).select(pl.col(name).cast(dtype) for name, dtype in ITERATORS.dtypes().items())
+    named = calls.with_columns(long_name=names.gather(calls["type"]))
+    return as_declared(named, ITERATORS.dtypes())

@@ -14,7 +14,7 @@ from stepscope.formats.nsight_systems.database.rows import PRIVATE
 from stepscope.formats.nsight_systems.tables.device_activity import (
     CALLS_RECORDED,
     IN_DOUBT,
-    unused_devices,
+    why_unused,
 )
 from stepscope.trace.quality import (
     DEVICE_CALLED,
@@ -149,7 +149,7 @@ def _gpu_notes(recording: Recording, activity: DeviceTables) -> Iterator[Quality
         yield quality_note(
             "nsight.idle_devices", listed - len(used), used=len(used), listed=listed
         )
-    reason = None if activity.frame.height else unused_devices(recording)
+    reason = why_unused(recording, activity)
     if reason is not None and (reason in IN_DOUBT or reason == CALLS_RECORDED):
         kind = DEVICE_CALLED if reason == CALLS_RECORDED else DEVICE_IN_DOUBT
         yield doubt_note(reason, listed or None, kind)

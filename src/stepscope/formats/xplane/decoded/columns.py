@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
+    from stepscope.xspace.reading.columns import Pivot, Stats, TypeStats
 
 
 #: Number of events whose stats are converted to columns at a time. The values fit in
@@ -47,10 +48,9 @@ class Values(Frozen, frozen=True, eq=True):
     length: Int32s
 
     @classmethod
-    def none(cls, count: int) -> Values:
-        """Return empty values: no row has a value."""
-        kind, value = np.zeros(count, np.uint8), np.zeros(count, np.int64)
-        return cls(kind, value, np.zeros(count, np.int32))
+    def of_rows(cls, stats: Stats | TypeStats | Pivot, rows: Int64s | int) -> Values:
+        """Return the values in some rows of stats, or in one row of a pivot."""
+        return cls(stats.kind[rows], stats.value[rows], stats.length[rows])
 
     def integer_values(self) -> tuple[Int64s, Bools]:
         """Return the values as integers, and a mask of the rows that have an integer.

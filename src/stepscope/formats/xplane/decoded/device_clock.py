@@ -97,7 +97,7 @@ def _stat_by_event(space: XSpace, name: str, count: int) -> tuple[Int64s, Bools]
     rows = np.flatnonzero(np.isin(stats.key, keys))
     if not len(rows):
         return None
-    values = Values(stats.kind[rows], stats.value[rows], stats.length[rows])
+    values = Values.of_rows(stats, rows)
     number, is_number = values.integer_values()
     numbers, present = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     event = stats.event[rows]

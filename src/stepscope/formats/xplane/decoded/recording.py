@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
-import polars as pl
 
 from stepscope.formats.xplane.decoded.columns import NO_TEXT, Texts, Values
 from stepscope.formats.xplane.decoded.event_order import (
@@ -29,7 +28,7 @@ from stepscope.trace.reading.texts import Shortening
 from stepscope.xspace.reading.columns import Stats, pivot_range, pivot_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -40,33 +39,6 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.columns import Pivot, XSpace
 
 _PROGRAM: Final = "program_id"
-
-
-class EventStats(Stats, frozen=True):
-    """Stats sorted by final row of `events`, with the columns of `stats`."""
-
-    def part(self, first: int, last: int) -> EventStats:
-        """Return some consecutive rows, without copying."""
-        rows = slice(first, last)
-        return EventStats(
-            self.event[rows],
-            self.key[rows],
-            self.kind[rows],
-            self.value[rows],
-            self.length[rows],
-        )
-
-    def taken(self, rows: NDArray[Any], event: Int32s) -> EventStats:
-        """Return the given rows, with new event rows."""
-        return EventStats(
-            event, self.key[rows], self.kind[rows], self.value[rows], self.length[rows]
-        )
-
-    def frame(self, owner: str, dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
-        """Return the declared table; its column `owner` has the event or event type."""
-        names = ("key", "kind", "value", "length")
-        columns = {name: getattr(self, name) for name in names}
-        return pl.DataFrame({owner: self.event, **columns}, schema=dtypes)
 
 
 class Recording:
@@ -136,13 +108,9 @@ class Recording:
         return listed_programs(self.space, self.type_values([_PROGRAM])[_PROGRAM])
 
     @cached_property
-    def stats(self) -> EventStats:
+    def stats(self) -> Stats:
         """Stats sorted by final row of `events`."""
-        decoded = self.space.stats
-        stats = EventStats(
-            decoded.event, decoded.key, decoded.kind, decoded.value, decoded.length
-        )
-        rows = self.timeline.rows
+        stats, rows = self.space.stats, self.timeline.rows
         if rows is None:
             return stats
         final = np.full(self.timeline.file_rows, -1, dtype=np.int32)
@@ -150,13 +118,13 @@ class Recording:
         event = final[stats.event]
         order = np.argsort(event, kind="stable")
         order = order[np.searchsorted(event[order], np.int32(0)) :]
-        return stats.taken(order, event[order])
-
-    @property
-    def type_stats(self) -> EventStats:
-        """Stats of event types; `event` is the event type."""
-        stats = self.space.type_stats
-        return EventStats(stats.type, stats.key, stats.kind, stats.value, stats.length)
+        return Stats(
+            event[order],
+            stats.key[order],
+            stats.kind[order],
+            stats.value[order],
+            stats.length[order],
+        )
 
     @cached_property
     def activity_tracks(self) -> list[int]:
@@ -207,31 +175,17 @@ class Recording:
 
     def host_values(self, key: str) -> tuple[Int64s, Values]:
         """Return the rows of host thread events with a given stat, and its values."""
-        handle = self.handle(key)
-        stats = []
+        stats, handle = self.stats, self.handle(key)
+        parts = [np.zeros(0, np.int64)]
         for bounds in self.ranges(self.host_tracks):
             # Both bounds have the column's type; otherwise NumPy would copy the column.
             needles = np.array(bounds, dtype=np.int32)
-            low, high = np.searchsorted(self.stats.event, needles).tolist()
-            stats.append(self.stats.part(low, high))
-        positions = [np.flatnonzero(part.key == handle) for part in stats]
-        total = sum(map(len, positions))
-        rows, values = np.empty(total, np.int64), Values.none(total)
-        offset = 0
-        for part, chosen in zip(stats, positions, strict=True):
-            target = slice(offset, offset + len(chosen))
-            rows[target] = part.event[chosen]
-            values.kind[target] = part.kind[chosen]
-            values.value[target] = part.value[chosen]
-            values.length[target] = part.length[chosen]
-            offset = target.stop
+            low, high = np.searchsorted(stats.event, needles).tolist()
+            parts.append(low + np.flatnonzero(stats.key[low:high] == handle))
+        chosen = np.concatenate(parts)
         # If an event has several values of a stat, the last value is used.
-        last = np.ones(total, dtype=np.bool_)
-        last[:-1] = rows[1:] != rows[:-1]
-        if last.all():
-            return rows, values
-        last_values = Values(values.kind[last], values.value[last], values.length[last])
-        return rows[last], last_values
+        chosen = chosen[np.diff(stats.event[chosen], append=-1) != 0]
+        return stats.event[chosen].astype(np.int64), Values.of_rows(stats, chosen)
 
     @cached_property
     def host_tracks(self) -> list[int]:
@@ -266,9 +220,10 @@ class Recording:
 
     def type_values(self, keys: Sequence[str]) -> dict[str, Values]:
         """Return the stats of the given names, by event type."""
-        count = len(self.space.event_types)
+        count, own = len(self.space.event_types), self.space.type_stats
+        stats = Stats(own.type, own.key, own.kind, own.value, own.length)
         handles = [self.handle(key) for key in keys]
-        pivot = pivot_range(self.type_stats, handles, event_begin=0, event_end=count)
+        pivot = pivot_range(stats, handles, event_begin=0, event_end=count)
         return _values_by_key(keys, pivot)
 
     def _own_or_shared(
@@ -294,7 +249,4 @@ class Recording:
 
 
 def _values_by_key(keys: Sequence[str], pivot: Pivot) -> dict[str, Values]:
-    return {
-        key: Values(pivot.kind[slot], pivot.value[slot], pivot.length[slot])
-        for slot, key in enumerate(keys)
-    }
+    return {key: Values.of_rows(pivot, slot) for slot, key in enumerate(keys)}

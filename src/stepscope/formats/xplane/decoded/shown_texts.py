@@ -19,7 +19,6 @@ from stepscope.trace.tables import PLACE_TEXT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from stepscope.array_types import Int64s
     from stepscope.formats.xplane.decoded.columns import Texts
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import Stats, TypeStats, XSpace
@@ -78,10 +77,10 @@ def add_shown_texts(
     for stats, span in _stat_slices(space, tracks):
         # Search the kinds first: they have one byte each, and few kinds match.
         placed = span.start + np.flatnonzero(stats.kind[span] == PLACE_TEXT)
-        texts.numbers(_values_of_rows(stats, placed[np.isin(stats.key[placed], shown)]))
+        texts.numbers(Values.of_rows(stats, placed[np.isin(stats.key[placed], shown)]))
         if annotation >= 0:
             rows = span.start + np.flatnonzero(stats.key[span] == annotation)
-            numbers = texts.numbers(_values_of_rows(stats, rows))
+            numbers = texts.numbers(Values.of_rows(stats, rows))
             for handle in distinct_handles(numbers, len(texts.strings)).tolist():
                 texts.number(outermost_annotation(texts.strings[handle]))
     for program in programs:
@@ -104,7 +103,3 @@ def _stat_slices(
     high = np.searchsorted(space.stats.event, end.astype(np.int32))
     for first, last in zip(low.tolist(), high.tolist(), strict=True):
         yield space.stats, slice(first, last)
-
-
-def _values_of_rows(stats: Stats | TypeStats, rows: Int64s) -> Values:
-    return Values(stats.kind[rows], stats.value[rows], stats.length[rows])

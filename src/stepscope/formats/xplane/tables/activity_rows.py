@@ -11,7 +11,7 @@ from stepscope.formats.xplane.decoded.shown_texts import ANNOTATION
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -73,58 +73,53 @@ def gather_rows(recording: Recording) -> ActivityRows:
     """Convert the stats of all activity tracks to columns, one block at a time."""
     ranges = list(recording.ranges(recording.activity_tracks))
     counts = [end - begin for begin, end in ranges]
+    total = sum(counts)
     # A stat whose name is not in the file needs no column.
     keys = [key for key in _KEYS if recording.handle(key) >= 0]
-    texts = recording.texts()
-    columns = _Columns(keys, sum(counts))
+    handles = {key: np.empty(total, np.int32) for key in keys if key in _TEXTS}
+    if not set(keys).isdisjoint(_COPY_DETAILS):
+        handles[COPY] = no_handles(total)
+    has_passive = not set(keys).isdisjoint(_PASSIVE_DETAILS)
+    event = [np.arange(begin, end, dtype=np.int32) for begin, end in ranges]
+    rows = ActivityRows(
+        event=np.concatenate(event) if event else np.empty(0, np.int32),
+        position=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        texts=recording.texts(),
+        handles=handles,
+        numbers={
+            key: (np.empty(total, np.int64), np.empty(total, np.bool_))
+            for key in keys
+            if key in _NUMBERS
+        },
+        passive=np.zeros(total, np.bool_) if has_passive else None,
+        occupancy=np.zeros(total) if _OCCUPANCY in keys else None,
+    )
     filled = 0
     for begin, end in ranges:
         for first in range(begin, end, BLOCK_ROWS):
             last = min(first + BLOCK_ROWS, end)
-            values = recording.values_in_range(keys, first, last)
-            columns.fill(texts, values, slice(filled, filled + last - first))
-            filled += last - first
-    event = [np.arange(begin, end, dtype=np.int32) for begin, end in ranges]
-    return ActivityRows(
-        event=np.concatenate(event) if event else np.empty(0, np.int32),
-        position=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-        texts=texts,
-        handles=columns.handles,
-        numbers=columns.numbers,
-        passive=columns.passive,
-        occupancy=columns.occupancy,
-    )
+            target = slice(filled, filled + last - first)
+            _fill_rows(rows, target, recording.values_in_range(keys, first, last))
+            filled = target.stop
+    return rows
 
 
-class _Columns:
-    def __init__(self, keys: Sequence[str], total: int) -> None:
-        self._copies = [key for key in _COPY_DETAILS if key in keys]
-        self._passive = [key for key in _PASSIVE_DETAILS if key in keys]
-        self._texts = [key for key in _TEXTS if key in keys]
-        self.handles = {key: np.empty(total, np.int32) for key in self._texts}
-        if self._copies:
-            self.handles[COPY] = no_handles(total)
-        self.numbers = {
-            key: (np.empty(total, np.int64), np.empty(total, np.bool_))
-            for key in _NUMBERS
-            if key in keys
-        }
-        self.passive = np.zeros(total, np.bool_) if self._passive else None
-        self.occupancy = np.zeros(total) if _OCCUPANCY in keys else None
-
-    def fill(self, texts: Texts, values: Mapping[str, Values], target: slice) -> None:
-        for key in self._texts:
-            self.handles[key][target] = texts.numbers(values[key])
-        for key in self._copies:
-            details = texts.numbers(values[key])
-            np.copyto(self.handles[COPY][target], details, where=details >= 0)
-        for key, (number, present) in self.numbers.items():
-            number[target], present[target] = values[key].integer_values()
-        if self.passive is not None:
-            for key in self._passive:
-                self.passive[target] |= values[key].kind != 0
-        if self.occupancy is not None:
-            self.occupancy[target] = values[_OCCUPANCY].real_values()[0]
+def _fill_rows(
+    rows: ActivityRows, target: slice, values_by_key: Mapping[str, Values]
+) -> None:
+    for key, values in values_by_key.items():
+        if key in _TEXTS:
+            rows.handles[key][target] = rows.texts.numbers(values)
+        elif key in _COPY_DETAILS:
+            details = rows.texts.numbers(values)
+            np.copyto(rows.handles[COPY][target], details, where=details >= 0)
+        elif key in _NUMBERS:
+            number, present = rows.numbers[key]
+            number[target], present[target] = values.integer_values()
+        elif rows.passive is not None and key in _PASSIVE_DETAILS:
+            rows.passive[target] |= values.kind != 0
+        elif rows.occupancy is not None:
+            rows.occupancy[target] = values.real_values()[0]
 
 
 def no_handles(count: int) -> Int32s:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import DeviceTables, declared_frame
+from stepscope.formats.assemble import DeviceTables, as_declared
 from stepscope.formats.xplane.decoded.columns import distinct_handles, handle_series
 from stepscope.formats.xplane.decoded.shown_texts import (
     ANNOTATION,
@@ -282,7 +282,7 @@ def _activity_frame(
                 run[on_track] = runs.at(track.device, all_starts_ps[on_track])
         run = run[chosen]
         values["correlation"] = nullable_series("correlation", run, run >= 0)
-    return declared_frame(DEVICE_ACTIVITY.dtypes(), values, len(event))
+    return as_declared(pl.DataFrame(values), DEVICE_ACTIVITY.dtypes())
 
 
 def _name_columns(

@@ -15,7 +15,6 @@ from stepscope.formats.xplane.decoded.tracks import (
     text_stat,
 )
 from stepscope.frozen import Frozen
-from stepscope.rundir import shown_name
 from stepscope.trace.tables import DEVICES
 from stepscope.units import PS_PER_NS
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat, EnvironmentStat
@@ -142,9 +141,6 @@ def environment_table(recording: Recording) -> pl.DataFrame:
     if start_ns and end_ns is not None and abs(end_ns - start_ns) <= _MAX_NS // 100:
         complete_until = (end_ns - start_ns) * PS_PER_NS
     row = {
-        "file": " + ".join(shown_name(path) for path in recording.paths),
-        "format": "XSpace",
-        "file_bytes": sum(path.stat().st_size for path in recording.paths),
         "hostname": next(iter(recording.space.hostnames), None) or None,
         "start_unix_ns": start_unix_ns(recording),
         "stop_unix_ns": _on_compared_clock(recording, task.stop_unix_ns),
@@ -160,7 +156,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
         "begin_ps": recorded_span and recorded_span[0],
         "end_ps": recorded_span and recorded_span[1],
     }
-    return environment_frame(row)
+    return environment_frame(recording.paths, "XSpace", row)
 
 
 def devices_table(recording: Recording, work: Activity) -> pl.DataFrame | Unavailable:

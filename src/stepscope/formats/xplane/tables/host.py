@@ -12,12 +12,10 @@ from stepscope.formats.declared_texts import why_absent
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.formats.xplane.decoded.tracks import integer_stat
 from stepscope.trace.reading.nullable import nullable_series
-from stepscope.trace.tables import ALLOCATIONS
+from stepscope.trace.tables import ALLOCATIONS, ITERATORS
 from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.array_types import Int64s
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.programs import ProgramRuns
@@ -72,24 +70,15 @@ def launches_table(
     if not len(rows):
         key = "no_calls" if recording.activity_tracks else "nothing_launched"
         return or_lost(why_absent(f"xplane.{key}"), recording.damaged_at)
-    line = recording.timeline
-    track = line.track[rows]
-    columns: dict[str, NDArray[np.generic] | pl.Series] = {
-        "event": rows.astype(np.int32),
-        "track": track,
-        "type": line.type[rows],
-        "start_ps": line.start_ps[rows],
-        "dur_ps": line.dur_ps[rows],
-        "correlation": number,
-    }
-    processes = [host_track.role.process for host_track in recording.tracks]
-    if any(number is not None for number in processes):
-        process = pl.Series("process", processes, dtype=pl.Int64)
-        columns["process"] = process.gather(track)
-    else:
-        unknown = pl.Series("process", [None], dtype=pl.Int64)
-        columns["process"] = unknown.new_from_index(0, len(rows))
-    return pl.DataFrame(columns)
+    columns = recording.timeline.columns_at(rows)
+    processes = pl.Series([track.process for track in recording.tracks], dtype=pl.Int64)
+    return pl.DataFrame(
+        {
+            **columns,
+            "correlation": number,
+            "process": processes.gather(columns["track"]),
+        }
+    )
 
 
 def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
@@ -100,23 +89,13 @@ def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
     if not len(rows):
         return or_lost(why_absent("xplane.no_iterators"), recording.damaged_at)
     stats = recording.values_at_rows(["id", "parent_id"], rows)
-    line = recording.timeline
-    names = recording.type_names
-    distinct, inverse = np.unique(line.type[rows], return_inverse=True)
-    long_names = pl.Series([names[code] for code in distinct.tolist()], dtype=pl.String)
-    return pl.DataFrame(
-        {
-            "event": rows.astype(np.int32),
-            "track": line.track[rows],
-            "start_ps": line.start_ps[rows],
-            "dur_ps": line.dur_ps[rows],
-            "long_name": long_names.gather(inverse),
-            "id": nullable_series("id", *stats["id"].integer_values()),
-            "parent_id": nullable_series(
-                "parent_id", *stats["parent_id"].integer_values()
-            ),
-        }
+    calls = pl.DataFrame(recording.timeline.columns_at(rows))
+    names = pl.Series(recording.type_names.tolist(), dtype=pl.String)
+    named = calls.with_columns(
+        *(nullable_series(key, *stats[key].integer_values()) for key in stats),
+        long_name=names.gather(calls["type"]),
     )
+    return as_declared(named, ITERATORS.dtypes())
 
 
 def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
@@ -147,11 +126,9 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
             nullable_series(key, *stats[key].integer_values()).cast(pl.String)
             for key in ("index_on_host", "device_ordinal")
         ]
-        numbered = pl.select(
-            pl.concat_str(parts, separator="/", ignore_nulls=True).replace("", None)
-        ).to_series()
-        memories = memories.zip_with(memories.is_not_null(), numbered)
-        memories = memories.fill_null("unknown")
+        numbered = pl.concat_str(parts, separator="/", ignore_nulls=True)
+        named = pl.coalesce(memories, numbered.replace("", None), pl.lit("unknown"))
+        memories = pl.select(named).to_series()
     frame = pl.DataFrame(
         {
             "event": rows.astype(np.int32),

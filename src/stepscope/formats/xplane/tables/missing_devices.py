@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from stepscope.formats.assemble import (
     IN_DOUBT,
     NO_LAUNCH,
-    idle_devices,
     launches_work,
     or_lost,
 )
@@ -29,8 +28,11 @@ _CALL: Final = Pattern(r"^(?:cu|cuda|hip)[A-Z]\w*$")
 #: Matches names of ops of TensorFlow, and of ops that send tensors between devices.
 _OP: Final = Pattern(r"^[\w.][\w./>-]*:[A-Z_]\w*$")
 _SENDING_OP: Final = Pattern(r":_(?:Host)?(?:Send|Recv)$")
-#: Evidence, shown to the user, that ops ran only on the host.
-_NO_MEMORY: Final = "ops ran, and no memory was allocated on it nor data sent to it"
+#: Reason for missing activity if ops ran only on the host.
+_NO_MEMORY: Final = why_absent(
+    "any.idle_devices",
+    evidence="ops ran, and no memory was allocated on it nor data sent to it",
+)
 #: Matches names of allocators of device memory.
 _ON_DEVICE: Final = Pattern(r"(?i)gpu|cuda|rocm|hip(?!\w)")
 #: PyTorch's device type of the host's memory.
@@ -60,14 +62,16 @@ _DEFAULT_REMEDY: Final = (
 )
 
 
-def unused_devices(recording: Recording) -> Unavailable | None:
-    """Return why listed GPUs have no activity; None if they were used.
+def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
+    """Return why no listed GPU was used; None if one was or may have been used.
 
     Tracers list every GPU of the machine, even if the program does not use it. Recorded
     calls that launch nothing prove that it was unused, if the tracer worked; so do ops
     that neither allocate device memory nor send data. Otherwise the reason is
-    `IN_DOUBT`.
+    `IN_DOUBT`. In a damaged file the result is None.
     """
+    if activity.frame.height or recording.damaged_at is not None:
+        return None
     if {role.device_type for role in recording.roles if role.core} != {"GPU"}:
         return None
     types = recording.timeline.type
@@ -78,11 +82,11 @@ def unused_devices(recording: Recording) -> Unavailable | None:
         return None
     traced = not _device_messages(recording) and not _is_tracer_off(recording)
     if len(called) and traced:
-        return idle_devices(NO_LAUNCH)
+        return NO_LAUNCH
     if _holds_data(recording):
         return None
     ops = recording.host_rows(lambda name: _OP.search(name) is not None)
-    return idle_devices(_NO_MEMORY) if len(ops) else IN_DOUBT
+    return _NO_MEMORY if len(ops) else IN_DOUBT
 
 
 def _holds_data(recording: Recording) -> bool:
@@ -129,16 +133,6 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
     else:
         return unused
     return absent if unused is None else replace(absent, code=unused.code)
-
-
-def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why no listed device was used; None if one was or may have been used.
-
-    In a damaged file the result is None.
-    """
-    if activity.frame.height or recording.damaged_at is not None:
-        return None
-    return unused_devices(recording)
 
 
 def _device_messages(recording: Recording) -> list[str]:

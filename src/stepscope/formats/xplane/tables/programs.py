@@ -9,12 +9,12 @@ Definition: docs/formats/xplane.md#executions-of-programs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import or_lost
+from stepscope.formats.assemble import as_declared, or_lost
 from stepscope.formats.declared_texts import why_absent
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable_series
@@ -24,7 +24,6 @@ from stepscope.xspace.wire import MalformedMessage
 
 if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
-    from stepscope.formats.hlo import HloInstruction
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.unavailable import Unavailable
 
@@ -140,57 +139,13 @@ def parameters_table(recording: Recording) -> pl.DataFrame | Unavailable:
         }
     )
     sizes = pl.col("shape").str.json_decode(pl.List(pl.Int64()))
-    return frame.with_columns(sizes).select(
-        pl.col(column).cast(dtype) for column, dtype in PARAMETERS.dtypes().items()
-    )
+    return as_declared(frame.with_columns(sizes), PARAMETERS.dtypes())
 
 
-class Programs(Frozen, frozen=True, eq=True):
-    """The instructions of a file's HLO modules.
-
-    Attributes:
-        ops: Table `hlo_ops` with the instructions, or the reason why it is absent.
-    """
-
-    ops: pl.DataFrame | Unavailable
-    malformed: int
-
-
-def read_programs(recording: Recording) -> Programs:
-    """Read every program whose HLO is in the file."""
-    programs, broken = _parse_programs(recording)
-    if not programs:
-        if broken:
-            return Programs(why_absent("xplane.malformed_hlo", count=broken), broken)
-        return Programs(
-            or_lost(why_absent("xplane.no_hlo"), recording.damaged_at), broken
-        )
-    rows = [
-        (program, module, *instruction)
-        for program, module, instructions in programs
-        for instruction in instructions
-    ]
-    # The declared columns have the order of the instruction's fields.
-    return Programs(pl.DataFrame(rows, schema=HLO_OPS.dtypes(), orient="row"), broken)
-
-
-def program_modules(recording: Recording, program: Int64s, present: Bools) -> Int32s:
-    """Return the handle of each program's module name, or -1 if not recorded."""
-    names = {
-        number: recording.handle(listed.module)
-        for number, listed in recording.programs.items()
-    }
-    distinct, inverse = np.unique(program, return_inverse=True)
-    modules = [names.get(number, -1) for number in distinct.tolist()]
-    handles = np.array(modules, dtype=np.int32)[inverse]
-    return np.where(present, handles, np.int32(-1))
-
-
-def _parse_programs(
-    recording: Recording,
-) -> tuple[list[tuple[int, str, list[HloInstruction]]], int]:
-    programs = []
-    malformed = 0
+def read_programs(recording: Recording) -> tuple[pl.DataFrame | Unavailable, int]:
+    """Return `hlo_ops`, or why there is none, and the number of broken programs."""
+    rows: list[tuple[Any, ...]] = []
+    readable = broken = 0
     values = recording.type_values(_PROTO_KEYS)
     for program, (name, row) in sorted(recording.programs.items()):
         for key in _PROTO_KEYS:
@@ -204,8 +159,26 @@ def _parse_programs(
             try:
                 module, instructions = parse_module(data.tobytes())
             except MalformedMessage:
-                malformed += 1
+                broken += 1
                 continue
-            programs.append((program, module or name, instructions))
+            readable += 1
+            # The declared columns have the order of the instruction's fields.
+            rows += ((program, module or name, *each) for each in instructions)
             break
-    return programs, malformed
+    if readable:
+        return pl.DataFrame(rows, schema=HLO_OPS.dtypes(), orient="row"), broken
+    if broken:
+        return why_absent("xplane.malformed_hlo", count=broken), broken
+    return or_lost(why_absent("xplane.no_hlo"), recording.damaged_at), broken
+
+
+def program_modules(recording: Recording, program: Int64s, present: Bools) -> Int32s:
+    """Return the handle of each program's module name, or -1 if not recorded."""
+    names = {
+        number: recording.handle(listed.module)
+        for number, listed in recording.programs.items()
+    }
+    distinct, inverse = np.unique(program, return_inverse=True)
+    modules = [names.get(number, -1) for number in distinct.tolist()]
+    handles = np.array(modules, dtype=np.int32)[inverse]
+    return np.where(present, handles, np.int32(-1))
