@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core import launches as kernels
-from stepscope.derive.columns.arrays import (
-    ACTIVITY_CODES,
-    accepted_answer,
-    codes,
-    handles,
-    ints,
-)
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.columns.dense_codes import (
+    distinct_runs,
     extremes_by_code,
     time_ranges_by_code,
     totals_by_code,
@@ -64,9 +58,6 @@ _MIN_LATE_SHARE: Final = 0.05
 _MAX_WAIT_SHARE: Final = 0.05
 #: Minimum launches in all late steps together; fewer may belong to other steps.
 _MIN_LAUNCHES: Final = 2
-
-#: Initial buffer size, in kernels that share their launch call with another step.
-_USUAL_SPILLS: Final = 1024
 
 
 class StepKernels(Frozen, frozen=True):
@@ -206,24 +197,12 @@ def step_kernels(
     if correlation is not None:
         of_steps = step >= 0
         launch = np.where(of_steps, correlation.launch_of_activity, np.int32(-1))
-        capacity = _USUAL_SPILLS
-        while True:
-            owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
-            count = np.zeros(steps, np.int64)
-            # Sort only calls of several steps; nearly all calls belong to one step.
-            spilled = np.empty(capacity, np.int64)
-            spills = accepted_answer(
-                kernels.count_executions(step, launch, owner, count, spilled)
-            )
-            if spills <= capacity:
-                break
-            capacity = spills
-        extra_rows = spilled[:spills]
-        extra = np.unique(np.stack([step[extra_rows], launch[extra_rows]]), axis=1)[0]
-        launches = (
-            count
-            + np.bincount(extra, minlength=steps)
-            + np.bincount(step[of_steps & (launch < 0)], minlength=steps)
+        # Nearly all calls belong to one step; `further` has the steps of all others.
+        executions = len(correlation.activity_count_of_launch)
+        runs = distinct_runs(step, launch, groups=steps, executions=executions)
+        owner = runs.owner
+        launches = runs.count + np.bincount(
+            step[of_steps & (launch < 0)], minlength=steps
         )
         owned = owner >= 0
         called = np.full(steps, np.iinfo(np.int64).max)

@@ -30,9 +30,9 @@ from stepscope.derive.columns.stat_values import (
     values_of_owners,
 )
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import recorded_steps
+from stepscope.derive.steps.launches import program_rows
 from stepscope.derive.steps.periods import MAX_CONFIDENCE
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import (
@@ -355,9 +355,8 @@ def _batches_per_step(marks: Marks) -> int | None:
 
 def engine_iterations(tables: SourceTables) -> CandidateSteps | None:
     """Return one step per engine iteration, even for a single one; None without any."""
-    events, of_type = tables.events, handles(tables.events, "type")
-    row = wanted_rows(of_type, tables.event_kinds.has(EventFlag.ENGINE_ITERATION))
-    row = row[program_threads(tables.tracks)[handles(events, "track")[row]]]
+    events, iterations = tables.events, EventFlag.ENGINE_ITERATION
+    row = program_rows(tables.tracks, events, tables.event_kinds.has(iterations))
     # Keep the outermost ranges of each thread, in time order.
     start_ps, dur = (ints(events, name)[row] for name in ("start_ps", "dur_ps"))
     thread, end = handles(events, "track")[row], start_ps + dur
@@ -377,7 +376,7 @@ def engine_iterations(tables: SourceTables) -> CandidateSteps | None:
         "iterations of a serving engine",
         {
             "step": np.arange(len(row)),
-            "name": tables.event_types["name"].gather(of_type[row]),
+            "name": tables.event_types["name"].gather(handles(events, "type")[row]),
             "start_ps": start,
             "end_ps": start + ints(events, "dur_ps")[row],
             "track": handles(events, "track")[row],
