@@ -101,7 +101,6 @@ class Host:
             else work,
             sync=nothing,
             by_thread=sets,
-            unknown=None,
             no_device=False,
             launch_unknown=None,
             code=code,

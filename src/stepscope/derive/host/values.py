@@ -25,7 +25,7 @@ from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import polars as pl
 
@@ -51,11 +51,15 @@ HOST_VALUES: Final = (
 )
 
 
+def are_host_threads(tracks: pl.DataFrame) -> Bools:
+    """Return by row of `tracks` whether it is a thread of the host."""
+    is_thread: Bools = codes(tracks, "kind") == TRACK_CODES["thread"]
+    return is_thread & absent_mask(tracks["device"])
+
+
 def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
     """Return the rows of events on host threads as ascending disjoint ranges."""
-    on_host = absent_mask(tracks["device"])
-    is_thread = codes(tracks, "kind") == TRACK_CODES["thread"]
-    threads = np.flatnonzero(on_host & is_thread)
+    threads = np.flatnonzero(are_host_threads(tracks))
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     ranges: list[tuple[int, int]] = []
     for begin, end in sorted(
@@ -192,3 +196,12 @@ def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[s
     owner, number = np.concatenate(owners), np.concatenate(numbers)
     order = np.argsort(owner, kind="stable")
     return owner[order], number[order], texts
+
+
+def traced_calls(
+    trace: TraceData, values: Mapping[str, StatRows]
+) -> tuple[Int32s, Bools]:
+    """Return the calls of graph functions, and whether each traced the function."""
+    calls, code, texts = text_codes(trace, values[StatKey.FUNCTION_CALL])
+    traced = np.array([text.startswith("traced") for text in texts], np.bool_)
+    return calls, traced[code]

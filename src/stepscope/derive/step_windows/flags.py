@@ -17,7 +17,7 @@ from stepscope.derive.columns.arrays import (
     wanted_rows,
 )
 from stepscope.derive.columns.dense_codes import number_values, totals_by_code
-from stepscope.derive.host.values import text_codes
+from stepscope.derive.host.values import traced_calls
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.sequences import program_threads
@@ -27,7 +27,6 @@ from stepscope.derive.steps.periods import MIN_STEPS, modal_row, rows_likeness
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import is_true
-from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
@@ -79,8 +78,6 @@ _MIN_OUTLIER_MADS: Final = 5
 _MIN_OUTLIER_SHARE: Final = 0.10
 #: Pattern of kernels and host events with which XLA tries out implementations.
 _AUTOTUNE: Final = r"redzone_checker|XlaAutotuner"
-#: Prefix of a `tf_function_call` value of a call that traced the function.
-_TRACED: Final = "traced"
 #: A first or last step counts as incomplete if the share of its calls with device
 #: records is below this part of the same share in the other steps.
 _MIN_EXECUTED_RATIO: Final = 0.9
@@ -141,12 +138,11 @@ def window_flags(
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
     # Mark windows in which the host compiled, or traced a function again.
     of_compiling = facts.event_kinds.host_class == HostClass.COMPILE
-    found = _events_of_types(facts.events, of_compiling)
-    traced = _traced_calls(facts)
-    compiles = (
-        _spans_of_rows(facts.events, np.concatenate([found, traced])).within(start, end)
-        > 0
-    )
+    compiling = wanted_rows(handles(facts.events, "type"), of_compiling)
+    if facts.host_values is not None:
+        calls, traced = traced_calls(facts.trace, facts.host_values)
+        compiling = np.concatenate([compiling, calls[traced]])
+    compiles = _spans_of_rows(facts.events, compiling).within(start, end) > 0
     early |= cold_start(start, end, facts.events) & ~(compiles | missing | is_other)
     marked = {
         "first": np.arange(n) == 0,
@@ -187,29 +183,14 @@ def _length_outliers(length: Int64s, sample: Bools) -> Bools:
     return outliers
 
 
-def _traced_calls(facts: WindowFacts) -> Int64s:
-    if facts.host_values is None:
-        return np.empty(0, np.int64)
-    owner, code, texts = text_codes(
-        facts.trace, facts.host_values[StatKey.FUNCTION_CALL]
-    )
-    traced = np.array([text.startswith(_TRACED) for text in texts], np.bool_)
-    if not traced.any():
-        return np.empty(0, np.int64)
-    return owner[traced[code]].astype(np.int64)
-
-
 def _autotune_spans(facts: WindowFacts, device_activity: pl.DataFrame | None) -> Spans:
     tunes = facts.event_types["name"].str.contains(_AUTOTUNE).to_numpy()
-    on_host = _spans_of_rows(facts.events, _events_of_types(facts.events, tunes))
+    tuning = wanted_rows(handles(facts.events, "type"), tunes)
+    on_host = _spans_of_rows(facts.events, tuning)
     if device_activity is None or not tunes.any():
         return on_host
     kernel = np.flatnonzero(tunes[handles(device_activity, "type")])
     return on_host | _spans_of_rows(device_activity, kernel)
-
-
-def _events_of_types(events: pl.DataFrame, types: Bools) -> Int64s:
-    return wanted_rows(handles(events, "type"), types)
 
 
 def _spans_of_rows(frame: pl.DataFrame, rows: Int64s) -> Spans:
@@ -395,6 +376,5 @@ def _input_waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) ->
         # The rows of one track are consecutive.
         begin, end = np.searchsorted(track, np.array([thread, thread + 1], track.dtype))
         row = wanted_rows(types, waits, int(begin), int(end))
-        starts = ints(events, "start_ps")[row]
-        spans.append(Spans.from_events(starts, ints(events, "dur_ps")[row]))
+        spans.append(_spans_of_rows(events, row))
     return Spans.union_of(spans)

@@ -14,13 +14,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import (
-    TRACK_CODES,
-    codes,
-    handles,
-    ints,
-    wanted_rows,
-)
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.columns.stat_values import (
     find_handle,
     owner_numbers,
@@ -29,6 +23,7 @@ from stepscope.derive.columns.stat_values import (
     rows_with_key,
     values_of_owners,
 )
+from stepscope.derive.host.values import are_host_threads
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import recorded_steps
@@ -36,7 +31,6 @@ from stepscope.derive.steps.launches import program_rows
 from stepscope.derive.steps.periods import MAX_CONFIDENCE
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import (
-    absent_mask,
     fill_nulls,
     nullable_series,
     present_mask,
@@ -123,7 +117,7 @@ def numbered_events(tables: SourceTables) -> tuple[Marks, Bools]:
         level_of_owner, _ = owner_numbers(rows, owners, root_key)
         shared_level, _ = values_of_owners(marks.type, owners, level_of_owner)
     level = np.where(has_level, level, shared_level)
-    on_host = _is_thread(tables.tracks)[marks.track]
+    on_host = are_host_threads(tables.tracks)[marks.track]
     root = (level >= 1) | tables.event_kinds.has(EventFlag.TRACE_CONTEXT)[marks.type]
     return marks.choose_marks(on_host), root[on_host]
 
@@ -174,7 +168,7 @@ def numbered_ranges(
     of_type = handles(events, "type")
     event = wanted_rows(of_type, present_mask(parts["number"])).astype(np.int32)
     marks = _build_marks(events, event, fill_nulls(parts["number"], 0)[of_type[event]])
-    marks = marks.choose_marks(_is_thread(tracks)[marks.track])
+    marks = marks.choose_marks(are_host_threads(tracks)[marks.track])
     if not len(marks):
         return marks
     texts, text = np.unique(
@@ -202,13 +196,6 @@ def _build_marks(events: pl.DataFrame, event: Int32s, number: Int64s) -> Marks:
         end_ps=start + ints(events, "dur_ps")[event],
         number=number,
     )
-
-
-def _is_thread(tracks: pl.DataFrame) -> Bools:
-    kind = codes(tracks, "kind") == TRACK_CODES["thread"]
-    host: Bools = absent_mask(tracks["device"])
-    thread: Bools = kind & host
-    return thread
 
 
 def _count_falls(marks: Marks) -> tuple[Int64s, Int64s, Int64s]:
