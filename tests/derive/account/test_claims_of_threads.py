@@ -25,7 +25,6 @@ from stepscope.derive.account.thread_waits import (
     common_spans,
     host_threads,
     lines_without_core,
-    long_intervals,
     off_core,
     thread_sleep,
 )
@@ -574,4 +573,4 @@ def test_common_and_long_spans() -> None:
     assert common_spans([]) == Spans.empty()
     long = 100 * 10**6
     spans = Spans.of([(0, long), (2 * long, 3 * long - 1), (4 * long, 6 * long)])
-    assert long_intervals(spans) == Spans.of([(0, long), (4 * long, 6 * long)])
+    assert spans.lasting(SHORT_OP_PS) == Spans.of([(0, long), (4 * long, 6 * long)])

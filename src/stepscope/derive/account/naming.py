@@ -20,7 +20,7 @@ from stepscope.derive.account.thread_waits import (
     lines_without_core,
 )
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.intervals.nesting import nest_subset, self_times
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_time import (
@@ -162,8 +162,7 @@ class Naming(Frozen, frozen=True, dict=True):
     ) -> list[tuple[Name, int]]:
         """Return the named parts of one cause's time; they add up to the spans."""
         if owner == "unexplained":
-            is_long = spans.end_ps - spans.start_ps >= _LONG_CALL_PS
-            long_spans = Spans(spans.start_ps[is_long], spans.end_ps[is_long])
+            long_spans = spans.lasting(_LONG_CALL_PS)
             parts = self._parts_by_neighbours(long_spans) if len(long_spans) else []
             short_ps = spans.length_ps - long_spans.length_ps
             return [*parts, (UNNAMED, short_ps)] if short_ps or not parts else parts
@@ -350,11 +349,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _self_time(self, rows: Int64s, spans: Spans) -> Int64s:
         start, dur = self.classes.rows.start_ps[rows], self.classes.rows.dur_ps[rows]
         nested = nest_subset(start, dur, track=np.zeros(len(rows), np.int32))
-        time = self._time_within(spans, rows)
-        own = time.copy()
-        inside = nested.parent >= 0
-        np.subtract.at(own, nested.parent[inside], time[inside])
-        return np.maximum(own, 0)
+        return np.maximum(self_times(self._time_within(spans, rows), nested.parent), 0)
 
     def _parts_by_type(self, rows: Int64s, time: Int64s) -> list[tuple[Name, int]]:
         kind, index = np.unique(self.types[rows], return_inverse=True)

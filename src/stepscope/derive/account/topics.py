@@ -97,8 +97,7 @@ def unfed_spans(
     next_call = np.append(called, np.iinfo(np.int64).max)[index]
     soon = next_call - silences.end_ps <= soon_ps
     unfed = (silent & Spans(silences.start_ps[soon], silences.end_ps[soon])) - doing
-    long = unfed.end_ps - unfed.start_ps > soon_ps
-    return Spans(unfed.start_ps[long], unfed.end_ps[long])
+    return unfed.lasting(soon_ps + 1)
 
 
 def scaling_gaps(
@@ -296,13 +295,9 @@ class _Host(Frozen, frozen=True):
 
         types, rows = handles(events, "type"), states.classes.rows
         collecting = _types_named(event_types, *COLLECTIONS)
-        garbage, watched = Spans.empty(), _types_named(event_types, _WATCHED).any()
-        if collecting.any():
-            garbage = Spans.union_of(
-                rows.covered_spans(part, collecting[types[part]])
-                for part in map(rows.track_rows, states.threads)
-            )
-            watched = watched or collecting[types].any()
+        watched = _types_named(event_types, _WATCHED).any() or (
+            collecting.any() and collecting[types].any()
+        )
         doing = Spans.union_of(
             (
                 *(states.doing_spans(track, within) for track in states.threads),
@@ -314,7 +309,9 @@ class _Host(Frozen, frozen=True):
         debugging = _debugging_spans(states, event_types, types)
         return cls(
             marked=marked,
-            garbage=garbage,
+            garbage=Spans.union_of(
+                rows.spans_of_types(states.threads, types, collecting)
+            ),
             collections_recorded=bool(watched),
             debugging=Spans.union_of(debugging),
             parallel_to_debugging=Spans.union_of(
@@ -363,14 +360,8 @@ def _debugging_spans(
     is_debugging = names.str.contains(_DEBUGGING)
     if names.str.contains(_PRINTS).any():
         is_debugging |= names.str.contains(_FORMATS)
-    wanted = is_debugging.to_numpy()
-    if not wanted.any():
-        return [Spans.empty() for _ in states.threads]
     rows = states.classes.rows
-    return [
-        rows.covered_spans(part, wanted[types[part]])
-        for part in map(rows.track_rows, states.threads)
-    ]
+    return rows.spans_of_types(states.threads, types, is_debugging.to_numpy())
 
 
 def _topics_of_device(

@@ -13,7 +13,7 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.array_types import Int64s
-    from stepscope.derive.host.function_names import FunctionName
+    from stepscope.derive.host.function_names import FunctionKey, FunctionName
     from stepscope.derive.intervals.spans import Spans
     from stepscope.trace.model import TraceData
 
@@ -142,7 +142,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def key(self) -> tuple[str | None, str | None, int | None]:
+    def key(self) -> FunctionKey:
         """Return what identifies the part's function: its name, file and first line."""
         return self.function, self.file, self.line
 

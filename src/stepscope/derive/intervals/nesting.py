@@ -266,6 +266,13 @@ def _nesting_order(start_ps: Int64s, dur_ps: Int64s) -> Int64s:
     return np.lexsort((-dur_ps, start_ps))
 
 
+def self_times(time_ps: Int64s, parent: Int32s) -> Int64s:
+    """Return the time of each event without that of the events directly inside it."""
+    own, inside = time_ps.copy(), parent >= 0
+    np.subtract.at(own, parent[inside], time_ps[inside])
+    return own
+
+
 def innermost_rows(
     times_ps: Int64s,
     start_ps: Int64s,

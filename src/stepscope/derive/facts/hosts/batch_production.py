@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.processors import Processors
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_names import FunctionKey
     from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_time.host_classes import HostClasses
@@ -121,7 +122,7 @@ class LoaderCalls(Frozen, frozen=True):
         percent: (name, file, line) of a function → share of its time in loaders' calls.
     """
 
-    percent: dict[tuple[str, str | None, int | None], float]
+    percent: dict[FunctionKey, float]
 
     def mostly_calls(self, function: Part) -> bool:
         """Return whether at least half of a function's time is in calls by a loader."""
@@ -145,9 +146,8 @@ def loader_calls(
     called = np.bincount(index, weights=length * frames.rows_called_from(is_fetch))
     return LoaderCalls(
         {
-            (name.function, name.file, name.line): 100 * part / max(total, 1)
+            frames.names[kind].key: 100 * part / max(total, 1)
             for kind, part, total in zip(kinds.tolist(), called, totals, strict=True)
-            for name in (frames.names[kind],)
         }
     )
 

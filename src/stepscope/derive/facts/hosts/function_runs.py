@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
+    from stepscope.derive.host.function_names import FunctionKey
     from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
@@ -95,17 +96,14 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     def time_of_function(self, part: Part) -> FunctionTime:
         """Return the time of a function or of some of its lines; empty if unknown."""
-        key = part.function, part.file, part.line
-        time = self._functions.get(key) or FunctionTime(self, ())
+        time = self._functions.get(part.key) or FunctionTime(self, ())
         return time if part.lines is None else time.limited_to_lines(part.lines)
 
     @cached_property
-    def _functions(
-        self,
-    ) -> dict[tuple[str | None, str | None, int | None], FunctionTime]:
-        kinds = defaultdict(list)
+    def _functions(self) -> dict[FunctionKey, FunctionTime]:
+        kinds: dict[FunctionKey, list[int]] = defaultdict(list)
         for kind, name in self.frames.names.items():
-            kinds[name.function, name.file, name.line].append(kind)
+            kinds[name.key].append(kind)
         return {key: FunctionTime(self, tuple(types)) for key, types in kinds.items()}
 
     @cached_property
@@ -130,9 +128,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     @cached_property
     def silence(self) -> Spans:
         """Return the intervals of `quiet` that last at least 1 ms."""
-        quiet = self.quiet
-        is_long = quiet.end_ps - quiet.start_ps >= _SILENCE_PS
-        return Spans(quiet.start_ps[is_long], quiet.end_ps[is_long])
+        return self.quiet.lasting(_SILENCE_PS)
 
     @cached_property
     def types_in_silence(self) -> list[int]:
