@@ -35,6 +35,7 @@ from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.host_classes import HostClasses
+from stepscope.derive.step_time.host_codes import SHORT_OP_PS
 from stepscope.derive.step_time.host_time import STICKY
 from stepscope.derive.step_time.host_time import HostCode as Code
 from stepscope.derive.step_time.threads import EVIDENCE, StepThreads

@@ -19,7 +19,7 @@ from stepscope.derive.account.thread_waits import (
     host_threads,
     lines_without_core,
 )
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles
 from stepscope.derive.intervals.nesting import nest_subset, self_times
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
@@ -36,6 +36,7 @@ from stepscope.derive.step_time.pool_tasks import (
     time_by_op_type,
 )
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
+from stepscope.derive.step_windows.windows import window_bounds
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import absent_mask
@@ -559,7 +560,6 @@ def naming(
     )
     # TensorFlow numbers threads itself: a thread's samples are on another track.
     started = () if frames is None else frames.threads_in_modules()
-    measured = windows.measured
     # Instructions of XLA are numbered: `dot.3` is one of its `dot`.
     named = pl.select(pl.coalesce(event_kinds.op_type, names)).to_series()
     named = named.str.replace(r"\.\d+$", "")
@@ -587,7 +587,7 @@ def naming(
         threads=threads,
         program=program,
         function_tracks=tuple(sorted(framed, key=sort_key)),
-        windows=(ints(measured, "start_ps"), ints(measured, "end_ps")),
+        windows=window_bounds(windows.measured),
         off_core=lines_without_core(tracks, events, event_types),
         lines=host_threads(tracks),
         ran=None if isinstance(function_lines, Unavailable) else function_lines.known(),

@@ -18,7 +18,6 @@ from stepscope.derive.account.naming import (
     Name,
 )
 from stepscope.derive.account.topics import TOPICS
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.nesting import self_times
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.owners import IDLE_OWNERS, PLACES
@@ -84,9 +83,7 @@ def account_parts(
     naming: Naming | Unavailable,
 ) -> AccountParts:
     """Name the time of each cause as precisely as the recording allows."""
-    measured = windows.measured
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    judged = windows.judged
+    measured, judged = windows.measured, windows.judged
     namer = None if isinstance(naming, Unavailable) else naming
     owner_rows, callers = [], []
     for device in account.devices:
@@ -118,8 +115,8 @@ def account_parts(
         _sum_parts(owner_rows),
         _sum_parts(topic_rows),
         pl.DataFrame(callers, schema=CALLER_ROWS, orient="row"),
-        int((ends - starts).sum()),
-        len(starts),
+        int((measured["end_ps"] - measured["start_ps"]).sum()),
+        len(measured),
     )
 
 

@@ -29,6 +29,7 @@ from stepscope.derive.step_time.owners import (
     LAST_WORKING,
     OWNERS,
 )
+from stepscope.derive.step_windows.windows import window_range
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -343,10 +344,7 @@ def account(
         windows: The windows; one window over the whole profile if there are no steps.
         host_states: What the step threads did; without it all idle time is unexplained.
     """
-    window_range = (
-        int(ints(windows.rows, "start_ps").min()),
-        int(ints(windows.rows, "end_ps").max()),
-    )
+    bounds = window_range(windows.rows)
     launching = None
     if not (
         isinstance(device_timeline, Unavailable)
@@ -364,7 +362,7 @@ def account(
     between = between | starting
     if isinstance(device_sets, Unavailable):
         missing = dict.fromkeys(_OF_DEVICES, device_sets) | unknown
-        left = Spans.of([window_range])
+        left = Spans.of([bounds])
         idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
         if states is not None:
             starting = starting - states.profiler
@@ -395,7 +393,7 @@ def account(
     working = replace(device_sets, devices=within or device_sets.devices)
     accounts = tuple(
         _account_device(
-            device, window_range, states, launching, between=between, starting=starting
+            device, bounds, states, launching, between=between, starting=starting
         )
         for device in working.devices
     )
@@ -435,14 +433,14 @@ def _unknown_host_owners(host: HostClasses | Unavailable) -> dict[str, Unavailab
 
 def _account_device(
     device: DeviceTimes,
-    window_range: tuple[int, int],
+    bounds: tuple[int, int],
     states: HostStates | None,
     launching: _Launching | None,
     *,
     between: Spans,
     starting: Spans,
 ) -> DeviceAccount:
-    free = device.busy.gaps(*window_range)
+    free = device.busy.gaps(*bounds)
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
     recording = Spans.empty() if states is None else free & states.profiler
     idle["profiler"].append(recording)
@@ -550,7 +548,7 @@ def _build_account(
             zip(device_sets.devices, devices, strict=True),
             key=lambda pair: pair[0].busy.length_ps,
         )
-        free = united.busy.gaps(int(starts.min()), int(ends.max()))
+        free = united.busy.gaps(*window_range(windows))
         together = charged_rows(
             starts,
             ends,

@@ -15,6 +15,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.columns.dense_codes import number_rows, totals_by_code
+from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.op_events import outermost_of_op
 from stepscope.derive.host.values import host_rows, text_codes
 from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
@@ -330,31 +331,17 @@ def _ops_by_name(
 
 def _stage_ops(
     trace: TraceData, values: Mapping[str, StatRows]
-) -> tuple[Int32s, Int64s, pl.DataFrame]:
+) -> tuple[Int32s, Int32s, pl.DataFrame]:
     owner, name, names = text_codes(trace, values[StatKey.STAGE_NAME])
     kind_owner, kind, kinds = text_codes(trace, values[StatKey.STAGE_CATEGORY])
-    index = np.searchsorted(kind_owner, owner)
-    known = index < len(kind_owner)
-    known[known] = kind_owner[index[known]] == owner[known]
-    owner, name, kind = owner[known], name[known], kind[index[known]]
-    if not len(owner):
-        return (
-            owner,
-            name.astype(np.int64),
-            _named_frame(pl.Series(dtype=pl.String), ""),
-        )
-    pairs = number_rows([name, kind])
-    first = pairs.first
-    return (
-        owner,
-        pairs.code.astype(np.int64),
-        _named_frame(
-            pl.Series([names[number] for number in name[first].tolist()]),
-            pl.Series(
-                [
-                    _STAGES.get(kinds[number].lower(), "unclassified")
-                    for number in kind[first].tolist()
-                ]
-            ),
-        ),
+    kind_of_owner, known = values_of_owners(owner, kind_owner, kind)
+    pairs = number_rows([name[known], kind_of_owner[known]])
+    texts = [names[number] for number in name[known][pairs.first].tolist()]
+    categories = [
+        _STAGES.get(kinds[number].lower(), "unclassified")
+        for number in kind_of_owner[known][pairs.first].tolist()
+    ]
+    named = _named_frame(
+        pl.Series(texts, dtype=pl.String), pl.Series(categories, dtype=pl.String)
     )
+    return owner[known], pairs.code, named

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.account.function_parts import calling_function, function_parts
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES, FunctionFrames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
@@ -142,8 +141,7 @@ def worker_functions(
         return _why_not(event_types, quality, environment)
     if isinstance(windows, Unavailable):
         return windows
-    starts = ints(windows.measured, "start_ps")
-    steps = Spans.from_events(starts, ints(windows.measured, "end_ps") - starts)
+    steps = windows.judged
     row = _JoinedWorkers.line_up_workers(worker_frames, steps)
     if not len(row.looked):
         return WHY["no_worker_samples"]

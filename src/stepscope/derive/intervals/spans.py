@@ -173,6 +173,13 @@ class Spans(Frozen, frozen=True, dict=True):
         )
 
     @classmethod
+    def from_rows(cls, frame: pl.DataFrame, rows: Int64s) -> Spans:
+        """Return the union of the events in some rows of a table."""
+        return cls.from_events(
+            ints(frame, "start_ps")[rows], ints(frame, "dur_ps")[rows]
+        )
+
+    @classmethod
     def unite_near_starts(
         cls,
         start_ps: Int64s,

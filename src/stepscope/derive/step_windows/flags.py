@@ -142,7 +142,7 @@ def window_flags(
     if facts.host_values is not None:
         calls, traced = traced_calls(facts.trace, facts.host_values)
         compiling = np.concatenate([compiling, calls[traced]])
-    compiles = _spans_of_rows(facts.events, compiling).within(start, end) > 0
+    compiles = Spans.from_rows(facts.events, compiling).within(start, end) > 0
     early |= cold_start(start, end, facts.events) & ~(compiles | missing | is_other)
     marked = {
         "first": np.arange(n) == 0,
@@ -186,17 +186,11 @@ def _length_outliers(length: Int64s, sample: Bools) -> Bools:
 def _autotune_spans(facts: WindowFacts, device_activity: pl.DataFrame | None) -> Spans:
     tunes = facts.event_types["name"].str.contains(_AUTOTUNE).to_numpy()
     tuning = wanted_rows(handles(facts.events, "type"), tunes)
-    on_host = _spans_of_rows(facts.events, tuning)
+    on_host = Spans.from_rows(facts.events, tuning)
     if device_activity is None or not tunes.any():
         return on_host
     kernel = np.flatnonzero(tunes[handles(device_activity, "type")])
-    return on_host | _spans_of_rows(device_activity, kernel)
-
-
-def _spans_of_rows(frame: pl.DataFrame, rows: Int64s) -> Spans:
-    if not len(rows):
-        return Spans.empty()
-    return Spans.from_events(ints(frame, "start_ps")[rows], ints(frame, "dur_ps")[rows])
+    return on_host | Spans.from_rows(device_activity, kernel)
 
 
 def steps_with_fewer_records(steps: Steps, correlation: Correlation) -> Bools:
@@ -376,5 +370,5 @@ def _input_waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) ->
         # The rows of one track are consecutive.
         begin, end = np.searchsorted(track, np.array([thread, thread + 1], track.dtype))
         row = wanted_rows(types, waits, int(begin), int(end))
-        spans.append(_spans_of_rows(events, row))
+        spans.append(Spans.from_rows(events, row))
     return Spans.union_of(spans)

@@ -307,8 +307,7 @@ class Windows(Frozen, frozen=True, dict=True):
     @cached_property
     def judged(self) -> Spans:
         """The times covered by the windows that statistics use."""
-        starts, ends = (ints(self.measured, name) for name in ("start_ps", "end_ps"))
-        return Spans.from_bounds(starts, ends)
+        return Spans.from_bounds(*window_bounds(self.measured))
 
     def rows_of_measured(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of `frame` whose window (row of `rows`) is typical."""
@@ -336,6 +335,16 @@ def are_typical(rows: pl.DataFrame) -> Bools:
 def typical_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of the windows that statistics use: see `are_typical`."""
     return _rows_with_window(rows, are_typical(rows))
+
+
+def window_range(rows: pl.DataFrame) -> tuple[int, int]:
+    """Return the start of the first window and the end of the last one."""
+    return int(ints(rows, "start_ps").min()), int(ints(rows, "end_ps").max())
+
+
+def window_bounds(rows: pl.DataFrame) -> tuple[Int64s, Int64s]:
+    """Return the starts and the ends of some windows."""
+    return ints(rows, "start_ps"), ints(rows, "end_ps")
 
 
 def windows_of_times(rows: pl.DataFrame, times_ps: Int64s) -> Int64s:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, rows_of_kinds
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    codes,
+    handles,
+    ints,
+    rows_of_kinds,
+)
 from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
@@ -14,7 +20,6 @@ from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.reading.nullable import fill_nulls
-from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,8 +33,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.unavailable import Unavailable
 
-_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
-_FEED, _RESULT, _PEER = (_KINDS.index(name) for name in ("h2d", "d2h", "p2p_copy"))
+_FEED, _RESULT, _PEER = (ACTIVITY_CODES[name] for name in ("h2d", "d2h", "p2p_copy"))
 _MIN_DEVICES: Final = 2
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.arrays import handles, wanted_rows
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import (
@@ -82,9 +82,7 @@ def python_elements(
     rows = wanted_rows(handles(events, "type"), calls.to_numpy())
     if not len(waits) or not len(rows):
         return None
-    ran = Spans.from_events(
-        ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
-    )
+    ran = Spans.from_rows(events, rows)
     called = ran & waits
     function, keras = None, None
     if not isinstance(function_frames, Unavailable) and not isinstance(

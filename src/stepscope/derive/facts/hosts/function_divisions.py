@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_frames import BEGINNINGS, MIN_INTERVAL_SAMPLES
@@ -15,6 +14,7 @@ from stepscope.derive.host.function_purposes import work_of_call
 from stepscope.derive.intervals.nesting import self_times
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
+from stepscope.derive.step_windows.windows import window_bounds
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
@@ -266,7 +266,4 @@ def rare_functions(
     *, function_frames: FunctionFrames, windows: Windows
 ) -> RareFunctions:
     """Collect the data of each host whose function calls were recorded."""
-    measured = windows.measured
-    return RareFunctions(
-        function_frames, ints(measured, "start_ps"), ints(measured, "end_ps")
-    )
+    return RareFunctions(function_frames, *window_bounds(windows.measured))

@@ -450,7 +450,6 @@ def function_runs(
     events = require_available(trace.table("events"))
     rows = rows_of_threads(host_states, [*host_states.threads])
     rows = rows[host_states.classes.code[rows] == HostCode.GARBAGE]
-    start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     program = None
     if not isinstance(naming, Unavailable) and not isinstance(core_time, Unavailable):
         ids = thread_identities(require_available(trace.table("tracks")))
@@ -469,7 +468,7 @@ def function_runs(
         called=ran_ops(trace, host_states, threads, judged),
         ran=ran_ops(trace, host_states, driving.driving_tracks(), judged),
         exchanging=host.idle["peer"],
-        collecting=Spans.from_events(start, dur),
+        collecting=Spans.from_rows(events, rows),
         awake=None if program is None else program.awake,
         lines=lines,
         pooled=Spans.empty() if isinstance(pooled, Unavailable) else pooled,
