@@ -19,7 +19,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
-from stepscope.derive.verdicts.effect_status import StepSeries
+from stepscope.derive.verdicts.effect_status import JudgedSteps
 from stepscope.derive.verdicts.recorded_devices import judged_device, working_time_ps
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
+    from stepscope.derive.verdicts.effect_status import StepSeries
     from stepscope.trace.model import TraceData
 
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
@@ -70,17 +71,13 @@ class NamedTime(Frozen, frozen=True):
     time_ps: int = 0
 
 
-class StepShares(Frozen, frozen=True):
+class StepShares(JudgedSteps, frozen=True, kw_only=True):
     """Breakdown of step time of one device, or of a host without devices.
 
     An owner is the cause of time; a topic is a kind of host work in idle time.
 
     Attributes:
         device: Number of the device; None for step threads without devices.
-        step_source: Source of the steps; None if the whole profile is one window.
-        step_confidence: Confidence in the steps, 0 to 1; 0 without steps.
-        closed: Whether each judged window ends where the next step starts.
-        window_ps: Length of each judged window.
         inside_ps: Cause or topic → its time inside the step, in each window. A topic's
             time is also part of the time of causes.
         between_ps: Idle cause or topic → its time between two steps, in each window.
@@ -100,10 +97,6 @@ class StepShares(Frozen, frozen=True):
 
     host: str
     device: int | None
-    step_source: str | None
-    step_confidence: float
-    closed: bool
-    window_ps: tuple[int, ...]
     inside_ps: dict[str, tuple[int, ...]]
     between_ps: dict[str, tuple[int, ...]]
     missing: dict[str, Unavailable]
@@ -122,11 +115,6 @@ class StepShares(Frozen, frozen=True):
     def label(self) -> str:
         """Return `host:device`, or only the host if there is no device."""
         return self.host if self.device is None else f"{self.host}:{self.device}"
-
-    @property
-    def total_ps(self) -> int:
-        """Return the length of all judged windows."""
-        return sum(self.window_ps)
 
     @property
     def clock_doubt_ps(self) -> int:
@@ -193,14 +181,8 @@ class StepShares(Frozen, frozen=True):
         nowhere = BUSY_OWNERS if self.device is None else ()
         blind = any(owner in self.missing and owner not in nowhere for owner in owners)
         dark = self.percent("unexplained", place=place) >= unknown_from
-        return StepSeries(
-            step_source=self.step_source,
-            step_confidence=self.step_confidence,
-            closed=self.closed,
-            window_ps=self.window_ps,
-            parts_ps={
-                cause: self.times(*names, place=place) for cause, names in parts.items()
-            },
+        return self.lost_time(
+            {cause: self.times(*names, place=place) for cause, names in parts.items()},
             unknown_ps=unknown if blind or dark else 0,
             doubt_ps=self.clock_doubt_ps if clocks else 0,
             excess_ps=self.lost_ps if lost else 0,

@@ -10,7 +10,6 @@ from stepscope.advice.judging.judged_series import judge_series
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.op_sides import placement_signals
 from stepscope.derive.facts.evidence import Part, Saving
-from stepscope.derive.verdicts.effect_status import StepSeries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.op_sides import HostPlaced
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.run_derivation import RunDerivation
+    from stepscope.derive.verdicts.effect_status import StepSeries
     from stepscope.thresholds import Thresholds
 
 _WORK_ON_HOST_ITEM: Final = rule_item("place.host")
@@ -95,12 +95,8 @@ def _divide_by_kind(
         for kind in kinds.values()
     }
     undivided = shares.series(_OWNED.parts, unknown_from=unknown_from)
-    return StepSeries(
-        step_source=undivided.step_source,
-        step_confidence=undivided.step_confidence,
-        closed=undivided.closed,
-        window_ps=undivided.window_ps,
-        parts_ps={
+    return shares.lost_time(
+        {
             cause: tuple(time * of_kind[kind] // total for time in work)
             for cause, kind in kinds.items()
         },

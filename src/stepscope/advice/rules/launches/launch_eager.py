@@ -15,7 +15,6 @@ from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.eager_ops import eager_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import device_signals
 
 if TYPE_CHECKING:
@@ -47,13 +46,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(why_unknown)
     # Lost time of eager ops: late launches, or the time from one op to the next.
     series = (
-        StepSeries(
-            step_source=shares.step_source,
-            step_confidence=shares.step_confidence,
-            closed=shares.closed,
-            window_ps=shares.window_ps,
-            parts_ps={"dispatch": ops.dispatch_ps},
-        )
+        shares.lost_time({"dispatch": ops.dispatch_ps})
         if shares.device is None
         else shares.series(
             {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True

@@ -19,7 +19,6 @@ from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import Joined
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import COMPUTE_OWNERS
-from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import NO_KERNELS, device_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -239,13 +238,7 @@ def _judge_ops_time(
     shares: StepShares, parts_ps: dict[str, tuple[int, ...]], thresholds: Thresholds
 ) -> Verdict:
     return judge(
-        StepSeries(
-            step_source=shares.step_source,
-            step_confidence=shares.step_confidence,
-            closed=shares.closed,
-            window_ps=shares.window_ps,
-            parts_ps=parts_ps,
-        ),
+        shares.lost_time(parts_ps),
         warn=thresholds.launch_warn,
         critical=thresholds.launch_critical,
         thresholds=thresholds,

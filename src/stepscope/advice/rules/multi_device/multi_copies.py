@@ -16,7 +16,6 @@ from stepscope.advice.judging.worker_comparison import (
 from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.devices.moved_data import moved_data
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
@@ -49,13 +48,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     # Stages of a pipeline send results to each other by design.
     if not has_pipeline_stages(signals):
         parts["between"] = moves.between_ps
-    series = StepSeries(
-        step_source=moves.step_source,
-        step_confidence=moves.step_confidence,
-        window_ps=moves.window_ps,
-        parts_ps=parts,
-    )
-    judged = judge_series(_ITEM, signals, thresholds, series)
+    judged = judge_series(_ITEM, signals, thresholds, moves.lost_time(parts))
     if judged.verdict.status == "pass" and moves.step_source is None:
         # Without steps it is unknown whether each step feeds the devices one by one.
         return _ITEM.cannot_tell("unknown_steps")

@@ -9,7 +9,6 @@ from stepscope.advice.item import rule
 from stepscope.advice.judging.judged_series import judge_series
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.processors import processor_signals
-from stepscope.derive.verdicts.effect_status import StepSeries
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -43,13 +42,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         round(time * percent / 100)
         for time, percent in zip(work, processor.waiting_percent, strict=True)
     )
-    series = StepSeries(
-        step_source=shares.step_source,
-        step_confidence=shares.step_confidence,
-        closed=shares.closed,
-        window_ps=shares.window_ps,
-        parts_ps={"waiting": waiting},
-    )
+    series = shares.lost_time({"waiting": waiting})
     judged = judge_series(_ITEM, signals, thresholds, series)
     cause, own = processor.whose_threads_crowd(thresholds), processor.own
     return judged.finding(

@@ -11,6 +11,7 @@ from stepscope.derive.collectives.waits import matched_collectives
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Evidence, event_labels
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_windows.windows import typical_rows
+from stepscope.derive.verdicts.effect_status import JudgedSteps
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable, require_available
@@ -90,15 +91,12 @@ _KIND: Final = "all-reduce"
 _GIGA: Final = 1e9
 
 
-class AllReduceSignals(Frozen, frozen=True):
+class AllReduceSignals(JudgedSteps, frozen=True, kw_only=True):
     """The all-reduces of the judged device in its judged steps; times in ps.
 
     Attributes:
         label: The device, `host:device`.
         kinds: Kinds of all collectives of the device.
-        step_source: Source of the steps; None if the recording is one window.
-        step_confidence: Confidence in the steps, 0 to 1.
-        window_ps: Length of each judged step.
         exposed_ps: Time per step in which only an all-reduce ran.
         count: All-reduces per step.
         small: All-reduces per step below `small_exchange` bytes; None if unknown.
@@ -118,9 +116,6 @@ class AllReduceSignals(Frozen, frozen=True):
 
     label: str
     kinds: frozenset[str]
-    step_source: str | None
-    step_confidence: float
-    window_ps: tuple[int, ...]
     exposed_ps: tuple[int, ...]
     count: float
     small: float | None

@@ -17,6 +17,7 @@ from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_windows.windows import windows_of_times
+from stepscope.derive.verdicts.effect_status import JudgedSteps
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.reading.nullable import fill_nulls
@@ -37,14 +38,11 @@ _FEED, _RESULT, _PEER = (ACTIVITY_CODES[name] for name in ("h2d", "d2h", "p2p_co
 _MIN_DEVICES: Final = 2
 
 
-class MovedData(Frozen, frozen=True):
+class MovedData(JudgedSteps, frozen=True, kw_only=True):
     """The copies of a host's devices in its judged steps; times in ps.
 
     Attributes:
         devices: Labels of the devices; first the device that receives its input last.
-        step_source: Source of the steps; None if the recording is one window.
-        step_confidence: Confidence in the steps, 0 to 1.
-        window_ps: Length of each judged step.
         in_turn_ps: If devices receive their input one after another: idle time of the
             last device while the other devices receive their input.
         between_ps: Exposed time of device-to-device copies, on the device with the
@@ -56,9 +54,6 @@ class MovedData(Frozen, frozen=True):
 
     host: str
     devices: tuple[str, ...]
-    step_source: str | None
-    step_confidence: float
-    window_ps: tuple[int, ...]
     in_turn_ps: tuple[int, ...]
     between_ps: tuple[int, ...]
     gathered_ps: tuple[int, ...]
@@ -97,7 +92,7 @@ def moved_data(
         moves,
         key=lambda host: (
             sum((*host.in_turn_ps, *host.between_ps, *host.gathered_ps))
-            / max(sum(host.window_ps), 1)
+            / max(host.total_ps, 1)
         ),
     )
 
