@@ -12,7 +12,8 @@ from tests.support.traces.training import Recorder, ahead, findings, together
 from stepscope.advice.engine import signals_of
 from stepscope.advice.rules.recording_quality.capture_steps import evaluate
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
-from stepscope.derive.facts.judged_steps import HostSteps, Tried, step_signals
+from stepscope.derive.facts.judged_steps import HostSteps, step_signals
+from stepscope.derive.steps.candidates import Candidate
 from stepscope.report.words.findings import finding_headline
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
@@ -129,6 +130,10 @@ def test_without_events_it_never_passes() -> None:
     assert findings(together(), without="events")[RULE].status != "pass"
 
 
+def tried_steps(what: str, count: int, confidence: float) -> Candidate:
+    return Candidate(*("period", what, count, 10, 0.9, 0.9), confidence, accepted=False)
+
+
 def host(**fields: Any) -> HostSteps:
     usual: dict[str, Any] = {
         "source": "period",
@@ -137,7 +142,7 @@ def host(**fields: Any) -> HostSteps:
         "anchor": "host",
         "period_ps": 10_000_000_000,
         "left_out": {},
-        "tried": (Tried("a kernel", 12, 0.9),),
+        "tried": (tried_steps("a kernel", 12, 0.9),),
         "requests": 0,
         "outside_percent": None,
         "begins_ns": None,
@@ -194,7 +199,7 @@ def test_what_repeats_surely_and_is_no_step_is_not_called_unsure(
     signals_of: Any,
 ) -> None:
     """A thousand runs of one kernel."""
-    tried = (Tried("kernel jacobi", 1000, 0.9),)
+    tried = (tried_steps("kernel jacobi", 1000, 0.9),)
     signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
     text = finding_headline(evaluate(signals, THRESHOLDS))
     assert "most frequent repetition (1,000 times) is not a training" in text
@@ -208,6 +213,6 @@ def test_what_repeats_surely_and_is_no_step_is_not_called_unsure(
 def test_a_confidence_that_is_too_small_is_not_rounded_to_what_is_needed(
     signals_of: Any, found: float, said: str
 ) -> None:
-    tried = (Tried("kernel gemm", 9, found),)
+    tried = (tried_steps("kernel gemm", 9, found),)
     signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
     assert said in finding_headline(evaluate(signals, THRESHOLDS))

@@ -49,6 +49,27 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     ops: tuple[str, ...] = ()
     frame: str | None = None
 
+    @classmethod
+    def of_range(
+        cls,
+        host: str,
+        device: int | None,
+        start_ps: int,
+        end_ps: int,
+        *,
+        track: str | None = None,
+        op: str | None = None,
+    ) -> Evidence:
+        """Describe a range in which at most one op is named."""
+        return cls(
+            host=host,
+            device=device,
+            track=track,
+            start_ps=start_ps,
+            end_ps=end_ps,
+            ops=(op,) if op else (),
+        )
+
 
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
     """The estimated time that a change saves per step, from `low` to `high`.

@@ -158,13 +158,9 @@ def longest_slow_steps(shares: StepShares, slow: Bools) -> tuple[Evidence, ...]:
     chosen = np.flatnonzero(slow)
     longest = chosen[np.argsort(-length[chosen], kind="stable")][:MAX_RANGES_SHOWN]
     return tuple(
-        Evidence(
-            host=shares.host,
-            device=shares.device,
-            track=None,
-            start_ps=shares.bounds[step][0],
-            end_ps=shares.bounds[step][1],
-            ops=(f"step {shares.numbers[step]}",) if shares.numbers else (),
+        Evidence.of_range(
+            *(shares.host, shares.device, *shares.bounds[step]),
+            op=f"step {shares.numbers[step]}" if shares.numbers else None,
         )
         for step in longest.tolist()
         if shares.bounds

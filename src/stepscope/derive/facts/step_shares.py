@@ -19,7 +19,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
-from stepscope.derive.verdicts.effect_status import JudgedSteps
+from stepscope.derive.verdicts.effect_status import JudgedSteps, step_basis
 from stepscope.derive.verdicts.recorded_devices import judged_device, working_time_ps
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -273,15 +273,12 @@ class StepShares(JudgedSteps, frozen=True, kw_only=True):
         ranges.sort(key=lambda span: (-span[0], span[1]))
         min_range_ps = _MIN_EVIDENCE_RATIO * ranges[0][0] if ranges else 0
         return tuple(
-            Evidence(
-                host=self.host,
-                device=self.device,
-                track=None,
-                start_ps=start,
-                end_ps=start + dur,
-                ops=tuple(
-                    part.name for part in self.named(owner, place=where) if part.name
-                )[:1],
+            Evidence.of_range(
+                *(self.host, self.device, start, start + dur),
+                op=next(
+                    (part.name for part in self.named(owner, place=where) if part.name),
+                    None,
+                ),
             )
             for dur, start, owner, where in ranges[:MAX_RANGES_SHOWN]
             if dur >= min_range_ps
@@ -379,6 +376,7 @@ def _shares_of_device(
     times_ps = _times_by_owner(rows, [owner.name for owner in OWNERS])
     missing, topic_spans = _missing_and_topics(account, rows, topics, device)
     names, callers = _names_and_callers(parts, device)
+    source, confidence = step_basis(steps)
     calls = None if isinstance(facts, Unavailable) or device is None else facts
     (instants,) = (found for found in account.devices if found.device == device)
     of_windows = windows.rows[rows["window"].to_list()]
@@ -403,8 +401,8 @@ def _shares_of_device(
     return StepShares(
         host=host,
         device=device,
-        step_source=None if isinstance(steps, Unavailable) else steps.source,
-        step_confidence=0.0 if isinstance(steps, Unavailable) else steps.confidence,
+        step_source=source,
+        step_confidence=confidence,
         closed=not windows.measured["open_end"].all(),
         window_ps=tuple(rows["window_ps"].to_list()),
         inside_ps={

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.derive.steps.chosen import Steps
     from stepscope.thresholds import Threshold, Thresholds
 
 NO_JUDGED_STEPS: Final = Unavailable(
@@ -34,6 +35,13 @@ NO_JUDGED_STEPS: Final = Unavailable(
     reason="Without steps a share of the step cannot be formed.",
     remedy=Remedy.MARK_STEPS,
 )
+
+
+def step_basis(steps: Steps | Unavailable) -> tuple[str | None, float]:
+    """Return the source of steps and the confidence in them; None and 0 without."""
+    if isinstance(steps, Unavailable):
+        return None, 0.0
+    return steps.source, steps.confidence
 
 
 class JudgedSteps(Frozen, frozen=True, kw_only=True):

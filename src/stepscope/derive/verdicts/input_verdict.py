@@ -24,6 +24,7 @@ from stepscope.derive.verdicts.effect_status import (
     StepSeries,
     percent_of,
     status_of,
+    step_basis,
 )
 from stepscope.derive.verdicts.recorded_devices import (
     device_signals,
@@ -288,7 +289,7 @@ _DEVICE: Final = pl.col("device")
 def _input_time(
     profile: ProfileData, host: str, device: int | None, rows: pl.DataFrame
 ) -> InputTime:
-    found = profile.derived(host, steps)
+    source, confidence = step_basis(profile.derived(host, steps))
     facts = profile.derived(host, launch_facts)
     placed = require_available(profile.derived(host, windows)).rows
     # Without a device there are no copies and no lost device records.
@@ -299,8 +300,8 @@ def _input_time(
     return InputTime(
         host=host,
         device=device,
-        step_source=None if isinstance(found, Unavailable) else found.source,
-        step_confidence=0.0 if isinstance(found, Unavailable) else found.confidence,
+        step_source=source,
+        step_confidence=confidence,
         closed=not placed["open_end"].gather(rows["window"]).all(),
         window_ps=tuple(rows["window_ps"].to_list()),
         parts_ps={

@@ -75,15 +75,13 @@ def _longest_collectives(
     event = activity["event"].gather(top["activity"])
     labels = event_labels(trace, event.drop_nulls().to_list())
     return tuple(
-        Evidence(
-            host=trace.host,
-            device=device,
-            track=labels.get(event_row, (None, ""))[0],
-            start_ps=row["start_ps"],
-            end_ps=row["start_ps"] + row["dur_ps"],
-            ops=(labels[event_row][1],) if event_row in labels else (row["kind"],),
+        Evidence.of_range(
+            *(trace.host, device, row["start_ps"], row["start_ps"] + row["dur_ps"]),
+            track=track,
+            op=name,
         )
         for event_row, row in zip(event, top.iter_rows(named=True), strict=True)
+        for track, name in (labels.get(event_row, (None, row["kind"])),)
     )
 
 

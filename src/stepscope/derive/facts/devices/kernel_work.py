@@ -97,17 +97,13 @@ class KernelWork(Frozen, frozen=True, kw_only=True, dict=True):
         chosen_rows = (row for row in longest if row["class"] in wanted)
         host, _, device = self.label.rpartition(":")
         return tuple(
-            Evidence(
-                host=host,
-                device=int(device),
-                track=self.tracks.get(row["event"], (None, ""))[0],
-                start_ps=row["start_ps"],
-                end_ps=row["end_ps"],
-                ops=(self.tracks[row["event"]][1],)
-                if row["event"] in self.tracks
-                else (),
+            Evidence.of_range(
+                *(host, int(device), row["start_ps"], row["end_ps"]),
+                track=track,
+                op=name,
             )
             for row in islice(chosen_rows, count)
+            for track, name in (self.tracks.get(row["event"], (None, None)),)
         )
 
 

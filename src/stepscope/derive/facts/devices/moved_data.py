@@ -13,11 +13,10 @@ from stepscope.derive.columns.arrays import (
     ints,
     rows_of_kinds,
 )
-from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_windows.windows import windows_of_times
-from stepscope.derive.verdicts.effect_status import JudgedSteps
+from stepscope.derive.verdicts.effect_status import JudgedSteps, step_basis
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.reading.nullable import fill_nulls
@@ -125,7 +124,7 @@ def host_moves(
         gathered = rows.sum_by_window(results, rows.alone_ps, count)
         gathering = f"{host}:{returning[0]}"
     order = sorted(idle, key=lambda device: (device != last, device))
-    basis = step_basis(steps)
+    source, confidence = step_basis(steps)
     sums = [
         rows.sum_by_window(
             (rows.kind == _PEER) & (rows.device == device), rows.alone_ps, count
@@ -135,8 +134,8 @@ def host_moves(
     return MovedData(
         host=host,
         devices=tuple(f"{host}:{device}" for device in order),
-        step_source=basis.source,
-        step_confidence=basis.confidence,
+        step_source=source,
+        step_confidence=confidence,
         window_ps=tuple((measured["end_ps"] - measured["start_ps"]).to_list()),
         in_turn_ps=tuple(waits.tolist()),
         between_ps=tuple(max(sums, key=lambda times_ps: int(times_ps.sum())).tolist()),
