@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.derive.account.topics import TOPICS
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import (
     MAX_RANGES_SHOWN,
     Evidence,
@@ -19,6 +18,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
+from stepscope.derive.step_windows.windows import window_bounds
 from stepscope.derive.verdicts.effect_status import JudgedSteps, step_basis
 from stepscope.derive.verdicts.recorded_devices import judged_device, working_time_ps
 from stepscope.frozen import Frozen
@@ -328,22 +328,78 @@ def step_shares(
     windows: Windows,
 ) -> tuple[StepShares, ...]:
     """Return, by device, the breakdown of all measured windows, including outliers."""
-    rows, between = map(windows.rows_of_measured, (account.rows, account.between))
-    return tuple(
-        _shares_of_device(
-            trace.host,
-            device,
-            rows=rows,
-            between=between,
-            account=account,
-            parts=account_parts,
-            topics=idle_topics,
-            facts=launch_facts,
-            steps=steps,
-            windows=windows,
+    accounted, outside = map(windows.rows_of_measured, (account.rows, account.between))
+    source, confidence = step_basis(steps)
+    starts, ends = window_bounds(windows.measured)
+    shares = []
+    for times in account.devices:
+        device = times.device
+        of_device = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
+        rows, between = accounted.filter(of_device), outside.filter(of_device)
+        between_ps = _times_by_owner(between, IDLE_OWNERS)
+        times_ps = _times_by_owner(rows, [owner.name for owner in OWNERS])
+        missing, topic_spans = _missing_and_topics(account, rows, idle_topics, device)
+        names, callers = _names_and_callers(account_parts, device)
+        calls = None
+        if device is not None and not isinstance(launch_facts, Unavailable):
+            calls = launch_facts
+        idle = {owner: spans & windows.judged for owner, spans in times.idle.items()}
+        # If a cause's own time is unknown, its time counts as unexplained.
+        idle["unexplained"] = Spans.union_of(
+            spans
+            for owner, spans in idle.items()
+            if owner == "unexplained" or owner in account.missing
         )
-        for device in rows["device"].unique().sort()
-    )
+        topic_times = {
+            topic: spans & windows.judged for topic, spans in topic_spans.items()
+        }
+        placed = _spans_by_place(idle | topic_times, times.between)
+        inside, out_of_steps = (
+            {
+                topic: tuple(placed[topic, place].within(starts, ends).tolist())
+                for topic in topic_times
+            }
+            for place in PLACES
+        )
+        share = StepShares(
+            host=trace.host,
+            device=device,
+            step_source=source,
+            step_confidence=confidence,
+            closed=not windows.measured["open_end"].all(),
+            window_ps=tuple(rows["window_ps"].to_list()),
+            inside_ps={
+                owner: tuple(map(sub, whole, between_ps[owner]))
+                if owner in between_ps
+                else whole
+                for owner, whole in times_ps.items()
+            }
+            | inside,
+            between_ps=between_ps | out_of_steps,
+            missing=missing,
+            working_ps=working_time_ps(rows),
+            names=names,
+            callers=callers,
+            gaps=0 if calls is None else len(idle["launch"]),
+            clock_error_ps=0 if calls is None else calls.clock_error_ps,
+            lost_ps=0 if calls is None else calls.lost_ps,
+            ranges={
+                key: tuple(longest_intervals(spans))
+                for key, spans in placed.items()
+                if spans
+            },
+            numbers=_step_numbers(steps, windows.measured["step_row"]),
+            bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
+            held={
+                (topic, owner, place): part.length_ps
+                for topic in topic_times
+                for owner in idle
+                for place in PLACES
+                if (part := placed[topic, place] & placed[owner, place])
+            },
+        )
+        shares.append(share)
+    return tuple(shares)
 
 
 @of_run
@@ -355,86 +411,6 @@ def account_signals(
     if not shares:
         return first_reason(step_shares) or _NO_WINDOW
     return AccountSignals(tuple(shares))
-
-
-def _shares_of_device(
-    host: str,
-    device: int | None,
-    *,
-    rows: pl.DataFrame,
-    between: pl.DataFrame,
-    account: Account,
-    parts: AccountParts | Unavailable,
-    topics: IdleTopics | Unavailable,
-    facts: LaunchFacts | Unavailable,
-    steps: Steps | Unavailable,
-    windows: Windows,
-) -> StepShares:
-    of_device = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
-    rows, between = rows.filter(of_device), between.filter(of_device)
-    between_ps = _times_by_owner(between, IDLE_OWNERS)
-    times_ps = _times_by_owner(rows, [owner.name for owner in OWNERS])
-    missing, topic_spans = _missing_and_topics(account, rows, topics, device)
-    names, callers = _names_and_callers(parts, device)
-    source, confidence = step_basis(steps)
-    calls = None if isinstance(facts, Unavailable) or device is None else facts
-    (instants,) = (found for found in account.devices if found.device == device)
-    of_windows = windows.rows[rows["window"].to_list()]
-    starts, ends = ints(of_windows, "start_ps"), ints(of_windows, "end_ps")
-    judged = Spans.from_bounds(starts, ends)
-    idle = {owner: spans & judged for owner, spans in instants.idle.items()}
-    # If a cause's own time is unknown, its time counts as unexplained.
-    idle["unexplained"] = Spans.union_of(
-        spans
-        for owner, spans in idle.items()
-        if owner == "unexplained" or owner in account.missing
-    )
-    topic_times = {topic: spans & judged for topic, spans in topic_spans.items()}
-    placed = _spans_by_place(idle | topic_times, instants.between)
-    inside, out_of_steps = (
-        {
-            topic: tuple(placed[topic, place].within(starts, ends).tolist())
-            for topic in topic_times
-        }
-        for place in PLACES
-    )
-    return StepShares(
-        host=host,
-        device=device,
-        step_source=source,
-        step_confidence=confidence,
-        closed=not windows.measured["open_end"].all(),
-        window_ps=tuple(rows["window_ps"].to_list()),
-        inside_ps={
-            owner: tuple(map(sub, times, between_ps[owner]))
-            if owner in between_ps
-            else times
-            for owner, times in times_ps.items()
-        }
-        | inside,
-        between_ps=between_ps | out_of_steps,
-        missing=missing,
-        working_ps=working_time_ps(rows),
-        names=names,
-        callers=callers,
-        gaps=0 if calls is None else len(idle["launch"]),
-        clock_error_ps=0 if calls is None else calls.clock_error_ps,
-        lost_ps=0 if calls is None else calls.lost_ps,
-        ranges={
-            key: tuple(longest_intervals(spans))
-            for key, spans in placed.items()
-            if spans
-        },
-        numbers=_step_numbers(steps, of_windows["step_row"]),
-        bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
-        held={
-            (topic, owner, place): part.length_ps
-            for topic in topic_times
-            for owner in idle
-            for place in PLACES
-            if (part := placed[topic, place] & placed[owner, place])
-        },
-    )
 
 
 def _spans_by_place(

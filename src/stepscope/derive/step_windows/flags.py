@@ -24,7 +24,6 @@ from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.chosen import steps_of_calls
 from stepscope.derive.steps.launches import PROGRAM_CALLS
 from stepscope.derive.steps.periods import MIN_STEPS, modal_row, rows_likeness
-from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import is_true
 
@@ -83,28 +82,17 @@ _AUTOTUNE: Final = r"redzone_checker|XlaAutotuner"
 _MIN_EXECUTED_RATIO: Final = 0.9
 
 
-class WindowFacts(Frozen, frozen=True, eq=True):
-    """The tables from which the flags of windows are computed.
-
-    Attributes:
-        complete_until_ps: Time after which events are missing; None if none are
-            missing.
-    """
-
-    trace: TraceData
-    tracks: pl.DataFrame
-    events: pl.DataFrame
-    event_types: pl.DataFrame
-    event_kinds: EventKinds
-    host_values: dict[str, StatRows] | None
-    complete_until_ps: int | None = None
-
-
 def window_flags(
     rows: pl.DataFrame,
     steps: Steps,
     *,
-    facts: WindowFacts,
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+    host_values: dict[str, StatRows] | None,
+    complete_until_ps: int | None,
     device_activity: pl.DataFrame | None,
     activity_steps: Int32s | None,
     fewer_records: Bools | None,
@@ -113,6 +101,7 @@ def window_flags(
     """Return the flags of each window, in the order of `FLAGS`.
 
     Args:
+        complete_until_ps: Time after which events are missing; None if none are.
         fewer_records: Result of `steps_with_fewer_records`; None without launches.
         dispatch_only: Whether windows show when work was dispatched, not when it ran.
     """
@@ -125,31 +114,32 @@ def window_flags(
     if fewer_records is not None:
         cut[-1] |= fewer_records[-1]
         missing = _unrecorded_steps(fewer_records)[step]
-    if facts.complete_until_ps is not None:
-        missing |= end > facts.complete_until_ps
+    if complete_until_ps is not None:
+        missing |= end > complete_until_ps
     count = len(steps.rows)
     work = None
     if device_activity is not None and activity_steps is not None:
         work = device_work(device_activity, activity_steps)
     if work is None:
-        work = host_work(steps, facts.tracks, facts.events, facts.event_kinds)
+        work = host_work(steps, tracks, events, event_kinds)
     is_other = steps_of_other_kinds(work, count, np.arange(count) < count - 1)[step]
     is_other &= ~missing
-    early = warm_up(steps, facts.events, facts.event_kinds)[step]
+    early = warm_up(steps, events, event_kinds)[step]
     # Mark windows in which the host compiled, or traced a function again.
-    of_compiling = facts.event_kinds.host_class == HostClass.COMPILE
-    compiling = wanted_rows(handles(facts.events, "type"), of_compiling)
-    if facts.host_values is not None:
-        calls, traced = traced_calls(facts.trace, facts.host_values)
+    of_compiling = event_kinds.host_class == HostClass.COMPILE
+    compiling = wanted_rows(handles(events, "type"), of_compiling)
+    if host_values is not None:
+        calls, traced = traced_calls(trace, host_values)
         compiling = np.concatenate([compiling, calls[traced]])
-    compiles = Spans.from_rows(facts.events, compiling).within(start, end) > 0
-    early |= cold_start(start, end, facts.events) & ~(compiles | missing | is_other)
+    compiles = Spans.from_rows(events, compiling).within(start, end) > 0
+    early |= cold_start(start, end, events) & ~(compiles | missing | is_other)
+    tunes = _autotune_spans(events, event_types, device_activity)
     marked = {
         "first": np.arange(n) == 0,
         "open_end": is_open,
         "cut": cut,
         "compile": compiles,
-        "autotune": _autotune_spans(facts, device_activity).within(start, end) > 0,
+        "autotune": tunes.within(start, end) > 0,
         "dispatch_only": np.full(n, dispatch_only),
         "unrecorded": missing,
         "other_kind": is_other,
@@ -183,10 +173,14 @@ def _length_outliers(length: Int64s, sample: Bools) -> Bools:
     return outliers
 
 
-def _autotune_spans(facts: WindowFacts, device_activity: pl.DataFrame | None) -> Spans:
-    tunes = facts.event_types["name"].str.contains(_AUTOTUNE).to_numpy()
-    tuning = wanted_rows(handles(facts.events, "type"), tunes)
-    on_host = Spans.from_rows(facts.events, tuning)
+def _autotune_spans(
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    device_activity: pl.DataFrame | None,
+) -> Spans:
+    tunes = event_types["name"].str.contains(_AUTOTUNE).to_numpy()
+    tuning = wanted_rows(handles(events, "type"), tunes)
+    on_host = Spans.from_rows(events, tuning)
     if device_activity is None or not tunes.any():
         return on_host
     kernel = np.flatnonzero(tunes[handles(device_activity, "type")])

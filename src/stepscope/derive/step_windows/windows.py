@@ -28,7 +28,6 @@ from stepscope.derive.step_windows.closing import is_last_closed
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
 from stepscope.derive.step_windows.flags import (
     LEFT_OUT,
-    WindowFacts,
     steps_with_fewer_records,
     window_flags,
 )
@@ -408,15 +407,13 @@ def windows(
     flags = window_flags(
         rows,
         steps,
-        facts=WindowFacts(
-            trace,
-            tracks,
-            events,
-            event_types,
-            event_kinds,
-            values,
-            environment["complete_until_ps"].item(),
-        ),
+        trace=trace,
+        tracks=tracks,
+        events=events,
+        event_types=event_types,
+        event_kinds=event_kinds,
+        host_values=values,
+        complete_until_ps=environment["complete_until_ps"].item(),
         device_activity=work,
         activity_steps=of_steps,
         fewer_records=fewer,

@@ -106,10 +106,7 @@ def step_candidates(
         from stepscope.derive.steps.inferred import find_inferred  # noqa: PLC0415
 
         candidates = find_inferred(
-            tracks,
-            events,
-            event_types=event_types,
-            event_kinds=event_kinds,
+            tables,
             host_values=host_values,
             device_activity=device_activity,
             correlation=correlation,

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.sequences import SymbolSequence
+    from stepscope.derive.steps.candidates import SourceTables
 
 #: Maximum number of rejected candidates that the results show.
 _MAX_REJECTED_SHOWN: Final = 12
@@ -69,11 +69,8 @@ _MAX_PHASE_PENALTY: Final = 0.05
 
 
 def find_inferred(
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
+    tables: SourceTables,
     *,
-    event_types: pl.DataFrame,
-    event_kinds: EventKinds,
     host_values: dict[str, StatRows] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
@@ -81,7 +78,10 @@ def find_inferred(
     """Return candidates from launches, and from periods if launches are not enough."""
     activity = None if isinstance(device_activity, Unavailable) else device_activity
     matched = None if isinstance(correlation, Unavailable) else correlation
-    evidence = StepEvidence(tracks, events, event_types, event_kinds, activity, matched)
+    tracks, events, event_kinds = tables.tracks, tables.events, tables.event_kinds
+    evidence = StepEvidence(
+        tracks, events, tables.event_types, event_kinds, activity, matched
+    )
     instructions = None
     if not isinstance(host_values, Unavailable):
         instructions = instruction_sequence(
