@@ -16,6 +16,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_stats, int_values
+from stepscope.derive.intervals.nesting import nearest_above
 from stepscope.derive.step_time.pool_tasks import ends_of_tasks
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
@@ -250,20 +251,6 @@ def _outer_stops(
     )
     around[np.flatnonzero(exists)[inside]] = begins[inside]
     nearest[unenclosed] = around
-    return nearest
-
-
-def nearest_above(parent: Int32s, rows: Int64s, stops: Bools) -> Int64s:
-    """Return the nearest ancestor of each row that is in `stops`, -1 for none."""
-    nearest = np.full(len(rows), -1, np.int64)
-    ancestor, index = parent[rows], np.arange(len(rows))
-    # Each iteration handles one level of nesting for the rows that have an ancestor.
-    while len(index):
-        inside = ancestor >= 0
-        ancestor, index = ancestor[inside], index[inside]
-        hit = stops[ancestor]
-        nearest[index[hit]] = ancestor[hit]
-        ancestor, index = parent[ancestor[~hit]], index[~hit]
     return nearest
 
 

@@ -22,6 +22,7 @@ from stepscope.derive.columns.arrays import (
     wanted_rows,
 )
 from stepscope.derive.host.values import are_host_threads, host_stats, traced_calls
+from stepscope.derive.intervals.nesting import nearest_above
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS
 from stepscope.derive.step_time.host_time import (
@@ -149,13 +150,9 @@ class HostEvents(Frozen, frozen=True):
         types = handles(self.events, "type")
         is_op = self.kinds.host_class == HostClass.OP
         is_function = self.kinds.has(EventFlag.FUNCTION_CALL)
-        around = nesting.parent[plain_ops]
-        while len(plain_ops):
-            inside = around >= 0
-            plain_ops, around = plain_ops[inside], around[inside]
-            code[plain_ops[is_op[types[around]]]] = HostCode.NOTHING
-            undecided = ~(is_op | is_function)[types[around]]
-            plain_ops, around = plain_ops[undecided], nesting.parent[around[undecided]]
+        decides = values_by_row(is_op | is_function, types)
+        around = nearest_above(nesting.parent, plain_ops, decides)
+        code[plain_ops[(around >= 0) & is_op[types[around]]]] = HostCode.NOTHING
         # Calls of collectives that launch nothing on a device wait for other workers.
         exchanging = wanted_rows(types, self.kinds.has(EventFlag.COLLECTIVE))
         on_thread = are_host_threads(self.tracks)[
@@ -314,13 +311,8 @@ class HostEvents(Frozen, frozen=True):
         is_call &= self.kinds.host_class == HostClass.DISPATCH
         rows = wanted_rows(types, is_call)
         rows = rows[are_host_threads(self.tracks)[handles(self.events, "track")[rows]]]
-        around = nesting.parent[rows]
-        while len(rows):
-            inside = around >= 0
-            rows, around = rows[inside], around[inside]
-            traced = code[around] == HostCode.TRACING
-            code[rows[traced]] = HostCode.TRACING
-            rows, around = rows[~traced], nesting.parent[around[~traced]]
+        around = nearest_above(nesting.parent, rows, code == HostCode.TRACING)
+        code[rows[around >= 0]] = HostCode.TRACING
 
     def _set_codes(self, code: UInt8s, rows: Int32s, value: HostCode) -> None:
         on_thread = are_host_threads(self.tracks)[handles(self.events, "track")[rows]]
@@ -365,14 +357,8 @@ class HostEvents(Frozen, frozen=True):
         long = ints(self.events, "dur_ps") >= SHORT_OP_PS
         rows = np.flatnonzero(long & (of_type[types] > 0))
         rows = rows[are_host_threads(self.tracks)[handles(self.events, "track")[rows]]]
-        parts, around = [rows[:0]], nesting.parent[rows]
-        while len(rows):
-            inside = around >= 0
-            above = code[around]
-            parts.append(rows[~inside | (above == HostCode.DISPATCH)])
-            undecided = inside & (above == HostCode.NOTHING)
-            rows, around = rows[undecided], nesting.parent[around[undecided]]
-        marked = np.concatenate(parts)
+        around = nearest_above(nesting.parent, rows, code != HostCode.NOTHING)
+        marked = rows[(around < 0) | (code[around] == HostCode.DISPATCH)]
         code[marked] = of_type[types[marked]]
 
 

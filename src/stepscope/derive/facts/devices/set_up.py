@@ -242,5 +242,5 @@ def _sampled_calls(
     dur = frames.end_ps - frames.start_ps
     rows = (dur >= min_call_ps) & (purposes.purpose == FunctionPurpose.CALL)
     types, name = np.unique(frames.type[rows], return_inverse=True)
-    names = [frames.function(row) for row in types.tolist()]
+    names = [frames.names[row].function for row in types.tolist()]
     return _Calls(frames.start_ps[rows], dur[rows], name.astype(np.int32), names)
