@@ -184,10 +184,10 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-def longest_intervals(spans: Spans) -> list[tuple[int, int]]:
+def longest_intervals(spans: Spans) -> tuple[tuple[int, int], ...]:
     """Return the `MAX_RANGES_SHOWN` longest intervals of a set, longest first."""
     order = indices_of_largest(spans.end_ps - spans.start_ps)
-    return [(int(spans.start_ps[row]), int(spans.end_ps[row])) for row in order]
+    return tuple((int(spans.start_ps[row]), int(spans.end_ps[row])) for row in order)
 
 
 def indices_of_largest(values: Int64s) -> Int64s:

@@ -331,6 +331,9 @@ def step_shares(
     accounted, outside = map(windows.rows_of_measured, (account.rows, account.between))
     source, confidence = step_basis(steps)
     starts, ends = window_bounds(windows.measured)
+    judged, facts = windows.judged, None
+    if not isinstance(launch_facts, Unavailable):
+        facts = launch_facts
     shares = []
     for times in account.devices:
         device = times.device
@@ -340,19 +343,15 @@ def step_shares(
         times_ps = _times_by_owner(rows, [owner.name for owner in OWNERS])
         missing, topic_spans = _missing_and_topics(account, rows, idle_topics, device)
         names, callers = _names_and_callers(account_parts, device)
-        calls = None
-        if device is not None and not isinstance(launch_facts, Unavailable):
-            calls = launch_facts
-        idle = {owner: spans & windows.judged for owner, spans in times.idle.items()}
+        calls = None if device is None else facts
+        idle = {owner: spans & judged for owner, spans in times.idle.items()}
         # If a cause's own time is unknown, its time counts as unexplained.
         idle["unexplained"] = Spans.union_of(
             spans
             for owner, spans in idle.items()
             if owner == "unexplained" or owner in account.missing
         )
-        topic_times = {
-            topic: spans & windows.judged for topic, spans in topic_spans.items()
-        }
+        topic_times = {topic: spans & judged for topic, spans in topic_spans.items()}
         placed = _spans_by_place(idle | topic_times, times.between)
         inside, out_of_steps = (
             {
@@ -384,9 +383,7 @@ def step_shares(
             clock_error_ps=0 if calls is None else calls.clock_error_ps,
             lost_ps=0 if calls is None else calls.lost_ps,
             ranges={
-                key: tuple(longest_intervals(spans))
-                for key, spans in placed.items()
-                if spans
+                key: longest_intervals(part) for key, part in placed.items() if part
             },
             numbers=_step_numbers(steps, windows.measured["step_row"]),
             bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),

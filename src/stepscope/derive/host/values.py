@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import (
-    TRACK_CODES,
-    codes,
+    are_host_threads,
     handles,
     ints,
     wanted_rows,
@@ -20,7 +19,6 @@ from stepscope.derive.columns.stat_values import (
     rows_with_key,
     stats_in_rows,
 )
-from stepscope.trace.reading.nullable import absent_mask
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
@@ -49,12 +47,6 @@ HOST_VALUES: Final = (
     StatKey.ASYNCHRONOUS,
     StatKey.FORWARD_BACKWARD,
 )
-
-
-def are_host_threads(tracks: pl.DataFrame) -> Bools:
-    """Return by row of `tracks` whether it is a thread of the host."""
-    is_thread: Bools = codes(tracks, "kind") == TRACK_CODES["thread"]
-    return is_thread & absent_mask(tracks["device"])
 
 
 def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:

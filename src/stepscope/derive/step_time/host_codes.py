@@ -16,12 +16,13 @@ from stepscope._core import rows as kernels
 from stepscope.derive.columns.arrays import (
     ACTIVITY_CODES,
     accepted_answer,
+    are_host_threads,
     codes,
     handles,
     ints,
     wanted_rows,
 )
-from stepscope.derive.host.values import are_host_threads, host_stats, traced_calls
+from stepscope.derive.host.values import host_stats, traced_calls
 from stepscope.derive.intervals.nesting import nearest_above
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS

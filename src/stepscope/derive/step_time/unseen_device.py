@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles
-from stepscope.derive.host.values import are_host_threads
+from stepscope.derive.columns.arrays import are_host_threads, handles
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row

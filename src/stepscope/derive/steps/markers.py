@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.arrays import are_host_threads, handles, ints, wanted_rows
 from stepscope.derive.columns.stat_values import (
     find_handle,
     owner_numbers,
@@ -23,7 +23,6 @@ from stepscope.derive.columns.stat_values import (
     rows_with_key,
     values_of_owners,
 )
-from stepscope.derive.host.values import are_host_threads
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import recorded_steps
