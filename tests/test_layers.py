@@ -140,7 +140,7 @@ ROOMS = {
         ),
         "host": "columns intervals names",
         "input_pipeline": (
-            "account columns device host intervals names reasons step_windows"
+            "account columns device host intervals names reasons step_time step_windows"
         ),
         "intervals": "columns",
         "memory": "columns reasons step_windows steps",

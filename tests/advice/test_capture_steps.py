@@ -14,7 +14,8 @@ from stepscope.advice.rules.recording_quality.recorded_steps import (
     judge_step_marks as evaluate,
 )
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
-from stepscope.derive.facts.judged_steps import HostSteps, Tried, step_signals
+from stepscope.derive.facts.judged_steps import HostSteps, step_signals
+from stepscope.derive.steps.candidates import Candidate
 from stepscope.report.words.findings import finding_headline
 from stepscope.session import open_profile
 
@@ -130,6 +131,10 @@ def test_without_events_it_never_passes() -> None:
     assert findings(together(), without="events")[RULE].status != "pass"
 
 
+def tried_steps(what: str, count: int, confidence: float) -> Candidate:
+    return Candidate(*("period", what, count, 10, 0.9, 0.9), confidence, accepted=False)
+
+
 def host(**fields: Any) -> HostSteps:
     usual: dict[str, Any] = {
         "source": "period",
@@ -138,7 +143,7 @@ def host(**fields: Any) -> HostSteps:
         "anchor": "host",
         "period_ps": 10_000_000_000,
         "left_out": {},
-        "tried": (Tried("a kernel", 12, 0.9),),
+        "tried": (tried_steps("a kernel", 12, 0.9),),
         "requests": 0,
         "outside_percent": None,
         "begins_ns": None,
@@ -195,7 +200,7 @@ def test_what_repeats_surely_and_is_no_step_is_not_called_unsure(
     signals_of: Any,
 ) -> None:
     """A thousand runs of one kernel."""
-    tried = (Tried("kernel jacobi", 1000, 0.9),)
+    tried = (tried_steps("kernel jacobi", 1000, 0.9),)
     signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
     text = finding_headline(evaluate(signals))
     assert "most frequent repetition (1,000 times) is not a training" in text
@@ -209,6 +214,6 @@ def test_what_repeats_surely_and_is_no_step_is_not_called_unsure(
 def test_a_confidence_that_is_too_small_is_not_rounded_to_what_is_needed(
     signals_of: Any, found: float, said: str
 ) -> None:
-    tried = (Tried("kernel gemm", 9, found),)
+    tried = (tried_steps("kernel gemm", 9, found),)
     signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
     assert said in finding_headline(evaluate(signals))

@@ -27,7 +27,6 @@ def versions(**fields: Any) -> HostVersions:
         "driver": 12040,
         "newest": (9, 0),
         "device": "NVIDIA H100",
-        "vendors": frozenset({"Nvidia"}),
     }
     return HostVersions(**(usual | fields))
 

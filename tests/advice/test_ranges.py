@@ -27,4 +27,4 @@ def test_the_largest_come_first_and_equal_ones_in_their_order(
 
 def test_the_longest_intervals_come_first() -> None:
     spans = Spans.of([(0, 2), (10, 15), (20, 21), (30, 35), (40, 44)])
-    assert longest_intervals(spans) == [(10, 15), (30, 35), (40, 44)]
+    assert longest_intervals(spans) == ((10, 15), (30, 35), (40, 44))

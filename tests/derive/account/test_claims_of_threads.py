@@ -25,7 +25,6 @@ from stepscope.derive.account.thread_waits import (
     common_spans,
     host_threads,
     lines_without_core,
-    long_intervals,
     off_core,
     thread_sleep,
 )
@@ -36,6 +35,7 @@ from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.host_classes import HostClasses
+from stepscope.derive.step_time.host_codes import SHORT_OP_PS
 from stepscope.derive.step_time.host_time import STICKY
 from stepscope.derive.step_time.host_time import HostCode as Code
 from stepscope.derive.step_time.threads import EVIDENCE, StepThreads
@@ -101,7 +101,6 @@ class Host:
             else work,
             sync=nothing,
             by_thread=sets,
-            unknown=None,
             no_device=False,
             launch_unknown=None,
             code=code,
@@ -575,4 +574,4 @@ def test_common_and_long_spans() -> None:
     assert common_spans([]) == Spans.empty()
     long = 100 * 10**6
     spans = Spans.of([(0, long), (2 * long, 3 * long - 1), (4 * long, 6 * long)])
-    assert long_intervals(spans) == Spans.of([(0, long), (4 * long, 6 * long)])
+    assert spans.lasting(SHORT_OP_PS) == Spans.of([(0, long), (4 * long, 6 * long)])

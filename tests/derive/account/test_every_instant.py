@@ -15,7 +15,6 @@ from tests.support.traces.literal_tables import activity_of, correlation_of
 from stepscope.derive.account.thread_waits import ThreadSleep
 from stepscope.derive.account.time_by_cause import (
     Account,
-    Launched,
     account,
     divided_gaps,
 )
@@ -486,19 +485,16 @@ def test_a_launch_is_on_its_way_for_its_call_and_the_longest_usual_wait(
 
 def test_every_column_of_divided_gaps() -> None:
     """A switch; a copy call that blocks; no call; a call in time; no activity."""
-    starts = [60, 40, 3, 20]
-    activity = activity_of([(0, 0, "kernel", 0, start, 1) for start in starts])
+    kinds = {60: "kernel", 40: "kernel", 3: "kernel", 20: "h2d"}
+    activity = activity_of([(0, 0, kind, 0, *(at, 1)) for at, kind in kinds.items()])
     calls = [(5, 0, 12, 10), (6, 0, 33, 2)]
     rows = DeviceRows(
         0, np.array([2, 3, 1, 0]), np.array([3, 20, 40, 60]), np.array([1, 2, 1, 1])
     )
-    launched = Launched(
-        rows,
-        correlation_of(activity, calls, [1, -1, -1, 0]),
-        np.array([False, False, False, True]),
-    )
     idle = Spans.of([(0, 3), (4, 20), (22, 40), (41, 60), (61, 70)])
-    found = divided_gaps(idle, launched, FACTS)
+    found = divided_gaps(
+        *(idle, rows, correlation_of(activity, calls, [1, -1, -1, 0])), FACTS
+    )
     assert found.switch == Spans.of([(0, 3)])
     # From the return of a later activity's call on, the queue is not empty.
     assert found.queued == Spans.of([(35, 40), (41, 60)])
@@ -507,10 +503,10 @@ def test_every_column_of_divided_gaps() -> None:
     assert found.copy_call_rows.tolist() == [3]
     prepared = zip(
         *(found.prepare_start_ps.tolist(), found.prepare_end_ps.tolist()),
-        *(found.prepare_track.tolist(), found.activity.tolist()),
+        found.prepare_track.tolist(),
         strict=True,
     )
-    assert list(prepared) == [(4, 12, 5, 3), (22, 35, -1, 1), (61, 70, -1, -1)]
+    assert list(prepared) == [(4, 12, 5), (22, 35, -1), (61, 70, -1)]
 
 
 @pytest.mark.parametrize(
@@ -530,8 +526,7 @@ def test_the_first_copy_call_of_a_device_waits_for_set_up_not_for_its_copy(
     tied = correlation_of(
         activity, [(5, 0, begin, 1000 * 10**9)], [-1, 0][-len(rows) :]
     )
-    launched = Launched(timeline, tied, np.ones(len(rows), np.bool_))
-    found = divided_gaps(Spans.of([(0, end)]), launched, FACTS)
+    found = divided_gaps(Spans.of([(0, end)]), timeline, tied, FACTS)
     waited = Spans.of([(begin, end)])
     assert found.copy_call == (waited if is_wait else Spans.empty())
     assert found.latency == (Spans.empty() if is_wait else waited)

@@ -30,8 +30,8 @@ def found(
     )
     return [
         (
-            frames.function(part.type),
-            None if part.detail < 0 else frames.function(part.detail),
+            frames.names[part.type].function,
+            None if part.detail < 0 else frames.names[part.detail].function,
             part.time_ps // PS_PER_US,
         )
         for part in parts
@@ -164,7 +164,7 @@ def calling(
         windows=(steps, steps + 100 * PS_PER_US),
         beside=beside,
     )
-    return found and (frames.function(found.type), found.time_ps // PS_PER_US)
+    return found and (frames.names[found.type].function, found.time_ps // PS_PER_US)
 
 
 FETCHING = [(at, at + 40) for at in range(0, 1000, 100)]

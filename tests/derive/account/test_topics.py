@@ -18,10 +18,10 @@ from tests.support.traces.literal_tables import (
 
 from stepscope.derive.account.topics import (
     TOPICS,
-    BatchCopies,
     IdleTopics,
     idle_topics,
     scaling_gaps,
+    unfed_spans,
 )
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.nesting import flatten_tracks
@@ -139,18 +139,15 @@ def unfed(
             }
         )
     )
-    batches = BatchCopies.collect_copies(
-        windows,
-        correlation_of(activity, calls, of),
-        SimpleNamespace(latency_ps=0),
-    )
-    assert batches is not None
     idle = device_of(
         {"between": [(0, 12 * MS)], "unexplained": [(13 * MS, 30 * MS)]},
         walked_by={0: ms(*silences[:2]), 3: ms(*silences[2:])},
     )
-    return batches.waits_for_copy(
-        idle, doing or Spans.empty(), blocked or Spans.empty()
+    return unfed_spans(
+        *(idle, windows, correlation_of(activity, calls, of)),
+        soon_ps=MS,
+        doing=doing or Spans.empty(),
+        blocked=blocked or Spans.empty(),
     )
 
 
@@ -190,12 +187,6 @@ def test_a_batch_in_four_of_five_windows_is_enough() -> None:
     copies = [(5, 9999), (15, 9999), (25, 9999), (35, 9999)]
     assert unfed(copies=copies, last_is_open=False) == ms((0, 4), (13, 15), (21, 25))
     assert unfed(copies=copies[:3], last_is_open=False) == Spans.empty()
-
-
-def test_without_launches_batches_are_unknown() -> None:
-    collect: Any = BatchCopies.collect_copies
-    assert collect(None, WHY, 5) is None
-    assert collect(None, 5, WHY) is None
 
 
 # All topics.

@@ -191,6 +191,7 @@ def test_every_field_of_the_all_reduces() -> None:
         "kinds": frozenset({"all-reduce", "all-gather"}),
         "step_source": "marker",
         "step_confidence": 0.75,
+        "closed": True,
         "window_ps": (1000, 1100),
         "exposed_ps": (55, 20),
         "count": 2.0,

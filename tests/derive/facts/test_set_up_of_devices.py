@@ -68,7 +68,12 @@ def sampled(*frames: tuple[int, float, float]) -> Any:
     kind = np.array([frame[0] for frame in frames], np.int32)
     start, end = (np.array([round(f[i] * M) for f in frames], np.int64) for i in (1, 2))
     return SimpleNamespace(
-        type=kind, start_ps=start, end_ps=end, function=lambda row: f"function {row}"
+        type=kind,
+        start_ps=start,
+        end_ps=end,
+        names={
+            row: SimpleNamespace(function=f"function {row}") for row in kind.tolist()
+        },
     )
 
 
@@ -237,17 +242,3 @@ def test_calls_are_long_from_a_length_on() -> None:
 def test_slow_launches_make_more_calls_short() -> None:
     slow = SimpleNamespace(latency_ps=10**15)
     assert found(launch_facts=slow) == {0: ("over", 10.0, {})}
-
-
-def test_without_events_kinds_or_names_there_are_no_calls() -> None:
-    for given in (
-        {"event_kinds": ABSENT},
-        {"trace": Tables(events=events_at())},
-        {"trace": Tables(event_types=NAMES)},
-    ):
-        assert found(**given) == {0: ("over", 10.0, {})}
-    frames = sampled((4, 1, 31))
-    alone = found(event_kinds=ABSENT, frames=frames, calling=[True])
-    assert alone == {0: ("set_up", 30.0, {"function 4": 30.0})}
-    unsaid = found(event_kinds=ABSENT, frames=frames, function_purposes=ABSENT)
-    assert unsaid == {0: ("over", 10.0, {})}

@@ -19,12 +19,12 @@ from tests.support.traces.literal import (
 
 from stepscope.derive.facts.judged_steps import (
     HostSteps,
-    Tried,
     clean_rows,
     step_signals,
     unexplained_outside,
 )
 from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
+from stepscope.derive.steps.candidates import Candidate
 from stepscope.derive.verdicts.recorded_devices import (
     DeviceSignals,
     device_signals,
@@ -62,28 +62,14 @@ def test_complete_and_usual_steps_are_judged() -> None:
     rows = accounted(
         *((0, 100, 5), (1, 100, 0), (2, 100, 6), (3, 100, None), (4, 100, 0), (5, 9, 0))
     )
-    found = clean_rows(rows, steps, compile_percent=5)
-    assert found.closed
-    assert found.clean["window"].to_list() == [0, 3, 5]
-    assert found.all["window"].to_list() == [0, 1, 2, 3, 5]
-    only_untypical = clean_rows(rows[1:3], steps, compile_percent=5)
-    assert only_untypical.clean["window"].to_list() == [1, 2]
-    only_open = clean_rows(rows[4:5], steps, compile_percent=5)
-    assert not only_open.closed
-    assert only_open.clean["window"].to_list() == [4]
-    assert only_open.all["window"].to_list() == [4]
+    assert clean_rows(rows, steps)["window"].to_list() == [0, 3, 5]
+    assert clean_rows(rows[1:3], steps)["window"].to_list() == [1, 2]
+    assert clean_rows(rows[4:5], steps)["window"].to_list() == [4]
 
 
 def candidate(what: str, confidence: float, *, accepted: bool) -> Any:
     return SimpleNamespace(
-        candidate=SimpleNamespace(
-            what=what,
-            n=3,
-            confidence=confidence,
-            accepted=accepted,
-            period_ps=700,
-            may_be_steps=confidence >= 0.5,
-        )
+        candidate=Candidate("period", what, 3, 700, None, None, confidence, accepted)
     )
 
 
@@ -133,9 +119,9 @@ def test_every_field_of_how_steps_were_found() -> None:
         period_ps=1_000,
         left_out={"compiling": 1, "outlier": 2},
         tried=(
-            Tried("b", 3, 0.5, 700),
-            Tried("c", 3, 0.9, 700),
-            Tried("a", 3, 0.2, None),
+            candidate("b", 0.5, accepted=True).candidate,
+            candidate("c", 0.9, accepted=False).candidate,
+            candidate("a", 0.2, accepted=False).candidate,
         ),
         requests=7,
         outside_percent=15.0,

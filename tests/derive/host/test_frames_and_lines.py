@@ -106,7 +106,7 @@ def test_threads_and_spans_of_frames() -> None:
     assert found.spans(found.type == 4) == Spans.of(
         [(10 * TICK, 40 * TICK), (40 * TICK, 45 * TICK)]
     )
-    assert found.function(2) == "train"
+    assert found.names[2].function == "train"
 
 
 @pytest.mark.parametrize(

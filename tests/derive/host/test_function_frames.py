@@ -29,7 +29,7 @@ def frames(lines: list[blueprint.Line]) -> FunctionFrames:
 def rows(found: FunctionFrames) -> list[tuple[int, str, int, int, int, int]]:
     """Thread, function, start, end, caller and own time; microseconds."""
     return [
-        (track, found.function(kind), start, end, parent, own)
+        (track, found.names[kind].function, start, end, parent, own)
         for track, kind, start, end, parent, own in zip(
             found.track.tolist(),
             found.type.tolist(),
@@ -134,7 +134,7 @@ def test_names_of_all_tracers_are_read(name: str, expected: tuple[Any, ...]) -> 
     found = frames([("main", name, 0, 10)])
     kind = found.type.tolist()[0]
     assert found.names[kind] == FunctionName(*expected)
-    assert found.function(kind) == expected[0]
+    assert found.names[kind].function == expected[0]
 
 
 def test_the_whole_path_is_the_recorded_one(tmp_path: Path) -> None:

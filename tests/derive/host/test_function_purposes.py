@@ -28,7 +28,7 @@ def found(lines: list[blueprint.Line]) -> list[tuple[str, str]]:
     assert not isinstance(frames, Unavailable)
     assert not isinstance(purposes, Unavailable)
     return [
-        (frames.function(kind), FunctionPurpose(purpose).name)
+        (frames.names[kind].function, FunctionPurpose(purpose).name)
         for kind, purpose in zip(
             frames.type.tolist(), purposes.purpose.tolist(), strict=True
         )

@@ -18,8 +18,8 @@ from stepscope.derive.input_pipeline.contexts import (
     _Side,
     find_callers,
     match_handovers,
-    nearest_above,
 )
+from stepscope.derive.intervals.nesting import nearest_above
 from stepscope.trace.tables import TABLES
 
 if TYPE_CHECKING:

@@ -107,7 +107,7 @@ def launching_of(rows: list[int] | None, **kinds: list[int]) -> Launching:
         for each in (rows, kinds.get("reading"), kinds.get("feeding"))
     ]
     why = NO_DEVICE if rows is None else None
-    return Launching(rows is None, *arrays, why)
+    return Launching(rows is None, why, *arrays)
 
 
 def codes_of(
@@ -162,10 +162,7 @@ def test_an_event_has_the_code_of_its_kind() -> None:
 
 
 def test_ops_launch_or_compute_where_launches_are_unknown() -> None:
-    unknown = Launching(
-        *(False, np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int32)),
-        WHY,
-    )
+    unknown = Launching(no_device=False, why_not=WHY)
     lines = [(0, OP, 0, 5), (0, EXECUTOR, 10, 5)]
     assert codes_of(lines, unknown) == [Code.LAUNCH_OR_COMPUTE, Code.LAUNCH]
 

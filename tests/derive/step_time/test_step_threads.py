@@ -25,7 +25,6 @@ from stepscope.derive.step_time.device_sets import (
     device_sets,
     owner_indices,
 )
-from stepscope.derive.step_time.host_codes import EventGroups
 from stepscope.derive.step_time.input_between_steps import (
     InputBetweenSteps,
     input_between_steps,
@@ -62,7 +61,7 @@ def evidence_of(found: StepThreads) -> dict[str, list[tuple[int, int]]]:
     }
 
 
-GROUPS = EventGroups(np.array([0, 1, 2, 3], np.int32), np.array([40, 41, 42, 99]))
+GROUPS = (np.array([0, 1, 2, 3], np.int32), np.array([40, 41, 42, 99]))
 #: Two calls on the tracks 2 and 3; the third never reaches a device.
 CALLS = [(2, 0, 0, 1), (3, 0, 1, 1), (1, 0, 2, 1)]
 
@@ -102,7 +101,7 @@ def test_a_step_without_a_group_has_no_events_of_the_group_zero() -> None:
         steps=steps_of([0, 10, 20], track=[None] * 3, group=[None, 2, 7]),
         correlation=WHY,
         activity_steps=WHY,
-        groups=EventGroups(np.arange(4, dtype=np.int32), np.array([0, 2, 3, 1])),
+        groups=(np.arange(4, dtype=np.int32), np.array([0, 2, 3, 1])),
         with_ops=(),
     )
     assert evidence_of(found) == {"group": [(1, 1)]}

@@ -18,7 +18,6 @@ from tests.support.traces.literal_tables import (
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_windows.flags import (
     FLAGS,
-    WindowFacts,
     cold_start,
     device_work,
     host_work,
@@ -301,15 +300,13 @@ def flags_of(
     found = window_flags(
         rows,
         steps,
-        facts=WindowFacts(
-            None,
-            tracks,
-            events,
-            pl.DataFrame({"name": labels}),
-            kinds_of(len(labels), classes=classes),
-            None,
-            complete_until_ps,
-        ),
+        trace=None,
+        tracks=tracks,
+        events=events,
+        event_types=pl.DataFrame({"name": labels}),
+        event_kinds=kinds_of(len(labels), classes=classes),
+        host_values=None,
+        complete_until_ps=complete_until_ps,
         device_activity=activity,
         activity_steps=None
         if activity_steps is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.traces.literal_tables import kinds_of, stored_of, tables_of
 
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.steps.candidates import STEP_ROWS, CandidateSteps
+from stepscope.derive.steps.candidates import STEP_ROWS, CandidateSteps, SourceTables
 from stepscope.derive.steps.markers import engine_iterations, find_markers
 from stepscope.derive.steps.stored import (
     mark_separate_spans,
@@ -87,32 +87,23 @@ class Recording:
             rows, schema=schema | {"value": pl.Int64, "length": pl.Int32}
         )
 
-    def markers(self) -> tuple[CandidateSteps, ...]:
-        return find_markers(
-            *(self.trace, self.tracks, self.events),
-            event_types=self.types,
-            event_kinds=self.kinds,
-            stats=self.stats,
-            type_stats=self.type_stats,
+    def source(self) -> SourceTables:
+        return SourceTables(
+            *(self.trace, self.tracks, self.events, self.types, self.kinds),
+            *(self.stats, self.type_stats),
         )
+
+    def markers(self) -> tuple[CandidateSteps, ...]:
+        return find_markers(self.source())
 
     def stored(self) -> pl.DataFrame:
-        return stored_steps(self.trace, self.tracks, self.events, stats=self.stats)
+        return stored_steps(self.source())
 
     def calls(self) -> CandidateSteps | None:
-        return steps_of_stored_calls(
-            *(self.trace, self.tracks, self.events),
-            event_types=self.types,
-            event_kinds=self.kinds,
-            stats=self.stats,
-        )
+        return steps_of_stored_calls(self.source())
 
     def iterations(self) -> CandidateSteps | None:
-        return engine_iterations(
-            *(self.tracks, self.events),
-            event_types=self.types,
-            event_kinds=self.kinds,
-        )
+        return engine_iterations(self.source())
 
 
 def columns(found: CandidateSteps) -> dict[str, list[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import pytest
 from tests.support.traces.literal_tables import (
     activity_of,
@@ -15,6 +16,7 @@ from tests.support.traces.literal_tables import (
 )
 
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
+from stepscope.derive.steps.candidates import SourceTables
 from stepscope.derive.steps.inferred import find_inferred
 from stepscope.unavailable import Unavailable
 
@@ -39,10 +41,13 @@ def found(
     correlation: Any = WHY,
     tracks: Any = ("main", "second", {"name": "stream", "kind": "stream", "device": 0}),
 ) -> list[CandidateSteps]:
+    nothing = pl.DataFrame()
+    no_trace: Any = None
     return find_inferred(
-        *tables_of(lines, list(tracks)),
-        event_types=types_of(NAMES),
-        event_kinds=KINDS,
+        SourceTables(
+            *(no_trace, *tables_of(lines, list(tracks)), types_of(NAMES), KINDS),
+            *(nothing, nothing),
+        ),
         host_values=WHY,
         device_activity=activity,
         correlation=correlation,

@@ -56,7 +56,7 @@ def frames_of(trace: TraceData) -> FunctionFrames | Unavailable:
 
 def ran(frames: FunctionFrames) -> list[tuple[str, float, float, str | None]]:
     """Function, begin and end in ms after the first look, and the caller."""
-    names = [frames.function(kind) for kind in frames.type.tolist()]
+    names = [frames.names[kind].function for kind in frames.type.tolist()]
     first = int(frames.start_ps.min()) + MS * 1000 // 2
     return [
         (

@@ -16,10 +16,9 @@ from stepscope.advice.judging.lost_time import judge_series
 from stepscope.advice.signals import CannotTell, NotApplicable
 from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.run_derivation import of_run
-from stepscope.derive.verdicts.effect_status import StepSeries
+from stepscope.derive.verdicts.effect_status import StepSeries, step_basis
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -133,8 +132,8 @@ def worker_signals(
         workers=tuple(_worker_label(worker) for worker in pod.workers),
         devices=max(Counter(with_device).values(), default=0),
         steps=tuple(_compare_step_workers(step, on_host=on_host) for step in complete),
-        step_source=basis[0].source,
-        step_confidence=min(host_basis.confidence for host_basis in basis),
+        step_source=basis[0][0],
+        step_confidence=min(confidence for _, confidence in basis),
         slowest=pod.slowest,
         work_ms={
             _worker_label(worker): _work_ms(worker, on_host=on_host)

@@ -178,7 +178,7 @@ def calling_function(
             and PurePath(frames.names[node.type].file or "").is_absolute()
         ):
             continue
-        if frames.function(node.type).endswith(BEGINNINGS):
+        if frames.names[node.type].function.endswith(BEGINNINGS):
             continue
         if deepest is None or deepest.is_loop or not node.is_loop:
             deepest = node
@@ -216,13 +216,13 @@ class _Tree(Frozen, frozen=True, eq=True):
         kept = time > 0
         rows, time = rows[kept], time[kept]
         path, parent_path, types = _number_call_paths(frames, rows)
-        count = len(types)
+        count, named = len(types), [frames.names[kind] for kind in types.tolist()]
         total = np.bincount(path, weights=time, minlength=count).astype(np.int64)
         is_loop = _paths_around_steps(path, count, (start[kept], end[kept]), windows)
         if in_parallel:
             # By path: whether its outermost function starts Python threads.
             on_threads = np.array(
-                [frames.function(int(kind)).endswith(BEGINNINGS) for kind in types],
+                [name.function.endswith(BEGINNINGS) for name in named],
                 np.bool_,
             )
             # The number of a path is larger than that of the path that calls it.
@@ -232,7 +232,6 @@ class _Tree(Frozen, frozen=True, eq=True):
             is_loop &= on_threads
         calls: list[list[int]] = [[] for _ in range(count)]
         roots: list[int] = []
-        named = [frames.names[kind] for kind in types.tolist()]
         for number, above in enumerate(parent_path.tolist()):
             # `queue.get` waits inside `threading`: that does not show what the thread
             # waits for.

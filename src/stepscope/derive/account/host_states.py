@@ -16,11 +16,12 @@ import polars as pl
 from msgspec.structs import replace
 
 from stepscope.derive.account.places import marker_names
-from stepscope.derive.account.thread_waits import common_spans, long_intervals, off_core
+from stepscope.derive.account.thread_waits import common_spans, off_core
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
+from stepscope.derive.step_time.host_codes import SHORT_OP_PS
 from stepscope.derive.step_time.host_time import THREAD_WAITS, HostCode
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
@@ -32,7 +33,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from stepscope.array_types import Bools, Int32s, UInt8s
+    from stepscope.array_types import Bools, UInt8s
     from stepscope.derive.account.thread_waits import ThreadSleep
     from stepscope.derive.device.correlation import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
@@ -267,7 +268,7 @@ class HostStates(Frozen, frozen=True):
         # meanwhile is not waiting for peers.
         peers = _code_on_any_thread(self.classes, HostCode.PEER, within)
         peers = peers - state(HostCode.HOST_COMPUTE)
-        away = long_intervals(self._away_together())
+        away = self._away_together().lasting(SHORT_OP_PS)
         waits = self.classes.input_wait
         return (
             ("profiler", self.profiler),
@@ -315,7 +316,7 @@ class HostStates(Frozen, frozen=True):
         silent = _subtract_codes(long, state, (*_LAUNCHES, *_WAITING))
         swift = dense if active is None else dense & active
         # A thread without a core does nothing, whatever range it is in.
-        unscheduled = long_intervals(away)
+        unscheduled = away.lasting(SHORT_OP_PS)
         silent, swift = silent - unscheduled, swift - unscheduled
         garbage = state(HostCode.GARBAGE)
         waits = _code_on_any_thread(self.classes, HostCode.INPUT_WAIT, within)
@@ -448,22 +449,18 @@ def host_states(
         track: replace(ran, named=nothing, sleeping=nothing, exchanging=nothing)
         for track, ran in functions.items()
     }
-    chores = []
     for track in threads:
-        rows = rows_of.track_rows(track)
-        own_types = types[rows]
-        sets = host_classes.by_thread.get(track, {})
         # Time without events on a pool's thread does not show what the program does.
         if program[track]:
+            rows = rows_of.track_rows(track)
+            sets = host_classes.by_thread.get(track, {})
             plain = host_classes.code[rows] == HostCode.NOTHING
             ran = functions.get(track, _NO_SPANS)
-            named = rows_of.covered_spans(rows, shows_activity[own_types] & plain) | (
+            named = rows_of.covered_spans(rows, shows_activity[types[rows]] & plain) | (
                 ran.named - sets.get(HostCode.PIPELINE, Spans.empty())
             )
             named = named - ran.sleeping
             function_states[track] = replace(ran, named=named)
-        if chore.any():
-            chores.append(rows_of.covered_spans(rows, chore[own_types]))
     latency_ps = (
         0 if isinstance(launch_latency, Unavailable) else launch_latency.latency_ps
     )
@@ -471,28 +468,20 @@ def host_states(
         classes=host_classes,
         threads=tuple(threads),
         notes=tuple(notes),
-        profiler=_recorder_spans(tracks, rows_of, event_kinds.host_class, types),
-        chores=Spans.union_of(chores),
+        # The profiler works on the program's threads or on separate lines.
+        profiler=Spans.union_of(
+            rows_of.spans_of_types(
+                np.flatnonzero(absent_mask(tracks["device"])).tolist(),
+                *(types, event_kinds.host_class == HostClass.PROFILER),
+            )
+        ),
+        chores=Spans.union_of(rows_of.spans_of_types(threads, types, chore)),
         between=between_steps,
         dense=_busy_with_ops(
             rows_of, threads, host_classes.code, max_gap_ps=min_work_gap_ps(latency_ps)
         ),
         function_spans=function_states,
         off_core=off_core(tracks, events, event_types, rows_of=rows_of),
-    )
-
-
-def _recorder_spans(
-    tracks: pl.DataFrame, rows_of: TrackRows, host_class: UInt8s, types: Int32s
-) -> Spans:
-    """Return when the profiler worked, on the program's threads or separate lines."""
-    own = host_class == HostClass.PROFILER
-    if not own.any():
-        return Spans.empty()
-    on_host = np.flatnonzero(absent_mask(tracks["device"]))
-    return Spans.union_of(
-        rows_of.covered_spans(rows, own[types[rows]])
-        for rows in map(rows_of.track_rows, on_host.tolist())
     )
 
 

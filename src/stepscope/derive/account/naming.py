@@ -19,8 +19,8 @@ from stepscope.derive.account.thread_waits import (
     host_threads,
     lines_without_core,
 )
-from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.intervals.nesting import nest_subset, self_times
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_time import (
@@ -36,6 +36,7 @@ from stepscope.derive.step_time.pool_tasks import (
     time_by_op_type,
 )
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
+from stepscope.derive.step_windows.windows import window_bounds
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import absent_mask
@@ -162,8 +163,7 @@ class Naming(Frozen, frozen=True, dict=True):
     ) -> list[tuple[Name, int]]:
         """Return the named parts of one cause's time; they add up to the spans."""
         if owner == "unexplained":
-            is_long = spans.end_ps - spans.start_ps >= _LONG_CALL_PS
-            long_spans = Spans(spans.start_ps[is_long], spans.end_ps[is_long])
+            long_spans = spans.lasting(_LONG_CALL_PS)
             parts = self._parts_by_neighbours(long_spans) if len(long_spans) else []
             short_ps = spans.length_ps - long_spans.length_ps
             return [*parts, (UNNAMED, short_ps)] if short_ps or not parts else parts
@@ -350,11 +350,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _self_time(self, rows: Int64s, spans: Spans) -> Int64s:
         start, dur = self.classes.rows.start_ps[rows], self.classes.rows.dur_ps[rows]
         nested = nest_subset(start, dur, track=np.zeros(len(rows), np.int32))
-        time = self._time_within(spans, rows)
-        own = time.copy()
-        inside = nested.parent >= 0
-        np.subtract.at(own, nested.parent[inside], time[inside])
-        return np.maximum(own, 0)
+        return np.maximum(self_times(self._time_within(spans, rows), nested.parent), 0)
 
     def _parts_by_type(self, rows: Int64s, time: Int64s) -> list[tuple[Name, int]]:
         kind, index = np.unique(self.types[rows], return_inverse=True)
@@ -564,7 +560,6 @@ def naming(
     )
     # TensorFlow numbers threads itself: a thread's samples are on another track.
     started = () if frames is None else frames.threads_in_modules()
-    measured = windows.measured
     # Instructions of XLA are numbered: `dot.3` is one of its `dot`.
     named = pl.select(pl.coalesce(event_kinds.op_type, names)).to_series()
     named = named.str.replace(r"\.\d+$", "")
@@ -592,7 +587,7 @@ def naming(
         threads=threads,
         program=program,
         function_tracks=tuple(sorted(framed, key=sort_key)),
-        windows=(ints(measured, "start_ps"), ints(measured, "end_ps")),
+        windows=window_bounds(windows.measured),
         off_core=lines_without_core(tracks, events, event_types),
         lines=host_threads(tracks),
         ran=None if isinstance(function_lines, Unavailable) else function_lines.known(),

@@ -18,7 +18,7 @@ from stepscope.derive.account.naming import (
     Name,
 )
 from stepscope.derive.account.topics import TOPICS
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.intervals.nesting import self_times
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.owners import IDLE_OWNERS, PLACES
 from stepscope.frozen import Frozen
@@ -83,9 +83,7 @@ def account_parts(
     naming: Naming | Unavailable,
 ) -> AccountParts:
     """Name the time of each cause as precisely as the recording allows."""
-    measured = windows.measured
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    judged = windows.judged
+    measured, judged = windows.measured, windows.judged
     namer = None if isinstance(naming, Unavailable) else naming
     owner_rows, callers = [], []
     for device in account.devices:
@@ -117,8 +115,8 @@ def account_parts(
         _sum_parts(owner_rows),
         _sum_parts(topic_rows),
         pl.DataFrame(callers, schema=CALLER_ROWS, orient="row"),
-        int((ends - starts).sum()),
-        len(starts),
+        int((measured["end_ps"] - measured["start_ps"]).sum()),
+        len(measured),
     )
 
 
@@ -271,19 +269,13 @@ def _largest_functions(
     frames = naming.frames
     if frames is None:
         return LargestEvents([], 0), Spans.empty()
-    own_rows = np.flatnonzero(frames.track == track)
-    start, end = frames.start_ps[own_rows], frames.end_ps[own_rows]
-    time = spans.within(start, end)
-    own = np.zeros(len(frames.track), np.int64)
-    own[own_rows] = time
-    parent = frames.parent[own_rows]
-    np.subtract.at(own, parent[parent >= 0], time[parent >= 0])
+    on_track = frames.track == track
+    time = np.where(on_track, spans.within(frames.start_ps, frames.end_ps), 0)
 
     def described_part(row: int) -> tuple[int, int, int, Name]:
         name = naming.function_name(frames, int(frames.type[row]))
         first, last = int(frames.start_ps[row]), int(frames.end_ps[row])
         return first, last, int(frames.event[row]), name
 
-    return largest_times(own, described_part, most=limit), spans & Spans.from_events(
-        start, end - start
-    )
+    largest = largest_times(self_times(time, frames.parent), described_part, most=limit)
+    return largest, spans & frames.spans(on_track)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.dense_codes import time_ranges_by_code
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.step_windows.windows import window_range
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -53,11 +55,7 @@ def between_steps(
     nothing = Spans.empty()
     if isinstance(steps, Unavailable) or not windows.rows.height:
         return nothing
-    begin, end = (
-        ints(windows.rows, "start_ps").min(),
-        ints(windows.rows, "end_ps").max(),
-    )
-    bounds = Spans.of([(int(begin), int(end))])
+    bounds = Spans.of([window_range(windows.rows)])
     if steps.source == "marker" and not steps.rows["end_ps"].null_count():
         starts = ints(steps.rows, "start_ps")
         return bounds - Spans.from_bounds(starts, ints(steps.rows, "end_ps"))
@@ -65,8 +63,7 @@ def between_steps(
     track = handles(events, "track")
     rows = wanted_rows(handles(events, "type"), is_call)
     rows = rows[np.isin(track[rows], host_classes.threads.driving_tracks())]
-    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
-    calls = Spans.from_events(start_ps[rows], dur_ps[rows])
+    calls = Spans.from_rows(events, rows)
     once_per_step = 0 < len(calls) <= steps.rows.height
     if host_classes.no_device:
         calls = calls if once_per_step else nothing
@@ -81,14 +78,12 @@ def between_steps(
             return bounds - calls
     launch = correlation.launch_of_activity
     known = (launch >= 0) & (activity_steps >= 0)
-    first = np.full(steps.rows.height, np.iinfo(np.int64).max)
-    last = np.full(steps.rows.height, np.iinfo(np.int64).min)
-    begins = ints(launches, "start_ps")[launch[known]]
-    ends = begins + ints(launches, "dur_ps")[launch[known]]
-    np.minimum.at(first, activity_steps[known], begins)
-    np.maximum.at(last, activity_steps[known], ends)
-    has_launches = first < last
-    return bounds - Spans.from_bounds(first[has_launches], last[has_launches])
+    begins, durs = (ints(launches, name) for name in ("start_ps", "dur_ps"))
+    calls_of_steps = time_ranges_by_code(
+        *(activity_steps[known], begins[launch[known]], durs[launch[known]]),
+        count=steps.rows.height,
+    )
+    return bounds - Spans.from_bounds(calls_of_steps.first_ps, calls_of_steps.last_ps)
 
 
 def _between_work(

@@ -18,9 +18,8 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_purposes import FunctionPurpose
-from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.intervals.nesting import nest_subset, self_times
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.host_codes import SHORT_OP_PS
 from stepscope.derive.step_time.host_time import THREAD_WAITS, HostCode
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import OFF_CORE
@@ -30,7 +29,7 @@ from stepscope.xspace.samples_line import SamplesLine
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.array_types import Bools, Int32s
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.host.core_time import CoreTime, ThreadTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
@@ -64,12 +63,6 @@ def off_core(
 def common_spans(sets: Sequence[Spans]) -> Spans:
     """Return the intersection of all sets of spans; empty without sets."""
     return reduce(and_, sets) if sets else Spans.empty()
-
-
-def long_intervals(spans: Spans) -> Spans:
-    """Return the intervals that are not shorter than a short op."""
-    chosen = spans.end_ps - spans.start_ps >= SHORT_OP_PS
-    return Spans(spans.start_ps[chosen], spans.end_ps[chosen])
 
 
 def lines_without_core(
@@ -144,14 +137,9 @@ def awaited_thread(
             continue
         start, dur = rows.start_ps[event_rows], rows.dur_ps[event_rows]
         nested = nest_subset(start, dur, track=np.zeros(len(event_rows), np.int32))
-        own = waits.within(start, start + dur)
-        inside = nested.parent >= 0
-        np.subtract.at(own, nested.parent[inside], own[inside].copy())
-        kind, index = np.unique(types[event_rows], return_inverse=True)
-        total = np.zeros(len(kind), np.int64)
-        np.add.at(total, index, own)
-        largest = int(total.argmax())
-        candidates.append((int(total[largest]), name, int(kind[largest])))
+        own = self_times(waits.within(start, start + dur), nested.parent)
+        time, kind = _largest_type(types[event_rows], own)
+        candidates.append((time, name, kind))
     names = {track: name for track, name in threads.items() if name != threads.get(by)}
     for timed in (
         candidates,
@@ -167,18 +155,22 @@ def _innermost_functions(
     frames: FunctionFrames, threads: Mapping[int, str], waits: Spans
 ) -> list[tuple[int, str, int]]:
     time = waits.within(frames.start_ps, frames.end_ps)
-    own = time.copy()
-    inside = frames.parent >= 0
-    np.subtract.at(own, frames.parent[inside], time[inside])
+    own = self_times(time, frames.parent)
     functions = []
-    for track in np.unique(frames.track[time > 0]).tolist():
-        own_rows = np.flatnonzero((frames.track == track) & (time > 0))
-        kind, index = np.unique(frames.type[own_rows], return_inverse=True)
-        total = np.bincount(index, weights=own[own_rows]).astype(np.int64)
-        largest = int(total.argmax())
-        if track in threads:
-            functions.append((int(total[largest]), threads[track], int(kind[largest])))
+    for track in threads.keys() & set(frames.track[time > 0].tolist()):
+        rows = np.flatnonzero((frames.track == track) & (time > 0))
+        own_ps, kind = _largest_type(frames.type[rows], own[rows])
+        functions.append((own_ps, threads[track], kind))
     return functions
+
+
+def _largest_type(types: Int32s, own_ps: Int64s) -> tuple[int, int]:
+    """Return the largest total time of the events of one type, and this type."""
+    kind, index = np.unique(types, return_inverse=True)
+    total = np.zeros(len(kind), np.int64)
+    np.add.at(total, index, own_ps)
+    largest = int(total.argmax())
+    return int(total[largest]), int(kind[largest])
 
 
 #: Maximum share of the sleep in which threads outside of Python may compute for the

@@ -7,7 +7,7 @@ Definition: docs/where-a-steps-time-goes.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,7 @@ from stepscope.derive.step_time.owners import (
     LAST_WORKING,
     OWNERS,
 )
+from stepscope.derive.step_windows.windows import window_range
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -56,16 +57,8 @@ _MIN_SET_UP_PS: Final = 100 * PS_PER_MS
 _MIN_SET_UP_COPIES: Final = 10
 
 
-class Launched(Frozen, frozen=True):
-    """The activities of one device, and the launch calls of all devices.
-
-    Attributes:
-        device: The activities of the device, by start.
-    """
-
-    device: DeviceRows
-    correlation: Correlation
-    copies: Bools
+#: Kinds of activity that copy between the host and a device.
+_COPIES: Final = (ACTIVITY_CODES["h2d"], ACTIVITY_CODES["d2h"])
 
 
 class _Endings(Frozen, frozen=True):
@@ -106,7 +99,6 @@ class Gaps(Frozen, frozen=True):
         prepare_end_ps: Ends of the remaining intervals.
         prepare_track: Row of tracks of the thread whose launch ended each remaining
             interval; -1 for no launch or an unknown thread.
-        activity: Row of device_activity at the end of each of them; -1 for none.
     """
 
     switch: Spans
@@ -117,10 +109,11 @@ class Gaps(Frozen, frozen=True):
     prepare_start_ps: Int64s
     prepare_end_ps: Int64s
     prepare_track: Int32s
-    activity: Int64s
 
 
-def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
+def divided_gaps(
+    idle: Spans, device: DeviceRows, correlation: Correlation, facts: LaunchLatency
+) -> Gaps:
     """Divide each idle interval of one device by the launch that ended it.
 
     Before the launch call begins, the host prepares it. Once the call has begun, the
@@ -131,6 +124,7 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
 
     Args:
         idle: The intervals, each ended by the first activity that begins at its end.
+        device: The activities of the device, by start.
     """
     start, end = idle.start_ps, idle.end_ps
     short = end - start <= facts.switch_ps
@@ -138,7 +132,7 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     start, end = start[~short], end[~short]
     # No activity begins within an interval, so waiting activities begin at its end or
     # later. Once the first of their launch calls has returned, an activity is queued.
-    endings = _gap_endings(end, launched, facts.latency_ps)
+    endings = _gap_endings(end, device, correlation, facts.latency_ps)
     called, returned = endings.called_ps, endings.returned_ps
     queued_from = np.clip(endings.behind_ps, start, end)
     in_time = returned <= start - facts.latency_ps
@@ -165,14 +159,13 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
         prepare_start_ps=start[is_preparing],
         prepare_end_ps=preparing_end[is_preparing],
         prepare_track=endings.track[is_preparing],
-        activity=endings.row[is_preparing],
     )
 
 
-def _gap_endings(end_ps: Int64s, launched: Launched, latency_ps: int) -> _Endings:
-    device = launched.device
-    launch_of = launched.correlation.launch_of_activity
-    calls = launched.correlation.launches
+def _gap_endings(
+    end_ps: Int64s, device: DeviceRows, correlation: Correlation, latency_ps: int
+) -> _Endings:
+    launch_of, calls = correlation.launch_of_activity, correlation.launches
     called_ps, dur_ps = ints(calls, "start_ps"), ints(calls, "dur_ps")
     index, behind = (np.empty(len(end_ps), np.int64) for _ in range(2))
     accepted_answer(
@@ -202,7 +195,8 @@ def _gap_endings(end_ps: Int64s, launched: Launched, latency_ps: int) -> _Ending
     track[known] = handles(calls, "track")[call]
     blocking = np.zeros(len(end_ps), np.bool_)
     waits = dur_ps[call] > device.dur_ps[index[known]] + latency_ps
-    blocking[known] = launched.copies[row[known]] & waits
+    kind = codes(correlation.activity, "kind")[row[known]]
+    blocking[known] = np.isin(kind, _COPIES) & waits
     first_copy_ps = np.where(index == 0, device.dur_ps[:1].sum(), -1)
     return _Endings(row, called, returned, track, first_copy_ps, blocking, behind)
 
@@ -350,11 +344,15 @@ def account(
         windows: The windows; one window over the whole profile if there are no steps.
         host_states: What the step threads did; without it all idle time is unexplained.
     """
-    window_range = (
-        int(ints(windows.rows, "start_ps").min()),
-        int(ints(windows.rows, "end_ps").max()),
-    )
-    launch = _Launching.collect_launches(device_timeline, correlation, launch_latency)
+    bounds = window_range(windows.rows)
+    launching = None
+    if not (
+        isinstance(device_timeline, Unavailable)
+        or isinstance(correlation, Unavailable)
+        or isinstance(launch_latency, Unavailable)
+    ):
+        devices = {device.device: device for device in device_timeline.devices}
+        launching = _Launching(devices, correlation, launch_latency)
     unknown = _unknown_host_owners(host_classes)
     if isinstance(thread_sleep, Unavailable):
         unknown.setdefault("wait", thread_sleep)
@@ -364,7 +362,7 @@ def account(
     between = between | starting
     if isinstance(device_sets, Unavailable):
         missing = dict.fromkeys(_OF_DEVICES, device_sets) | unknown
-        left = Spans.of([window_range])
+        left = Spans.of([bounds])
         idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
         if states is not None:
             starting = starting - states.profiler
@@ -380,7 +378,7 @@ def account(
         for device in device_sets.devices
         for owner, why in device.unknown.items()
     } | unknown
-    if launch is None:
+    if launching is None:
         missing |= dict.fromkeys(
             _OF_LAUNCHES,
             correlation
@@ -395,7 +393,7 @@ def account(
     working = replace(device_sets, devices=within or device_sets.devices)
     accounts = tuple(
         _account_device(
-            device, window_range, states, launch, between=between, starting=starting
+            device, bounds, states, launching, between=between, starting=starting
         )
         for device in working.devices
     )
@@ -412,40 +410,12 @@ _OF_THREADS: Final = (
 )
 
 
-class _Launching(Frozen, frozen=True):
+class _Launching(NamedTuple):
     """The launches of all devices, by which the devices' idle time is divided."""
 
-    timeline: dict[int, DeviceRows]
+    devices: dict[int, DeviceRows]
     correlation: Correlation
-    copies: Bools
-    inputs: Bools
-    facts: LaunchLatency
-
-    @classmethod
-    def collect_launches(
-        cls,
-        device_timeline: DeviceTimeline | Unavailable,
-        correlation: Correlation | Unavailable,
-        launch_latency: LaunchLatency | Unavailable,
-    ) -> _Launching | None:
-        if (
-            isinstance(device_timeline, Unavailable)
-            or isinstance(correlation, Unavailable)
-            or isinstance(launch_latency, Unavailable)
-        ):
-            return None
-        kind = codes(correlation.activity, "kind")
-        return cls(
-            timeline={device.device: device for device in device_timeline.devices},
-            correlation=correlation,
-            copies=(kind == ACTIVITY_CODES["h2d"]) | (kind == ACTIVITY_CODES["d2h"]),
-            inputs=kind == ACTIVITY_CODES["h2d"],
-            facts=launch_latency,
-        )
-
-    def divide_gaps(self, device: int, idle: Spans) -> Gaps:
-        launched = Launched(self.timeline[device], self.correlation, self.copies)
-        return divided_gaps(idle, launched, self.facts)
+    latency: LaunchLatency
 
 
 def _unknown_host_owners(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
@@ -463,14 +433,14 @@ def _unknown_host_owners(host: HostClasses | Unavailable) -> dict[str, Unavailab
 
 def _account_device(
     device: DeviceTimes,
-    window_range: tuple[int, int],
+    bounds: tuple[int, int],
     states: HostStates | None,
     launching: _Launching | None,
     *,
     between: Spans,
     starting: Spans,
 ) -> DeviceAccount:
-    free = device.busy.gaps(*window_range)
+    free = device.busy.gaps(*bounds)
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
     recording = Spans.empty() if states is None else free & states.profiler
     idle["profiler"].append(recording)
@@ -486,14 +456,16 @@ def _account_device(
         claims = tuple((owner, spans) for owner, spans in claimed if owner != "launch")
         idle["unexplained"].append(_apply_claims(left, claims, idle))
         return _device_account(device.device, idle, between, {}, Spans.empty())
-    gaps = launching.divide_gaps(device.device, free)
+    rows, correlation = launching.devices[device.device], launching.correlation
+    gaps = divided_gaps(free, rows, correlation, launching.latency)
     idle["switch"].append(gaps.switch - taken)
     # While a thread loads kernels, before it launches them, queued work has to wait.
     loading = states.loading_spans(gaps.queued)
     idle["compile"].append(loading - taken)
     idle["queued"].append(gaps.queued - loading - taken)
     idle["launch"].append(gaps.latency - taken)
-    feeds = launching.inputs[gaps.copy_call_rows]
+    copied = codes(correlation.activity, "kind")[gaps.copy_call_rows]
+    feeds = copied == ACTIVITY_CODES["h2d"]
     for owner, chosen in (("input", feeds), ("output", ~feeds)):
         spans = Spans(gaps.copy_call.start_ps[chosen], gaps.copy_call.end_ps[chosen])
         idle[owner].append(spans - taken)
@@ -576,7 +548,7 @@ def _build_account(
             zip(device_sets.devices, devices, strict=True),
             key=lambda pair: pair[0].busy.length_ps,
         )
-        free = united.busy.gaps(int(starts.min()), int(ends.max()))
+        free = united.busy.gaps(*window_range(windows))
         together = charged_rows(
             starts,
             ends,

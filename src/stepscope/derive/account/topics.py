@@ -57,65 +57,46 @@ _MAX_SCALAR_BYTES: Final = 4096
 _MIN_WINDOWS_WITH_BATCH: Final = 0.8
 
 
-class BatchCopies(Frozen, frozen=True):
-    """The times of batch copies to devices, in a program without recorded fetches.
+def unfed_spans(
+    device: DeviceAccount,
+    windows: Windows,
+    correlation: Correlation,
+    *,
+    soon_ps: int,
+    doing: Spans,
+    blocked: Spans,
+) -> Spans:
+    """Return the long times without launches before the program copies a batch.
 
-    Attributes:
+    Args:
         soon_ps: Minimum length of a silence, and maximum time from its end to the copy.
+        blocked: The part of the idle time in which the program was blocked by something
+            other than a device.
     """
-
-    windows: Windows
-    correlation: Correlation
-    soon_ps: int
-
-    @classmethod
-    def collect_copies(
-        cls,
-        windows: Windows,
-        correlation: Correlation | Unavailable,
-        latency: LaunchLatency | Unavailable,
-    ) -> BatchCopies | None:
-        """Collect the batch copies; None if one of the tables is missing."""
-        if isinstance(correlation, Unavailable) or isinstance(latency, Unavailable):
-            return None
-        return cls(windows, correlation, min_work_gap_ps(latency.latency_ps))
-
-    def waits_for_copy(
-        self, device: DeviceAccount, doing: Spans, blocked: Spans
-    ) -> Spans:
-        """Return the long times without launches before the program copies a batch.
-
-        Args:
-            blocked: The part of the idle time in which the program was blocked by
-                something other than a device.
-        """
-        # Starts of the calls that copy at least a batch's bytes, ascending.
-        activity = self.correlation.activity
-        launch = self.correlation.launch_of_activity
-        is_copy = codes(activity, "kind") == ACTIVITY_CODES["h2d"]
-        is_copy &= handles(activity, "device") == device.device
-        size = fill_nulls(activity["bytes"], 0)
-        is_copy &= (size > _MAX_SCALAR_BYTES) & (launch >= 0)
-        called = np.sort(ints(self.correlation.launches, "start_ps")[launch[is_copy]])
-        rows = self.windows.rows.filter(~self.windows.rows["open_end"])
-        if not rows.height or not len(called):
-            return Spans.empty()
-        starts, ends = ints(rows, "start_ps"), ints(rows, "end_ps")
-        copies = np.searchsorted(called, ends) - np.searchsorted(called, starts)
-        if (copies > 0).mean() < _MIN_WINDOWS_WITH_BATCH:
-            return Spans.empty()
-        silent = Spans.union_of(
-            (blocked, *(device.idle[owner] for owner in UNFED_OWNERS))
-        )
-        # Silent intervals that end at most `soon_ps` before a copy call: small kernels
-        # may be launched between the end of the silence and the copy.
-        silences = Spans.union_of(device.walked_by.values())
-        index = np.searchsorted(called, silences.end_ps)
-        next_call = np.append(called, np.iinfo(np.int64).max)[index]
-        soon = next_call - silences.end_ps <= self.soon_ps
-        unfed = (silent & Spans(silences.start_ps[soon], silences.end_ps[soon])) - doing
-        long = unfed.end_ps - unfed.start_ps > self.soon_ps
-        return Spans(unfed.start_ps[long], unfed.end_ps[long])
+    # Starts of the calls that copy at least a batch's bytes, ascending.
+    activity = correlation.activity
+    launch = correlation.launch_of_activity
+    is_copy = codes(activity, "kind") == ACTIVITY_CODES["h2d"]
+    is_copy &= handles(activity, "device") == device.device
+    size = fill_nulls(activity["bytes"], 0)
+    is_copy &= (size > _MAX_SCALAR_BYTES) & (launch >= 0)
+    called = np.sort(ints(correlation.launches, "start_ps")[launch[is_copy]])
+    rows = windows.rows.filter(~windows.rows["open_end"])
+    if not rows.height or not len(called):
+        return Spans.empty()
+    starts, ends = ints(rows, "start_ps"), ints(rows, "end_ps")
+    copies = np.searchsorted(called, ends) - np.searchsorted(called, starts)
+    if (copies > 0).mean() < _MIN_WINDOWS_WITH_BATCH:
+        return Spans.empty()
+    silent = Spans.union_of((blocked, *(device.idle[owner] for owner in UNFED_OWNERS)))
+    # Silent intervals that end at most `soon_ps` before a copy call: small kernels
+    # may be launched between the end of the silence and the copy.
+    silences = Spans.union_of(device.walked_by.values())
+    index = np.searchsorted(called, silences.end_ps)
+    next_call = np.append(called, np.iinfo(np.int64).max)[index]
+    soon = next_call - silences.end_ps <= soon_ps
+    unfed = (silent & Spans(silences.start_ps[soon], silences.end_ps[soon])) - doing
+    return unfed.lasting(soon_ps + 1)
 
 
 def scaling_gaps(
@@ -243,28 +224,30 @@ def idle_topics(
             _union_owners(device.idle, _EVERY) for device in account.devices
         ),
     )
-    batches = reads = None
     listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
-    if not listed and not len(host_states.classes.input_wait):
-        batches = BatchCopies.collect_copies(windows, correlation, launch_latency)
-    if not isinstance(device_activity, Unavailable) and not isinstance(
-        launch_latency, Unavailable
-    ):
-        reads = _ReadBacks(device_activity, 2 * launch_latency.latency_ps)
+    fetched = listed or len(host_states.classes.input_wait)
+    copies = None if fetched or isinstance(correlation, Unavailable) else correlation
+    latency_ps = None
+    if not isinstance(launch_latency, Unavailable):
+        latency_ps = launch_latency.latency_ps
     topics = []
     for device in account.devices:
         drained = scaling = unfed = Spans.empty()
         if not isinstance(device_activity, Unavailable) and device.device is not None:
             scaling = scaling_gaps(device_activity, event_types, device.device)
-        if reads is not None and device.device is not None:
-            drained = reads.drained_spans(device, host)
-            if not windows.has_steps:
-                # Nothing is launched late after the last activity of the program.
-                last_ps = int(ints(reads.activity, "start_ps").max())
-                drained = drained.clip(-LIMIT_PS, last_ps)
-        if batches is not None and device.device is not None:
-            blocked = device.idle["sync"] - host.for_device
-            unfed = batches.waits_for_copy(device, host.doing, blocked)
+            if latency_ps is not None:
+                drained = _drained_spans(device_activity, device, host, 2 * latency_ps)
+                if not windows.has_steps:
+                    # Nothing is launched late after the last activity of the program.
+                    last_ps = int(ints(device_activity, "start_ps").max())
+                    drained = drained.clip(-LIMIT_PS, last_ps)
+        if copies is not None and latency_ps is not None and device.device is not None:
+            unfed = unfed_spans(
+                *(device, windows, copies),
+                soon_ps=min_work_gap_ps(latency_ps),
+                doing=host.doing,
+                blocked=device.idle["sync"] - host.for_device,
+            )
         topics.append(
             _topics_of_device(
                 device, host, drained=drained, scaling=scaling, unfed=unfed
@@ -311,13 +294,9 @@ class _Host(Frozen, frozen=True):
 
         types, rows = handles(events, "type"), states.classes.rows
         collecting = _types_named(event_types, *COLLECTIONS)
-        garbage, watched = Spans.empty(), _types_named(event_types, _WATCHED).any()
-        if collecting.any():
-            garbage = Spans.union_of(
-                rows.covered_spans(part, collecting[types[part]])
-                for part in map(rows.track_rows, states.threads)
-            )
-            watched = watched or collecting[types].any()
+        watched = _types_named(event_types, _WATCHED).any() or (
+            collecting.any() and collecting[types].any()
+        )
         doing = Spans.union_of(
             (
                 *(states.doing_spans(track, within) for track in states.threads),
@@ -329,7 +308,9 @@ class _Host(Frozen, frozen=True):
         debugging = _debugging_spans(states, event_types, types)
         return cls(
             marked=marked,
-            garbage=garbage,
+            garbage=Spans.union_of(
+                rows.spans_of_types(states.threads, types, collecting)
+            ),
             collections_recorded=bool(watched),
             debugging=Spans.union_of(debugging),
             parallel_to_debugging=Spans.union_of(
@@ -378,14 +359,8 @@ def _debugging_spans(
     is_debugging = names.str.contains(_DEBUGGING)
     if names.str.contains(_PRINTS).any():
         is_debugging |= names.str.contains(_FORMATS)
-    wanted = is_debugging.to_numpy()
-    if not wanted.any():
-        return [Spans.empty() for _ in states.threads]
     rows = states.classes.rows
-    return [
-        rows.covered_spans(part, wanted[types[part]])
-        for part in map(rows.track_rows, states.threads)
-    ]
+    return rows.spans_of_types(states.threads, types, is_debugging.to_numpy())
 
 
 def _topics_of_device(
@@ -433,50 +408,44 @@ def _types_named(event_types: pl.DataFrame, *names: str) -> Bools:
     return event_types["name"].is_in(names).to_numpy()
 
 
-class _ReadBacks(Frozen, frozen=True):
-    """Idle time after the host waited for the device to finish."""
+def _drained_spans(
+    activity: pl.DataFrame, device: DeviceAccount, host: _Host, soon_ps: int
+) -> Spans:
+    """Return the idle time from the end of a wait to the next activity.
 
-    activity: pl.DataFrame
-    soon_ps: int
-
-    def drained_spans(self, device: DeviceAccount, host: _Host) -> Spans:
-        """Return the idle time from the end of a wait to the next activity.
-
-        The wait ended because the device had finished all activities. Activities that
-        were launched only after the wait could have been queued before it. The host
-        waits in a synchronising call, or in the call that copies a small result.
-        """
-        free = Spans.union_of(device.idle.values())
-        # Times at which copies of small results end.
-        rows = np.flatnonzero(
-            (codes(self.activity, "kind") == ACTIVITY_CODES["d2h"])
-            & (handles(self.activity, "device") == device.device)
-        )
-        size = fill_nulls(self.activity["bytes"].gather(rows), _MAX_INSPECTED_BYTES + 1)
-        rows = rows[size <= _MAX_INSPECTED_BYTES]
-        start_ps, dur_ps = (ints(self.activity, key) for key in ("start_ps", "dur_ps"))
-        copied: Int64s = start_ps[rows] + dur_ps[rows]
-        # Keep idle time that begins when a wait or a copy of a small result ends.
-        ends = host.waiting.end_ps
-        near = Spans.from_events(
-            np.concatenate((ends - self.soon_ps, copied)),
-            np.concatenate(
-                (np.full(len(ends), self.soon_ps + 1), np.ones(len(copied)))
-            ),
-        )
-        free = free.meeting(near)
-        begin = free.start_ps
-        soon = begin + self.soon_ps
-        waited = _wait_lengths_ps(host.waiting, begin, soon)
-        is_copied = np.isin(begin, copied)
-        calling = host.launch_calls_around(begin[is_copied])
-        called = np.where(is_copied, _wait_lengths_ps(calling, begin, soon), 0)
-        # Without the wait, the host would launch earlier by at most the wait's length.
-        length = np.minimum(free.end_ps - begin, np.maximum(waited, called))
-        after = Spans.from_events(begin[length > 0], length[length > 0])
-        # Recorded host work between steps does not come from the wait.
-        named = device.idle["between"] & host.doing
-        return (after & _union_owners(device.idle, _REFILLING)) - named
+    The wait ended because the device had finished all activities. Activities that
+    were launched only after the wait could have been queued before it. The host
+    waits in a synchronising call, or in the call that copies a small result.
+    """
+    free = Spans.union_of(device.idle.values())
+    # Times at which copies of small results end.
+    rows = np.flatnonzero(
+        (codes(activity, "kind") == ACTIVITY_CODES["d2h"])
+        & (handles(activity, "device") == device.device)
+    )
+    size = fill_nulls(activity["bytes"].gather(rows), _MAX_INSPECTED_BYTES + 1)
+    rows = rows[size <= _MAX_INSPECTED_BYTES]
+    start_ps, dur_ps = (ints(activity, key) for key in ("start_ps", "dur_ps"))
+    copied: Int64s = start_ps[rows] + dur_ps[rows]
+    # Keep idle time that begins when a wait or a copy of a small result ends.
+    ends = host.waiting.end_ps
+    near = Spans.from_events(
+        np.concatenate((ends - soon_ps, copied)),
+        np.concatenate((np.full(len(ends), soon_ps + 1), np.ones(len(copied)))),
+    )
+    free = free.meeting(near)
+    begin = free.start_ps
+    until = begin + soon_ps
+    waited = _wait_lengths_ps(host.waiting, begin, until)
+    is_copied = np.isin(begin, copied)
+    calling = host.launch_calls_around(begin[is_copied])
+    called = np.where(is_copied, _wait_lengths_ps(calling, begin, until), 0)
+    # Without the wait, the host would launch earlier by at most the wait's length.
+    length = np.minimum(free.end_ps - begin, np.maximum(waited, called))
+    after = Spans.from_events(begin[length > 0], length[length > 0])
+    # Recorded host work between steps does not come from the wait.
+    named = device.idle["between"] & host.doing
+    return (after & _union_owners(device.idle, _REFILLING)) - named
 
 
 def _wait_lengths_ps(spans: Spans, begin_ps: Int64s, soon_ps: Int64s) -> Int64s:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import numbering
-from stepscope.trace.reading.nullable import fill_nulls, present_mask
+from stepscope.trace.reading.nullable import absent_mask, fill_nulls, present_mask
 from stepscope.trace.tables import ACTIVITY_KINDS, DERIVED_LINES, TRACK_KINDS
 
 if TYPE_CHECKING:
@@ -51,6 +51,12 @@ def codes(frame: pl.DataFrame, column: str) -> UInt8s:
 def is_present(frame: pl.DataFrame, column: str) -> Bools:
     """Return for each row whether the column has a value."""
     return present_mask(frame[column])
+
+
+def are_host_threads(tracks: pl.DataFrame) -> Bools:
+    """Return by row of `tracks` whether it is a thread of the host."""
+    is_thread: Bools = codes(tracks, "kind") == TRACK_CODES["thread"]
+    return is_thread & absent_mask(tracks["device"])
 
 
 def rows_of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> Int64s:

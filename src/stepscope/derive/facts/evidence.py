@@ -13,7 +13,7 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.array_types import Int64s
-    from stepscope.derive.host.function_names import FunctionName
+    from stepscope.derive.host.function_names import FunctionKey, FunctionName
     from stepscope.derive.intervals.spans import Spans
     from stepscope.trace.model import TraceData
 
@@ -48,6 +48,27 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     end_ps: int
     ops: tuple[str, ...] = ()
     frame: str | None = None
+
+    @classmethod
+    def of_range(
+        cls,
+        host: str,
+        device: int | None,
+        start_ps: int,
+        end_ps: int,
+        *,
+        track: str | None = None,
+        op: str | None = None,
+    ) -> Evidence:
+        """Describe a range in which at most one op is named."""
+        return cls(
+            host=host,
+            device=device,
+            track=track,
+            start_ps=start_ps,
+            end_ps=end_ps,
+            ops=(op,) if op else (),
+        )
 
 
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +174,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def key(self) -> tuple[str | None, str | None, int | None]:
+    def key(self) -> FunctionKey:
         """Return what identifies the part's function: its name, file and first line."""
         return self.function, self.file, self.line
 
@@ -174,10 +195,10 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-def longest_intervals(spans: Spans) -> list[tuple[int, int]]:
+def longest_intervals(spans: Spans) -> tuple[tuple[int, int], ...]:
     """Return the `MAX_RANGES_SHOWN` longest intervals of a set, longest first."""
     order = indices_of_largest(spans.end_ps - spans.start_ps)
-    return [(int(spans.start_ps[row]), int(spans.end_ps[row])) for row in order]
+    return tuple((int(spans.start_ps[row]), int(spans.end_ps[row])) for row in order)
 
 
 def indices_of_largest(values: Int64s) -> Int64s:

@@ -16,7 +16,9 @@ from stepscope.derive.run_derivation import (
 )
 from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 from stepscope.derive.step_windows.flags import LEFT_OUT
+from stepscope.derive.verdicts.effect_status import step_basis
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import ENDED_EARLY
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.inference_requests import Requests
     from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.steps.candidates import Candidate
     from stepscope.derive.steps.chosen import StepCandidates, Steps
     from stepscope.trace.model import TraceData
 
@@ -34,42 +37,7 @@ if TYPE_CHECKING:
 _UNTYPICAL = frozenset((*LEFT_OUT, "outlier", "cut"))
 
 
-class StepBasis(Frozen, frozen=True, eq=True):
-    """How the steps of a host were found.
-
-    Attributes:
-        source: Source of the steps; None without steps.
-        confidence: Confidence in the steps, 0 to 1; 0 without steps.
-    """
-
-    source: str | None
-    confidence: float
-
-
-class JudgedRows(Frozen, frozen=True, eq=True):
-    """Rows of a breakdown of step time.
-
-    Attributes:
-        clean: Rows of the steps that are judged.
-        all: Rows from which totals are computed.
-        closed: Whether all windows are complete: each ends where the next step starts.
-    """
-
-    clean: pl.DataFrame
-    all: pl.DataFrame
-    closed: bool
-
-
-def step_basis(steps: Steps | Unavailable) -> StepBasis:
-    """Return the source and the confidence of the steps of one host."""
-    if isinstance(steps, Unavailable):
-        return StepBasis(None, 0.0)
-    return StepBasis(steps.source, steps.confidence)
-
-
-def clean_rows(
-    charged: pl.DataFrame, windows: Windows, *, compile_percent: float
-) -> JudgedRows:
+def clean_rows(charged: pl.DataFrame, windows: Windows) -> pl.DataFrame:
     """Choose the steps of one device that are judged.
 
     Incomplete windows are judged only if no window is complete. Untypical steps are
@@ -78,30 +46,14 @@ def clean_rows(
     rows = charged.hstack(windows.rows[["open_end", "flags"]][ints(charged, "window")])
     closed = rows.filter(~rows["open_end"])
     if not closed.height:
-        return JudgedRows(rows, rows, closed=False)
+        return rows
     # The windows are few, and a Python loop is faster than an expression on lists.
     usual = [_UNTYPICAL.isdisjoint(flags) for flags in closed["flags"].to_list()]
     compiling = closed["compile_ps"].fill_null(0) * 100 > (
-        closed["window_ps"] * compile_percent
+        closed["window_ps"] * THRESHOLDS.dirty_compile.value
     )
     typical = closed.filter(pl.Series(usual, dtype=pl.Boolean) & ~compiling)
-    return JudgedRows(typical if typical.height else closed, closed, closed=True)
-
-
-class Tried(Frozen, frozen=True):
-    """A candidate division of a host's recording into steps.
-
-    Attributes:
-        what: Name of the repeating event or pattern, in words.
-        count: Number of steps found in this way.
-        confidence: Confidence in these steps, 0 to 1.
-        period_ps: Median time from start to start, if these may be steps.
-    """
-
-    what: str
-    count: int
-    confidence: float
-    period_ps: int | None = None
+    return typical if typical.height else closed
 
 
 class HostSteps(Frozen, frozen=True):
@@ -130,7 +82,7 @@ class HostSteps(Frozen, frozen=True):
     anchor: str | None
     period_ps: int | None
     left_out: dict[str, int]
-    tried: tuple[Tried, ...]
+    tried: tuple[Candidate, ...]
     requests: int
     outside_percent: float | None
     begins_ns: int | None
@@ -154,7 +106,7 @@ def step_signals(
         key=lambda each: (not each.accepted, -each.confidence),
     )
     has_steps = not isinstance(steps, Unavailable)
-    basis = step_basis(steps)
+    source, confidence = step_basis(steps)
     rows = median = anchor = outside = start_ns = None
     left_out: dict[str, int] = {}
     if not isinstance(windows, Unavailable):
@@ -176,21 +128,13 @@ def step_signals(
     ends = [note.message for note in trace.quality_notes() if note.kind == ENDED_EARLY]
     first_ps = rows["start_ps"][0] if rows is not None and rows.height else None
     return HostSteps(
-        source=basis.source,
-        confidence=basis.confidence,
+        source=source,
+        confidence=confidence,
         count=0 if isinstance(steps, Unavailable) else steps.rows.height,
         anchor=anchor,
         period_ps=int(median) if has_steps and isinstance(median, float) else None,
         left_out=left_out,
-        tried=tuple(
-            Tried(
-                each.what,
-                each.n,
-                each.confidence,
-                each.period_ps if each.may_be_steps else None,
-            )
-            for each in tried
-        ),
+        tried=tuple(tried),
         requests=0 if isinstance(requests, Unavailable) else requests.rows.height,
         outside_percent=outside,
         begins_ns=int(start_ns) + first_ps // PS_PER_NS

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.host.core_time import (
     MACHINE_USE,
@@ -15,6 +14,7 @@ from stepscope.derive.host.core_time import (
     counter_readings,
 )
 from stepscope.derive.run_derivation import of_each_host, of_each_host_or_why
+from stepscope.derive.step_windows.windows import window_bounds
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
@@ -97,24 +97,21 @@ def processor_signals(
 ) -> Processors | Unavailable:
     """Compute the CPU use of every host whose counters were recorded."""
     cores = core_count(trace)
-    pressure, machine = (
-        counter_readings(trace, _PRESSURE),
-        counter_readings(trace, MACHINE_USE),
-    )
-    if cores is None or pressure is None or machine is None:
+    pressure = counter_readings(trace, _PRESSURE)
+    if cores is None or pressure is None:
         return _NOT_RECORDED
-    starts = ints(windows.measured, "start_ps")
-    ends = ints(windows.measured, "end_ps")
-    own = [_overall_mean(counter_readings(trace, name), starts, ends) for name in _OWN]
-    threads = [
-        _overall_mean(counter_readings(trace, name), starts, ends) for name in _THREADS
-    ]
+    starts, ends = window_bounds(windows.measured)
+    machine = overall_mean(trace, MACHINE_USE, starts, ends)
+    if machine is None:
+        return _NOT_RECORDED
+    own = [overall_mean(trace, name, starts, ends) for name in _OWN]
+    threads = [overall_mean(trace, name, starts, ends) for name in _THREADS]
     workers, children = own[1] or 0.0, own[2] or 0.0
     waiting = np.clip(mean_by_window(pressure, starts, ends), 0.0, 100.0)
     return Processors(
         cores=cores,
         waiting_percent=tuple(waiting.tolist()),
-        machine=(_overall_mean(machine, starts, ends) or 0.0) / 100,
+        machine=machine / 100,
         own=None if own[0] is None else (own[0] + max(workers, children)) / 100,
         threads=None if threads[0] is None else round(threads[0] + (threads[1] or 0.0)),
         workers=None if own[1] is None else own[1] / 100,
@@ -148,10 +145,11 @@ def mean_by_window(
     return means
 
 
-def _overall_mean(
-    readings: Readings | None, starts: Int64s, ends: Int64s
+def overall_mean(
+    trace: TraceData, name: str, starts: Int64s, ends: Int64s
 ) -> float | None:
-    """Return the mean of a counter over all windows together."""
+    """Return the mean of a counter over all windows together; None if not recorded."""
+    readings = counter_readings(trace, name)
     if readings is None:
         return None
     lengths = ends - starts
@@ -204,8 +202,7 @@ def asleep(
 ) -> Asleep | None:
     """Return the sleep of the program's thread on each host where it is known."""
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
-    starts = ints(windows.measured, "start_ps")
-    ends = ints(windows.measured, "end_ps")
+    starts, ends = window_bounds(windows.measured)
     times = tuple(host_waits.spans.within(starts, ends).tolist())
     share = 100 * sum(times) / max(int((ends - starts).sum()), 1)
     running_part = None

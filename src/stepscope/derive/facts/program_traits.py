@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    codes,
+    handles,
+    ints,
+    wanted_rows,
+)
 from stepscope.derive.columns.stat_values import (
     find_handle,
     owner_numbers,
@@ -20,7 +26,6 @@ from stepscope.frozen import Frozen
 from stepscope.patterns import COLLECTIONS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -145,7 +150,6 @@ def collected_by_hand(
 
 #: Op with which PyTorch checks a gradient for NaN; it has no other use.
 _CHECK: Final = "aten::_is_any_true"
-_KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
 @of_each_host
@@ -158,7 +162,7 @@ def blocking_calls(*, correlation: Correlation) -> float | None:
     device_activity, launches = correlation.activity, correlation.launches
     dur_ps = ints(device_activity, "dur_ps")
     rows = np.flatnonzero(dur_ps >= THRESHOLDS.blocking_kernel.value)
-    rows = rows[codes(device_activity, "kind")[rows] == _KERNEL]
+    rows = rows[codes(device_activity, "kind")[rows] == ACTIVITY_CODES["kernel"]]
     rows = rows[correlation.launch_of_activity[rows] >= 0]
     call = correlation.launch_of_activity[rows]
     # One call launches all kernels of a graph.

@@ -17,6 +17,7 @@ from stepscope.derive.run_derivation import (
     of_each_host_or_why,
     of_run,
 )
+from stepscope.derive.step_windows.windows import window_bounds
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import ACTIVITY_KINDS
@@ -221,14 +222,12 @@ class HostVersions(Frozen, frozen=True):
         driver: Newest CUDA version of the driver, as `runtime`; null if unknown.
         newest: Compute capability of the newest used device; null if unknown.
         device: Product name of the newest used device; null if not recorded.
-        vendors: Vendors of the devices that had activity.
     """
 
     runtime: int | None
     driver: int | None
     newest: tuple[int, int] | None
     device: str | None
-    vendors: frozenset[str]
 
 
 @of_each_host_or_why
@@ -247,7 +246,6 @@ def version_signals(
         driver=row["cuda_driver"],
         newest=(newest[0][0], newest[0][1]) if newest else None,
         device=newest[0][2] if newest else None,
-        vendors=frozenset(used["vendor"].drop_nulls().to_list()),
     )
 
 
@@ -289,10 +287,7 @@ def recorder_signals(
     is_buffer = on_buffers[handles(events, "type")[rows]]
     buffers = Spans.from_events(start[is_buffer], dur[is_buffer])
     start_stop = Spans.from_events(start[~is_buffer], dur[~is_buffer]) - buffers
-    measured = windows.measured
-    inside = (buffers | start_stop).within(
-        ints(measured, "start_ps"), ints(measured, "end_ps")
-    )
+    inside = (buffers | start_stop).within(*window_bounds(windows.measured))
     return RecorderTime(
         start_stop_ps=start_stop.length_ps,
         buffers_ps=buffers.length_ps,

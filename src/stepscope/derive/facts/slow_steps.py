@@ -8,12 +8,12 @@ import numpy as np
 
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Evidence, Fact, Part
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
-from stepscope.derive.verdicts.effect_status import StepSeries
 
 if TYPE_CHECKING:
     from stepscope.array_types import Bools
     from stepscope.derive.facts.hosts.function_divisions import RareFunctions
     from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.derive.verdicts.effect_status import StepSeries
     from stepscope.thresholds import Thresholds
 
 #: Name of the fact with the percentage of all steps' time that is in slow steps.
@@ -102,15 +102,11 @@ def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
         owner: excess * times / np.maximum(total, 1)
         for owner, times in by_owner.items()
     }
-    return StepSeries(
-        step_source=shares.step_source,
-        step_confidence=shares.step_confidence,
-        closed=shares.closed,
-        window_ps=shares.window_ps,
-        parts_ps={
+    return shares.lost_time(
+        {
             owner: tuple(np.where(slow, times, 0).astype(np.int64).tolist())
             for owner, times in parts.items()
-        },
+        }
     )
 
 
@@ -162,13 +158,9 @@ def longest_slow_steps(shares: StepShares, slow: Bools) -> tuple[Evidence, ...]:
     chosen = np.flatnonzero(slow)
     longest = chosen[np.argsort(-length[chosen], kind="stable")][:MAX_RANGES_SHOWN]
     return tuple(
-        Evidence(
-            host=shares.host,
-            device=shares.device,
-            track=None,
-            start_ps=shares.bounds[step][0],
-            end_ps=shares.bounds[step][1],
-            ops=(f"step {shares.numbers[step]}",) if shares.numbers else (),
+        Evidence.of_range(
+            *(shares.host, shares.device, *shares.bounds[step]),
+            op=f"step {shares.numbers[step]}" if shares.numbers else None,
         )
         for step in longest.tolist()
         if shares.bounds

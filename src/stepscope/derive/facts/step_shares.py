@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.derive.account.topics import TOPICS
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import (
     MAX_RANGES_SHOWN,
     Evidence,
@@ -20,7 +19,8 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
-from stepscope.derive.verdicts.effect_status import StepSeries
+from stepscope.derive.step_windows.windows import window_bounds
+from stepscope.derive.verdicts.effect_status import JudgedSteps, step_basis
 from stepscope.derive.verdicts.recorded_devices import judged_device, working_time_ps
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
+    from stepscope.derive.verdicts.effect_status import StepSeries
     from stepscope.trace.model import TraceData
 
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
@@ -72,17 +73,13 @@ class NamedTime(Frozen, frozen=True):
     time_ps: int = 0
 
 
-class StepShares(Frozen, frozen=True):
+class StepShares(JudgedSteps, frozen=True, kw_only=True):
     """Breakdown of step time of one device, or of a host without devices.
 
     An owner is the cause of time; a topic is a kind of host work in idle time.
 
     Attributes:
         device: Number of the device; None for step threads without devices.
-        step_source: Source of the steps; None if the whole profile is one window.
-        step_confidence: Confidence in the steps, 0 to 1; 0 without steps.
-        closed: Whether each judged window ends where the next step starts.
-        window_ps: Length of each judged window.
         inside_ps: Cause or topic → its time inside the step, in each window. A topic's
             time is also part of the time of causes.
         between_ps: Idle cause or topic → its time between two steps, in each window.
@@ -102,10 +99,6 @@ class StepShares(Frozen, frozen=True):
 
     host: str
     device: int | None
-    step_source: str | None
-    step_confidence: float
-    closed: bool
-    window_ps: tuple[int, ...]
     inside_ps: dict[str, tuple[int, ...]]
     between_ps: dict[str, tuple[int, ...]]
     missing: dict[str, Unavailable]
@@ -124,11 +117,6 @@ class StepShares(Frozen, frozen=True):
     def label(self) -> str:
         """Return `host:device`, or only the host if there is no device."""
         return self.host if self.device is None else f"{self.host}:{self.device}"
-
-    @property
-    def total_ps(self) -> int:
-        """Return the length of all judged windows."""
-        return sum(self.window_ps)
 
     @property
     def clock_doubt_ps(self) -> int:
@@ -200,24 +188,11 @@ class StepShares(Frozen, frozen=True):
         nowhere = BUSY_OWNERS if self.device is None else ()
         blind = any(owner in self.missing and owner not in nowhere for owner in owners)
         dark = self.percent("unexplained", place=place) >= unknown_from
-        return self.series_of_parts(
+        return self.lost_time(
             {cause: self.times(*names, place=place) for cause, names in parts.items()},
             unknown_ps=unknown if blind or dark else 0,
             doubt_ps=self.clock_doubt_ps if clocks else 0,
             excess_ps=self.lost_ps if lost else 0,
-        )
-
-    def series_of_parts(
-        self, parts_ps: dict[str, tuple[int, ...]], **uncertainty_ps: int
-    ) -> StepSeries:
-        """Return lost time in the judged windows, by cause, with its uncertainty."""
-        return StepSeries(
-            step_source=self.step_source,
-            step_confidence=self.step_confidence,
-            closed=self.closed,
-            window_ps=self.window_ps,
-            parts_ps=parts_ps,
-            **uncertainty_ps,
         )
 
     def named(self, *owners: str, place: str = "any") -> tuple[NamedTime, ...]:
@@ -305,15 +280,12 @@ class StepShares(Frozen, frozen=True):
         ranges.sort(key=lambda span: (-span[0], span[1]))
         min_range_ps = _MIN_EVIDENCE_RATIO * ranges[0][0] if ranges else 0
         return tuple(
-            Evidence(
-                host=self.host,
-                device=self.device,
-                track=None,
-                start_ps=start,
-                end_ps=start + dur,
-                ops=tuple(
-                    part.name for part in self.named(owner, place=where) if part.name
-                )[:1],
+            Evidence.of_range(
+                *(self.host, self.device, start, start + dur),
+                op=next(
+                    (part.name for part in self.named(owner, place=where) if part.name),
+                    None,
+                ),
             )
             for dur, start, owner, where in ranges[:MAX_RANGES_SHOWN]
             if dur >= min_range_ps
@@ -363,22 +335,75 @@ def step_shares(
     windows: Windows,
 ) -> tuple[StepShares, ...]:
     """Return, by device, the breakdown of all measured windows, including outliers."""
-    rows, between = map(windows.rows_of_measured, (account.rows, account.between))
-    return tuple(
-        _shares_of_device(
-            trace.host,
-            device,
-            rows=rows,
-            between=between,
-            account=account,
-            parts=account_parts,
-            topics=idle_topics,
-            facts=launch_facts,
-            steps=steps,
-            windows=windows,
+    accounted, outside = map(windows.rows_of_measured, (account.rows, account.between))
+    source, confidence = step_basis(steps)
+    starts, ends = window_bounds(windows.measured)
+    judged, facts = windows.judged, None
+    if not isinstance(launch_facts, Unavailable):
+        facts = launch_facts
+    shares = []
+    for times in account.devices:
+        device = times.device
+        of_device = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
+        rows, between = accounted.filter(of_device), outside.filter(of_device)
+        between_ps = _times_by_owner(between, IDLE_OWNERS)
+        times_ps = _times_by_owner(rows, [owner.name for owner in OWNERS])
+        missing, topic_spans = _missing_and_topics(account, rows, idle_topics, device)
+        names, callers = _names_and_callers(account_parts, device)
+        calls = None if device is None else facts
+        idle = {owner: spans & judged for owner, spans in times.idle.items()}
+        # If a cause's own time is unknown, its time counts as unexplained.
+        idle["unexplained"] = Spans.union_of(
+            spans
+            for owner, spans in idle.items()
+            if owner == "unexplained" or owner in account.missing
         )
-        for device in rows["device"].unique().sort()
-    )
+        topic_times = {topic: spans & judged for topic, spans in topic_spans.items()}
+        placed = _spans_by_place(idle | topic_times, times.between)
+        inside, out_of_steps = (
+            {
+                topic: tuple(placed[topic, place].within(starts, ends).tolist())
+                for topic in topic_times
+            }
+            for place in PLACES
+        )
+        share = StepShares(
+            host=trace.host,
+            device=device,
+            step_source=source,
+            step_confidence=confidence,
+            closed=not windows.measured["open_end"].all(),
+            window_ps=tuple(rows["window_ps"].to_list()),
+            inside_ps={
+                owner: tuple(map(sub, whole, between_ps[owner]))
+                if owner in between_ps
+                else whole
+                for owner, whole in times_ps.items()
+            }
+            | inside,
+            between_ps=between_ps | out_of_steps,
+            missing=missing,
+            working_ps=working_time_ps(rows),
+            names=names,
+            callers=callers,
+            gaps=0 if calls is None else len(idle["launch"]),
+            clock_error_ps=0 if calls is None else calls.clock_error_ps,
+            lost_ps=0 if calls is None else calls.lost_ps,
+            ranges={
+                key: longest_intervals(part) for key, part in placed.items() if part
+            },
+            numbers=_step_numbers(steps, windows.measured["step_row"]),
+            bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
+            held={
+                (topic, owner, place): part.length_ps
+                for topic in topic_times
+                for owner in idle
+                for place in PLACES
+                if (part := placed[topic, place] & placed[owner, place])
+            },
+        )
+        shares.append(share)
+    return tuple(shares)
 
 
 @of_run
@@ -390,85 +415,6 @@ def account_signals(
     if not shares:
         return first_reason(step_shares) or _NO_WINDOW
     return AccountSignals(tuple(shares))
-
-
-def _shares_of_device(
-    host: str,
-    device: int | None,
-    *,
-    rows: pl.DataFrame,
-    between: pl.DataFrame,
-    account: Account,
-    parts: AccountParts | Unavailable,
-    topics: IdleTopics | Unavailable,
-    facts: LaunchFacts | Unavailable,
-    steps: Steps | Unavailable,
-    windows: Windows,
-) -> StepShares:
-    of_device = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
-    rows, between = rows.filter(of_device), between.filter(of_device)
-    between_ps = _times_by_owner(between, IDLE_OWNERS)
-    times_ps = _times_by_owner(rows, [owner.name for owner in OWNERS])
-    missing, topic_spans = _missing_and_topics(account, rows, topics, device)
-    names, callers = _names_and_callers(parts, device)
-    calls = None if isinstance(facts, Unavailable) or device is None else facts
-    (instants,) = (found for found in account.devices if found.device == device)
-    of_windows = windows.rows[rows["window"].to_list()]
-    starts, ends = ints(of_windows, "start_ps"), ints(of_windows, "end_ps")
-    judged = Spans.from_bounds(starts, ends)
-    idle = {owner: spans & judged for owner, spans in instants.idle.items()}
-    # If a cause's own time is unknown, its time counts as unexplained.
-    idle["unexplained"] = Spans.union_of(
-        spans
-        for owner, spans in idle.items()
-        if owner == "unexplained" or owner in account.missing
-    )
-    topic_times = {topic: spans & judged for topic, spans in topic_spans.items()}
-    placed = _spans_by_place(idle | topic_times, instants.between)
-    inside, out_of_steps = (
-        {
-            topic: tuple(placed[topic, place].within(starts, ends).tolist())
-            for topic in topic_times
-        }
-        for place in PLACES
-    )
-    return StepShares(
-        host=host,
-        device=device,
-        step_source=None if isinstance(steps, Unavailable) else steps.source,
-        step_confidence=0.0 if isinstance(steps, Unavailable) else steps.confidence,
-        closed=not windows.measured["open_end"].all(),
-        window_ps=tuple(rows["window_ps"].to_list()),
-        inside_ps={
-            owner: tuple(map(sub, times, between_ps[owner]))
-            if owner in between_ps
-            else times
-            for owner, times in times_ps.items()
-        }
-        | inside,
-        between_ps=between_ps | out_of_steps,
-        missing=missing,
-        working_ps=working_time_ps(rows),
-        names=names,
-        callers=callers,
-        gaps=0 if calls is None else len(idle["launch"]),
-        clock_error_ps=0 if calls is None else calls.clock_error_ps,
-        lost_ps=0 if calls is None else calls.lost_ps,
-        ranges={
-            key: tuple(longest_intervals(spans))
-            for key, spans in placed.items()
-            if spans
-        },
-        numbers=_step_numbers(steps, of_windows["step_row"]),
-        bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
-        held={
-            (topic, owner, place): part.length_ps
-            for topic in topic_times
-            for owner in idle
-            for place in PLACES
-            if (part := placed[topic, place] & placed[owner, place])
-        },
-    )
 
 
 def _spans_by_place(

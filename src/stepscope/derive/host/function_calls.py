@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.remedies import Remedy
@@ -60,10 +60,7 @@ def function_calls(
         track=handles(events, "track")[owner],
     )
     counted_owner, counts = int_values(host_values[StatKey.TRACING_COUNT])
-    tracing = np.full(len(owner), -1, np.int64)
-    index = np.minimum(np.searchsorted(owner, counted_owner), len(owner) - 1)
-    matches = owner[index] == counted_owner
-    tracing[index[matches]] = counts[matches]
+    tracing, _ = values_of_owners(owner, counted_owner, counts, default=-1)
     calls = pl.DataFrame(
         {
             "name": event_types["name"][handles(events, "type")[owner]],

@@ -155,10 +155,6 @@ class FunctionFrames(Frozen, frozen=True):
         # If functions have equal times, the one with the highest type is returned.
         return self.names[max(zip(times.tolist(), kinds.tolist(), strict=True))[1]]
 
-    def function(self, event_type: int) -> str:
-        """Return the name of a function."""
-        return self.names[event_type].function
-
 
 def function_frames(
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
+#: Name, file and first line of a function.
+FunctionKey: TypeAlias = "tuple[str | None, str | None, int | None]"
 #: Python's names for the code of comprehensions, which count as part of a function.
 COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
@@ -90,6 +92,11 @@ class FunctionName(Frozen, frozen=True, eq=True):
     file: str | None
     line: int | None
     library: bool | None
+
+    @property
+    def key(self) -> FunctionKey:
+        """Return what identifies the function: its name, file and first line."""
+        return self.function, self.file, self.line
 
     def placed(self) -> str:
         """Return `load (train.py:12)`, or less if file or line are unknown."""

@@ -141,14 +141,50 @@ def host_op_events(
     )
 
 
+class NamedRows:
+    """Events, and rows of tables that name them; a later name replaces an earlier one.
+
+    Attributes:
+        events: Rows of events, one array per call of `name_rows`.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Int64s] = []
+        self._codes: list[Int32s] = []
+        self._tables: list[pl.DataFrame] = []
+        self._count = 0
+
+    def name_rows(
+        self,
+        rows: NDArray[np.signedinteger],
+        code: NDArray[np.signedinteger],
+        table: pl.DataFrame,
+    ) -> None:
+        """Name events by rows of a table (`code`)."""
+        if len(rows):
+            # Rows are int64, so that lookups need no conversion.
+            self.events.append(rows.astype(np.int64, copy=False))
+            self._codes.append((code + self._count).astype(np.int32))
+            self._tables.append(table)
+            self._count += len(table)
+
+    def last_names(self) -> tuple[Int64s, Int32s, pl.DataFrame]:
+        """Return the events, ascending, their rows in one table, and this table."""
+        event, code = np.concatenate(self.events), np.concatenate(self._codes)
+        if (event[1:] <= event[:-1]).any():
+            order = np.argsort(event, kind="stable")
+            event, code = event[order], code[order]
+            last = np.append(event[1:] != event[:-1], True)
+            event, code = event[last], code[last]
+        return event, code, pl.concat(self._tables)
+
+
 class _NamedEvents:
     """Events with their op names; a later rule replaces the name of an earlier rule."""
 
     def __init__(self, trace: TraceData, kinds: EventKinds, types: Int32s) -> None:
         self._trace, self._kinds, self._types = trace, kinds, types
-        self._frames: list[pl.DataFrame] = []
-        self._rules: list[tuple[Int64s, Int32s, Int32s]] = []
-        self._count = 0
+        self._rows = NamedRows()
 
     def name_by_type(self, tracks: pl.DataFrame, event_types: pl.DataFrame) -> None:
         """Name events whose event name is also the name of an op."""
@@ -164,9 +200,8 @@ class _NamedEvents:
             return
         rank = np.where(eager, _EAGER, _NAMED).astype(np.int32)
         rows = host_rows(tracks, self._types, is_op)
-        code = self._types[rows]
         self._name_rows(
-            *(rows, code, values_by_row(rank, code)),
+            *(rows, self._types[rows], pl.lit(pl.Series(rank))),
             pl.DataFrame(
                 {
                     "name": kinds.op_name,
@@ -249,21 +284,13 @@ class _NamedEvents:
 
     def distinct_ops(self) -> tuple[Int64s, Int32s, Int32s, pl.DataFrame]:
         """Return rows of events, their ops, ranks of rules, and the table of ops."""
-        if not self._rules:
+        if not self._rows.events:
             nothing = np.empty(0, np.int32)
             empty = pl.DataFrame(schema=HOST_OPS)
             return nothing.astype(np.int64), nothing, nothing, empty
-        event, op, rank = self._rules[0]
-        if len(self._rules) > 1:
-            event, op, rank = (
-                np.concatenate(columns) for columns in zip(*self._rules, strict=True)
-            )
-            order = np.argsort(event, kind="stable")
-            event, op, rank = event[order], op[order], rank[order]
-            last = np.append(event[1:] != event[:-1], True)
-            event, op, rank = event[last], op[last], rank[last]
+        event, op, table = self._rows.last_names()
         used = number_values(op)
-        rows = pl.concat(self._frames)[op[used.first]]
+        rows = table[op[used.first]]
         # Instructions of one framework op are separate ops: each has its own cost.
         key = ["name", "type", "module", "program", "hlo_op"]
         numbers: dict[tuple[Any, ...], int] = {}
@@ -272,35 +299,30 @@ class _NamedEvents:
             np.int32,
         )
         first: Int64s = np.unique(number, return_index=True)[1]
-        return event, number[used.code] if len(op) else op, rank, rows[first]
+        rank = rows["rank"].to_numpy()
+        return event, number[used.code], rank[used.code], rows[first].drop("rank")
 
     def _name_rows(
         self,
         rows: NDArray[np.signedinteger],
         code: Int32s,
-        rank: int | Int32s,
+        rank: int | pl.Expr,
         named: pl.DataFrame,
     ) -> None:
         """Name events by rows of `named`; rows of events must ascend."""
-        if not len(rows):
-            return
         columns = [
             pl.col(column).cast(dtype)
             if column in named.columns
             else pl.lit(False if column == "call" else None, dtype).alias(column)
             for column, dtype in HOST_OPS.items()
         ]
-        self._frames.append(named.select(columns))
-        # Rows are int64, so that lookups need no conversion.
-        ranks = np.full(len(rows), rank, np.int32)
-        op = code + np.int32(self._count)
-        self._rules.append((rows.astype(np.int64, copy=False), op, ranks))
-        self._count += len(named)
+        ranks = rank if isinstance(rank, pl.Expr) else pl.lit(rank, pl.Int32)
+        self._rows.name_rows(rows, code, named.select(*columns, rank=ranks))
 
     def _is_unnamed(self, rows: Int32s) -> Bools:
         """Return whether no rule has named each event yet."""
         free = np.ones(len(rows), np.bool_)
-        for named, *_ in self._rules:
+        for named in self._rows.events:
             index = np.minimum(np.searchsorted(named, rows), len(named) - 1)
             free &= named[index] != rows
         return free

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import (
-    TRACK_CODES,
-    codes,
+    are_host_threads,
     handles,
     ints,
     wanted_rows,
@@ -20,12 +19,11 @@ from stepscope.derive.columns.stat_values import (
     rows_with_key,
     stats_in_rows,
 )
-from stepscope.trace.reading.nullable import absent_mask
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import polars as pl
 
@@ -53,9 +51,7 @@ HOST_VALUES: Final = (
 
 def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
     """Return the rows of events on host threads as ascending disjoint ranges."""
-    on_host = absent_mask(tracks["device"])
-    is_thread = codes(tracks, "kind") == TRACK_CODES["thread"]
-    threads = np.flatnonzero(on_host & is_thread)
+    threads = np.flatnonzero(are_host_threads(tracks))
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     ranges: list[tuple[int, int]] = []
     for begin, end in sorted(
@@ -192,3 +188,12 @@ def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[s
     owner, number = np.concatenate(owners), np.concatenate(numbers)
     order = np.argsort(owner, kind="stable")
     return owner[order], number[order], texts
+
+
+def traced_calls(
+    trace: TraceData, values: Mapping[str, StatRows]
+) -> tuple[Int32s, Bools]:
+    """Return the calls of graph functions, and whether each traced the function."""
+    calls, code, texts = text_codes(trace, values[StatKey.FUNCTION_CALL])
+    traced = np.array([text.startswith("traced") for text in texts], np.bool_)
+    return calls, traced[code]

@@ -182,7 +182,10 @@ class _Walk:
     def __init__(self, graph: PipelineGraph) -> None:
         self.graph = graph
         self.end_ps = graph.start_ps + graph.dur_ps
-        self.overlaps = graph.overlap_ps() > 0
+        #: By edge: whether the child overlaps its parent.
+        self.overlaps = np.maximum(
+            graph.start_ps[graph.parent], graph.start_ps[graph.child]
+        ) < np.minimum(self.end_ps[graph.parent], self.end_ps[graph.child])
         incoming = np.bincount(graph.child, minlength=len(graph.start_ps))
         incoming[graph.root] += 1
         #: Executions with several incoming edges.

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_stats, int_values
-from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.intervals.nesting import nearest_above
+from stepscope.derive.step_time.pool_tasks import ends_of_tasks
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 
@@ -168,13 +169,9 @@ def read_contexts(
     owner, other_process = int_values(values[StatKey.CONSUMER_PROCESS])
     value, named = values_of_owners(consumers.row, owner, other_process)
     consumers = consumers._replace(process=np.where(named, value, consumers.process))
-    types, thread = handles(events, "type"), handles(events, "track")
-    is_start = kinds.has(EventFlag.POOL_START)
-    rows = wanted_rows(types, kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP))
-    is_begin = is_start[types[rows]]
-    pair = is_begin[:-1] & ~is_begin[1:] & (thread[rows[:-1]] == thread[rows[1:]])
-    begins, ends = rows[:-1][pair], ints(events, "start_ps")[rows[1:][pair]]
-    return Contexts(_sort_by_id(producers), _sort_by_id(consumers), begins, ends)
+    begins, ends = ends_of_tasks(events, kinds)
+    ends_ps = ints(events, "start_ps")[ends]
+    return Contexts(_sort_by_id(producers), _sort_by_id(consumers), begins, ends_ps)
 
 
 def find_callers(
@@ -254,20 +251,6 @@ def _outer_stops(
     )
     around[np.flatnonzero(exists)[inside]] = begins[inside]
     nearest[unenclosed] = around
-    return nearest
-
-
-def nearest_above(parent: Int32s, rows: Int64s, stops: Bools) -> Int64s:
-    """Return the nearest ancestor of each row that is in `stops`, -1 for none."""
-    nearest = np.full(len(rows), -1, np.int64)
-    ancestor, index = parent[rows], np.arange(len(rows))
-    # Each iteration handles one level of nesting for the rows that have an ancestor.
-    while len(index):
-        inside = ancestor >= 0
-        ancestor, index = ancestor[inside], index[inside]
-        hit = stops[ancestor]
-        nearest[index[hit]] = ancestor[hit]
-        ancestor, index = parent[ancestor[~hit]], index[~hit]
     return nearest
 
 

@@ -21,7 +21,6 @@ from stepscope.derive.input_pipeline.contexts import (
     Elements,
     find_callers,
     match_handovers,
-    nearest_above,
     read_contexts,
 )
 from stepscope.derive.input_pipeline.stages import (
@@ -32,6 +31,7 @@ from stepscope.derive.input_pipeline.stages import (
     list_pipelines,
     unite_stages,
 )
+from stepscope.derive.intervals.nesting import nearest_above
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
@@ -70,14 +70,6 @@ class PipelineGraph(Frozen, frozen=True):
     root: Int64s
     pipeline: Int32s
     notes: tuple[QualityNote, ...]
-
-    def overlap_ps(self) -> Int64s:
-        """Return the overlap of each edge's child with its parent; 0 for none."""
-        end_ps = self.start_ps + self.dur_ps
-        start = np.maximum(self.start_ps[self.parent], self.start_ps[self.child])
-        end = np.minimum(end_ps[self.parent], end_ps[self.child])
-        overlap: Int64s = np.maximum(end - start, 0)
-        return overlap
 
 
 def pipeline_graph(

@@ -15,7 +15,8 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.columns.dense_codes import number_rows, totals_by_code
-from stepscope.derive.host.op_events import outermost_of_op
+from stepscope.derive.columns.stat_values import values_of_owners
+from stepscope.derive.host.op_events import NamedRows, outermost_of_op
 from stepscope.derive.host.values import host_rows, text_codes
 from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
 from stepscope.derive.intervals.nesting import nest_subset
@@ -29,8 +30,6 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
 
     from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
@@ -128,7 +127,7 @@ def input_ops(
     """
     if not event_types["known"].any():
         return WHY["nameless_input"]
-    collected = _InputEvents()
+    collected = NamedRows()
     doubts: dict[str, Unavailable] = {}
     if isinstance(iterators, Unavailable):
         if iterators.code not in ("NO_TFDATA_EVENTS", "FORMAT"):
@@ -141,12 +140,8 @@ def input_ops(
             .join(numbered, on="name", how="left", maintain_order="left")["op"]
             .to_numpy()
         )
-        collected.add_ops(
-            handles(iterators, "event"),
-            op.astype(np.int64),
-            _named_frame(names, _name_categories(names)),
-            source="iterator",
-        )
+        named = _named_frame(names, _name_categories(names), "iterator")
+        collected.name_rows(handles(iterators, "event"), op, named)
     if isinstance(correlation, Unavailable):
         doubts["enqueue"] = correlation
     else:
@@ -159,17 +154,15 @@ def input_ops(
         only = (copied > 0) & (copied == correlation.activity_count_of_launch)
         copies = handles(correlation.launches, "event")[only]
         types = handles(events, "type")[copies]
-        named = _named_frame(event_types["name"], "enqueue")
-        collected.add_ops(copies, types, named, source="copy")
-    for source, rows, types, named in _ops_by_name(
-        tracks, events, event_types, event_kinds
-    ):
-        collected.add_ops(rows, types, named, source=source)
+        named = _named_frame(event_types["name"], "enqueue", "copy")
+        collected.name_rows(copies, types, named)
+    for rows, types, named in _ops_by_name(tracks, events, event_types, event_kinds):
+        collected.name_rows(rows, types, named)
     if isinstance(host_values, Unavailable):
         doubts |= {name: host_values for name in INPUT_CATEGORIES if name not in doubts}
     else:
-        collected.add_ops(*_stage_ops(trace, host_values), source="stage")
-    return collected.sum_ops(events, doubts)
+        collected.name_rows(*_stage_ops(trace, host_values))
+    return _sum_ops(collected, events, doubts)
 
 
 def pipeline_category(long_name: str) -> str:
@@ -190,89 +183,67 @@ def pipeline_category(long_name: str) -> str:
     return "demanded_file_read"
 
 
-class _InputEvents:
-    """Events with their op names; a later `add_ops` overrides an earlier one."""
-
-    def __init__(self) -> None:
-        self._ops: list[pl.DataFrame] = []
-        self._rows: list[Int64s] = []
-        self._op: list[Int64s] = []
-        self._count = 0
-
-    def add_ops(
-        self,
-        rows: NDArray[np.signedinteger],
-        op: NDArray[np.signedinteger],
-        named: pl.DataFrame,
-        *,
-        source: str,
-    ) -> None:
-        """Assign to each event in `rows` a row of `named` (name, category): `op`."""
-        if len(rows):
-            self._rows.append(rows.astype(np.int64))
-            self._op.append(op.astype(np.int64) + self._count)
-            self._ops.append(named.with_columns(source=pl.lit(source)))
-            self._count += len(named)
-
-    def sum_ops(
-        self, events: pl.DataFrame, doubts: dict[str, Unavailable]
-    ) -> InputOps | Unavailable:
-        """Return the sums by op; if an event has several names, the last one counts."""
-        if not self._rows:
-            # Copies alone do not show how the program gets its data.
-            return doubts.get("preprocessing", WHY["no_input_ops"])
-        rows, op = np.concatenate(self._rows), np.concatenate(self._op)
-        order = np.argsort(rows, kind="stable")
-        rows, op = rows[order], op[order]
-        last = np.append(rows[1:] != rows[:-1], True)
-        rows, op = rows[last], op[last]
-        # Drop ops without calls, unite ops with equal name and category, number them.
-        used, code = np.unique(op, return_inverse=True)
-        listed = pl.concat(self._ops)[used]
-        key = ["name", "category"]
-        ops = listed.unique(key, keep="first", maintain_order=True)
-        numbered = listed.select(key).join(
-            ops.select(key).with_row_index("number"),
-            on=key,
-            how="left",
-            maintain_order="left",
-        )
-        number = handles(numbered, "number")[code]
-        start_ps, dur_ps = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
-        track = handles(events, "track")[rows]
-        nested = nest_subset(start_ps, dur_ps, track=track)
-        own = totals_by_code(number, nested.self_ps, count=len(ops))
-        outer = outermost_of_op(nested.parent, number)
-        total = totals_by_code(number, dur_ps, count=len(ops), where=outer).total
-        pairs = number_rows([number, track])
-        threads = np.bincount(number[pairs.first], minlength=len(ops))
-        if (ops["category"] == WAITING_FOR_WORKERS).any():
-            why = WHY["input_in_workers"]
-            doubts = dict.fromkeys(INPUT_CATEGORIES[:3], why) | doubts
-        # The recorded ops may include work of a category without naming it.
-        if not ops["name"].str.starts_with(BEGINNING).any():
-            why = WHY["input_in_one_call"]
-            doubts = dict.fromkeys(INPUT_CATEGORIES[:3], why) | doubts
-        elif not ops["category"].is_in(INPUT_CATEGORIES[:2]).any():
-            doubts = dict.fromkeys(INPUT_CATEGORIES[:2], WHY["no_file_reader"]) | doubts
-        summed = ops.with_columns(
-            pl.Series("count", own.count),
-            pl.Series("total_ps", total),
-            pl.Series("self_ps", own.total),
-            pl.Series("threads", threads),
-        ).select(pl.col(name).cast(dtype) for name, dtype in INPUT_OP_ROWS.items())
-        sending = summed.filter(pl.col("category") == "enqueue")["count"].sum()
-        return InputOps(
-            rows=summed.sort("self_ps", "name", descending=[True, False]),
-            calls=len(rows),
-            pipeline_calls=len(rows) - int(sending),
-            doubts=doubts,
-        )
+def _sum_ops(
+    collected: NamedRows, events: pl.DataFrame, doubts: dict[str, Unavailable]
+) -> InputOps | Unavailable:
+    """Return the sums by op; if an event has several names, the last one counts."""
+    if not collected.events:
+        # Copies alone do not show how the program gets its data.
+        return doubts.get("preprocessing", WHY["no_input_ops"])
+    rows, op, table = collected.last_names()
+    # Drop ops without calls, unite ops with equal name and category, number them.
+    used, code = np.unique(op, return_inverse=True)
+    listed = table[used]
+    key = ["name", "category"]
+    ops = listed.unique(key, keep="first", maintain_order=True)
+    numbered = listed.select(key).join(
+        ops.select(key).with_row_index("number"),
+        on=key,
+        how="left",
+        maintain_order="left",
+    )
+    number = handles(numbered, "number")[code]
+    start_ps, dur_ps = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+    track = handles(events, "track")[rows]
+    nested = nest_subset(start_ps, dur_ps, track=track)
+    own = totals_by_code(number, nested.self_ps, count=len(ops))
+    outer = outermost_of_op(nested.parent, number)
+    total = totals_by_code(number, dur_ps, count=len(ops), where=outer).total
+    pairs = number_rows([number, track])
+    threads = np.bincount(number[pairs.first], minlength=len(ops))
+    if (ops["category"] == WAITING_FOR_WORKERS).any():
+        why = WHY["input_in_workers"]
+        doubts = dict.fromkeys(INPUT_CATEGORIES[:3], why) | doubts
+    # The recorded ops may include work of a category without naming it.
+    if not ops["name"].str.starts_with(BEGINNING).any():
+        why = WHY["input_in_one_call"]
+        doubts = dict.fromkeys(INPUT_CATEGORIES[:3], why) | doubts
+    elif not ops["category"].is_in(INPUT_CATEGORIES[:2]).any():
+        doubts = dict.fromkeys(INPUT_CATEGORIES[:2], WHY["no_file_reader"]) | doubts
+    summed = ops.with_columns(
+        pl.Series("count", own.count),
+        pl.Series("total_ps", total),
+        pl.Series("self_ps", own.total),
+        pl.Series("threads", threads),
+    ).select(pl.col(name).cast(dtype) for name, dtype in INPUT_OP_ROWS.items())
+    sending = summed.filter(pl.col("category") == "enqueue")["count"].sum()
+    return InputOps(
+        rows=summed.sort("self_ps", "name", descending=[True, False]),
+        calls=len(rows),
+        pipeline_calls=len(rows) - int(sending),
+        doubts=doubts,
+    )
 
 
-def _named_frame(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:
+def _named_frame(
+    names: pl.Series, category: str | pl.Series, source: str
+) -> pl.DataFrame:
     column = pl.lit(category) if isinstance(category, str) else category
-    return names.alias("name").to_frame().with_columns(column.alias("category"))
+    return (
+        names.alias("name")
+        .to_frame()
+        .with_columns(column.alias("category"), source=pl.lit(source))
+    )
 
 
 def _name_categories(long_names: pl.Series) -> pl.Series:
@@ -296,7 +267,7 @@ def _ops_by_name(
     events: pl.DataFrame,
     event_types: pl.DataFrame,
     kinds: EventKinds,
-) -> Iterator[tuple[str, Int64s, Int32s, pl.DataFrame]]:
+) -> Iterator[tuple[Int64s, Int32s, pl.DataFrame]]:
     names = event_types["name"]
     types = handles(events, "type")
     dataset = kinds.has(EventFlag.DATASET) & names.str.starts_with(BEGINNING).to_numpy()
@@ -325,36 +296,24 @@ def _ops_by_name(
     ):
         if mask.any():
             rows = host_rows(tracks, types, mask)
-            yield source, rows, types[rows], _named_frame(names, category)
+            yield rows, types[rows], _named_frame(names, category, source)
 
 
 def _stage_ops(
     trace: TraceData, values: Mapping[str, StatRows]
-) -> tuple[Int32s, Int64s, pl.DataFrame]:
+) -> tuple[Int32s, Int32s, pl.DataFrame]:
     owner, name, names = text_codes(trace, values[StatKey.STAGE_NAME])
     kind_owner, kind, kinds = text_codes(trace, values[StatKey.STAGE_CATEGORY])
-    index = np.searchsorted(kind_owner, owner)
-    known = index < len(kind_owner)
-    known[known] = kind_owner[index[known]] == owner[known]
-    owner, name, kind = owner[known], name[known], kind[index[known]]
-    if not len(owner):
-        return (
-            owner,
-            name.astype(np.int64),
-            _named_frame(pl.Series(dtype=pl.String), ""),
-        )
-    pairs = number_rows([name, kind])
-    first = pairs.first
-    return (
-        owner,
-        pairs.code.astype(np.int64),
-        _named_frame(
-            pl.Series([names[number] for number in name[first].tolist()]),
-            pl.Series(
-                [
-                    _STAGES.get(kinds[number].lower(), "unclassified")
-                    for number in kind[first].tolist()
-                ]
-            ),
-        ),
+    kind_of_owner, known = values_of_owners(owner, kind_owner, kind)
+    pairs = number_rows([name[known], kind_of_owner[known]])
+    texts = [names[number] for number in name[known][pairs.first].tolist()]
+    categories = [
+        _STAGES.get(kinds[number].lower(), "unclassified")
+        for number in kind_of_owner[known][pairs.first].tolist()
+    ]
+    named = _named_frame(
+        pl.Series(texts, dtype=pl.String),
+        pl.Series(categories, dtype=pl.String),
+        "stage",
     )
+    return owner[known], pairs.code, named

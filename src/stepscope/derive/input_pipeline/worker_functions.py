@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.account.function_parts import calling_function, function_parts
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES, FunctionFrames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from stepscope.array_types import Bools
+    from stepscope.derive.account.function_parts import FunctionPart
     from stepscope.derive.account.time_by_cause import Account
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
@@ -142,8 +142,7 @@ def worker_functions(
         return _why_not(event_types, quality, environment)
     if isinstance(windows, Unavailable):
         return windows
-    starts = ints(windows.measured, "start_ps")
-    steps = Spans.from_events(starts, ints(windows.measured, "end_ps") - starts)
+    steps = windows.judged
     row = _JoinedWorkers.line_up_workers(worker_frames, steps)
     if not len(row.looked):
         return WHY["no_worker_samples"]
@@ -166,25 +165,17 @@ def worker_functions(
     caller = calling_function(
         row.frames, works, tracks=(0,), windows=(_NOTHING, _NOTHING)
     )
-    if caller is None:
-        main = None
-    else:
-        main = _worker_function(
-            row, caller.type, -1, caller.time_ps, lines=lines, steps=steps
-        )
     return WorkerFunctions(
         workers=row.workers,
         sampled_ps=row.looked.length_ps,
         waits_ps=waits.length_ps,
         gives_ps=sends.length_ps,
         functions=tuple(
-            _worker_function(
-                row, part.type, part.detail, part.time_ps, lines=lines, steps=steps
-            )
+            _worker_function(row, part, lines, steps)
             for part in parts
             if part.type >= 0
         ),
-        most=main,
+        most=None if caller is None else _worker_function(row, caller, lines, steps),
         looks=round(row.looked.length_ps * rate / 1e12),
         awaited_ps=awaited.length_ps,
         idle_ps=(awaited - row.clock_times(works | sends)).length_ps,
@@ -280,18 +271,13 @@ def _is_in_file(name: FunctionName, file: Pattern[str]) -> bool:
 
 
 def _worker_function(
-    row: _JoinedWorkers,
-    kind: int,
-    inside: int,
-    time_ps: int,
-    *,
-    lines: FunctionLines | None,
-    steps: Spans,
+    row: _JoinedWorkers, part: FunctionPart, lines: FunctionLines | None, steps: Spans
 ) -> WorkerFunction:
-    name = row.frames.names[kind]
+    names = row.frames.names
+    name = names[part.type]
     hot_line = None
     if lines is not None:
-        chosen: Bools = (lines.type == kind) & (lines.line >= 0)
+        chosen: Bools = (lines.type == part.type) & (lines.line >= 0)
         if chosen.any():
             spent = steps.within(lines.start_ps[chosen], lines.end_ps[chosen])
             number, index = np.unique(lines.line[chosen], return_inverse=True)
@@ -301,8 +287,8 @@ def _worker_function(
         file=name.file,
         line=name.line,
         hot_line=hot_line,
-        inside=row.frames.names[inside].function if inside >= 0 else None,
-        time_ps=time_ps,
+        inside=names[part.detail].function if part.detail >= 0 else None,
+        time_ps=part.time_ps,
     )
 
 

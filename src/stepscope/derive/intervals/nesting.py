@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.array_types import Int32s, Int64s, UInt8s
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
 #: Kinds of track whose events nest; on all other tracks events are siblings.
 NESTED_KINDS: Final = ("thread", "core", "derived", "samples")
@@ -253,6 +253,27 @@ def flatten_rows(
 def _nesting_order(start_ps: Int64s, dur_ps: Int64s) -> Int64s:
     """Order rows by start, then by duration descending; ties keep their order."""
     return np.lexsort((-dur_ps, start_ps))
+
+
+def self_times(time_ps: Int64s, parent: Int32s) -> Int64s:
+    """Return the time of each event without that of the events directly inside it."""
+    own, inside = time_ps.copy(), parent >= 0
+    np.subtract.at(own, parent[inside], time_ps[inside])
+    return own
+
+
+def nearest_above(parent: Int32s, rows: Int64s, stops: Bools) -> Int64s:
+    """Return the nearest ancestor of each row that is in `stops`, -1 for none."""
+    nearest = np.full(len(rows), -1, np.int64)
+    ancestor, index = parent[rows], np.arange(len(rows))
+    # Each iteration handles one level of nesting for the rows that have an ancestor.
+    while len(index):
+        inside = ancestor >= 0
+        ancestor, index = ancestor[inside], index[inside]
+        hit = stops[ancestor]
+        nearest[index[hit]] = ancestor[hit]
+        ancestor, index = parent[ancestor[~hit]], index[~hit]
+    return nearest
 
 
 def innermost_rows(

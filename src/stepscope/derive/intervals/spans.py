@@ -52,6 +52,14 @@ class TrackRows(Frozen, frozen=True):
             starts, durs = starts[chosen], durs[chosen]
         return Spans.from_events(starts, durs)
 
+    def spans_of_types(
+        self, tracks: Iterable[int], types: Int32s, wanted: Bools
+    ) -> list[Spans]:
+        """Return, by track, when events of the wanted types run."""
+        ranges = map(self.track_rows, tracks if wanted.any() else ())
+        found = [self.covered_spans(rows, wanted[types[rows]]) for rows in ranges]
+        return found or [Spans.empty() for _ in tracks]
+
     def tracks_having(self, types: Int32s, wanted: Bools) -> Bools:
         """Return for each row of tracks whether it has an event of a wanted type."""
         has_event = np.zeros(len(self.begins), np.bool_)
@@ -162,6 +170,13 @@ class Spans(Frozen, frozen=True, dict=True):
         edges = [0, *turns.tolist(), len(starts)]
         return cls.union_of(
             _unite_events(starts, durs, begin, end) for begin, end in pairwise(edges)
+        )
+
+    @classmethod
+    def from_rows(cls, frame: pl.DataFrame, rows: Int64s) -> Spans:
+        """Return the union of the events in some rows of a table."""
+        return cls.from_events(
+            ints(frame, "start_ps")[rows], ints(frame, "dur_ps")[rows]
         )
 
     @classmethod
@@ -277,6 +292,11 @@ class Spans(Frozen, frozen=True, dict=True):
         first = int(starts[0] >= ends[0])
         last = len(ends) - int(len(ends) > first and starts[-1] >= ends[-1])
         return Spans(starts[first:last], ends[first:last])
+
+    def lasting(self, min_ps: int) -> Spans:
+        """Return the intervals that are at least `min_ps` long."""
+        chosen = self.end_ps - self.start_ps >= min_ps
+        return Spans(self.start_ps[chosen], self.end_ps[chosen])
 
     def meeting(self, other: Spans) -> Spans:
         """Return the whole intervals that overlap another set."""

@@ -78,9 +78,8 @@ class HostClasses(Frozen, frozen=True):
         by_thread: Disjoint spans by row of tracks and `HostCode`, for every host
             thread. The codes `LAUNCH` and `DISPATCH`, which alternate very often, are
             merged as `LAUNCHING`; `code_spans` separates them.
-        unknown: Why it is unknown which host calls launched work; None if this is known
-            or if the host has no device.
-        launch_unknown: The same, but also set if the host has no device.
+        launch_unknown: Why it is unknown which host calls launched work, for example
+            because the host has no device; None if this is known.
         code: uint8 by row of events; the `HostCode` of each event.
         computing: When any thread runs an op, on a host without devices whose threads
             take part in collectives; empty on any other host.
@@ -91,13 +90,17 @@ class HostClasses(Frozen, frozen=True):
     host_compute: Spans | Unavailable
     sync: Spans | Unavailable
     by_thread: Mapping[int, Mapping[int, Spans]]
-    unknown: Unavailable | None
     no_device: bool
     launch_unknown: Unavailable | None
     code: UInt8s
     threads: StepThreads
     rows: TrackRows
     computing: Spans = Spans.empty()
+
+    @property
+    def unknown(self) -> Unavailable | None:
+        """Why it is unknown which host calls launched work on a device of the host."""
+        return None if self.no_device else self.launch_unknown
 
     @property
     def launch(self) -> Spans | Unavailable:
@@ -171,7 +174,7 @@ def host_classes(
     if groups is not None:
         # If events have step groups, an input wait without a group belongs to no step.
         waits = np.flatnonzero(code == HostCode.INPUT_WAIT)
-        code[np.setdiff1d(waits, groups.rows)] = HostCode.OWN_INPUT
+        code[np.setdiff1d(waits, groups[0])] = HostCode.OWN_INPUT
     sets = flatten_tracks(tracks, events, code, sticky=STICKY, alike=_MERGED_CODES)
     handed = computing = Spans.empty()
     rows = TrackRows.from_tables(tracks, events)
@@ -255,7 +258,6 @@ def _collect_classes(
         else driven([HostCode.HOST_COMPUTE]),
         sync=known(HostCode.SYNC, HostCode.READ_BACK),
         by_thread=sets,
-        unknown=None if launching.no_device else unknown,
         no_device=launching.no_device,
         launch_unknown=unknown,
         code=code,

@@ -8,21 +8,22 @@ Definition: docs/definitions/host-time.md#classes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from stepscope._core import rows as kernels
 from stepscope.derive.columns.arrays import (
     ACTIVITY_CODES,
-    TRACK_CODES,
     accepted_answer,
+    are_host_threads,
     codes,
     handles,
     ints,
     wanted_rows,
 )
-from stepscope.derive.host.values import host_stats, text_codes
+from stepscope.derive.host.values import host_stats, traced_calls
+from stepscope.derive.intervals.nesting import nearest_above
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS
 from stepscope.derive.step_time.host_time import (
@@ -32,7 +33,6 @@ from stepscope.derive.step_time.host_time import (
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
-from stepscope.trace.reading.nullable import absent_mask
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -53,11 +53,9 @@ if TYPE_CHECKING:
 SHORT_OP_PS: Final = 100 * PS_PER_US
 
 
-class EventGroups(Frozen, frozen=True, eq=True):
-    """Host events whose step group was stored by the producer of the profile."""
-
-    rows: Int32s
-    groups: Int64s
+#: Rows of host events, and the step group that the producer stored for each.
+EventGroups: TypeAlias = "tuple[Int32s, Int64s]"
+_NO_ROWS: Final = np.empty(0, np.int32)
 
 
 class Launching(Frozen, frozen=True):
@@ -73,11 +71,11 @@ class Launching(Frozen, frozen=True):
     """
 
     no_device: bool
-    rows: Int32s
-    reading: Int32s
-    feeding: Int32s
     why_not: Unavailable | None
-    waiting: Int32s = np.empty(0, np.int32)
+    rows: Int32s = _NO_ROWS
+    reading: Int32s = _NO_ROWS
+    feeding: Int32s = _NO_ROWS
+    waiting: Int32s = _NO_ROWS
 
     @classmethod
     def collect_launches(
@@ -91,19 +89,21 @@ class Launching(Frozen, frozen=True):
         if unseen is not None:
             why = device_activity
             why = why if isinstance(why, Unavailable) else NO_DEVICE_EVENTS
-            nothing = np.empty(0, np.int32)
             # Recorded calls show which ops launch, even if the work was not recorded.
             why_not = None if len(unseen.calls) else why
             return cls(
-                *(False, unseen.calls, nothing, nothing, why_not), waiting=unseen.waits
+                no_device=False,
+                why_not=why_not,
+                rows=unseen.calls,
+                waiting=unseen.waits,
             )
         if isinstance(device_activity, Unavailable):
             no_device = device_activity.code == "NO_DEVICE_PLANE"
-            return cls._no_launches(device_activity, no_device=no_device)
+            return cls(no_device, device_activity)
         if isinstance(correlation, Unavailable):
-            return cls._no_launches(correlation)
+            return cls(no_device=False, why_not=correlation)
         if not device_activity.height:
-            return cls._no_launches(NO_DEVICE_EVENTS)
+            return cls(no_device=False, why_not=NO_DEVICE_EVENTS)
         event = handles(correlation.launches, "event")
         waiting = {}
         for kind in ("d2h", "h2d"):
@@ -122,16 +122,11 @@ class Launching(Frozen, frozen=True):
             waiting[kind] = event[waits]
         return cls(
             no_device=False,
+            why_not=None,
             rows=event[correlation.activity_count_of_launch > 0],
             reading=waiting["d2h"],
             feeding=waiting["h2d"],
-            why_not=None,
         )
-
-    @classmethod
-    def _no_launches(cls, why: Unavailable, *, no_device: bool = False) -> Launching:
-        nothing = np.empty(0, np.int32)
-        return cls(no_device, nothing, nothing, nothing, why)
 
 
 class HostEvents(Frozen, frozen=True):
@@ -155,16 +150,14 @@ class HostEvents(Frozen, frozen=True):
         types = handles(self.events, "type")
         is_op = self.kinds.host_class == HostClass.OP
         is_function = self.kinds.has(EventFlag.FUNCTION_CALL)
-        around = nesting.parent[plain_ops]
-        while len(plain_ops):
-            inside = around >= 0
-            plain_ops, around = plain_ops[inside], around[inside]
-            code[plain_ops[is_op[types[around]]]] = HostCode.NOTHING
-            undecided = ~(is_op | is_function)[types[around]]
-            plain_ops, around = plain_ops[undecided], nesting.parent[around[undecided]]
+        decides = values_by_row(is_op | is_function, types)
+        around = nearest_above(nesting.parent, plain_ops, decides)
+        code[plain_ops[(around >= 0) & is_op[types[around]]]] = HostCode.NOTHING
         # Calls of collectives that launch nothing on a device wait for other workers.
         exchanging = wanted_rows(types, self.kinds.has(EventFlag.COLLECTIVE))
-        on_thread = self._on_threads()[handles(self.events, "track")[exchanging]]
+        on_thread = are_host_threads(self.tracks)[
+            handles(self.events, "track")[exchanging]
+        ]
         exchanging = exchanging[on_thread]
         code[exchanging[~enclosing[exchanging]]] = HostCode.PEER
         # Mark instructions of compiled programs that ran on the host.
@@ -174,12 +167,10 @@ class HostEvents(Frozen, frozen=True):
         self._set_codes(code, rows, HostCode.HOST_COMPUTE)
         # Mark input stages and traced calls, which only their values identify.
         self._set_codes(code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT)
-        calls, codes, texts = text_codes(self.trace, self.values[StatKey.FUNCTION_CALL])
-        traced = np.array([text.startswith("traced") for text in texts], np.bool_)
-        if len(calls):
-            self._set_codes(code, calls[traced[codes]], HostCode.TRACING)
-            if launching.no_device:
-                self._set_codes(code, calls[~traced[codes]], HostCode.HOST_COMPUTE)
+        calls, traced = traced_calls(self.trace, self.values)
+        self._set_codes(code, calls[traced], HostCode.TRACING)
+        if launching.no_device:
+            self._set_codes(code, calls[~traced], HostCode.HOST_COMPUTE)
         self._mark_new_functions(code, nesting)
         self._mark_pipelines(code)
         self._mark_system_calls(code, nesting)
@@ -193,17 +184,11 @@ class HostEvents(Frozen, frozen=True):
         values = self._host_values(StatKey.GROUP_ID)
         kept = values.value >= 0
         rows = values.owner[kept]
-        on_thread = self._on_threads()[handles(self.events, "track")[rows]]
-        return EventGroups(rows[on_thread], values.value[kept][on_thread])
+        on_thread = are_host_threads(self.tracks)[handles(self.events, "track")[rows]]
+        return rows[on_thread], values.value[kept][on_thread]
 
     def _host_values(self, key: StatKey) -> StatRows:
         return host_stats(self.trace.strings, self.tracks, self.stats, (key,))[key]
-
-    def _on_threads(self) -> Bools:
-        threads: Bools = absent_mask(self.tracks["device"]) & (
-            codes(self.tracks, "kind") == TRACK_CODES["thread"]
-        )
-        return threads
 
     def _codes_by_name(self, launching: Launching) -> UInt8s:
         known = launching.no_device or launching.why_not is None
@@ -236,7 +221,7 @@ class HostEvents(Frozen, frozen=True):
         of_type[types[np.array(roots, np.bool_)]] = HostCode.ITERATOR
         code = values_by_row(of_type, handles(self.events, "type"))
         begins, ends = self.tracks["event_begin"], self.tracks["event_end"]
-        for track in np.flatnonzero(~self._on_threads()).tolist():
+        for track in np.flatnonzero(~are_host_threads(self.tracks)).tolist():
             code[begins[track] : ends[track]] = HostCode.NOTHING
         return code
 
@@ -325,17 +310,12 @@ class HostEvents(Frozen, frozen=True):
         is_call = self.kinds.has(EventFlag.FUNCTION_CALL)
         is_call &= self.kinds.host_class == HostClass.DISPATCH
         rows = wanted_rows(types, is_call)
-        rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
-        around = nesting.parent[rows]
-        while len(rows):
-            inside = around >= 0
-            rows, around = rows[inside], around[inside]
-            traced = code[around] == HostCode.TRACING
-            code[rows[traced]] = HostCode.TRACING
-            rows, around = rows[~traced], nesting.parent[around[~traced]]
+        rows = rows[are_host_threads(self.tracks)[handles(self.events, "track")[rows]]]
+        around = nearest_above(nesting.parent, rows, code == HostCode.TRACING)
+        code[rows[around >= 0]] = HostCode.TRACING
 
     def _set_codes(self, code: UInt8s, rows: Int32s, value: HostCode) -> None:
-        on_thread = self._on_threads()[handles(self.events, "track")[rows]]
+        on_thread = are_host_threads(self.tracks)[handles(self.events, "track")[rows]]
         code[rows[on_thread & (code[rows] == HostCode.NOTHING)]] = value
 
     def _mark_pipelines(self, code: UInt8s) -> None:
@@ -376,15 +356,9 @@ class HostEvents(Frozen, frozen=True):
         types = handles(self.events, "type")
         long = ints(self.events, "dur_ps") >= SHORT_OP_PS
         rows = np.flatnonzero(long & (of_type[types] > 0))
-        rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
-        parts, around = [rows[:0]], nesting.parent[rows]
-        while len(rows):
-            inside = around >= 0
-            above = code[around]
-            parts.append(rows[~inside | (above == HostCode.DISPATCH)])
-            undecided = inside & (above == HostCode.NOTHING)
-            rows, around = rows[undecided], nesting.parent[around[undecided]]
-        marked = np.concatenate(parts)
+        rows = rows[are_host_threads(self.tracks)[handles(self.events, "track")[rows]]]
+        around = nearest_above(nesting.parent, rows, code != HostCode.NOTHING)
+        marked = rows[(around < 0) | (code[around] == HostCode.DISPATCH)]
         code[marked] = of_type[types[marked]]
 
 

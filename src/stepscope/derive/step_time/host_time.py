@@ -66,71 +66,58 @@ class HostTime(Frozen, frozen=True, eq=True):
 
     Attributes:
         owner: Owner to which the account charges the time if no earlier owner applies.
-        names: Owners and kinds of work whose time may be named after such an event.
+        also: Other owners, and kinds of work, whose time may be named after such an
+            event; None if no time may be, not even that of `owner`.
         of_class: Class whose events always have this code; None without such a class.
         is_sticky: Whether the code also applies to all events nested in such an event.
     """
 
     code: HostCode
     owner: str
-    names: tuple[str, ...] = ()
+    also: tuple[str, ...] | None = ()
     of_class: HostClass | None = None
     is_sticky: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return owners and kinds of work whose time may be named after such events."""
+        return () if self.also is None else (self.owner, *self.also)
 
 
 #: All codes with an owner. Other events show the owner for `NOTHING` and `BLOCKED`.
 HOST_TIMES: Final = (
+    HostTime(HostCode.PROFILER, "profiler", (), HostClass.PROFILER, is_sticky=True),
     HostTime(
-        HostCode.PROFILER, "profiler", ("profiler",), HostClass.PROFILER, is_sticky=True
+        HostCode.COMPILE, "compile", ("startup",), HostClass.COMPILE, is_sticky=True
     ),
+    HostTime(HostCode.TRACING, "compile", ("startup",)),
+    HostTime(HostCode.PEER, "peer"),
+    HostTime(HostCode.INPUT_WAIT, "input", is_sticky=True),
+    HostTime(HostCode.OWN_INPUT, "input", (), HostClass.INPUT_WAIT, is_sticky=True),
+    HostTime(HostCode.ITERATOR, "input", is_sticky=True),
+    HostTime(HostCode.PIPELINE, "input", None, HostClass.DATASET, is_sticky=True),
+    HostTime(HostCode.COPY_IN, "input"),
+    HostTime(HostCode.FILE_READ, "input", (), HostClass.FILE_READ),
+    HostTime(HostCode.OUTPUT, "output", ("writing",), HostClass.OUTPUT, is_sticky=True),
+    HostTime(HostCode.READ_BACK, "output", ("sync",), HostClass.READ_BACK),
+    HostTime(HostCode.COPY_OUT, "output"),
     HostTime(
-        HostCode.COMPILE,
-        "compile",
-        ("compile", "startup"),
-        HostClass.COMPILE,
-        is_sticky=True,
-    ),
-    HostTime(HostCode.TRACING, "compile", ("compile", "startup")),
-    HostTime(HostCode.PEER, "peer", ("peer",)),
-    HostTime(HostCode.INPUT_WAIT, "input", ("input",), is_sticky=True),
-    HostTime(
-        HostCode.OWN_INPUT, "input", ("input",), HostClass.INPUT_WAIT, is_sticky=True
-    ),
-    HostTime(HostCode.ITERATOR, "input", ("input",), is_sticky=True),
-    HostTime(HostCode.PIPELINE, "input", (), HostClass.DATASET, is_sticky=True),
-    HostTime(HostCode.COPY_IN, "input", ("input",)),
-    HostTime(HostCode.FILE_READ, "input", ("input",), HostClass.FILE_READ),
-    HostTime(
-        HostCode.OUTPUT,
-        "output",
-        ("output", "writing"),
-        HostClass.OUTPUT,
-        is_sticky=True,
-    ),
-    HostTime(HostCode.READ_BACK, "output", ("output", "sync"), HostClass.READ_BACK),
-    HostTime(HostCode.COPY_OUT, "output", ("output",)),
-    HostTime(
-        HostCode.HOST_COMPUTE,
-        "host_compute",
-        ("host_compute", "debugging"),
-        HostClass.HOST_COMPUTE,
+        HostCode.HOST_COMPUTE, "host_compute", ("debugging",), HostClass.HOST_COMPUTE
     ),
     HostTime(
         HostCode.GARBAGE,
         "host_compute",
-        ("host_compute", "between", "garbage"),
+        ("between", "garbage"),
         HostClass.GARBAGE,
         is_sticky=True,
     ),
-    HostTime(
-        HostCode.SYSTEM_CALL, "host_compute", ("host_compute",), HostClass.SYSTEM_CALL
-    ),
-    HostTime(HostCode.LAUNCH, "launch", ("launch", "startup"), HostClass.LAUNCH),
-    HostTime(HostCode.LAUNCHING, "launch"),
-    HostTime(HostCode.DISPATCH, "launch", ("launch", "host_compute", "debugging")),
-    HostTime(HostCode.LAUNCH_OR_COMPUTE, "launch", ("launch", "debugging")),
-    HostTime(HostCode.SYNC, "sync", ("sync",), HostClass.SYNC),
-    HostTime(HostCode.SYSTEM_WAIT, "sync", ("sync",), HostClass.SYSTEM_WAIT),
+    HostTime(HostCode.SYSTEM_CALL, "host_compute", (), HostClass.SYSTEM_CALL),
+    HostTime(HostCode.LAUNCH, "launch", ("startup",), HostClass.LAUNCH),
+    HostTime(HostCode.LAUNCHING, "launch", None),
+    HostTime(HostCode.DISPATCH, "launch", ("host_compute", "debugging")),
+    HostTime(HostCode.LAUNCH_OR_COMPUTE, "launch", ("debugging",)),
+    HostTime(HostCode.SYNC, "sync", (), HostClass.SYNC),
+    HostTime(HostCode.SYSTEM_WAIT, "sync", (), HostClass.SYSTEM_WAIT),
 )
 #: Codes of waiting for another thread, whose activity explains the wait.
 THREAD_WAITS: Final = (HostCode.BLOCKED, HostCode.SYSTEM_WAIT)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.step_time.host_time import HostCode
+from stepscope.derive.steps.launches import is_outermost
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.intervals.spans import Spans, TrackRows
 
@@ -87,11 +86,11 @@ class Surroundings(Frozen, frozen=True, eq=True):
         shown = long[~passing[types[long]] & (code[long] != HostCode.LAUNCH)]
         start = rows.start_ps[shown]
         end = start + rows.dur_ps[shown]
-        outer = _outermost_indices(start, end)
+        outer = is_outermost(start, end)
         marking = marks[types[shown]]
         ranges, unmarked = np.flatnonzero(marking), np.flatnonzero(~marking)
-        ranges = ranges[_outermost_indices(start[ranges], end[ranges])]
-        unmarked = unmarked[_outermost_indices(start[unmarked], end[unmarked])]
+        ranges = ranges[is_outermost(start[ranges], end[ranges])]
+        unmarked = unmarked[is_outermost(start[unmarked], end[unmarked])]
         writing = np.flatnonzero(code[own_slice] == HostCode.OUTPUT) + own_slice.start
         begun = rows.start_ps[writing]
         # Wrappers begin before the writing op and repeat it: use the last event.
@@ -184,11 +183,3 @@ def neighbours_text(
     if inside and before is None:
         phrases.insert(0, "from the begin of the step's range")
     return ", ".join(phrases) or None
-
-
-def _outermost_indices(start_ps: Int64s, end_ps: Int64s) -> NDArray[np.intp]:
-    """Return the indices of rows that no earlier row contains; rows are in order."""
-    if not len(start_ps):
-        return np.empty(0, np.intp)
-    reach = np.maximum.accumulate(end_ps)
-    return np.flatnonzero(np.concatenate(([True], start_ps[1:] >= reach[:-1])))

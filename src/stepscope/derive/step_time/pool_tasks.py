@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, wanted_rows
-from stepscope.derive.columns.stat_values import find_handle, rows_with_key
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    rows_with_key,
+    values_of_owners,
+)
 from stepscope.derive.intervals.nesting import flatten_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
@@ -109,6 +113,19 @@ def computing_spans(
     return Spans.union_of(computing)
 
 
+def ends_of_tasks(events: pl.DataFrame, kinds: EventKinds) -> tuple[Int64s, Int64s]:
+    """Return the rows of events with which pool threads begin and end their tasks.
+
+    Each begin is directly followed by its end on the same thread.
+    """
+    types, tracks = handles(events, "type"), handles(events, "track")
+    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
+    rows = wanted_rows(types, marks)
+    is_begin = kinds.has(EventFlag.POOL_START)[types[rows]]
+    pair = is_begin[:-1] & ~is_begin[1:] & (tracks[rows[:-1]] == tracks[rows[1:]])
+    return rows[:-1][pair], rows[1:][pair]
+
+
 def pool_tasks(
     events: pl.DataFrame,
     kinds: EventKinds,
@@ -121,12 +138,7 @@ def pool_tasks(
     """Join the begin and end of each task, and the event that handed the task over."""
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
-    # Find each begin that is directly followed by an end on the same thread.
-    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
-    rows = wanted_rows(types, marks)
-    is_begin = kinds.has(EventFlag.POOL_START)[types[rows]]
-    pair = is_begin[:-1] & ~is_begin[1:] & (tracks[rows[:-1]] == tracks[rows[1:]])
-    starts, stops = rows[:-1][pair], rows[1:][pair]
+    starts, stops = ends_of_tasks(events, kinds)
     produced = rows_with_key(stats, "event", find_handle(strings, StatKey.PRODUCER))
     is_record = kinds.has(EventFlag.POOL_RECORD)[types[produced.owner]]
     consumed = rows_with_key(stats, "event", find_handle(strings, StatKey.CONSUMER))
@@ -136,12 +148,8 @@ def pool_tasks(
         rows=produced.owner[is_record],
         wanted=consumed.value[is_start],
     )
-    record = np.full(len(starts), -1, np.int64)
     begun = consumed.owner[is_start]
-    index = np.searchsorted(starts, begun)
-    known = index < len(starts)
-    known[known] = starts[index[known]] == begun[known]
-    record[index[known]] = record_of[known]
+    record, _ = values_of_owners(starts, begun, record_of, default=-1)
     handed = np.where(record >= 0, time_ps[record], time_ps[starts])
     tasks = PoolTasks(
         tracks[starts],
@@ -184,10 +192,7 @@ def _rows_by_id(*, ids: Int64s, rows: Int32s, wanted: Int64s) -> Int64s:
         row_of[inside] = table[wanted[inside] - lowest]
         return row_of
     order = np.argsort(ids, kind="stable")
-    index = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    matches = ids[order][index] == wanted
-    row_of[matches] = rows[order][index[matches]]
-    return row_of
+    return values_of_owners(wanted, ids[order], rows[order], default=-1)[0]
 
 
 def _spread_codes(

@@ -73,7 +73,7 @@ def step_threads(
     Args:
         windows: Rows of the windows; `step_row` is null if there are no steps.
         steps: If Unavailable, each thread that launched work drives the only window.
-        groups: Step groups of host events; None without groups.
+        groups: Events with a step group, and their groups; None without groups.
         with_ops: Tracks that drive every window: they run ops on a host without device.
     """
     evidence = np.zeros((len(EVIDENCE), tracks, windows.height), np.bool_)
@@ -99,16 +99,16 @@ def step_threads(
             _mark_driven(launched, tracks_of[launch[assigned]], window)
         if groups is not None:
             # Map stored group → row of steps; -1 for no step. Last entry: no group.
-            largest = int(groups.groups.max(initial=-1))
+            event_rows, group_of_event = groups
+            largest = int(group_of_event.max(initial=-1))
             step_of = np.full(largest + 2, -1, np.int32)
             group = steps.rows["group"].fill_null(-1).to_numpy()
             has_group = (group >= 0) & (group <= largest)
             step_of[group[has_group]] = np.flatnonzero(has_group)
-            step = step_of[groups.groups]
+            step = step_of[group_of_event]
             window = np.where(step >= 0, window_of[step], -1)
-            _mark_driven(
-                evidence[EVIDENCE.index("group")], event_tracks[groups.rows], window
-            )
+            grouped = evidence[EVIDENCE.index("group")]
+            _mark_driven(grouped, event_tracks[event_rows], window)
     return StepThreads(evidence, ints(windows, "start_ps"), ints(windows, "end_ps"))
 
 

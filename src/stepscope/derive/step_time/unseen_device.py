@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles
+from stepscope.derive.columns.arrays import are_host_threads, handles
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
-from stepscope.trace.reading.nullable import absent_mask, is_true
+from stepscope.trace.reading.nullable import is_true
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -66,11 +66,8 @@ def unseen_device(
             return None
     elif device_activity.height:
         return None
-    on_thread = absent_mask(tracks["device"]) & (
-        codes(tracks, "kind") == TRACK_CODES["thread"]
-    )
     types, own_ps = handles(events, "type"), event_nesting.self_ps
-    on_host = values_by_row(on_thread, handles(events, "track"))
+    on_host = values_by_row(are_host_threads(tracks), handles(events, "track"))
 
     def rows_of(wanted: Bools, min_self_ps: int = 0) -> Int64s:
         chosen = values_by_row(wanted, types) & on_host & (own_ps >= min_self_ps)

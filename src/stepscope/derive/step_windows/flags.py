@@ -17,17 +17,15 @@ from stepscope.derive.columns.arrays import (
     wanted_rows,
 )
 from stepscope.derive.columns.dense_codes import number_values, totals_by_code
-from stepscope.derive.host.values import text_codes
+from stepscope.derive.host.values import traced_calls
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.chosen import steps_of_calls
 from stepscope.derive.steps.launches import PROGRAM_CALLS
 from stepscope.derive.steps.periods import MIN_STEPS, modal_row, rows_likeness
-from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import is_true
-from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
@@ -79,35 +77,22 @@ _MIN_OUTLIER_MADS: Final = 5
 _MIN_OUTLIER_SHARE: Final = 0.10
 #: Pattern of kernels and host events with which XLA tries out implementations.
 _AUTOTUNE: Final = r"redzone_checker|XlaAutotuner"
-#: Prefix of a `tf_function_call` value of a call that traced the function.
-_TRACED: Final = "traced"
 #: A first or last step counts as incomplete if the share of its calls with device
 #: records is below this part of the same share in the other steps.
 _MIN_EXECUTED_RATIO: Final = 0.9
-
-
-class WindowFacts(Frozen, frozen=True, eq=True):
-    """The tables from which the flags of windows are computed.
-
-    Attributes:
-        complete_until_ps: Time after which events are missing; None if none are
-            missing.
-    """
-
-    trace: TraceData
-    tracks: pl.DataFrame
-    events: pl.DataFrame
-    event_types: pl.DataFrame
-    event_kinds: EventKinds
-    host_values: dict[str, StatRows] | None
-    complete_until_ps: int | None = None
 
 
 def window_flags(
     rows: pl.DataFrame,
     steps: Steps,
     *,
-    facts: WindowFacts,
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+    host_values: dict[str, StatRows] | None,
+    complete_until_ps: int | None,
     device_activity: pl.DataFrame | None,
     activity_steps: Int32s | None,
     fewer_records: Bools | None,
@@ -116,6 +101,7 @@ def window_flags(
     """Return the flags of each window, in the order of `FLAGS`.
 
     Args:
+        complete_until_ps: Time after which events are missing; None if none are.
         fewer_records: Result of `steps_with_fewer_records`; None without launches.
         dispatch_only: Whether windows show when work was dispatched, not when it ran.
     """
@@ -128,32 +114,32 @@ def window_flags(
     if fewer_records is not None:
         cut[-1] |= fewer_records[-1]
         missing = _unrecorded_steps(fewer_records)[step]
-    if facts.complete_until_ps is not None:
-        missing |= end > facts.complete_until_ps
+    if complete_until_ps is not None:
+        missing |= end > complete_until_ps
     count = len(steps.rows)
     work = None
     if device_activity is not None and activity_steps is not None:
         work = device_work(device_activity, activity_steps)
     if work is None:
-        work = host_work(steps, facts.tracks, facts.events, facts.event_kinds)
+        work = host_work(steps, tracks, events, event_kinds)
     is_other = steps_of_other_kinds(work, count, np.arange(count) < count - 1)[step]
     is_other &= ~missing
-    early = warm_up(steps, facts.events, facts.event_kinds)[step]
+    early = warm_up(steps, events, event_kinds)[step]
     # Mark windows in which the host compiled, or traced a function again.
-    of_compiling = facts.event_kinds.host_class == HostClass.COMPILE
-    found = _events_of_types(facts.events, of_compiling)
-    traced = _traced_calls(facts)
-    compiles = (
-        _spans_of_rows(facts.events, np.concatenate([found, traced])).within(start, end)
-        > 0
-    )
-    early |= cold_start(start, end, facts.events) & ~(compiles | missing | is_other)
+    of_compiling = event_kinds.host_class == HostClass.COMPILE
+    compiling = wanted_rows(handles(events, "type"), of_compiling)
+    if host_values is not None:
+        calls, traced = traced_calls(trace, host_values)
+        compiling = np.concatenate([compiling, calls[traced]])
+    compiles = Spans.from_rows(events, compiling).within(start, end) > 0
+    early |= cold_start(start, end, events) & ~(compiles | missing | is_other)
+    tunes = _autotune_spans(events, event_types, device_activity)
     marked = {
         "first": np.arange(n) == 0,
         "open_end": is_open,
         "cut": cut,
         "compile": compiles,
-        "autotune": _autotune_spans(facts, device_activity).within(start, end) > 0,
+        "autotune": tunes.within(start, end) > 0,
         "dispatch_only": np.full(n, dispatch_only),
         "unrecorded": missing,
         "other_kind": is_other,
@@ -187,35 +173,18 @@ def _length_outliers(length: Int64s, sample: Bools) -> Bools:
     return outliers
 
 
-def _traced_calls(facts: WindowFacts) -> Int64s:
-    if facts.host_values is None:
-        return np.empty(0, np.int64)
-    owner, code, texts = text_codes(
-        facts.trace, facts.host_values[StatKey.FUNCTION_CALL]
-    )
-    traced = np.array([text.startswith(_TRACED) for text in texts], np.bool_)
-    if not traced.any():
-        return np.empty(0, np.int64)
-    return owner[traced[code]].astype(np.int64)
-
-
-def _autotune_spans(facts: WindowFacts, device_activity: pl.DataFrame | None) -> Spans:
-    tunes = facts.event_types["name"].str.contains(_AUTOTUNE).to_numpy()
-    on_host = _spans_of_rows(facts.events, _events_of_types(facts.events, tunes))
+def _autotune_spans(
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    device_activity: pl.DataFrame | None,
+) -> Spans:
+    tunes = event_types["name"].str.contains(_AUTOTUNE).to_numpy()
+    tuning = wanted_rows(handles(events, "type"), tunes)
+    on_host = Spans.from_rows(events, tuning)
     if device_activity is None or not tunes.any():
         return on_host
     kernel = np.flatnonzero(tunes[handles(device_activity, "type")])
-    return on_host | _spans_of_rows(device_activity, kernel)
-
-
-def _events_of_types(events: pl.DataFrame, types: Bools) -> Int64s:
-    return wanted_rows(handles(events, "type"), types)
-
-
-def _spans_of_rows(frame: pl.DataFrame, rows: Int64s) -> Spans:
-    if not len(rows):
-        return Spans.empty()
-    return Spans.from_events(ints(frame, "start_ps")[rows], ints(frame, "dur_ps")[rows])
+    return on_host | Spans.from_rows(device_activity, kernel)
 
 
 def steps_with_fewer_records(steps: Steps, correlation: Correlation) -> Bools:
@@ -395,6 +364,5 @@ def _input_waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) ->
         # The rows of one track are consecutive.
         begin, end = np.searchsorted(track, np.array([thread, thread + 1], track.dtype))
         row = wanted_rows(types, waits, int(begin), int(end))
-        starts = ints(events, "start_ps")[row]
-        spans.append(Spans.from_events(starts, ints(events, "dur_ps")[row]))
+        spans.append(Spans.from_rows(events, row))
     return Spans.union_of(spans)

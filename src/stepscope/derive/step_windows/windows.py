@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core import launches as kernels
-from stepscope.derive.columns.arrays import (
-    ACTIVITY_CODES,
-    accepted_answer,
-    codes,
-    handles,
-    ints,
-)
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.columns.dense_codes import (
+    distinct_runs,
     extremes_by_code,
     time_ranges_by_code,
     totals_by_code,
@@ -34,7 +28,6 @@ from stepscope.derive.step_windows.closing import is_last_closed
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
 from stepscope.derive.step_windows.flags import (
     LEFT_OUT,
-    WindowFacts,
     steps_with_fewer_records,
     window_flags,
 )
@@ -64,9 +57,6 @@ _MIN_LATE_SHARE: Final = 0.05
 _MAX_WAIT_SHARE: Final = 0.05
 #: Minimum launches in all late steps together; fewer may belong to other steps.
 _MIN_LAUNCHES: Final = 2
-
-#: Initial buffer size, in kernels that share their launch call with another step.
-_USUAL_SPILLS: Final = 1024
 
 
 class StepKernels(Frozen, frozen=True):
@@ -206,24 +196,12 @@ def step_kernels(
     if correlation is not None:
         of_steps = step >= 0
         launch = np.where(of_steps, correlation.launch_of_activity, np.int32(-1))
-        capacity = _USUAL_SPILLS
-        while True:
-            owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
-            count = np.zeros(steps, np.int64)
-            # Sort only calls of several steps; nearly all calls belong to one step.
-            spilled = np.empty(capacity, np.int64)
-            spills = accepted_answer(
-                kernels.count_executions(step, launch, owner, count, spilled)
-            )
-            if spills <= capacity:
-                break
-            capacity = spills
-        extra_rows = spilled[:spills]
-        extra = np.unique(np.stack([step[extra_rows], launch[extra_rows]]), axis=1)[0]
-        launches = (
-            count
-            + np.bincount(extra, minlength=steps)
-            + np.bincount(step[of_steps & (launch < 0)], minlength=steps)
+        # Nearly all calls belong to one step; `further` has the steps of all others.
+        executions = len(correlation.activity_count_of_launch)
+        runs = distinct_runs(step, launch, groups=steps, executions=executions)
+        owner = runs.owner
+        launches = runs.count + np.bincount(
+            step[of_steps & (launch < 0)], minlength=steps
         )
         owned = owner >= 0
         called = np.full(steps, np.iinfo(np.int64).max)
@@ -328,8 +306,7 @@ class Windows(Frozen, frozen=True, dict=True):
     @cached_property
     def judged(self) -> Spans:
         """The times covered by the windows that statistics use."""
-        starts, ends = (ints(self.measured, name) for name in ("start_ps", "end_ps"))
-        return Spans.from_bounds(starts, ends)
+        return Spans.from_bounds(*window_bounds(self.measured))
 
     def rows_of_measured(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of `frame` whose window (row of `rows`) is typical."""
@@ -357,6 +334,16 @@ def are_typical(rows: pl.DataFrame) -> Bools:
 def typical_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of the windows that statistics use: see `are_typical`."""
     return _rows_with_window(rows, are_typical(rows))
+
+
+def window_range(rows: pl.DataFrame) -> tuple[int, int]:
+    """Return the start of the first window and the end of the last one."""
+    return int(ints(rows, "start_ps").min()), int(ints(rows, "end_ps").max())
+
+
+def window_bounds(rows: pl.DataFrame) -> tuple[Int64s, Int64s]:
+    """Return the starts and the ends of some windows."""
+    return ints(rows, "start_ps"), ints(rows, "end_ps")
 
 
 def windows_of_times(rows: pl.DataFrame, times_ps: Int64s) -> Int64s:
@@ -420,15 +407,13 @@ def windows(
     flags = window_flags(
         rows,
         steps,
-        facts=WindowFacts(
-            trace,
-            tracks,
-            events,
-            event_types,
-            event_kinds,
-            values,
-            environment["complete_until_ps"].item(),
-        ),
+        trace=trace,
+        tracks=tracks,
+        events=events,
+        event_types=event_types,
+        event_kinds=event_kinds,
+        host_values=values,
+        complete_until_ps=environment["complete_until_ps"].item(),
         device_activity=work,
         activity_steps=of_steps,
         fewer_records=fewer,

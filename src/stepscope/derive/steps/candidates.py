@@ -1,17 +1,22 @@
-"""What every source of steps returns: candidates with their rows of steps."""
+"""What sources of steps read, and what they return: candidates with their steps."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
+from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stepscope.array_types import Int64s
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.trace.model import TraceData
 
 #: Confidence of each source that reads recorded steps instead of inferring them.
 #: Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
@@ -44,6 +49,18 @@ STEP_ROWS: Final = {
     "slack_ps": pl.Int64(),  # by how much the step may begin earlier; null with markers
     "cut": pl.Boolean(),  # whether the recording begins or ends inside the step
 }
+
+
+class SourceTables(Frozen, frozen=True):
+    """The tables of one host in which recorded steps are searched."""
+
+    trace: TraceData
+    tracks: pl.DataFrame
+    events: pl.DataFrame
+    event_types: pl.DataFrame
+    event_kinds: EventKinds
+    stats: pl.DataFrame
+    type_stats: pl.DataFrame
 
 
 class Candidate(Frozen, frozen=True, eq=True):
@@ -100,6 +117,42 @@ class CandidateSteps(Frozen, frozen=True, eq=True):
     on_device: bool
     last_end_ps: int | None = None
     pause_share: float | None = None
+
+
+def step_rows(columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Return rows of steps; columns of `STEP_ROWS` that are not given are null.
+
+    Steps are not `cut` unless that column is given.
+    """
+    count = len(columns["start_ps"])
+    given = {"cut": np.zeros(count, np.bool_), **columns}
+    nothing = pl.Series([None] * count)
+    return pl.DataFrame(
+        {name: given.get(name, nothing) for name in STEP_ROWS}, schema=STEP_ROWS
+    )
+
+
+def recorded_steps(
+    source: str,
+    what: str,
+    columns: Mapping[str, Any],
+    *,
+    confidence: float,
+    on_device: bool = False,
+) -> CandidateSteps:
+    """Return steps that were recorded, not inferred; `columns` as for `step_rows`."""
+    rows = step_rows(columns)
+    candidate = Candidate(
+        source=source,
+        what=what,
+        n=len(rows),
+        period_ps=median_period(ints(rows, "start_ps")),
+        coverage=None,
+        cv=None,
+        confidence=confidence,
+        accepted=True,
+    )
+    return CandidateSteps(candidate, rows, on_device=on_device)
 
 
 def median_period(start_ps: Int64s) -> int | None:

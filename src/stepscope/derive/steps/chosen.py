@@ -13,6 +13,7 @@ from stepscope.derive.steps.candidates import (
     INFERRED_CONFIDENCE,
     Candidate,
     CandidateSteps,
+    SourceTables,
 )
 from stepscope.derive.steps.markers import engine_iterations, find_markers
 from stepscope.derive.steps.stored import (
@@ -95,48 +96,23 @@ def step_candidates(
     correlation: Correlation | Unavailable,
 ) -> StepCandidates:
     """Find candidates for the steps in every source of steps."""
-    stored = stored_steps(trace, tracks, events, stats=stats)
-    candidates = list(
-        find_markers(
-            trace,
-            tracks,
-            events,
-            event_types=event_types,
-            event_kinds=event_kinds,
-            stats=stats,
-            type_stats=type_stats,
-        )
+    tables = SourceTables(
+        trace, tracks, events, event_types, event_kinds, stats, type_stats
     )
-    of_line = steps_of_stored_line(stored)
-    if of_line is not None:
-        candidates.append(of_line)
-    engine = engine_iterations(
-        tracks, events, event_types=event_types, event_kinds=event_kinds
-    )
-    if engine is not None:
-        candidates.append(engine)
+    stored = stored_steps(tables)
+    other_sources = (steps_of_stored_line(stored), engine_iterations(tables))
+    candidates = [*find_markers(tables), *filter(None, other_sources)]
     if not candidates:
         from stepscope.derive.steps.inferred import find_inferred  # noqa: PLC0415
 
         candidates = find_inferred(
-            tracks,
-            events,
-            event_types=event_types,
-            event_kinds=event_kinds,
+            tables,
             host_values=host_values,
             device_activity=device_activity,
             correlation=correlation,
         )
         if not any(candidate.candidate.accepted for candidate in candidates):
-            calls = steps_of_stored_calls(
-                trace,
-                tracks,
-                events,
-                event_types=event_types,
-                event_kinds=event_kinds,
-                stats=stats,
-            )
-            candidates += [] if calls is None else [calls]
+            candidates += filter(None, [steps_of_stored_calls(tables)])
     return StepCandidates(tuple(candidates), stored)
 
 

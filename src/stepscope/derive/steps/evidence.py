@@ -19,8 +19,13 @@ import polars as pl
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
-from stepscope.derive.sequences import op_sequences, program_threads
-from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost, program_runs
+from stepscope.derive.sequences import op_sequences
+from stepscope.derive.steps.launches import (
+    PROGRAM_CALLS,
+    outermost_by_thread,
+    program_rows,
+    program_runs,
+)
 from stepscope.derive.steps.periods import MIN_STEPS
 from stepscope.frozen import Frozen
 
@@ -199,15 +204,8 @@ class StepEvidence(Frozen, frozen=True, dict=True):
                 return True
         return False
 
-    @cached_property
-    def _on_program_thread(self) -> Bools:
-        return program_threads(self.tracks)[handles(self.events, "track")]
-
     def _program_rows(self, types: Bools) -> Int64s:
-        if not types.any():
-            return np.empty(0, np.int64)
-        of_type = handles(self.events, "type")
-        return np.flatnonzero(types[of_type] & self._on_program_thread)
+        return program_rows(self.tracks, self.events, types)
 
     @cached_property
     def _host_edges(self) -> tuple[Int64s, ...]:
@@ -320,16 +318,13 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         )
 
     def _top_calls(self, types: Bools) -> dict[int, _Calls]:
-        row = self._program_rows(types)
-        start, dur = (ints(self.events, name)[row] for name in ("start_ps", "dur_ps"))
-        thread, end = handles(self.events, "track")[row], start + dur
-        kind = handles(self.events, "type")[row]
-        calls = {}
-        for track in np.unique(thread).tolist():
-            own_rows = np.flatnonzero(thread == track)
-            outer = own_rows[is_outermost(start[own_rows], end[own_rows])]
-            calls[track] = _Calls(start[outer], end[outer], kind[outer])
-        return calls
+        start, kind = ints(self.events, "start_ps"), handles(self.events, "type")
+        end = start + ints(self.events, "dur_ps")
+        outermost = outermost_by_thread(self.events, self._program_rows(types))
+        return {
+            track: _Calls(start[rows], end[rows], kind[rows])
+            for track, rows in outermost.items()
+        }
 
     @cached_property
     def _runs(self) -> frozenset[int]:

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.sequences import SymbolSequence
+    from stepscope.derive.steps.candidates import SourceTables
 
 #: Maximum number of rejected candidates that the results show.
 _MAX_REJECTED_SHOWN: Final = 12
@@ -69,11 +69,8 @@ _MAX_PHASE_PENALTY: Final = 0.05
 
 
 def find_inferred(
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
+    tables: SourceTables,
     *,
-    event_types: pl.DataFrame,
-    event_kinds: EventKinds,
     host_values: dict[str, StatRows] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
@@ -81,7 +78,10 @@ def find_inferred(
     """Return candidates from launches, and from periods if launches are not enough."""
     activity = None if isinstance(device_activity, Unavailable) else device_activity
     matched = None if isinstance(correlation, Unavailable) else correlation
-    evidence = StepEvidence(tracks, events, event_types, event_kinds, activity, matched)
+    tracks, events, event_kinds = tables.tracks, tables.events, tables.event_kinds
+    evidence = StepEvidence(
+        tracks, events, tables.event_types, event_kinds, activity, matched
+    )
     instructions = None
     if not isinstance(host_values, Unavailable):
         instructions = instruction_sequence(
@@ -181,24 +181,34 @@ def _period_candidates(
     evidence: StepEvidence, sequence: SymbolSequence, *, track: int
 ) -> list[Measured]:
     names = evidence.event_types["name"]
-    candidates = []
-    for period in propose_periods(sequence):
-        label = int(sequence.label[period.symbol])
-        candidates.append(
-            Measured(
-                source="period",
-                what=f"{shorten_name(names[label])} among the {sequence.what}",
-                label=label,
-                sequence=sequence,
-                period=period,
-                track=np.full(period.n, track, np.int32),
-                slack_ps=sequence.gap_ps[period.first],
-                on_device=sequence.on_device,
-                layers=_layer_evidence(evidence, sequence, period, track=track),
-                edge=not _lacks_an_edge(evidence, sequence, period),
-            )
+    return [
+        _measured_period(
+            evidence, sequence, period, f"{shorten_name(names[label])} among", track
         )
-    return candidates
+        for period in propose_periods(sequence)
+        for label in (int(sequence.label[period.symbol]),)
+    ]
+
+
+def _measured_period(
+    evidence: StepEvidence,
+    sequence: SymbolSequence,
+    period: Period,
+    repeating: str,
+    track: int,
+) -> Measured:
+    return Measured(
+        source="period",
+        what=f"{repeating} the {sequence.what}",
+        label=int(sequence.label[sequence.symbol[period.first[0]]]),
+        sequence=sequence,
+        period=period,
+        track=np.full(period.n, track, np.int32),
+        slack_ps=sequence.gap_ps[period.first],
+        on_device=sequence.on_device,
+        layers=_layer_evidence(evidence, sequence, period, track=track),
+        edge=not _lacks_an_edge(evidence, sequence, period),
+    )
 
 
 def _equal_passes(evidence: StepEvidence) -> Measured | None:
@@ -206,22 +216,12 @@ def _equal_passes(evidence: StepEvidence) -> Measured | None:
     if passes is None:
         return None
     track, start_ps = passes
-    sequence = evidence.ops[track]
-    period = measure_boundaries(sequence, start_ps)
-    edge = not evidence.may_be_layers(track, start_ps)
-    return Measured(
-        source="period",
-        what=f"equal passes of the {sequence.what}",
-        label=int(sequence.label[sequence.symbol[period.first[0]]]),
-        sequence=sequence,
-        period=period,
-        track=np.full(period.n, track, np.int32),
-        slack_ps=sequence.gap_ps[period.first],
-        on_device=False,
-        layers=_layer_evidence(evidence, sequence, period, track=track),
-        edge=edge or not _lacks_an_edge(evidence, sequence, period),
-        are_passes=True,
+    period = measure_boundaries(evidence.ops[track], start_ps)
+    measured = _measured_period(
+        evidence, evidence.ops[track], period, "equal passes of", track
     )
+    edge = measured.edge or not evidence.may_be_layers(track, start_ps)
+    return msgspec.structs.replace(measured, edge=edge, are_passes=True)
 
 
 def _are_better(passes: Measured, best: Measured | None) -> bool:

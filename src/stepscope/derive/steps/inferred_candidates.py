@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
-import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import number_values
@@ -21,16 +20,18 @@ from stepscope.derive.names.event_kinds import EventFlag, EventKinds, HostClass
 from stepscope.derive.steps.candidates import (
     EQUAL_PASSES,
     INFERRED_CONFIDENCE,
-    STEP_ROWS,
     Candidate,
     CandidateSteps,
     median_period,
+    step_rows,
 )
 from stepscope.derive.steps.periods import MIN_STEPS, period_objection
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable_series
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.sequences import SymbolSequence
     from stepscope.derive.steps.periods import Period
@@ -185,24 +186,15 @@ def candidate_steps(measured: Measured, *, rejected: bool) -> CandidateSteps:
     cut[-1:] = not period.last_is_alike
     on_track = measured.track >= 0
     slack = measured.slack_ps
-    names = [f"step {number} (inferred)" for number in range(n)]
-    rows = pl.DataFrame(
+    rows = step_rows(
         {
             "step": np.arange(n),
-            "name": pl.Series(names, dtype=pl.String),
-            "marker": pl.Series([None] * n, dtype=pl.String),
+            "name": [f"step {number} (inferred)" for number in range(n)],
             "start_ps": period.start_ps,
-            "end_ps": pl.Series([None] * n, dtype=pl.Int64),
             "track": nullable_series("track", measured.track, on_track),
-            "event": pl.Series([None] * n, dtype=pl.Int32),
-            "batches": pl.Series([None] * n, dtype=pl.Int64),
-            "group": pl.Series([None] * n, dtype=pl.Int64),
-            "slack_ps": pl.Series([None] * n, dtype=pl.Int64)
-            if slack is None
-            else pl.Series(slack),
             "cut": cut,
-        },
-        schema=STEP_ROWS,
+            **({} if slack is None else {"slack_ps": slack}),
+        }
     )
     return CandidateSteps(
         candidate,

@@ -64,36 +64,41 @@ def host_launches(
 
     An outermost module call counts as a launch, because it runs a whole model.
     """
-    of_type, of_track = handles(events, "type"), handles(events, "track")
-    event = wanted_rows(of_type, event_kinds.has(PROGRAM_CALLS))
-    event = event[program_threads(tracks)[of_track[event]]]
-    captured = wanted_rows(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
+    event = program_rows(tracks, events, event_kinds.has(PROGRAM_CALLS))
+    captured_types = event_kinds.has(EventFlag.CAPTURED_FUNCTION)
+    captured = wanted_rows(handles(events, "type"), captured_types)
     inside = _begins_inside(events, event, captured)
-    # Keep the outermost module calls of each thread.
-    type_of, track_of = handles(events, "type"), handles(events, "track")
-    call = wanted_rows(type_of, event_kinds.has(EventFlag.MODULE_CALL))
-    call = call[program_threads(tracks)[track_of[call]]]
-    start, dur = (ints(events, name)[call] for name in ("start_ps", "dur_ps"))
-    kept = [
-        rows[is_outermost(start[rows], start[rows] + dur[rows])]
-        for rows in (
-            np.flatnonzero(track_of[call] == track)
-            for track in np.unique(track_of[call]).tolist()
-        )
-    ]
-    models: Int64s = call[np.concatenate([np.empty(0, np.int64), *kept])]
-    return _repeated_launches(events, np.union1d(event[~inside], models))
+    call = program_rows(tracks, events, event_kinds.has(EventFlag.MODULE_CALL))
+    models = outermost_by_thread(events, call).values()
+    return _repeated_launches(
+        events, np.unique(np.concatenate([event[~inside], *models]))
+    )
+
+
+def program_rows(tracks: pl.DataFrame, events: pl.DataFrame, types: Bools) -> Int64s:
+    """Return the events of some types on threads of the program, by row."""
+    rows = wanted_rows(handles(events, "type"), types)
+    return rows[program_threads(tracks)[handles(events, "track")[rows]]]
+
+
+def outermost_by_thread(events: pl.DataFrame, rows: Int64s) -> dict[int, Int64s]:
+    """Return those of some events that are outermost on their thread, by thread."""
+    thread, start = handles(events, "track")[rows], ints(events, "start_ps")[rows]
+    end = start + ints(events, "dur_ps")[rows]
+    outermost = {}
+    for track in np.unique(thread).tolist():
+        own = np.flatnonzero(thread == track)
+        outermost[track] = rows[own[is_outermost(start[own], end[own])]]
+    return outermost
 
 
 def program_runs(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
 ) -> dict[int, Spans]:
     """Return when programs ran on each host thread; nested runs are merged."""
-    of_type, of_track = handles(events, "type"), handles(events, "track")
-    program = wanted_rows(of_type, event_kinds.has(PROGRAM_CALLS))
-    program = program[program_threads(tracks)[of_track[program]]]
+    program = program_rows(tracks, events, event_kinds.has(PROGRAM_CALLS))
     start, dur = (ints(events, name)[program] for name in ("start_ps", "dur_ps"))
-    thread = of_track[program]
+    thread = handles(events, "track")[program]
     return {
         track: Spans.from_events(start[thread == track], dur[thread == track])
         for track in np.unique(thread).tolist()

@@ -14,33 +14,22 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import (
-    TRACK_CODES,
-    codes,
-    handles,
-    ints,
-    wanted_rows,
-)
+from stepscope.derive.columns.arrays import are_host_threads, handles, ints, wanted_rows
 from stepscope.derive.columns.stat_values import (
     find_handle,
     owner_numbers,
     owner_texts,
     rows_of_owners,
     rows_with_key,
+    values_of_owners,
 )
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps import candidates as step_sources
-from stepscope.derive.steps.candidates import (
-    STEP_ROWS,
-    Candidate,
-    CandidateSteps,
-    median_period,
-)
+from stepscope.derive.steps.candidates import recorded_steps
+from stepscope.derive.steps.launches import program_rows
 from stepscope.derive.steps.periods import MAX_CONFIDENCE
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import (
-    absent_mask,
     fill_nulls,
     nullable_series,
     present_mask,
@@ -48,10 +37,8 @@ from stepscope.trace.reading.nullable import (
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from stepscope.array_types import Bools, Int32s, Int64s
-    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.steps.candidates import CandidateSteps, SourceTables
     from stepscope.trace.model import TraceData
 
 #: Name of the marker of Keras 3, which is accepted even if it occurs only once.
@@ -88,21 +75,15 @@ class Marks(Frozen, frozen=True):
         return Marks(*(column[chosen] for column in msgspec.structs.astuple(self)))
 
 
-def numbered_events(
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    *,
-    stats: pl.DataFrame,
-    type_stats: pl.DataFrame,
-    strings: Sequence[str],
-    event_kinds: EventKinds,
-) -> tuple[Marks, Bools]:
+def numbered_events(tables: SourceTables) -> tuple[Marks, Bools]:
     """Return host events that have a `step_num`, and a mask of the root events.
 
     A root has `_r` ≥ 1, or a name that older TensorFlow releases use for roots.
     """
+    events, stats, type_stats = tables.events, tables.stats, tables.type_stats
     number_key, root_key = (
-        find_handle(strings, key) for key in (StatKey.STEP_NUM, StatKey.ROOT_LEVEL)
+        find_handle(tables.trace.strings, key)
+        for key in (StatKey.STEP_NUM, StatKey.ROOT_LEVEL)
     )
     own = rows_with_key(stats, "event", number_key)
     event = np.unique(own.owner)
@@ -133,11 +114,10 @@ def numbered_events(
     if len(rows.owner):
         owners = np.unique(rows.owner)
         level_of_owner, _ = owner_numbers(rows, owners, root_key)
-        index = np.minimum(np.searchsorted(owners, marks.type), len(owners) - 1)
-        shared_level = np.where(owners[index] == marks.type, level_of_owner[index], 0)
+        shared_level, _ = values_of_owners(marks.type, owners, level_of_owner)
     level = np.where(has_level, level, shared_level)
-    on_host = _is_thread(tracks)[marks.track]
-    root = (level >= 1) | event_kinds.has(EventFlag.TRACE_CONTEXT)[marks.type]
+    on_host = are_host_threads(tables.tracks)[marks.track]
+    root = (level >= 1) | tables.event_kinds.has(EventFlag.TRACE_CONTEXT)[marks.type]
     return marks.choose_marks(on_host), root[on_host]
 
 
@@ -187,7 +167,7 @@ def numbered_ranges(
     of_type = handles(events, "type")
     event = wanted_rows(of_type, present_mask(parts["number"])).astype(np.int32)
     marks = _build_marks(events, event, fill_nulls(parts["number"], 0)[of_type[event]])
-    marks = marks.choose_marks(_is_thread(tracks)[marks.track])
+    marks = marks.choose_marks(are_host_threads(tracks)[marks.track])
     if not len(marks):
         return marks
     texts, text = np.unique(
@@ -217,13 +197,6 @@ def _build_marks(events: pl.DataFrame, event: Int32s, number: Int64s) -> Marks:
     )
 
 
-def _is_thread(tracks: pl.DataFrame) -> Bools:
-    kind = codes(tracks, "kind") == TRACK_CODES["thread"]
-    host: Bools = absent_mask(tracks["device"])
-    thread: Bools = kind & host
-    return thread
-
-
 def _count_falls(marks: Marks) -> tuple[Int64s, Int64s, Int64s]:
     """Return the size and number of falls of each group, and the group of each marker.
 
@@ -243,56 +216,24 @@ _MIN_INNER_MARKERS: Final = 3
 _MAX_UNMARKED_SHARE: Final = 0.5
 
 
-def find_markers(
-    trace: TraceData,
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    *,
-    event_types: pl.DataFrame,
-    event_kinds: EventKinds,
-    stats: pl.DataFrame,
-    type_stats: pl.DataFrame,
-) -> tuple[CandidateSteps, ...]:
+def find_markers(tables: SourceTables) -> tuple[CandidateSteps, ...]:
     """Return the steps of each kind of marker in the recording, the surest kind first.
 
     Of nested markers only the outermost counts, unless a single one has several inside.
     """
-    marks, has_root = numbered_events(
-        tracks,
-        events,
-        stats=stats,
-        type_stats=type_stats,
-        strings=trace.strings,
-        event_kinds=event_kinds,
-    )
-    sources = (
-        (marks.choose_marks(has_root), step_sources.ROOT_MARKER),
-        (
-            growing_numbers(marks.choose_marks(~has_root), event_types),
-            step_sources.MARKER,
-        ),
-        (numbered_ranges(tracks, events, event_types), step_sources.NUMBERED_RANGE),
-    )
-    stat_keys = (StatKey.GROUP_ID, StatKey.N_STEPS)
-    keys = [find_handle(trace.strings, key) for key in stat_keys]
-    candidates: list[CandidateSteps] = []
-    for chosen, confidence in sources:
-        outermost = _one_per_step(chosen)
-        if len(outermost):
-            values = [_own_values(outermost, stats, key) for key in keys]
-            stored = stored_names(trace, outermost, stats)
-            rows = _step_rows(outermost, event_types, stored, *values)
-            candidate = Candidate(
-                source="marker",
-                what=", ".join(rows["marker"].unique(maintain_order=True).to_list()),
-                n=len(rows),
-                period_ps=median_period(ints(rows, "start_ps")),
-                coverage=None,
-                cv=None,
-                confidence=confidence,
-                accepted=True,
-            )
-            candidates.append(CandidateSteps(candidate, rows, on_device=False))
+    event_types = tables.event_types
+    marks, has_root = numbered_events(tables)
+    unrooted = growing_numbers(marks.choose_marks(~has_root), event_types)
+    ranges = numbered_ranges(tables.tracks, tables.events, event_types)
+    candidates = [
+        _marked_steps(outermost, tables, confidence)
+        for chosen, confidence in (
+            (marks.choose_marks(has_root), step_sources.ROOT_MARKER),
+            (unrooted, step_sources.MARKER),
+            (ranges, step_sources.NUMBERED_RANGE),
+        )
+        if len(outermost := _one_per_step(chosen))
+    ]
     # Prefer another source if a single marker of the first source contains its markers.
     if len(candidates) < 2 or len(candidates[0].rows) != 1:
         return tuple(candidates)
@@ -341,7 +282,8 @@ def _outermost_marks(marks: Marks) -> Int32s:
     return marks.event
 
 
-def _own_values(marks: Marks, stats: pl.DataFrame, key: int) -> pl.Series:
+def _own_values(marks: Marks, tables: SourceTables, name: StatKey) -> pl.Series:
+    key, stats = find_handle(tables.trace.strings, name), tables.stats
     value = np.zeros(len(marks), np.int64)
     present = np.zeros(len(marks), np.bool_)
     if key >= 0:
@@ -352,27 +294,23 @@ def _own_values(marks: Marks, stats: pl.DataFrame, key: int) -> pl.Series:
     return nullable_series("value", value, present)
 
 
-def _step_rows(
-    marks: Marks,
-    event_types: pl.DataFrame,
-    stored: pl.Series,
-    group: pl.Series,
-    stated: pl.Series,
-) -> pl.DataFrame:
-    full = stored.fill_null(event_types["name"].gather(marks.type))
+def _marked_steps(
+    marks: Marks, tables: SourceTables, confidence: float
+) -> CandidateSteps:
+    stored = stored_names(tables.trace, marks, tables.stats)
+    full = stored.fill_null(tables.event_types["name"].gather(marks.type))
     numbered = full.str.extract(STEP_RANGE, 1)
     marker = numbered.fill_null(full)
     number = pl.Series(marks.number)
     name = full.zip_with(numbered.is_not_null(), full + " " + number.cast(pl.String))
     # Batches per step: the recorded number, else derived from the step numbers.
-    known = stated.to_frame("stated").select(
-        pl.when(pl.col("stated") >= 1).then("stated")
-    )["stated"]
-    if known.null_count() < len(known):
-        batches = known
-    else:
+    stated = _own_values(marks, tables, StatKey.N_STEPS)
+    batches = pl.select(pl.when(stated >= 1).then(stated)).to_series()
+    if batches.null_count() == len(batches):
         batches = pl.Series([_batches_per_step(marks)] * len(marks), dtype=pl.Int64)
-    return pl.DataFrame(
+    return recorded_steps(
+        "marker",
+        ", ".join(marker.unique(maintain_order=True).to_list()),
         {
             "step": number,
             "name": name,
@@ -382,11 +320,9 @@ def _step_rows(
             "track": marks.track,
             "event": marks.event,
             "batches": batches,
-            "group": group,
-            "slack_ps": pl.Series([None] * len(marks), dtype=pl.Int64),
-            "cut": np.zeros(len(marks), np.bool_),
+            "group": _own_values(marks, tables, StatKey.GROUP_ID),
         },
-        schema=step_sources.STEP_ROWS,
+        confidence=confidence,
     )
 
 
@@ -403,17 +339,10 @@ def _batches_per_step(marks: Marks) -> int | None:
     return int(batches)
 
 
-def engine_iterations(
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    *,
-    event_types: pl.DataFrame,
-    event_kinds: EventKinds,
-) -> CandidateSteps | None:
+def engine_iterations(tables: SourceTables) -> CandidateSteps | None:
     """Return one step per engine iteration, even for a single one; None without any."""
-    of_type = handles(events, "type")
-    row = wanted_rows(of_type, event_kinds.has(EventFlag.ENGINE_ITERATION))
-    row = row[program_threads(tracks)[handles(events, "track")[row]]]
+    events, iterations = tables.events, EventFlag.ENGINE_ITERATION
+    row = program_rows(tables.tracks, events, tables.event_kinds.has(iterations))
     # Keep the outermost ranges of each thread, in time order.
     start_ps, dur = (ints(events, name)[row] for name in ("start_ps", "dur_ps"))
     thread, end = handles(events, "track")[row], start_ps + dur
@@ -428,29 +357,16 @@ def engine_iterations(
     row, start = row[order], start[order]
     if not len(row):
         return None
-    nothing = pl.Series([None] * len(row))
-    rows = pl.DataFrame(
+    return recorded_steps(
+        "launch",
+        "iterations of a serving engine",
         {
             "step": np.arange(len(row)),
-            "name": event_types["name"].gather(of_type[row]),
-            "marker": nothing,
+            "name": tables.event_types["name"].gather(handles(events, "type")[row]),
             "start_ps": start,
             "end_ps": start + ints(events, "dur_ps")[row],
             "track": handles(events, "track")[row],
             "event": row.astype(np.int32),
-            **dict.fromkeys(("batches", "group", "slack_ps"), nothing),
-            "cut": np.zeros(len(row), np.bool_),
         },
-        schema=STEP_ROWS,
-    )
-    candidate = Candidate(
-        source="launch",
-        what="iterations of a serving engine",
-        n=len(rows),
-        period_ps=median_period(start),
-        coverage=None,
-        cv=None,
         confidence=MAX_CONFIDENCE,
-        accepted=True,
     )
-    return CandidateSteps(candidate, rows, on_device=False)

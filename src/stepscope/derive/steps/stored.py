@@ -34,15 +34,13 @@ from stepscope.derive.columns.stat_values import (
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps import candidates as step_sources
-from stepscope.derive.steps.candidates import Candidate, CandidateSteps, median_period
+from stepscope.derive.steps.candidates import recorded_steps
 from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.array_types import Int32s, Int64s
-    from stepscope.derive.names.event_kinds import EventKinds
-    from stepscope.trace.model import TraceData
+    from stepscope.derive.steps.candidates import CandidateSteps, SourceTables
 
 #: Columns of the frame of stored step spans; null means not recorded.
 STORED_STEPS: Final[dict[str, pl.DataType]] = {
@@ -58,14 +56,13 @@ STORED_STEPS: Final[dict[str, pl.DataType]] = {
 }
 
 
-def stored_steps(
-    trace: TraceData, tracks: pl.DataFrame, events: pl.DataFrame, *, stats: pl.DataFrame
-) -> pl.DataFrame:
+def stored_steps(tables: SourceTables) -> pl.DataFrame:
     """Return all spans of the stored step lines, in the order of `events`.
 
     Spans with the same group belong to one step. If groups are not recorded, the step
     number identifies a step; else the position in the line does.
     """
+    tracks, events = tables.tracks, tables.events
     lines = np.flatnonzero(codes(tracks, "derived") == LINE_CODES["steps"])
     begin, end = (ints(tracks, f"event_{edge}")[lines] for edge in ("begin", "end"))
     ranges = [
@@ -75,17 +72,13 @@ def stored_steps(
     event = np.sort(np.concatenate([np.empty(0, np.int32), *ranges]))
     if not len(event):
         return pl.DataFrame(schema=STORED_STEPS)
-    rows = rows_of_owners(stats, "event", event)
-    strings = trace.strings
+    rows = rows_of_owners(tables.stats, "event", event)
+    strings = tables.trace.strings
     group, grouped = owner_numbers(rows, event, find_handle(strings, StatKey.GROUP_ID))
     number, known = owner_numbers(rows, event, find_handle(strings, StatKey.STEP_NUM))
-    label = owner_texts(trace, rows, event, find_handle(strings, StatKey.STEP_NAME))
-    event_types = trace.table("event_types")
-    recorded = (
-        event_types["name"].gather(handles(events, "type")[event])
-        if isinstance(event_types, pl.DataFrame)
-        else pl.Series([None] * len(event), dtype=pl.String)
-    )
+    key = find_handle(strings, StatKey.STEP_NAME)
+    label = owner_texts(tables.trace, rows, event, key)
+    recorded = tables.event_types["name"].gather(handles(events, "type")[event])
     in_name = recorded.str.extract(r"^(?:Step )?([0-9]{1,18})$", 1).cast(pl.Int64)
     number = np.where(known, number, in_name.fill_null(-1).to_numpy())
     known |= in_name.is_not_null().to_numpy()
@@ -93,7 +86,7 @@ def stored_steps(
     index = np.arange(len(track))
     begins_line = np.concatenate([[True], np.diff(track) != 0])
     in_line = index - np.maximum.accumulate(np.where(begins_line, index, 0))
-    key = group if grouped.all() else number if known.all() else in_line
+    same = group if grouped.all() else number if known.all() else in_line
     start = ints(events, "start_ps")[event]
     return pl.DataFrame(
         {
@@ -105,7 +98,7 @@ def stored_steps(
             "group": nullable_series("group", group, grouped),
             "number": nullable_series("number", number, known),
             "name": pl.Series(label, dtype=pl.String).fill_null(recorded),
-            "key": key,
+            "key": same,
         },
         schema=STORED_STEPS,
     )
@@ -148,57 +141,35 @@ def steps_of_stored_line(stored: pl.DataFrame) -> CandidateSteps | None:
         .sort("start_ps", "key")
     )
     number = merged["number"].fill_null(merged["group"])
-    rows = merged.select(
-        step=number.fill_null(pl.Series(np.arange(len(merged)))),
-        name=pl.col("name"),
-        marker=pl.lit(None, pl.String),
-        start_ps=pl.col("start_ps"),
-        end_ps=pl.col("end_ps"),
-        track=pl.col("track"),
-        event=pl.col("event"),
-        batches=pl.lit(None, pl.Int64),
-        group=pl.col("group"),
-        slack_ps=pl.lit(None, pl.Int64),
-        cut=pl.lit(value=False),
-    )
-    candidate = Candidate(
-        source="device_line",
-        what="the stored line of steps",
-        n=len(rows),
-        period_ps=median_period(ints(rows, "start_ps")),
-        coverage=None,
-        cv=None,
+    known = ("start_ps", "end_ps", "track", "event", "name", "group")
+    return recorded_steps(
+        "device_line",
+        "the stored line of steps",
+        {
+            "step": number.fill_null(pl.Series(np.arange(len(merged)))),
+            **{name: merged[name] for name in known},
+        },
         confidence=step_sources.DEVICE_LINE,
-        accepted=True,
+        on_device=True,
     )
-    typed = rows.select(
-        pl.col(name).cast(kind) for name, kind in step_sources.STEP_ROWS.items()
-    )
-    return CandidateSteps(candidate, typed, on_device=True)
 
 
-def steps_of_stored_calls(
-    trace: TraceData,
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    *,
-    event_types: pl.DataFrame,
-    event_kinds: EventKinds,
-    stats: pl.DataFrame,
-) -> CandidateSteps | None:
+def steps_of_stored_calls(tables: SourceTables) -> CandidateSteps | None:
     """Return one step per stored call of the longest-running graph; None without calls.
 
     A single call is one step. Ops that a program runs one by one are not steps, even if
     the producer stored them. If there is a device, the result is None, because a call
     then shows only the time to dispatch the step.
     """
-    if not isinstance(trace.table("devices"), Unavailable):
+    if not isinstance(tables.trace.table("devices"), Unavailable):
         return None
+    events, event_kinds, stats = tables.events, tables.event_kinds, tables.stats
     named, group_id = (
-        find_handle(trace.strings, key) for key in (StatKey.STEP_NAME, StatKey.GROUP_ID)
+        find_handle(tables.trace.strings, key)
+        for key in (StatKey.STEP_NAME, StatKey.GROUP_ID)
     )
     event = np.unique(rows_with_key(stats, "event", named).owner)
-    event = event[program_threads(tracks)[handles(events, "track")[event]]]
+    event = event[program_threads(tables.tracks)[handles(events, "track")[event]]]
     # Find the type of the graph call around each event; -1 without a graph call. If an
     # event itself runs a graph and has no call around it, use its own type.
     of_type = handles(events, "type")
@@ -223,39 +194,19 @@ def steps_of_stored_calls(
     spent = np.bincount(graph[known], weights=dur[known])
     steps = np.flatnonzero(known & (graph == np.argmax(spent)))
     steps = steps[np.argsort(start[steps], kind="stable")]
-    name = str(event_types["name"][int(graph[steps[0]])]).rpartition(": ")[2]
-    return _steps_of_calls(events, event[steps], group[steps], name)
-
-
-def _steps_of_calls(
-    events: pl.DataFrame, event: Int32s, group: Int64s, name: str
-) -> CandidateSteps:
-    start = ints(events, "start_ps")[event]
-    nothing = pl.Series([None] * len(event))
-    rows = pl.DataFrame(
+    name = str(tables.event_types["name"][int(graph[steps[0]])]).rpartition(": ")[2]
+    event, group, start = event[steps], group[steps], start[steps]
+    return recorded_steps(
+        "stored_call",
+        f"{name}, as the producer stored it",
         {
             "step": group,
             "name": [f"{name} {number}" for number in group.tolist()],
-            "marker": nothing,
             "start_ps": start,
-            "end_ps": start + ints(events, "dur_ps")[event],
-            "track": handles(events, "track")[event],
+            "end_ps": start + dur[steps],
+            "track": thread[event],
             "event": event,
-            "batches": nothing,
             "group": group,
-            "slack_ps": nothing,
-            "cut": np.zeros(len(event), np.bool_),
         },
-        schema=step_sources.STEP_ROWS,
-    )
-    candidate = Candidate(
-        source="stored_call",
-        what=f"{name}, as the producer stored it",
-        n=len(rows),
-        period_ps=median_period(start),
-        coverage=None,
-        cv=None,
         confidence=step_sources.STORED_CALL,
-        accepted=True,
     )
-    return CandidateSteps(candidate, rows, on_device=False)

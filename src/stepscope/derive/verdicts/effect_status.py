@@ -15,9 +15,9 @@ import random
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-import msgspec
 import numpy as np
 
+from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.derive.steps.chosen import Steps
     from stepscope.thresholds import Threshold, Thresholds
 
 NO_JUDGED_STEPS: Final = Unavailable(
@@ -36,23 +37,57 @@ NO_JUDGED_STEPS: Final = Unavailable(
 )
 
 
-class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Lost time of one device, or of one host's step threads, in its judged steps.
+def step_basis(steps: Steps | Unavailable) -> tuple[str | None, float]:
+    """Return the source of steps and the confidence in them; None and 0 without."""
+    if isinstance(steps, Unavailable):
+        return None, 0.0
+    return steps.source, steps.confidence
+
+
+class JudgedSteps(Frozen, frozen=True, kw_only=True):
+    """The judged steps of one device, or of one host's step threads.
 
     Attributes:
         step_source: Source of the steps; null if the whole profile is one window.
         step_confidence: Confidence in the steps, 0 to 1; 0 without steps.
         closed: Whether each window ends where the next step starts; false for one step.
-        parts_ps: Cause → lost time in each window; times of two causes never overlap.
-        unknown_ps: Time of all windows whose cause is unknown and may be the effect.
-        doubt_ps: Maximum error of the effect, up or down, due to clock offsets.
-        excess_ps: Part of the effect over all windows that lost records may cause.
+        window_ps: Length of each judged window.
     """
 
     step_source: str | None
     step_confidence: float
     closed: bool = True
     window_ps: tuple[int, ...]
+
+    @property
+    def total_ps(self) -> int:
+        """Return the length of all judged windows."""
+        return sum(self.window_ps)
+
+    def lost_time(
+        self, parts_ps: dict[str, tuple[int, ...]], **doubts: int
+    ) -> StepSeries:
+        """Return time lost in these steps; `doubts` are fields of `StepSeries`."""
+        return StepSeries(
+            step_source=self.step_source,
+            step_confidence=self.step_confidence,
+            closed=self.closed,
+            window_ps=self.window_ps,
+            parts_ps=parts_ps,
+            **doubts,
+        )
+
+
+class StepSeries(JudgedSteps, frozen=True, eq=True, kw_only=True, dict=True):
+    """Lost time in judged steps.
+
+    Attributes:
+        parts_ps: Cause → lost time in each window; times of two causes never overlap.
+        unknown_ps: Time of all windows whose cause is unknown and may be the effect.
+        doubt_ps: Maximum error of the effect, up or down, due to clock offsets.
+        excess_ps: Part of the effect over all windows that lost records may cause.
+    """
+
     parts_ps: dict[str, tuple[int, ...]]
     unknown_ps: int = 0
     doubt_ps: int = 0

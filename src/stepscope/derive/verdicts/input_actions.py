@@ -69,10 +69,6 @@ class InputAction(Frozen, frozen=True, forbid_unknown_fields=True):
     facts: tuple[InputFact, ...] = ()
     suggestion_kind: str | None = None
 
-    def is_for_stage(self, stage_type: str) -> bool:
-        """Return whether the action fits a transformation."""
-        return stage_type in self.stage_types or ANY_STAGE in self.stage_types
-
 
 @lru_cache(maxsize=1)
 def input_actions() -> dict[str, InputAction]:
@@ -91,7 +87,8 @@ def action_for_stage(stage_type: str, facts: Collection[InputFact]) -> InputActi
     return next(
         action
         for action in input_actions().values()
-        if action.is_for_stage(stage_type) and set(action.facts) <= set(facts)
+        if {stage_type, ANY_STAGE}.intersection(action.stage_types)
+        and set(action.facts) <= set(facts)
     )
 
 

@@ -20,9 +20,11 @@ from stepscope.derive.steps.chosen import steps
 from stepscope.derive.verdicts.effect_status import (
     NO_JUDGED_STEPS,
     EffectStatus,
+    JudgedSteps,
     StepSeries,
     percent_of,
     status_of,
+    step_basis,
 )
 from stepscope.derive.verdicts.recorded_devices import (
     device_signals,
@@ -116,14 +118,11 @@ class InputVerdict(Frozen, frozen=True):
         return percent_of(part, sum(self.series.window_ps))
 
 
-class InputTime(Frozen, frozen=True):
+class InputTime(JudgedSteps, frozen=True, kw_only=True):
     """The time of one device, or of a host without devices, that may be input time.
 
     Attributes:
         device: Ordinal of the device; None for the host's own threads.
-        step_source: Source of the steps; None without steps.
-        step_confidence: Confidence in the steps, 0 to 1; 0 without steps.
-        closed: Whether each window ends where the next step starts.
         parts_ps: `fetch`, `transfer`, `starved`, `between`, `unexplained` → time per
             window.
         is_blind: Whether batch fetches, or copies to the device, were not recorded.
@@ -133,19 +132,10 @@ class InputTime(Frozen, frozen=True):
 
     host: str
     device: int | None
-    step_source: str | None
-    step_confidence: float
-    closed: bool
-    window_ps: tuple[int, ...]
     parts_ps: Mapping[str, tuple[int, ...]]
     is_blind: bool
     lost_ps: int
     working_ps: int
-
-    @property
-    def total_ps(self) -> int:
-        """Return the total length of all judged windows."""
-        return sum(self.window_ps)
 
     @property
     def percent(self) -> float:
@@ -168,12 +158,8 @@ class InputTime(Frozen, frozen=True):
             unknown += sum(self.parts_ps["between"]) - sum(self.parts_ps["starved"])
         elif not self.is_blind and share < thresholds.unexplained_warn.value:
             unknown = 0
-        return StepSeries(
-            step_source=self.step_source,
-            step_confidence=self.step_confidence,
-            closed=self.closed,
-            window_ps=self.window_ps,
-            parts_ps={cause: self.parts_ps[cause] for cause in CAUSES},
+        return self.lost_time(
+            {cause: self.parts_ps[cause] for cause in CAUSES},
             unknown_ps=unknown,
             excess_ps=self.lost_ps,
         )
@@ -303,7 +289,7 @@ _DEVICE: Final = pl.col("device")
 def _input_time(
     profile: ProfileData, host: str, device: int | None, rows: pl.DataFrame
 ) -> InputTime:
-    found = profile.derived(host, steps)
+    source, confidence = step_basis(profile.derived(host, steps))
     facts = profile.derived(host, launch_facts)
     placed = require_available(profile.derived(host, windows)).rows
     # Without a device there are no copies and no lost device records.
@@ -314,8 +300,8 @@ def _input_time(
     return InputTime(
         host=host,
         device=device,
-        step_source=None if isinstance(found, Unavailable) else found.source,
-        step_confidence=0.0 if isinstance(found, Unavailable) else found.confidence,
+        step_source=source,
+        step_confidence=confidence,
         closed=not placed["open_end"].gather(rows["window"]).all(),
         window_ps=tuple(rows["window_ps"].to_list()),
         parts_ps={

@@ -168,12 +168,12 @@ def _judge_ops(signals: Signals, shares: StepShares) -> Finding:
     if ops is None:
         return _SMALL_ITEM.cannot_tell("no_ops")
     times = {"dispatch": ops.dispatch_ps}
-    dispatching = verdict = judge(shares.series_of_parts(times), _SMALL_ITEM.levels)
+    dispatching = verdict = judge(shares.lost_time(times), _SMALL_ITEM.levels)
     # Much time between ops shows that they are too small. The time inside such ops is
     # mostly call overhead, so a change would save that time too.
     if dispatching.status == "fail":
         times["ops"] = ops.own_ps
-        verdict = judge(shares.series_of_parts(times), _SMALL_ITEM.levels)
+        verdict = judge(shares.lost_time(times), _SMALL_ITEM.levels)
     failed = verdict.status == "fail"
     eager = _run_singly(signals, shares)
     effect = verdict.effect_ms
@@ -274,7 +274,7 @@ def judge_eager_ops(signals: Signals) -> Finding:
         return _EAGER_ITEM.cannot_tell(why_unknown)
     # Lost time of eager ops: late launches, or the time from one op to the next.
     series = (
-        shares.series_of_parts({"dispatch": ops.dispatch_ps})
+        shares.lost_time({"dispatch": ops.dispatch_ps})
         if shares.device is None
         else shares.series({"launch": ("launch",)}, clocks=True, lost=True)
     )

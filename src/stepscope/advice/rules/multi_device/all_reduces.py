@@ -116,11 +116,8 @@ def judge_all_reduce_count(signals: Signals) -> Finding:
     expected = _expected_count(reduces)
     too_many = reduces.count > 2 * expected + _EXTRA_ALL_REDUCES
     surplus = max(reduces.count - expected, 0) / reduces.count if too_many else 0.0
-    series = StepSeries(
-        step_source=reduces.step_source,
-        step_confidence=reduces.step_confidence,
-        window_ps=reduces.window_ps,
-        parts_ps={"surplus": tuple(round(surplus * ps) for ps in reduces.exposed_ps)},
+    series = reduces.lost_time(
+        {"surplus": tuple(round(surplus * ps) for ps in reduces.exposed_ps)}
     )
     judged = judge_series(_ALL_REDUCE_COUNT_ITEM, signals, series)
     return judged.finding(

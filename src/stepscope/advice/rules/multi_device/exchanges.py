@@ -23,7 +23,6 @@ from stepscope.derive.facts.devices.all_reduces import communication_signals
 from stepscope.derive.facts.devices.moved_data import moved_data
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
 from stepscope.derive.facts.program_traits import program_traits
-from stepscope.derive.verdicts.effect_status import StepSeries
 from stepscope.derive.verdicts.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
@@ -112,13 +111,7 @@ def judge_copies(signals: Signals) -> Finding:
     # Stages of a pipeline send results to each other by design.
     if not has_pipeline_stages(signals):
         parts["between"] = moves.between_ps
-    series = StepSeries(
-        step_source=moves.step_source,
-        step_confidence=moves.step_confidence,
-        window_ps=moves.window_ps,
-        parts_ps=parts,
-    )
-    judged = judge_series(_COPIES_ITEM, signals, series)
+    judged = judge_series(_COPIES_ITEM, signals, moves.lost_time(parts))
     if judged.verdict.status == "pass" and moves.step_source is None:
         # Without steps it is unknown whether each step feeds the devices one by one.
         return _COPIES_ITEM.cannot_tell("unknown_steps")

@@ -104,14 +104,14 @@ def _facts_of_steps(steps: HostSteps) -> tuple[Fact, ...]:
     early_end = steps.early_end
     # A division into steps with enough confidence was rejected for another reason.
     refused = (
-        best.count
+        best.n
         if steps.source is None
         and best is not None
         and best.confidence >= THRESHOLDS.medium_confidence.value
         else None
     )
     doubtful = None
-    if steps.source is None and best is not None and best.period_ps:
+    if steps.source is None and best is not None and best.may_be_steps:
         doubtful = best
     return (
         _STEPS_ITEM.fact("steps", steps.count, note=steps.source),
@@ -120,13 +120,13 @@ def _facts_of_steps(steps: HostSteps) -> tuple[Fact, ...]:
             _shown_confidence(steps),
             note=None
             if best is None
-            else _STEPS_ITEM.note("best_candidate", count=best.count, what=best.what),
+            else _STEPS_ITEM.note("best_candidate", count=best.n, what=best.what),
         ),
         _STEPS_ITEM.fact(
             "tried",
             len(steps.tried) or None,
             note="; ".join(
-                f"{tried.what}: {tried.count}, confidence {tried.confidence:.2f}"
+                f"{tried.what}: {tried.n}, confidence {tried.confidence:.2f}"
                 for tried in steps.tried
             )
             or None,
@@ -134,7 +134,7 @@ def _facts_of_steps(steps: HostSteps) -> tuple[Fact, ...]:
         _STEPS_ITEM.fact("repeats", refused, note=None if best is None else best.what),
         *_STEPS_ITEM.facts(
             outside=steps.outside_percent,
-            passes=None if doubtful is None else doubtful.count,
+            passes=None if doubtful is None else doubtful.n,
             pass_ms=None if doubtful is None else (doubtful.period_ps or 0) / PS_PER_MS,
         ),
         _STEPS_ITEM.fact(

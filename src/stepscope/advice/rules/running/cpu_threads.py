@@ -46,7 +46,7 @@ def evaluate(signals: Signals) -> Finding:
         round(time * percent / 100)
         for time, percent in zip(work, processor.waiting_percent, strict=True)
     )
-    series = shares.series_of_parts({"waiting": waiting})
+    series = shares.lost_time({"waiting": waiting})
     judged = judge_series(_ITEM, signals, series)
     cause, own = processor.whose_threads_crowd(THRESHOLDS), processor.own
     return judged.finding(

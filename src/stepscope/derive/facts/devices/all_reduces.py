@@ -11,6 +11,7 @@ from stepscope.derive.collectives.waits import matched_collectives
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Evidence, event_labels
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_windows.windows import typical_rows
+from stepscope.derive.verdicts.effect_status import JudgedSteps
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable, require_available
@@ -74,15 +75,13 @@ def _longest_collectives(
     event = activity["event"].gather(top["activity"])
     labels = event_labels(trace, event.drop_nulls().to_list())
     return tuple(
-        Evidence(
-            host=trace.host,
-            device=device,
-            track=labels.get(event_row, (None, ""))[0],
-            start_ps=row["start_ps"],
-            end_ps=row["start_ps"] + row["dur_ps"],
-            ops=(labels[event_row][1],) if event_row in labels else (row["kind"],),
+        Evidence.of_range(
+            *(trace.host, device, row["start_ps"], row["start_ps"] + row["dur_ps"]),
+            track=track,
+            op=name,
         )
         for event_row, row in zip(event, top.iter_rows(named=True), strict=True)
+        for track, name in (labels.get(event_row, (None, row["kind"])),)
     )
 
 
@@ -90,15 +89,12 @@ _KIND: Final = "all-reduce"
 _GIGA: Final = 1e9
 
 
-class AllReduceSignals(Frozen, frozen=True):
+class AllReduceSignals(JudgedSteps, frozen=True, kw_only=True):
     """The all-reduces of the judged device in its judged steps; times in ps.
 
     Attributes:
         label: The device, `host:device`.
         kinds: Kinds of all collectives of the device.
-        step_source: Source of the steps; None if the recording is one window.
-        step_confidence: Confidence in the steps, 0 to 1.
-        window_ps: Length of each judged step.
         exposed_ps: Time per step in which only an all-reduce ran.
         count: All-reduces per step.
         small: All-reduces per step below `small_exchange` bytes; None if unknown.
@@ -118,9 +114,6 @@ class AllReduceSignals(Frozen, frozen=True):
 
     label: str
     kinds: frozenset[str]
-    step_source: str | None
-    step_confidence: float
-    window_ps: tuple[int, ...]
     exposed_ps: tuple[int, ...]
     count: float
     small: float | None

@@ -12,6 +12,7 @@ from stepscope.derive.host.core_time import core_count
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device_or_why
 from stepscope.derive.step_time.host_time import HostCode
+from stepscope.derive.step_windows.windows import window_bounds
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
@@ -124,8 +125,7 @@ def contention_signals(
     if busy is None:
         return _NO_THREADS
     crowded = busy.spans_with_at_least(THRESHOLDS.contended_cores.value / 100 * cores)
-    starts = ints(windows.measured, "start_ps")
-    ends = ints(windows.measured, "end_ps")
+    starts, ends = window_bounds(windows.measured)
     busy_pauses, quiet_pauses = _pauses_by_load(
         ints(launches, "start_ps"), handles(launches, "track"), windows.judged, crowded
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, rows_of_kinds
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, handles, ints, rows_of_kinds
 from stepscope.derive.costs.operands import operands_from_text
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.names.op_names import UNANNOTATED
@@ -15,7 +15,6 @@ from stepscope.derive.run_derivation import of_each_device_or_why
 from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
@@ -131,9 +130,7 @@ def _judged_copies(
     recorded: _Recorded, exposure: Exposure | Unavailable, measured: pl.DataFrame
 ) -> pl.DataFrame:
     activity = recorded.activity
-    copies = rows_of_kinds(
-        activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER)
-    )
+    copies = rows_of_kinds(activity, map(ACTIVITY_CODES.__getitem__, _OWNER))
     copies = copies[windows_of_times(measured, ints(activity, "start_ps")[copies]) >= 0]
     names = require_available(recorded.trace.table("event_types"))["name"]
     source, certainty = _ops_of_copies(recorded, copies)

@@ -22,12 +22,12 @@ from stepscope.derive.facts.evidence import (
     event_labels,
     indices_of_largest,
 )
-from stepscope.derive.facts.judged_steps import clean_rows, step_basis
+from stepscope.derive.facts.judged_steps import clean_rows
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_windows.windows import windows_of_times
+from stepscope.derive.verdicts.effect_status import step_basis
 from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.frozen import Frozen
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_US
 
@@ -236,7 +236,7 @@ def precision_signals(
     return PrecisionSignals(
         **totals,
         **means,
-        step_confidence=step_basis(steps[host]).confidence,
+        step_confidence=step_basis(steps[host])[1],
         kernels=sum(int(each.count.sum()) for each in hosts),
         narrow_kernels=sum(int(each.count[each.narrow].sum()) for each in hosts),
         evidence_percent={
@@ -269,11 +269,7 @@ def _means_of_steps(
     if not windows.has_steps:
         return {}
     device = int(np.bincount(kernels.device, weights=kernels.total_ps).argmax())
-    rows = clean_rows(
-        accounted.rows.filter(pl.col("device") == device),
-        windows,
-        compile_percent=THRESHOLDS.dirty_compile.value,
-    ).clean
+    rows = clean_rows(accounted.rows.filter(pl.col("device") == device), windows)
     if not len(rows):
         return {}
     wide = kernels.wide & (kernels.device == device)
@@ -355,17 +351,13 @@ def _longest_ranges(trace: TraceData, kernels: _Kernels) -> tuple[Evidence, ...]
     ranges = []
     for kernel_row in wide[indices_of_largest(ints(activity, "dur_ps")[wide])].tolist():
         row = activity.row(kernel_row, named=True)
-        track, name = None, ""
+        track = name = None
         if row["event"] is not None:
             track, name = event_labels(trace, [row["event"]])[row["event"]]
+        start, end = row["start_ps"], row["start_ps"] + row["dur_ps"]
         ranges.append(
-            Evidence(
-                host=kernels.host,
-                device=row["device"],
-                track=track,
-                start_ps=row["start_ps"],
-                end_ps=row["start_ps"] + row["dur_ps"],
-                ops=(name,) if name else (),
+            Evidence.of_range(
+                *(kernels.host, row["device"], start, end), track=track, op=name
             )
         )
     return tuple(ranges)

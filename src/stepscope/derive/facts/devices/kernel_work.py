@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, handles, ints
 from stepscope.derive.device.activity_classes import overlap_factor
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import is_plain_kernel, plain_name
@@ -22,7 +22,6 @@ from stepscope.derive.facts.evidence import Evidence, event_labels
 from stepscope.derive.run_derivation import of_run
 from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.frozen import Frozen
-from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-_COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 #: Maximum number of classes (those with most time) whose tracks are looked up.
 _MAX_TRACKED_CLASSES: Final = 200
 
@@ -99,17 +97,13 @@ class KernelWork(Frozen, frozen=True, kw_only=True, dict=True):
         chosen_rows = (row for row in longest if row["class"] in wanted)
         host, _, device = self.label.rpartition(":")
         return tuple(
-            Evidence(
-                host=host,
-                device=int(device),
-                track=self.tracks.get(row["event"], (None, ""))[0],
-                start_ps=row["start_ps"],
-                end_ps=row["end_ps"],
-                ops=(self.tracks[row["event"]][1],)
-                if row["event"] in self.tracks
-                else (),
+            Evidence.of_range(
+                *(host, int(device), row["start_ps"], row["end_ps"]),
+                track=track,
+                op=name,
             )
             for row in islice(chosen_rows, count)
+            for track, name in (self.tracks.get(row["event"], (None, None)),)
         )
 
 
@@ -212,7 +206,7 @@ def _kernel_rows(
             op_type=named.ops["type"].gather(op),
             category=named.ops["category"].gather(op),
             silent=silent,
-            collective=kinds == _COLLECTIVE,
+            collective=kinds == ACTIVITY_CODES["collective"],
             plain=pl.Series([is_plain[name] for name in all_names], dtype=pl.Boolean),
         )
         .select(

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    codes,
+    handles,
+    ints,
+    wanted_rows,
+)
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.run_derivation import (
@@ -19,7 +25,6 @@ from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.derive.verdicts.recorded_devices import NO_KERNELS
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,9 +39,7 @@ if TYPE_CHECKING:
 
 #: A step is one program if compiled programs issue at least this share of its launches.
 _MIN_PROGRAM_SHARE: Final = 0.8
-_KERNELS: Final = [
-    ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
-]
+_KERNELS: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["collective"])
 
 
 class LaunchSignals(Frozen, frozen=True):
@@ -108,9 +111,7 @@ def launches_one_program(
         return None
     programs = event_kinds.has(EventFlag.PJIT | EventFlag.EXECUTABLE)
     rows = wanted_rows(handles(events, "type"), programs)
-    calls = Spans.from_events(
-        ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
-    )
+    calls = Spans.from_rows(events, rows)
     start_ps = ints(correlation.launches, "start_ps")
     # Only kernels count, because copies of results have separate launch calls.
     kernels = np.isin(codes(correlation.activity, "kind"), _KERNELS)

@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, rows_of_kinds
-from stepscope.derive.facts.judged_steps import step_basis
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    codes,
+    handles,
+    ints,
+    rows_of_kinds,
+)
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_windows.windows import windows_of_times
+from stepscope.derive.verdicts.effect_status import JudgedSteps, step_basis
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.reading.nullable import fill_nulls
-from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,19 +33,15 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.unavailable import Unavailable
 
-_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
-_FEED, _RESULT, _PEER = (_KINDS.index(name) for name in ("h2d", "d2h", "p2p_copy"))
+_FEED, _RESULT, _PEER = (ACTIVITY_CODES[name] for name in ("h2d", "d2h", "p2p_copy"))
 _MIN_DEVICES: Final = 2
 
 
-class MovedData(Frozen, frozen=True):
+class MovedData(JudgedSteps, frozen=True, kw_only=True):
     """The copies of a host's devices in its judged steps; times in ps.
 
     Attributes:
         devices: Labels of the devices; first the device that receives its input last.
-        step_source: Source of the steps; None if the recording is one window.
-        step_confidence: Confidence in the steps, 0 to 1.
-        window_ps: Length of each judged step.
         in_turn_ps: If devices receive their input one after another: idle time of the
             last device while the other devices receive their input.
         between_ps: Exposed time of device-to-device copies, on the device with the
@@ -52,9 +53,6 @@ class MovedData(Frozen, frozen=True):
 
     host: str
     devices: tuple[str, ...]
-    step_source: str | None
-    step_confidence: float
-    window_ps: tuple[int, ...]
     in_turn_ps: tuple[int, ...]
     between_ps: tuple[int, ...]
     gathered_ps: tuple[int, ...]
@@ -93,7 +91,7 @@ def moved_data(
         moves,
         key=lambda host: (
             sum((*host.in_turn_ps, *host.between_ps, *host.gathered_ps))
-            / max(sum(host.window_ps), 1)
+            / max(host.total_ps, 1)
         ),
     )
 
@@ -126,7 +124,7 @@ def host_moves(
         gathered = rows.sum_by_window(results, rows.alone_ps, count)
         gathering = f"{host}:{returning[0]}"
     order = sorted(idle, key=lambda device: (device != last, device))
-    basis = step_basis(steps)
+    source, confidence = step_basis(steps)
     sums = [
         rows.sum_by_window(
             (rows.kind == _PEER) & (rows.device == device), rows.alone_ps, count
@@ -136,8 +134,8 @@ def host_moves(
     return MovedData(
         host=host,
         devices=tuple(f"{host}:{device}" for device in order),
-        step_source=basis.source,
-        step_confidence=basis.confidence,
+        step_source=source,
+        step_confidence=confidence,
         window_ps=tuple((measured["end_ps"] - measured["start_ps"]).to_list()),
         in_turn_ps=tuple(waits.tolist()),
         between_ps=tuple(max(sums, key=lambda times_ps: int(times_ps.sum())).tolist()),

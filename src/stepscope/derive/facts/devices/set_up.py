@@ -21,7 +21,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
 from stepscope.derive.run_derivation import of_each_device
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +98,7 @@ def set_up_signals(
     account: Account,
     launch_facts: LaunchFacts,
     windows: Windows,
-    event_kinds: EventKinds | Unavailable,
+    event_kinds: EventKinds,
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
 ) -> dict[int | None, SetUp]:
@@ -175,9 +175,8 @@ def _held_ps(waits: Spans, calls: Sequence[_Calls | None]) -> tuple[int, Counter
 
 
 def _capture_spans(trace: TraceData) -> Spans:
-    events, types = trace.table("events"), trace.table("event_types")
-    if isinstance(events, Unavailable) or isinstance(types, Unavailable):
-        return Spans.empty()
+    events = require_available(trace.table("events"))
+    types = require_available(trace.table("event_types"))
     begins, ends = (
         np.sort(
             ints(events, "start_ps")[
@@ -192,16 +191,11 @@ def _capture_spans(trace: TraceData) -> Spans:
 
 
 def _recorded_calls(
-    trace: TraceData, kinds: EventKinds | Unavailable, min_call_ps: int, *, ops: bool
-) -> _Calls | None:
+    trace: TraceData, kinds: EventKinds, min_call_ps: int, *, ops: bool
+) -> _Calls:
     """Return the long calls of a runtime, or the long first executions of ops."""
-    events, names = trace.table("events"), trace.table("event_types")
-    if (
-        isinstance(kinds, Unavailable)
-        or isinstance(events, Unavailable)
-        or isinstance(names, Unavailable)
-    ):
-        return None
+    events = require_available(trace.table("events"))
+    names = require_available(trace.table("event_types"))["name"]
     types, dur = handles(events, "type"), ints(events, "dur_ps")
     start, track = ints(events, "start_ps"), handles(events, "track")
     wanted = kinds.is_op() if ops else kinds.host_class == HostClass.API
@@ -217,7 +211,7 @@ def _recorded_calls(
             ):
                 firsts.append(int(first))
         rows = _inner_rows(np.array(firsts, np.int64), track, start, dur)
-    return _Calls(start[rows], dur[rows], types[rows], names["name"].to_list())
+    return _Calls(start[rows], dur[rows], types[rows], names.to_list())
 
 
 def _inner_rows(
@@ -242,5 +236,5 @@ def _sampled_calls(
     dur = frames.end_ps - frames.start_ps
     rows = (dur >= min_call_ps) & (purposes.purpose == FunctionPurpose.CALL)
     types, name = np.unique(frames.type[rows], return_inverse=True)
-    names = [frames.function(row) for row in types.tolist()]
+    names = [frames.names[row].function for row in types.tolist()]
     return _Calls(frames.start_ps[rows], dur[rows], name.astype(np.int32), names)

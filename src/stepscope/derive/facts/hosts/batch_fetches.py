@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, rows_of_kinds
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    codes,
+    handles,
+    ints,
+    rows_of_kinds,
+)
 from stepscope.derive.input_pipeline.stages import recorded_practices
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.verdicts.input_verdict import (
@@ -18,7 +24,6 @@ from stepscope.derive.verdicts.input_verdict import (
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import is_true
-from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -40,12 +45,10 @@ if TYPE_CHECKING:
 #: Minimum size in bytes of a copy that counts as part of a batch.
 _MIN_BATCH_COPY_BYTES: Final = 2**20
 
-_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
-_H2D: Final = _KINDS.index("h2d")
 #: Kind of activity → whether it separates the copies before and after it into groups.
 _DIVIDES: Final = np.isin(
     np.arange(256),
-    [_KINDS.index(kind) for kind in ("kernel", "collective", "local_copy")],
+    [ACTIVITY_CODES[kind] for kind in ("kernel", "collective", "local_copy")],
 )
 #: Names of copies from pinned memory.
 _FROM_PINNED: Final = r"(?i)pinned\s*->"
@@ -183,7 +186,7 @@ def _large_copies(
     activity, types = trace.table("device_activity"), trace.table("event_types")
     if isinstance(activity, Unavailable) or isinstance(types, Unavailable):
         return {}, frozenset()
-    rows = rows_of_kinds(activity, [_H2D])
+    rows = rows_of_kinds(activity, [ACTIVITY_CODES["h2d"]])
     rows = rows[is_true(activity["bytes"].gather(rows) >= _MIN_BATCH_COPY_BYTES)]
     named = types["name"].str.contains(_FROM_PINNED).fill_null(value=False).to_numpy()
     of_pinned = named[handles(activity, "type")[rows]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.arrays import handles, wanted_rows
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.processors import Processors
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_names import FunctionKey
     from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_time.host_classes import HostClasses
@@ -81,9 +82,7 @@ def python_elements(
     rows = wanted_rows(handles(events, "type"), calls.to_numpy())
     if not len(waits) or not len(rows):
         return None
-    ran = Spans.from_events(
-        ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
-    )
+    ran = Spans.from_rows(events, rows)
     called = ran & waits
     function, keras = None, None
     if not isinstance(function_frames, Unavailable) and not isinstance(
@@ -121,7 +120,7 @@ class LoaderCalls(Frozen, frozen=True):
         percent: (name, file, line) of a function → share of its time in loaders' calls.
     """
 
-    percent: dict[tuple[str, str | None, int | None], float]
+    percent: dict[FunctionKey, float]
 
     def mostly_calls(self, function: Part) -> bool:
         """Return whether at least half of a function's time is in calls by a loader."""
@@ -145,9 +144,8 @@ def loader_calls(
     called = np.bincount(index, weights=length * frames.rows_called_from(is_fetch))
     return LoaderCalls(
         {
-            (name.function, name.file, name.line): 100 * part / max(total, 1)
+            frames.names[kind].key: 100 * part / max(total, 1)
             for kind, part, total in zip(kinds.tolist(), called, totals, strict=True)
-            for name in (frames.names[kind],)
         }
     )
 

@@ -127,11 +127,7 @@ def _parts_called(
     sampled_ps = np.bincount(index, weights=end - start, minlength=len(kinds))
     by_program = ~np.isin(frames.track[rows], list(frames.of_framework))
     times = dict.fromkeys(kinds[np.unique(index[by_program])].tolist(), 0)
-    key_of = {
-        (name.function, name.file, name.line): kind
-        for kind in times
-        for name in (frames.names[kind],)
-    }
+    key_of = {frames.names[kind].key: kind for kind in times}
     for part in named:
         if part.function is not None:
             kind = key_of.get((part.function, part.file, part.line))

@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.columns.stat_values import find_handle, owner_texts, rows_with_key
-from stepscope.derive.host.values import text_codes
+from stepscope.derive.host.values import traced_calls
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.derive.step_windows.windows import windows_of_times
@@ -67,10 +67,8 @@ def compile_signals(
     rows = wanted_rows(handles(events, "type"), compiles)
     traced = np.empty(0, np.int64)
     if not isinstance(host_values, Unavailable):
-        owner, code, texts = text_codes(trace, host_values[StatKey.FUNCTION_CALL])
-        retraced = np.array([text.startswith("traced") for text in texts], np.bool_)
-        if len(owner):
-            traced = owner[retraced[code]].astype(np.int64)
+        calls, retraced = traced_calls(trace, host_values)
+        traced = calls[retraced].astype(np.int64)
     rows = np.union1d(rows, traced)
     if not len(rows):
         return None

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_frames import BEGINNINGS, MIN_INTERVAL_SAMPLES
 from stepscope.derive.host.function_purposes import work_of_call
+from stepscope.derive.intervals.nesting import self_times
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
+from stepscope.derive.step_windows.windows import window_bounds
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
@@ -91,11 +92,7 @@ class FunctionDivisions(Frozen, frozen=True):
             only: Time to which the division is limited; None for all time.
         """
         frames = self.frames
-        kinds = [
-            kind
-            for kind, name in frames.names.items()
-            if (name.function, name.file, name.line) == part.key
-        ]
+        kinds = [kind for kind, name in frames.names.items() if name.key == part.key]
         calls = np.isin(frames.type, kinds)
         ran = frames.spans(calls)
         if part.lines is not None and self.lines is not None:
@@ -110,9 +107,8 @@ class FunctionDivisions(Frozen, frozen=True):
             return None
         # Self time of each frame.
         time = ran.within(frames.start_ps, frames.end_ps)
-        called, below = frames.parent >= 0, np.zeros(len(frames.type), np.int64)
-        np.add.at(below, frames.parent[called], time[called])
-        self_ps = np.maximum(time - below, 0) * (calls | frames.rows_called_from(calls))
+        self_ps = np.maximum(self_times(time, frames.parent), 0)
+        self_ps = self_ps * (calls | frames.rows_called_from(calls))
         total_ps = max(int(self_ps.sum()), 1)
         libraries = [kind for kind, name in frames.names.items() if name.library]
         of_libraries = np.isin(frames.type, libraries)
@@ -270,7 +266,4 @@ def rare_functions(
     *, function_frames: FunctionFrames, windows: Windows
 ) -> RareFunctions:
     """Collect the data of each host whose function calls were recorded."""
-    measured = windows.measured
-    return RareFunctions(
-        function_frames, ints(measured, "start_ps"), ints(measured, "end_ps")
-    )
+    return RareFunctions(function_frames, *window_bounds(windows.measured))

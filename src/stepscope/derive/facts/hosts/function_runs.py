@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
+    from stepscope.derive.host.function_names import FunctionKey
     from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
@@ -95,17 +96,14 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     def time_of_function(self, part: Part) -> FunctionTime:
         """Return the time of a function or of some of its lines; empty if unknown."""
-        key = part.function, part.file, part.line
-        time = self._functions.get(key) or FunctionTime(self, ())
+        time = self._functions.get(part.key) or FunctionTime(self, ())
         return time if part.lines is None else time.limited_to_lines(part.lines)
 
     @cached_property
-    def _functions(
-        self,
-    ) -> dict[tuple[str | None, str | None, int | None], FunctionTime]:
-        kinds = defaultdict(list)
+    def _functions(self) -> dict[FunctionKey, FunctionTime]:
+        kinds: dict[FunctionKey, list[int]] = defaultdict(list)
         for kind, name in self.frames.names.items():
-            kinds[name.function, name.file, name.line].append(kind)
+            kinds[name.key].append(kind)
         return {key: FunctionTime(self, tuple(types)) for key, types in kinds.items()}
 
     @cached_property
@@ -130,9 +128,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     @cached_property
     def silence(self) -> Spans:
         """Return the intervals of `quiet` that last at least 1 ms."""
-        quiet = self.quiet
-        is_long = quiet.end_ps - quiet.start_ps >= _SILENCE_PS
-        return Spans(quiet.start_ps[is_long], quiet.end_ps[is_long])
+        return self.quiet.lasting(_SILENCE_PS)
 
     @cached_property
     def types_in_silence(self) -> list[int]:
@@ -454,7 +450,6 @@ def function_runs(
     events = require_available(trace.table("events"))
     rows = rows_of_threads(host_states, [*host_states.threads])
     rows = rows[host_states.classes.code[rows] == HostCode.GARBAGE]
-    start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     program = None
     if not isinstance(naming, Unavailable) and not isinstance(core_time, Unavailable):
         ids = thread_identities(require_available(trace.table("tracks")))
@@ -473,7 +468,7 @@ def function_runs(
         called=ran_ops(trace, host_states, threads, judged),
         ran=ran_ops(trace, host_states, driving.driving_tracks(), judged),
         exchanging=host.idle["peer"],
-        collecting=Spans.from_events(start, dur),
+        collecting=Spans.from_rows(events, rows),
         awake=None if program is None else program.awake,
         lines=lines,
         pooled=Spans.empty() if isinstance(pooled, Unavailable) else pooled,

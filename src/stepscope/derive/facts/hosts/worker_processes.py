@@ -8,12 +8,12 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
-from stepscope.derive.facts.processors import mean_by_window, usable_cores
+from stepscope.derive.facts.processors import overall_mean, usable_cores
 from stepscope.derive.host.core_time import MACHINE_USE, core_count, counter_readings
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
 from stepscope.derive.host.function_names import name_with_location
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
-from stepscope.derive.step_windows.windows import windows_of_times
+from stepscope.derive.step_windows.windows import window_bounds, windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.array_types import Int64s
     from stepscope.derive.input_pipeline.worker_functions import (
         WorkerFunction,
         WorkerFunctions,
@@ -84,8 +83,7 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
 def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | None:
     """Return the workers of each host that recorded their number."""
     cores, readings = usable_cores(trace), counter_readings(trace, _WORKERS)
-    starts = ints(windows.measured, "start_ps")
-    ends = ints(windows.measured, "end_ps")
+    starts, ends = window_bounds(windows.measured)
     if cores is None or readings is None or not len(starts):
         return None
     # Counter samples are rare, so the last sample before the steps also counts.
@@ -95,28 +93,18 @@ def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | Non
     if not workers:
         return None
     every, full = core_count(trace), None
-    in_use = _mean_cores(trace, MACHINE_USE, starts, ends)
+    in_use, used = (
+        overall_mean(trace, name, starts, ends) for name in (MACHINE_USE, _USED)
+    )
     if every is not None and in_use is not None:
-        full = 100 * in_use >= THRESHOLDS.busy_cores.value * every
-    return LoaderWorkers(workers, cores, _mean_cores(trace, _USED, starts, ends), full)
+        full = in_use >= THRESHOLDS.busy_cores.value * every
+    return LoaderWorkers(workers, cores, None if used is None else used / 100, full)
 
 
 @of_each_host
 def machine_cores(*, trace: TraceData) -> int | None:
     """Return the number of cores that the program may use on each host, if known."""
     return usable_cores(trace)
-
-
-def _mean_cores(
-    trace: TraceData, name: str, starts: Int64s, ends: Int64s
-) -> float | None:
-    """Return the mean number of cores in use in the steps, from a CPU time counter."""
-    readings = counter_readings(trace, name)
-    if readings is None:
-        return None
-    lengths = ends - starts
-    weighted = mean_by_window(readings, starts, ends) * lengths
-    return float(weighted.sum() / max(int(lengths.sum()), 1)) / 100
 
 
 #: If workers are idle in at least this share of the steps' wait, in percent, the

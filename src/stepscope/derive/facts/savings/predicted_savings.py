@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec.structs import replace
 
-from stepscope.derive.columns.arrays import codes
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes
 from stepscope.derive.facts.evidence import Limits, Saving
 from stepscope.derive.facts.savings.what_if_changes import Recorded, apply_change
 from stepscope.derive.replay.activities import NO_STEPS
@@ -21,7 +21,6 @@ from stepscope.derive.replay.nodes import joint_edit
 from stepscope.derive.run_derivation import of_run
 from stepscope.derive.verdicts.effect_status import mean_interval_ms
 from stepscope.frozen import Frozen
-from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -41,13 +40,8 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses
 
-_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 #: Direction of copies → their kind of activity.
-_COPIES: Final = {
-    owner: _KINDS.index(kind)
-    for owner, kind in (("copy_in", "h2d"), ("copy_out", "d2h"))
-}
-_COLLECTIVE: Final = _KINDS.index("collective")
+_COPIES: Final = {"copy_in": ACTIVITY_CODES["h2d"], "copy_out": ACTIVITY_CODES["d2h"]}
 #: Minimum busy share of a device that no wait delays.
 _MIN_SATURATED_SHARE: Final = 0.95
 #: If unrecorded time of threads is more than this percentage of the critical path after
@@ -373,7 +367,7 @@ def host_replay(
         class_of = activity_classes.code
         kinds = codes(device_activity, "kind")
         copies = {owner: kinds == code for owner, code in _COPIES.items()}
-        is_collective = kinds == _COLLECTIVE
+        is_collective = kinds == ACTIVITY_CODES["collective"]
     topics = () if isinstance(idle_topics, Unavailable) else idle_topics.devices
     recorded = Recorded(
         step_graph,

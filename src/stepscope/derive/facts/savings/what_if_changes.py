@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from msgspec.structs import replace
 
+from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.critical import claimed_ps, without_owners
 from stepscope.derive.replay.nodes import (
@@ -281,9 +282,8 @@ def _carry_bytes(change: Carried, graph: Graph) -> Edits:
     rows = np.fromiter(change.needed_ps, np.int64, len(change.needed_ps))
     needed = np.fromiter(change.needed_ps.values(), np.int64, len(rows))
     order = np.argsort(rows)
-    index = np.minimum(np.searchsorted(rows[order], graph.nodes.row), len(rows) - 1)
-    chosen = rows[order][index] == graph.nodes.row
-    edit = collectives_at_rate(graph, chosen, needed_ps=needed[order][index])
+    node_ps, chosen = values_of_owners(graph.nodes.row, rows[order], needed[order])
+    edit = collectives_at_rate(graph, chosen, needed_ps=node_ps)
     return Edits(edit, edit)
 
 
