@@ -97,10 +97,9 @@ def program_runs(
 ) -> dict[int, Spans]:
     """Return when programs ran on each host thread; nested runs are merged."""
     program = program_rows(tracks, events, event_kinds.has(PROGRAM_CALLS))
-    start, dur = (ints(events, name)[program] for name in ("start_ps", "dur_ps"))
     thread = handles(events, "track")[program]
     return {
-        track: Spans.from_events(start[thread == track], dur[thread == track])
+        track: Spans.from_rows(events, program[thread == track])
         for track in np.unique(thread).tolist()
     }
 
@@ -173,14 +172,9 @@ def _begins_inside(events: pl.DataFrame, event: Int64s, outer: Int64s) -> Bools:
     inside = np.zeros(len(event), np.bool_)
     if not len(outer):
         return inside
-    start, dur, track = (
-        ints(events, "start_ps"),
-        ints(events, "dur_ps"),
-        handles(events, "track"),
-    )
+    start, track = ints(events, "start_ps"), handles(events, "track")
     for thread in np.unique(track[outer]).tolist():
-        outer_rows = outer[track[outer] == thread]
-        spans = Spans.from_events(start[outer_rows], dur[outer_rows])
+        spans = Spans.from_rows(events, outer[track[outer] == thread])
         rows = np.flatnonzero(track[event] == thread)
         inside[rows] = spans.holding(start[event[rows]]) >= 0
     return inside
