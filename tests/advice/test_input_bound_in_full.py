@@ -46,7 +46,6 @@ from stepscope.derive.facts.hosts.worker_processes import (
 )
 from stepscope.derive.facts.step_shares import AccountSignals, NamedTime
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.thresholds import THRESHOLDS
 
 ITEM = rule_item("input.bound")
 RULE = {rule.item.id: rule for rule in RULES}
@@ -116,7 +115,6 @@ def test_every_field_of_the_decision(
         AccountSignals((other, one)),
         fetching_of(consumer_recorded=recorded),
         DeviceSignals(recorded="recorded"),
-        THRESHOLDS,
     )
     assert (found.host, found.device) == ("vm", device)
     assert found.unknown_ps == round(unknown_ms * MS)
@@ -135,9 +133,9 @@ def test_every_field_of_the_decision(
 def test_without_threads_there_is_no_decision() -> None:
     account = AccountSignals((shares(input=3.0),))
     device = DeviceSignals(recorded="recorded")
-    found = input_decision(account, NOT_RECORDED, device, THRESHOLDS)
+    found = input_decision(account, NOT_RECORDED, device)
     assert found.why == NOT_RECORDED
-    assert input_decision(account, fetching_of(), device, THRESHOLDS).why is None
+    assert input_decision(account, fetching_of(), device).why is None
 
 
 # --- hidden waits ---

@@ -24,7 +24,7 @@ from stepscope.derive.derivations import (
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json
-from stepscope.report.compose import STAGES, compose_report
+from stepscope.report.compose import compose_report, stage_count
 from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.plain import plain
 from stepscope.trace.model import TraceData
@@ -122,7 +122,7 @@ def test_threads_change_no_finding(
 
 
 def report(path: Path) -> bytes:
-    with show_progress(STAGES) as shown:
+    with show_progress(stage_count()) as shown:
         return to_json.render_document(compose_report(stepscope.open(path), shown), {})
 
 

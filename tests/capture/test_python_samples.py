@@ -110,7 +110,7 @@ def seconds_in(found: FunctionFrames, function: str) -> float:
     return sum(
         own / 1e12
         for kind, own in zip(found.type.tolist(), found.self_ps.tolist(), strict=True)
-        if found.function(kind) == function
+        if found.names[kind].function == function
     )
 
 
@@ -170,7 +170,7 @@ def test_functions_have_the_time_that_they_took(
     of_line = seconds_of_lines(run, "test_functions_have_the_time_that_they_took")
     for text, whole_s in (("pause(0.03)", paused_s), ("compute(0.06)", computed_s)):
         assert abs(of_line[text] - whole_s) < 0.1 + missing_s
-    names = {found.function(kind): found.names[kind] for kind in set(found.type)}
+    names = {found.names[kind].function: found.names[kind] for kind in set(found.type)}
     line = pause.__code__.co_firstlineno
     assert names["pause"] == FunctionName("pause", __file__, line, library=False)
     seen = {tracks[track] for track in found.track.tolist()}
@@ -213,7 +213,9 @@ def test_nothing_of_the_recording_itself_is_found(tmp_path: Path, looks: Looks) 
     found, _ = frames_of(run)
     files = {found.names[kind].file or "" for kind in found.type.tolist()}
     assert not any("stepscope/capture" in file for file in files)
-    inner = {found.function(kind) for kind in found.type[found.parent >= 0].tolist()}
+    inner = {
+        found.names[kind].function for kind in found.type[found.parent >= 0].tolist()
+    }
     assert "Thread.start" not in inner
 
 
@@ -435,7 +437,7 @@ def test_functions_of_one_name_in_two_files_stay_two(
     files = {
         found.names[kind].file
         for kind in found.type.tolist()
-        if found.function(kind) == "same"
+        if found.names[kind].function == "same"
     }
     assert files == {str(tmp_path / folder / "same.py") for folder in "ab"}
 
@@ -480,7 +482,7 @@ def test_functions_that_threads_of_others_call_are_found(
     for track, kind, own_ps in zip(
         found.track.tolist(), found.type.tolist(), found.self_ps.tolist(), strict=True
     ):
-        function = found.function(kind)
+        function = found.names[kind].function
         if function and tracks[track] != "MainThread" and of_the_test(tracks[track]):
             theirs_s[function.rpartition(".")[2]] += own_ps / 1e12
     assert set(theirs_s) == {"called", "pause"}

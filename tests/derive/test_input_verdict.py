@@ -31,7 +31,6 @@ from stepscope.derive.verdicts.input_verdict import (
     with_starved_time,
 )
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals, device_signals
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 MS = 1_000_000_000
@@ -61,7 +60,7 @@ def time_of(device: int | None = 0, *, steps: int = 12, **fields: Any) -> InputT
 
 def decided(*times: InputTime, **given: Any) -> InputVerdict:
     usual = {"fetched": True, "device": RECORDED, "blind": None}
-    return decide_input(times, **{**usual, **given}, thresholds=THRESHOLDS)
+    return decide_input(times, **{**usual, **given})
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,7 @@ def judge(series: StepSeries, levels: tuple[Threshold, Threshold]) -> Verdict:
     effect, window = sum(effects), sum(windows)
     pattern = effect_pattern(effects, every_percent=THRESHOLDS.steps_share.value)
     share = percent_of(effect, window)
-    status, severity, note = status_of(
-        series, warn=warn, critical=critical, thresholds=THRESHOLDS
-    )
+    status, severity, note = status_of(series, warn=warn, critical=critical)
     doubtful = status == "cannot_tell"
     if status == "fail":
         pattern = _add_mean_interval(pattern, effects, windows)

@@ -277,7 +277,7 @@ def _readable_formats(formats: Mapping[Path, str]) -> set[str]:
 
 def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
     # Files that only add tables form a run only if there are no recordings.
-    recordings = {name for name in readable if not READERS[name].beside}
+    recordings = {name for name in readable if not READERS[name].is_added}
     chosen = recordings or readable
     counts = Counter(name for name in formats.values() if name in chosen)
     return max(sorted(counts), key=counts.__getitem__)

@@ -24,9 +24,9 @@ class Reader(Frozen, frozen=True, eq=True):
             and notes unreadable parts in `quality`.
         hosts_of: Names the hosts of files that are opened together; None if the file
             names are the host names.
-        together: Groups files of a directory that were recorded together; None if all
-            files of a directory are one run.
-        beside: Whether files of this format are ignored in a search for runs if the
+        together: Groups files of a directory that were recorded together; None if they
+            all were.
+        is_added: Whether files of this format are ignored in a search for runs if the
             folder also has a readable file of a format without this flag.
     """
 
@@ -34,7 +34,7 @@ class Reader(Frozen, frozen=True, eq=True):
     read: Callable[[HostFiles], TraceData]
     hosts_of: Callable[[Sequence[Path]], tuple[HostFiles, ...]] | None = None
     together: Callable[[Sequence[Path]], list[tuple[Path, ...]]] | None = None
-    beside: bool = False
+    is_added: bool = False
 
 
 def _import_later(module: str, name: str) -> Callable[..., Any]:
@@ -70,9 +70,9 @@ _READERS: Final = (
         together=_import_later(_NSIGHT_SYSTEMS, "recorded_together"),
     ),
     # If a report's database is in the same folder, the database is read instead.
-    Reader("nsys_rep", _import_later(_NSIGHT_SYSTEMS, "read_report"), beside=True),
-    Reader("nsight_compute_csv", _import_later(_NSIGHT_COMPUTE, "read"), beside=True),
-    Reader("ncu_rep", _import_later(_NSIGHT_COMPUTE, "read_report"), beside=True),
+    Reader("nsys_rep", _import_later(_NSIGHT_SYSTEMS, "read_report"), is_added=True),
+    Reader("nsight_compute_csv", _import_later(_NSIGHT_COMPUTE, "read"), is_added=True),
+    Reader("ncu_rep", _import_later(_NSIGHT_COMPUTE, "read_report"), is_added=True),
     Reader("memory_snapshot", _import_later(f"{_MEMORY}.snapshot", "read")),
     Reader("device_memory_profile", _import_later(f"{_MEMORY}.pprof", "read")),
 )

@@ -19,6 +19,7 @@ import numpy as np
 
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.steps.chosen import Steps
-    from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.thresholds import Threshold
 
 NO_JUDGED_STEPS: Final = Unavailable(
     code="NO_STEPS",
@@ -125,12 +126,12 @@ class EffectStatus(NamedTuple):
 
 
 def status_of(
-    series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
+    series: StepSeries, *, warn: Threshold, critical: Threshold
 ) -> EffectStatus:
     """Compare the effect in a series of steps (at least one) with two thresholds."""
-    if _may_flip(series, warn, thresholds):
+    if _may_flip(series, warn):
         return EffectStatus("cannot_tell")
-    return _status_by_levels(series, warn, critical, thresholds)
+    return _status_by_levels(series, warn, critical)
 
 
 def pattern_kind(
@@ -154,22 +155,22 @@ def percent_of(part: float, total: float) -> float:
     return 100 * part / total if total else 0.0
 
 
-def _may_flip(series: StepSeries, warn: Threshold, thresholds: Thresholds) -> bool:
+def _may_flip(series: StepSeries, warn: Threshold) -> bool:
     effect, bar = sum(series.effect_ps), sum(series.window_ps) * warn.value / 100
     if effect >= bar:
         return effect - series.doubt_ps - series.excess_ps < bar
     highest = effect + series.doubt_ps + series.unknown_ps
-    smallest = thresholds.smallest_effect.value * len(series.window_ps)
+    smallest = THRESHOLDS.smallest_effect.value * len(series.window_ps)
     return highest >= bar and highest >= smallest
 
 
 def _status_by_levels(
-    series: StepSeries, warn: Threshold, critical: Threshold, thresholds: Thresholds
+    series: StepSeries, warn: Threshold, critical: Threshold
 ) -> EffectStatus:
     effects, windows = series.effect_ps, series.window_ps
     share = percent_of(sum(effects), sum(windows))
-    too_few = len(effects) < thresholds.few_steps.value
-    once = pattern_kind(effects, every_percent=thresholds.steps_share.value) == "once"
+    too_few = len(effects) < THRESHOLDS.few_steps.value
+    once = pattern_kind(effects, every_percent=THRESHOLDS.steps_share.value) == "once"
     shares = 100 * np.array(effects, float) / np.maximum(windows, 1)
     if share < warn.value:
         high = share
@@ -178,7 +179,7 @@ def _status_by_levels(
             high = ratio_interval(effects, windows)[1]
         return EffectStatus("pass", note="borderline" if high >= warn.value else None)
     # The share is large, but the effect is too short to be a finding.
-    if sum(effects) < thresholds.smallest_effect.value * len(effects):
+    if sum(effects) < THRESHOLDS.smallest_effect.value * len(effects):
         return EffectStatus("pass", note="short")
     if too_few:
         short = EffectStatus("fail", "warn", "few_steps")
@@ -195,8 +196,8 @@ def _status_by_levels(
     if some and ratio_interval(effects, windows)[0] < warn.value / 2:
         return EffectStatus("fail", "info", "noisy")
     enough = (
-        len(effects) >= thresholds.many_steps.value
-        or share >= thresholds.dominant.value
+        len(effects) >= THRESHOLDS.many_steps.value
+        or share >= THRESHOLDS.dominant.value
     )
     grave = share >= critical.value and enough
     return EffectStatus("fail", "critical" if grave else "warn")

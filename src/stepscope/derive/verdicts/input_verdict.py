@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-    from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
 HIGHLY: Final = "highly_input_bound"
@@ -144,19 +143,18 @@ class InputTime(JudgedSteps, frozen=True, kw_only=True):
             sum(sum(self.parts_ps[cause]) for cause in CAUSES), self.total_ps
         )
 
-    def series(self, *, fetched: bool, thresholds: Thresholds) -> StepSeries:
+    def series(self, *, fetched: bool) -> StepSeries:
         """Return the input time of each step, and the time that may also be input.
 
         Args:
             fetched: Whether any batch fetch was recorded.
-            thresholds: Has the minimum share of unexplained time that may be input.
         """
         unknown = sum(self.parts_ps["unexplained"])
         share = percent_of(unknown, self.total_ps)
         if not fetched:
             # Unrecorded time, and time between steps, may be batch production.
             unknown += sum(self.parts_ps["between"]) - sum(self.parts_ps["starved"])
-        elif not self.is_blind and share < thresholds.unexplained_warn.value:
+        elif not self.is_blind and share < THRESHOLDS.unexplained_warn.value:
             unknown = 0
         return self.lost_time(
             {cause: self.parts_ps[cause] for cause in CAUSES},
@@ -231,7 +229,6 @@ def input_verdict(
         ),
         device=profile.of_run(device_signals),
         blind=unknown[0] if len(unknown) == len(classes) else None,
-        thresholds=THRESHOLDS,
     )
 
 
@@ -241,14 +238,12 @@ def decide_input(
     fetched: bool,
     device: DeviceSignals,
     blind: Unavailable | None,
-    thresholds: Thresholds,
 ) -> InputVerdict:
     """Judge the time in which steps did nothing but wait for their input.
 
     Args:
         fetched: Whether any batch fetch was recorded.
         blind: Why no threads of any host were recorded; None if some were.
-        thresholds: The thresholds with which shares are compared.
     """
     if not times:
         nothing = StepSeries(
@@ -257,7 +252,7 @@ def decide_input(
         unknown = EffectStatus("cannot_tell")
         return InputVerdict("", None, nothing, unknown, 0, NO_JUDGED_STEPS)
     judged = judged_device(times, lambda time: time.percent)
-    all_series = [time.series(fetched=fetched, thresholds=thresholds) for time in times]
+    all_series = [time.series(fetched=fetched) for time in times]
     (series,) = (
         candidate
         for time, candidate in zip(times, all_series, strict=True)
@@ -265,13 +260,12 @@ def decide_input(
     )
     status = status_of(
         series,
-        warn=thresholds.input_warn,
-        critical=thresholds.input_critical,
-        thresholds=thresholds,
+        warn=THRESHOLDS.input_warn,
+        critical=THRESHOLDS.input_critical,
     )
     why = blind
     # Without steps, only recorded fetches show that time or a copy is input.
-    if judged.step_confidence < thresholds.medium_confidence.value and (
+    if judged.step_confidence < THRESHOLDS.medium_confidence.value and (
         judged.step_source is not None or not fetched
     ):
         why = NO_JUDGED_STEPS

@@ -86,7 +86,7 @@ _MAX_ORDER_CONFIDENCE: Final = 0.6
 )
 def judge_input_wait(signals: Signals) -> Finding:
     account, fetching = signals.needed(account_signals), signals.of(input_signals)
-    decided = input_decision(account, fetching, signals.of(device_signals), THRESHOLDS)
+    decided = input_decision(account, fetching, signals.of(device_signals))
     if decided.why is not None:
         return _BOUND_ITEM.cannot_tell(decided.why)
     fetching = signals.needed(input_signals)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-    from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
 #: Minimum size in bytes of a copy that counts as part of a batch.
@@ -91,7 +90,6 @@ def input_decision(
     signals: AccountSignals,
     fetching: InputSignals | Unavailable,
     device: DeviceSignals,
-    thresholds: Thresholds,
 ) -> InputVerdict:
     """Describe the waits for input on every host in the judged steps."""
     times = []
@@ -115,7 +113,6 @@ def input_decision(
         fetched=not isinstance(fetching, Unavailable) and fetching.consumer_recorded,
         device=device,
         blind=fetching if isinstance(fetching, Unavailable) else None,
-        thresholds=thresholds,
     )
 
 
