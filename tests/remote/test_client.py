@@ -215,7 +215,7 @@ def test_a_worker_that_dies_while_it_is_recorded_is_said_to(
     ) as program:
         assert program.stdout is not None
         address = program.stdout.readline().strip()
-        killer = threading.Timer(1.5, program.kill)
+        killer = threading.Timer(3.0, program.kill)
         killer.start()
         outcome = client.trace(
             [address, answering(whole)],
