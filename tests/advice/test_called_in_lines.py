@@ -68,6 +68,12 @@ def test_what_a_line_calls_decides(name: str | None, advice: str) -> None:
     assert found.parts[0].detail == name
 
 
+def test_a_loop_over_elements_calls_nothing() -> None:
+    found = in_steps(("for", 4_000.0), (None, 1_900.0))
+    assert found.actions[0].text.startswith("Vectorise the named function: the program")
+    assert found.parts[0].detail is None
+
+
 def test_a_call_of_less_than_half_of_the_time_decides_nothing() -> None:
     found = in_steps(("np.histogram", 2_000.0), (None, 3_900.0))
     assert found.actions[0].text.startswith("Vectorise the named function: the program")

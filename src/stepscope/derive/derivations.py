@@ -62,7 +62,7 @@ _DERIVATIONS: Final = {
     "steps.recording_end": "recording_end",
     "step_windows.windows": "windows",
     "device.correlation": "device_timeline correlation launch_latency launch_facts",
-    "host.values": "host_values",
+    "host.values": "host_values recorder_work",
     "host.op_events": "host_op_events",
     "device.attribution": "activity_ops",
     "device.activity_classes": (
@@ -140,7 +140,7 @@ _FACTS: Final = {
     ),
     "facts.judged_steps": "step_signals unexplained_outside epoch_starts",
     "facts.memory_use": "memory_signals host_growth kept_growth",
-    "facts.processors": "processor_signals asleep",
+    "facts.processors": "processor_signals asleep awaited_batches",
     "facts.outside_steps": "outside_steps",
     "facts.program_traits": (
         "program_traits collected_by_hand blocking_calls anomaly_checks"

@@ -122,13 +122,18 @@ def waits(
         sleep = slept.spans.get(0, sleep)
     values |= {
         "account": SimpleNamespace(
-            devices=[SimpleNamespace(device=device, idle={"wait": sleep})]
+            devices=[
+                SimpleNamespace(
+                    device=device, idle={"wait": sleep, "input": Spans.empty()}
+                )
+            ]
         ),
         "naming": naming,
         "windows": SimpleNamespace(judged=Spans.of([(0, 100)])),
         "non_step_frames": WHY,
     }
-    return host_waits(tracks=tracks, **values | change)
+    answer = host_waits(tracks=tracks, **values | change)
+    return answer if isinstance(answer, Unavailable) else answer["wait"]
 
 
 def found(*given: Any, **options: Any) -> HostWaits:

@@ -6,8 +6,11 @@ import dis
 import opcode
 import re
 from bisect import bisect_right
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from stepscope.patterns import LOOP_CALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,7 +90,8 @@ class CodeLine(NamedTuple):
 
     Attributes:
         line: Line number in the file; None if the instruction belongs to no line.
-        called: What the line calls, as `called_name` returns it.
+        called: What the line calls, as `called_name` returns it, or a name of
+            `stepscope.patterns`.
     """
 
     code: CodeType
@@ -99,12 +103,20 @@ def called_name(code: Sequence[dis.Instruction], offset: int) -> str | None:
     """Return what an instruction calls: `os.fsync`, or `@` for an operator.
 
     A compiled function has no frame: only the calling code shows its name. None means
-    that the instruction calls nothing, as at the end of a loop's iteration.
+    that the instruction calls nothing, as at the end of a loop's iteration. The end of
+    a `with` block calls what its beginning called.
     """
     instructions = [each for each in code if each.offset <= offset]
     call = instructions[-1] if instructions else None
-    if call is None or "CALL" not in call.opname:
-        return call.argrepr if call and call.opname == "BINARY_OP" else None
+    if call is None or not re.search("CALL|WITH|FOR_ITER|BINARY_OP", call.opname):
+        return None
+    if call.opname == "BINARY_OP":
+        return call.argrepr
+    if call.opname == "FOR_ITER":
+        return LOOP_CALL
+    for manager, entry in pairwise(instructions):
+        if entry.opname == "BEFORE_WITH" and entry.positions == call.positions:
+            call = manager
     names: list[str] = []
     begins = call.positions and (call.positions.lineno, call.positions.col_offset)
     for each in instructions:
@@ -123,14 +135,21 @@ class LinesOfCode:
         # Keyed by the code object's `id`; each line keeps its code object alive.
         self._tables: dict[int, _Table] = {}
 
-    def code_line(self, code: CodeType, offset: int) -> CodeLine:
-        """Return the source line of the instruction at an offset of the code."""
+    def code_line(
+        self, code: CodeType, offset: int, *, called: str | None = None
+    ) -> CodeLine:
+        """Return the source line of the instruction at an offset of the code.
+
+        Args:
+            called: What the line calls, if the instruction does not show it.
+        """
         table = self._tables.get(id(code))
         if table is None:
             if len(self._tables) >= _MAX_CACHED:
                 self._tables.clear()
             table = self._tables[id(code)] = _Table(code)
-        return table.found.get(offset) or table.find_line(offset)
+        line = table.found.get(offset) or table.find_line(offset)
+        return line if called is None else table.known_line(line.line, called)
 
 
 class _Table:
@@ -154,6 +173,9 @@ class _Table:
         # The offset of a function that has not begun is before the first instruction.
         row = max(bisect_right(self.begins, offset) - 1, 0)
         called = called_name(self._instructions, offset)
-        line = CodeLine(self._code, self.lines[row], called)
-        line = self.found[offset] = self._known.setdefault(line, line)
+        line = self.found[offset] = self.known_line(self.lines[row], called)
         return line
+
+    def known_line(self, number: int | None, called: str | None) -> CodeLine:
+        line = CodeLine(self._code, number, called)
+        return self._known.setdefault(line, line)

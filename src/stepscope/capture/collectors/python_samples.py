@@ -33,6 +33,7 @@ from stepscope.capture.collectors.sampled_frames import (
     Sample,
     sample_times,
 )
+from stepscope.patterns import RECORDER_CALL, RECORDING_CALL
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import (
     AWAKE,
@@ -192,13 +193,20 @@ class PythonSamplesCollector(ThreadCollector):
         is_late = at_ns - due_ns > _HELD_NS
         if is_late and codes and only_begins(codes[-1], offsets[-1]):
             codes, offsets = codes[:-1], offsets[:-1]
-        stack = []
+        stack: list[CodeLine] = []
+        caller, called = None, None
         for code, offset in zip(codes, offsets, strict=True):
             # Leave out stepscope's functions, and all functions that a recording calls.
             if self._functions.function_name(code):
+                caller, called = (code, offset), None
                 stack.append(self._lines.code_line(code, offset))
-            elif code.co_filename.startswith(_RECORDING):
+                continue
+            called = RECORDER_CALL
+            if code.co_filename.startswith(_RECORDING):
+                called = RECORDING_CALL
                 break
+        if caller is not None and called is not None:
+            stack[-1] = self._lines.code_line(*caller, called=called)
         return Sample(thread, due_ns, at_ns, stack)
 
     def _choose_threads(self) -> None:

@@ -178,7 +178,11 @@ def _largest_type(types: Int32s, own_ps: Int64s) -> tuple[int, int]:
 _MAX_UNKNOWN_SHARE: Final = 0.1
 _MAX_UNKNOWN_SHARE_IF_FULL: Final = 0.02
 #: Purposes of functions that wait for a thread, a process, a message or a worker.
-_WAIT_PURPOSES: Final = (FunctionPurpose.AWAIT, FunctionPurpose.PEER)
+_WAIT_PURPOSES: Final = (
+    FunctionPurpose.AWAIT,
+    FunctionPurpose.RECEIVE,
+    FunctionPurpose.PEER,
+)
 #: Purposes of functions whose time belongs to other owners, even if they sleep.
 _OTHER_PURPOSES: Final = (
     FunctionPurpose.SYNC,

@@ -166,10 +166,10 @@ _NOT_RECORDED: Final = Unavailable(
 
 
 class Asleep(Frozen, frozen=True):
-    """Time in the judged steps in which the program's own thread sleeps.
+    """Time in the judged steps in which the program's own thread waits.
 
     Attributes:
-        times_ps: Sleep in each judged step.
+        times_ps: Time of waiting in each judged step.
         share_percent: Share of the sleep in the time of all judged steps.
         function: Function in which the thread sleeps longest.
         works: Whether another thread of the program works during most of the sleep;
@@ -188,6 +188,30 @@ class Asleep(Frozen, frozen=True):
     workers: float | None = None
     work: KnownWork | None = None
 
+    @property
+    def is_for_thread(self) -> bool:
+        """Whether a thread of the program works meanwhile, not its processes."""
+        return self.works is True and self.workers is None
+
+    @property
+    def knows_thread(self) -> bool:
+        """Whether the awaited thread of the program is known, or one works."""
+        return self.other is not None or self.works is True
+
+    def named_parts(
+        self, parts: tuple[Part, ...], *, for_processes: bool
+    ) -> tuple[Part, ...]:
+        """Return where the thread waits and what another one executes, then the rest.
+
+        Args:
+            parts: All named parts of the time.
+            for_processes: Whether the thread waits for processes, not for a thread.
+        """
+        other = () if for_processes or self.other is None else (self.other,)
+        keys = {part.key for part in (self.function, *other)}
+        rest = (part for part in parts if part.key not in keys)
+        return (self.function, *other, *rest)
+
 
 #: Worker processes that use fewer cores than this count as waiting.
 _MIN_WORKER_CORES: Final = 0.1
@@ -196,11 +220,32 @@ _MIN_WORKER_CORES: Final = 0.1
 @of_each_host
 def asleep(
     *,
-    host_waits: HostWaits,
+    host_waits: dict[str, HostWaits],
     windows: Windows,
     processor_signals: Processors | Unavailable,
 ) -> Asleep | None:
     """Return the sleep of the program's thread on each host where it is known."""
+    return _describe_wait(host_waits.get("wait"), windows, processor_signals)
+
+
+@of_each_host
+def awaited_batches(
+    *,
+    host_waits: dict[str, HostWaits],
+    windows: Windows,
+    processor_signals: Processors | Unavailable,
+) -> Asleep | None:
+    """Return the wait for batches of another thread or process on each such host."""
+    return _describe_wait(host_waits.get("input"), windows, processor_signals)
+
+
+def _describe_wait(
+    host_waits: HostWaits | None,
+    windows: Windows,
+    processor_signals: Processors | Unavailable,
+) -> Asleep | None:
+    if host_waits is None:
+        return None
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
     starts, ends = window_bounds(windows.measured)
     times = tuple(host_waits.spans.within(starts, ends).tolist())

@@ -178,7 +178,7 @@ def function_divisions(
     function_purposes: FunctionPurposes,
     function_lines: FunctionLines | Unavailable,
     core_time: CoreTime | Unavailable,
-    host_waits: HostWaits | Unavailable,
+    host_waits: dict[str, HostWaits] | Unavailable,
     host_classes: HostClasses | Unavailable,
     windows: Windows,
     tracks: pl.DataFrame,
@@ -201,7 +201,9 @@ def function_divisions(
         },
         places=thread_identities(tracks),
         clocks=None if isinstance(core_time, Unavailable) else core_time,
-        waits=None if isinstance(host_waits, Unavailable) else host_waits.spans,
+        waits=host_waits["wait"].spans
+        if not isinstance(host_waits, Unavailable) and "wait" in host_waits
+        else None,
         ops=Spans.empty() if isinstance(ops, Unavailable) else ops,
     )
 
