@@ -40,7 +40,7 @@ from stepscope.derive.facts.hosts.worker_processes import (
 )
 from stepscope.derive.facts.judged_steps import unexplained_outside
 from stepscope.derive.facts.memory_use import kept_growth
-from stepscope.derive.facts.processors import asleep, awaited_batches
+from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.derive.facts.recording import (
     CaptureSignals,
@@ -219,7 +219,6 @@ def signals_of(
         function_runs: {},
         kept_growth: (),
         asleep: {},
-        awaited_batches: {},
         collected_by_hand: {},
         called_back: {},
         function_divisions: {},

@@ -248,7 +248,7 @@ def slept(waits: Any, processors: Any = ABSENT) -> Any:
         host_waits={"wait": waits},
         windows=windows_at((0, 10), (10, 20)),
         processor_signals=processors,
-    )
+    )["wait"]
 
 
 def test_every_field_of_the_programs_sleep() -> None:

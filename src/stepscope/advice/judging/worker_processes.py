@@ -97,11 +97,7 @@ class WorkerProcesses(Frozen, frozen=True):
         )
 
     def actions(self, *, of_loader: bool = True) -> tuple[Action, ...]:
-        """Return actions that make worker processes deliver batches sooner.
-
-        Args:
-            of_loader: Whether a DataLoader started the processes.
-        """
+        """Return actions that make processes (of a loader) deliver batches sooner."""
         counted, time = self.counted, self.time
         if time is not None and time.are_idle:
             return _INPUT.chosen("send_smaller_batches")

@@ -138,11 +138,7 @@ class LinesOfCode:
     def code_line(
         self, code: CodeType, offset: int, *, called: str | None = None
     ) -> CodeLine:
-        """Return the source line of the instruction at an offset of the code.
-
-        Args:
-            called: What the line calls, if the instruction does not show it.
-        """
+        """Return the source line of an instruction, which may call `called`."""
         table = self._tables.get(id(code))
         if table is None:
             if len(self._tables) >= _MAX_CACHED:

@@ -193,21 +193,21 @@ class PythonSamplesCollector(ThreadCollector):
         is_late = at_ns - due_ns > _HELD_NS
         if is_late and codes and only_begins(codes[-1], offsets[-1]):
             codes, offsets = codes[:-1], offsets[:-1]
-        stack: list[CodeLine] = []
-        caller, called = None, None
+        stack, called = [], None
         for code, offset in zip(codes, offsets, strict=True):
             # Leave out stepscope's functions, and all functions that a recording calls.
             if self._functions.function_name(code):
-                caller, called = (code, offset), None
-                stack.append(self._lines.code_line(code, offset))
-                continue
-            called = RECORDER_CALL
-            if code.co_filename.startswith(_RECORDING):
+                stack.append((code, offset))
+                called = None
+            elif code.co_filename.startswith(_RECORDING):
                 called = RECORDING_CALL
                 break
-        if caller is not None and called is not None:
-            stack[-1] = self._lines.code_line(*caller, called=called)
-        return Sample(thread, due_ns, at_ns, stack)
+            else:
+                called = RECORDER_CALL
+        lines = [self._lines.code_line(*place) for place in stack]
+        if stack and called is not None:
+            lines[-1] = self._lines.code_line(*stack[-1], called=called)
+        return Sample(thread, due_ns, at_ns, lines)
 
     def _choose_threads(self) -> None:
         """Choose the main thread, annotating threads, and some others for sampling."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.host.core_time import thread_identities
-from stepscope.derive.host.function_purposes import FunctionPurpose
+from stepscope.derive.host.function_purposes import AWAITING, work_of_call
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
     from stepscope.derive.step_windows.windows import Windows
 
-#: Causes of the waits. If less than half of the time of `input` is waiting for another
-#: thread or process, there is no wait for it.
+#: Causes of the waits. For `input`, half of the time must be waiting for others.
 _OWNERS: Final = ("wait", "input")
-#: Purposes of functions that wait for other threads and processes.
-_AWAITS: Final = (FunctionPurpose.AWAIT, FunctionPurpose.RECEIVE)
 #: Another thread causes a wait if it works (or sleeps) during this share of the wait.
 _MIN_CAUSE_SHARE: Final = 0.5
 #: Suffix of the names of pool threads and of threads that the program did not name.
@@ -100,11 +97,7 @@ def host_waits(
     function_purposes: FunctionPurposes | Unavailable,
     non_step_frames: FunctionFrames | Unavailable,
 ) -> dict[str, HostWaits] | Unavailable:
-    """Find where the program's thread waits in the steps, and what works meanwhile.
-
-    Returns:
-        The waits by cause: "wait" and "input". A cause without waits is left out.
-    """
+    """Find, by cause, where the program's thread waits, and what works meanwhile."""
     if (
         isinstance(naming, Unavailable)
         or isinstance(function_frames, Unavailable)
@@ -120,7 +113,7 @@ def host_waits(
             (function_frames, non_step_frames),
             main=main,
         )
-    awaits = np.isin(function_purposes.purpose, _AWAITS)
+    awaits = np.isin(function_purposes.purpose, AWAITING)
     received = function_frames.spans(awaits & (function_frames.track == main))
     waits: dict[str, HostWaits] = {}
     for owner in _OWNERS:
@@ -128,11 +121,9 @@ def host_waits(
         asleep = longest = max(owned, key=lambda spans: spans.length_ps)
         if owner == "input":
             asleep = longest & received
-        if len(asleep) and 2 * asleep.length_ps >= longest.length_ps:
-            wait = _find_wait(
-                naming, function_frames, function_purposes, asleep, threads
-            )
-            waits |= {} if wait is None else {owner: wait}
+        found = _find_wait(naming, function_frames, function_purposes, asleep, threads)
+        if found is not None and 2 * asleep.length_ps >= longest.length_ps:
+            waits[owner] = found
     return waits or WHY["no_sleep"]
 
 
@@ -160,10 +151,8 @@ def _find_wait(
     work = None
     for kind in WAITING_WORKS:
         doing = np.isin(frames.type, purposes.types_with_work(kind))
-        called = Spans.empty()
-        if naming.ran is not None:
-            called = naming.ran.calls_with_work(kind, [main])
-        if is_most(frames.spans(doing) | called):
+        called = (calls[name] for name in calls if work_of_call(name) == kind)
+        if is_most(Spans.union_of([frames.spans(doing), *called])):
             work = kind
             break
     if threads is None:

@@ -193,20 +193,10 @@ class Asleep(Frozen, frozen=True):
         """Whether a thread of the program works meanwhile, not its processes."""
         return self.works is True and self.workers is None
 
-    @property
-    def knows_thread(self) -> bool:
-        """Whether the awaited thread of the program is known, or one works."""
-        return self.other is not None or self.works is True
-
     def named_parts(
         self, parts: tuple[Part, ...], *, for_processes: bool
     ) -> tuple[Part, ...]:
-        """Return where the thread waits and what another one executes, then the rest.
-
-        Args:
-            parts: All named parts of the time.
-            for_processes: Whether the thread waits for processes, not for a thread.
-        """
+        """Return where the thread waits, what another executes, then other parts."""
         other = () if for_processes or self.other is None else (self.other,)
         keys = {part.key for part in (self.function, *other)}
         rest = (part for part in parts if part.key not in keys)
@@ -223,42 +213,25 @@ def asleep(
     host_waits: dict[str, HostWaits],
     windows: Windows,
     processor_signals: Processors | Unavailable,
-) -> Asleep | None:
-    """Return the sleep of the program's thread on each host where it is known."""
-    return _describe_wait(host_waits.get("wait"), windows, processor_signals)
-
-
-@of_each_host
-def awaited_batches(
-    *,
-    host_waits: dict[str, HostWaits],
-    windows: Windows,
-    processor_signals: Processors | Unavailable,
-) -> Asleep | None:
-    """Return the wait for batches of another thread or process on each such host."""
-    return _describe_wait(host_waits.get("input"), windows, processor_signals)
-
-
-def _describe_wait(
-    host_waits: HostWaits | None,
-    windows: Windows,
-    processor_signals: Processors | Unavailable,
-) -> Asleep | None:
-    if host_waits is None:
-        return None
+) -> dict[str, Asleep]:
+    """Return, by cause, the waits of the program's thread on each host."""
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
     starts, ends = window_bounds(windows.measured)
-    times = tuple(host_waits.spans.within(starts, ends).tolist())
-    share = 100 * sum(times) / max(int((ends - starts).sum()), 1)
-    running_part = None
-    if host_waits.thread is not None and host_waits.running is not None:
-        running_part = _named_part(host_waits.running, share, thread=host_waits.thread)
-    function = _named_part(host_waits.function, share)
     used = None if cores is None else cores.workers
-    works_itself = host_waits.works and not host_waits.of_library
-    workers = None if works_itself or (used or 0.0) < _MIN_WORKER_CORES else used
-    work = host_waits.work
-    return Asleep(times, share, function, host_waits.works, running_part, workers, work)
+    by_cause = {}
+    for owner, waits in host_waits.items():
+        times = tuple(waits.spans.within(starts, ends).tolist())
+        share = 100 * sum(times) / max(int((ends - starts).sum()), 1)
+        running_part = None
+        if waits.thread is not None and waits.running is not None:
+            running_part = _named_part(waits.running, share, thread=waits.thread)
+        function = _named_part(waits.function, share)
+        works_itself = waits.works and not waits.of_library
+        workers = None if works_itself or (used or 0.0) < _MIN_WORKER_CORES else used
+        by_cause[owner] = Asleep(
+            *(times, share, function, waits.works, running_part, workers, waits.work)
+        )
+    return by_cause
 
 
 def _named_part(name: Name, share_percent: float, *, thread: str | None = None) -> Part:

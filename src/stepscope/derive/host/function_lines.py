@@ -20,7 +20,6 @@ from stepscope.derive.columns.stat_values import (
 )
 from stepscope.derive.host.function_frames import sampled_threads
 from stepscope.derive.host.function_names import is_nameless
-from stepscope.derive.host.function_purposes import work_of_call
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_names import FunctionName, FunctionNames
-    from stepscope.derive.host.function_purposes import KnownWork
     from stepscope.patterns import Pattern
     from stepscope.trace.model import TraceData
     from stepscope.xspace.samples_line import SamplesKind
@@ -147,15 +145,6 @@ class FunctionLines(Frozen, frozen=True):
             for calls, inside in ((called == number, caller == number),)
             if calls.any() and name != LOOP_CALL
         }
-
-    def calls_with_work(self, work: KnownWork, tracks: Sequence[int]) -> Spans:
-        """Return when lines of the program call frameless functions of one kind."""
-        if not any(work_of_call(name) == work for name in self.callees):
-            return Spans.empty()
-        calls = self.compiled_calls(tracks)
-        return Spans.union_of(
-            calls[name] for name in calls if work_of_call(name) == work
-        )
 
     def types_called_as(self, pattern: Pattern[str]) -> list[int]:
         """Return the program's functions that its lines call by a matching name."""

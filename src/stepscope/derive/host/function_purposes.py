@@ -56,6 +56,8 @@ class FunctionPurpose(IntEnum):
     RECEIVE = 9
 
 
+#: Purposes of functions that wait for other threads, processes or machines.
+AWAITING: Final = (FunctionPurpose.AWAIT, FunctionPurpose.RECEIVE)
 #: What a function does, whatever the cause (owner) of its time: a `work` of the table.
 KnownWork: TypeAlias = str
 
@@ -171,4 +173,4 @@ def function_purposes(
 
 def is_wait(name: FunctionName) -> bool:
     """Return whether Python waits for another thread in this function."""
-    return _known_purpose(name) in (FunctionPurpose.AWAIT, FunctionPurpose.RECEIVE)
+    return _known_purpose(name) in AWAITING

@@ -79,7 +79,7 @@ _WAITS_OWNED: Final = Owned(parts={"waits": ("wait",)}, host=True, seen=("wait",
 @rule(_WAITS_ITEM, *OWNED_READS, *WORKER_READS, asleep)
 def judge_waits(signals: Signals) -> Finding:
     judged = judge_owned(_WAITS_ITEM, _WAITS_OWNED, signals)
-    waits = signals.of(asleep).get(judged.shares.host)
+    waits = signals.of(asleep).get(judged.shares.host, {}).get("wait")
     finding = judged.finding(actions=_WAITS_ITEM.chosen("default"))
     if finding.status != "fail" or waits is None:
         return finding

@@ -34,7 +34,7 @@ from stepscope.derive.facts.hosts.pipeline_stages import (
     missing_practices,
     pipeline_signals,
 )
-from stepscope.derive.facts.processors import awaited_batches
+from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
@@ -76,7 +76,7 @@ _MAX_ORDER_CONFIDENCE: Final = 0.6
 @rule(
     _BOUND_ITEM,
     *OWNED_READS,
-    awaited_batches,
+    asleep,
     input_signals,
     loader_calls,
     loader_work,
@@ -147,13 +147,9 @@ def judge_input_wait(signals: Signals) -> Finding:
 def _parts_with_producer(
     owned: Owned, shares: StepShares, signals: Signals, *, by_processes: bool
 ) -> tuple[Part, ...]:
-    """Return named parts of the wait for batches, the producer of batches first.
-
-    Args:
-        by_processes: Whether worker processes, not threads, produce the batches.
-    """
+    """Return named parts of the wait for batches, the producer of batches first."""
     parts = shares.parts(*owned.owners)
-    awaited = signals.of(awaited_batches).get(shares.host)
+    awaited = signals.of(asleep).get(shares.host, {}).get("input")
     if awaited is not None:
         return awaited.named_parts(parts, for_processes=by_processes)
     producer = shares.caller("input")
@@ -289,7 +285,7 @@ def _batch_production_facts(
     native = ("native_code",) if "native_code" in lacks else ()
     if native and python is not None and python.of_keras:
         return ("asks_keras_dataset", *native, "cacheable")
-    awaits = shares.host in signals.of(awaited_batches)
+    awaits = "input" in signals.of(asleep).get(shares.host, {})
     if workers is not None and (workers.time is not None or awaits):
         return ("worker_processes", "cacheable")
     stages = pipeline.stages
@@ -325,9 +321,10 @@ def _producers(cause: str, shares: StepShares, signals: Signals) -> tuple[str, .
     System calls show which thread or process the step's thread waits for. A step thread
     that produces the batch itself is not in a waiting call.
     """
-    awaited = signals.of(awaited_batches).get(shares.host)
+    awaited = signals.of(asleep).get(shares.host, {}).get("input")
     if cause == "fetch" and awaited is not None:
-        return ("made_elsewhere", *(("other_thread",) if awaited.knows_thread else ()))
+        known = awaited.works or awaited.other is not None
+        return ("made_elsewhere", *(("other_thread",) if known else ()))
     waits = signals.of(made_elsewhere).get(shares.label, {}).get(cause)
     if waits is None or waits.sent_percent + waits.threads_percent < _MIN_CAUSE_PERCENT:
         return ()
@@ -371,10 +368,11 @@ def _batch_producers(
     workers = worker_processes(signals, shares.host)
     if workers is None or (fetching.parallel and fetching.ahead):
         return workers
-    time, awaited = workers.time, signals.of(awaited_batches).get(shares.host)
+    time, awaited = workers.time, signals.of(asleep).get(shares.host, {}).get("input")
     works = time is not None and not time.are_idle and time.most is not None
     if awaited is not None:
-        works = workers.are_awaited(awaited) or not awaited.knows_thread
+        unknown = not awaited.works and awaited.other is None
+        works = unknown or workers.are_awaited(awaited)
     return workers if works else None
 
 

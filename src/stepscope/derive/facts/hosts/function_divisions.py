@@ -190,6 +190,7 @@ def function_divisions(
         else host_classes.host_compute
     )
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
+    waits = None if isinstance(host_waits, Unavailable) else host_waits.get("wait")
     return FunctionDivisions(
         frames=function_frames,
         purposes=function_purposes,
@@ -201,9 +202,7 @@ def function_divisions(
         },
         places=thread_identities(tracks),
         clocks=None if isinstance(core_time, Unavailable) else core_time,
-        waits=host_waits["wait"].spans
-        if not isinstance(host_waits, Unavailable) and "wait" in host_waits
-        else None,
+        waits=None if waits is None else waits.spans,
         ops=Spans.empty() if isinstance(ops, Unavailable) else ops,
     )
 
