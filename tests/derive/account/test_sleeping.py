@@ -151,7 +151,7 @@ def test_a_thread_that_works_while_the_program_sleeps_is_awaited() -> None:
     answer = found(clock("main", [(0, 40)]), {2: WORKS}, rows=rows)
     assert answer.spans == Spans.of([(40, 100)])
     assert answer.function == Name("load", loop=True)
-    assert (answer.busy_ps, answer.thread, answer.works) == (40, "worker", True)
+    assert (answer.thread, answer.works) == ("worker", True)
     assert answer.running == Name("make")
     assert not answer.of_library
 

@@ -81,7 +81,8 @@ class WorkerProcesses(Frozen, frozen=True):
         """
         if self.time is None:
             return waits.workers is not None
-        return (self.are_working or self.is_one_alone) and not waits.is_for_thread
+        works = self.are_working or self.is_one_alone
+        return works and (waits.workers is not None or not waits.works)
 
     def facts(self) -> tuple[Fact, ...]:
         """Return the number of processes and how they spend time, as far as known."""

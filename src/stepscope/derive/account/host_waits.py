@@ -56,7 +56,6 @@ class HostWaits(Frozen, frozen=True):
         spans: When the thread sleeps or, for input, is in a function that waits for
             another thread or process; within the judged steps.
         function: Function in which the thread sleeps most of this time.
-        busy_ps: Part of `spans` in which another thread of the program works, in ps.
         thread: Name of the thread or thread pool that the sleeping thread waits for;
             None if unknown. The named thread works most, or it alone is in a function.
         running: Function that `thread` is in for most of this time; None for none.
@@ -69,7 +68,6 @@ class HostWaits(Frozen, frozen=True):
 
     spans: Spans
     function: Name
-    busy_ps: int
     thread: str | None
     running: Name | None
     works: bool | None
@@ -156,14 +154,12 @@ def _find_wait(
             work = kind
             break
     if threads is None:
-        return HostWaits(asleep, function, 0, None, None, works=None, work=work)
+        return HostWaits(asleep, function, None, None, works=None, work=work)
     busy = asleep & Spans.union_of(thread.time.awake for thread in threads)
     works = busy.length_ps >= _MIN_CAUSE_SHARE * asleep.length_ps
     thread, running, of_library = _awaited_thread(naming, threads, asleep, works=works)
     return HostWaits(
-        *(asleep, function, busy.length_ps, thread, running, works),
-        of_library=of_library,
-        work=work,
+        *(asleep, function, thread, running, works), of_library=of_library, work=work
     )
 
 

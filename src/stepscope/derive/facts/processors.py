@@ -188,11 +188,6 @@ class Asleep(Frozen, frozen=True):
     workers: float | None = None
     work: KnownWork | None = None
 
-    @property
-    def is_for_thread(self) -> bool:
-        """Whether a thread of the program works meanwhile, not its processes."""
-        return self.works is True and self.workers is None
-
     def named_parts(
         self, parts: tuple[Part, ...], *, for_processes: bool
     ) -> tuple[Part, ...]:

@@ -157,7 +157,7 @@ def recorder_work(
     handle = find_handle(trace.strings, StatKey.CALLED)
     owner, code, texts = text_codes(trace, rows_with_key(stats, "event", handle))
     chosen = np.array([text == RECORDING_CALL for text in texts], np.bool_)[code]
-    return Spans.from_rows(events, owner[chosen])
+    return Spans.from_rows(events, owner[chosen].astype(np.int64))
 
 
 def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:
