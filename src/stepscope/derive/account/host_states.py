@@ -479,13 +479,11 @@ def host_states(
         threads=tuple(threads),
         notes=tuple(notes),
         # The profiler works on the program's threads or on separate lines.
-        profiler=Spans.union_of(
-            (
-                recorder_work,
-                *rows_of.spans_of_types(
-                    np.flatnonzero(absent_mask(tracks["device"])).tolist(),
-                    *(types, event_kinds.host_class == HostClass.PROFILER),
-                ),
+        profiler=recorder_work
+        | Spans.union_of(
+            rows_of.spans_of_types(
+                np.flatnonzero(absent_mask(tracks["device"])).tolist(),
+                *(types, event_kinds.host_class == HostClass.PROFILER),
             )
         ),
         marks=Spans.union_of(marks),

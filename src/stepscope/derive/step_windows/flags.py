@@ -103,7 +103,6 @@ def window_flags(
 
     Args:
         complete_until_ps: Time after which events are missing; None if none are.
-        recorder_work: When the recorder starts or stops a recording.
         fewer_records: Result of `steps_with_fewer_records`; None without launches.
         dispatch_only: Whether windows show when work was dispatched, not when it ran.
     """
@@ -136,6 +135,7 @@ def window_flags(
         compiling = np.concatenate([compiling, calls[traced]])
     compiles = Spans.from_rows(events, compiling).within(start, end) > 0
     early |= cold_start(start, end, events) & ~(compiles | missing | is_other)
+    usual = ~(is_open | missing | is_other | early)
     tunes = _autotune_spans(events, event_types, device_activity)
     marked = {
         "first": np.arange(n) == 0,
@@ -147,9 +147,7 @@ def window_flags(
         "unrecorded": missing,
         "other_kind": is_other,
         "warm_up": early,
-        "outlier": _length_outliers(
-            end - start, ~(is_open | missing | is_other | early)
-        ),
+        "outlier": _length_outliers(end - start, usual),
     }
     pattern = np.zeros(n, np.uint16)
     for bit, name in enumerate(FLAGS):
