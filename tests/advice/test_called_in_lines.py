@@ -99,6 +99,21 @@ def test_functions_of_the_program_are_not_compiled() -> None:
     assert found.actions[0].text.startswith("Vectorise the named function: the program")
 
 
+def test_what_a_library_calls_back_is_not_compiled() -> None:
+    """`main` calls `model.fit`, which calls a function of the program in each step."""
+    main, fit = "$/app/train.py:60 main", "$/v/site-packages/keras/trainer.py:9 fit"
+    stats = [{"source_line": 63, "called": "model.fit"}, {"source_line": 11}]
+    lines: list[Any] = [(LOOKS, name, 0.0, 200_000.0) for name in (main, fit)]
+    lines += [
+        (LINES, name, 0.0, 200_000.0, each)
+        for name, each in zip((main, fit), stats, strict=True)
+    ]
+    lines += [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
+    found = findings(lines + calls((None, 5_900.0)), devices=None)["host.work"]
+    assert found.parts[0].detail is None
+    assert found.actions[0].text.startswith("Vectorise the named function: the program")
+
+
 def test_a_plain_program_is_told_how_its_function_could_be_faster() -> None:
     """No fault, and so a note; but a headline about no other finding is about it."""
     lines = [*calls(("np.linalg.svd", 9_900.0)), *WATCHED]

@@ -221,8 +221,11 @@ def test_the_line_that_runs_the_recorder_says_so(
     assert len(first.stack) == (2 if called is None else 1)
 
 
-def test_lines_of_libraries_do_not_say_what_they_call() -> None:
-    of_library = "/v/lib/python3.12/site-packages/numpy/lib/arrays.py"
+@pytest.mark.parametrize(
+    "of_library",
+    ["/v/lib/python3.12/site-packages/numpy/lib/arrays.py", "<frozen runpy>"],
+)
+def test_lines_of_libraries_do_not_say_what_they_call(of_library: str) -> None:
     code = flushing.__code__.replace(co_filename=of_library)
     lines = LinesOfCode()
     offsets = [each.offset for each in dis.get_instructions(code)]

@@ -23,7 +23,9 @@ _MAX_CACHED: Final = 65_536
 _RESUME: Final = opcode.opmap["RESUME"]
 
 #: Paths of code of libraries; which functions its lines call is not recorded.
-_LIBRARY: Final = re.compile(r"[\\/](?:(?:site|dist)-packages|python\d[.\d]*)[\\/]")
+_LIBRARY: Final = re.compile(
+    r"[\\/](?:(?:site|dist)-packages|python\d[.\d]*)[\\/]|^<frozen "
+)
 
 #: Folder of stepscope, whose functions are not part of the profiled program.
 _STEPSCOPE_FOLDER: Final = str(Path(__file__).resolve().parents[2])

@@ -134,10 +134,7 @@ class FunctionLines(Frozen, frozen=True):
             return {}
         rows = self.chosen_rows(np.isin(self.track, tracks))
         start, dur = rows.start_ps, rows.end_ps - rows.start_ps
-        called = self.called[np.isin(self.track, tracks)]
-        around = nest_subset(start, dur, track=rows.track).parent
-        inner = np.isin(rows.type, self._types_of_program()) & (around >= 0)
-        caller = np.where(inner, called[around], _NONE)
+        called, caller = self.called[np.isin(self.track, tracks)], rows.calling_names()
         return {
             name: Spans.from_events(start[calls], dur[calls])
             - Spans.from_events(start[inside], dur[inside])
@@ -147,16 +144,23 @@ class FunctionLines(Frozen, frozen=True):
         }
 
     def types_called_as(self, pattern: Pattern[str]) -> list[int]:
-        """Return the program's functions that its lines call by a matching name."""
+        """Return the program's functions that its lines call by a matching name.
+
+        Libraries may be in between: `for` calls a generator through `enumerate`.
+        """
         wanted = [i for i, name in enumerate(self.callees) if pattern.search(name)]
-        if self.called is None or not wanted:
-            return []
-        own = np.isin(self.type, self._types_of_program())
-        start, dur = self.start_ps[own], (self.end_ps - self.start_ps)[own]
-        caller = nest_subset(start, dur, track=self.track[own]).parent
-        is_called = (caller >= 0) & np.isin(self.called[own][caller], wanted)
-        types: list[int] = np.unique(self.type[own][is_called]).tolist()
-        return types
+        types = self.type[np.isin(self.calling_names(), wanted)] if wanted else ()
+        return list(set(types))
+
+    def calling_names(self) -> Int32s:
+        """Return what the program's line that calls each of its functions calls."""
+        caller = np.full(len(self.type), _NONE)
+        if self.called is not None:
+            own = np.flatnonzero(np.isin(self.type, self._types_of_program()))
+            start, dur = self.start_ps[own], (self.end_ps - self.start_ps)[own]
+            around = nest_subset(start, dur, track=self.track[own]).parent
+            caller[own] = np.where(around >= 0, self.called[own[around]], _NONE)
+        return caller
 
 
 def function_lines(
