@@ -103,13 +103,8 @@ class WorkerProcesses(Frozen, frozen=True):
         if time is not None and time.are_idle:
             return _INPUT.chosen("send_smaller_batches")
         more = None if counted is None else counted.could_be
-        more_workers = (
-            ()
-            if more is None
-            else _put_worker_number(
-                _INPUT.chosen("add_workers" if of_loader else "start_workers"), more
-            )
-        )
+        start = _INPUT.chosen("add_workers" if of_loader else "start_workers")
+        more_workers = () if more is None else _put_worker_number(start, more)
         if time is None or time.place is None:
             if not more_workers:
                 return _INPUT.chosen("make_cheaper")

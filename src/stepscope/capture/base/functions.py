@@ -137,17 +137,14 @@ class LinesOfCode:
         # Keyed by the code object's `id`; each line keeps its code object alive.
         self._tables: dict[int, _Table] = {}
 
-    def code_line(
-        self, code: CodeType, offset: int, *, called: str | None = None
-    ) -> CodeLine:
-        """Return the source line of an instruction, which may call `called`."""
+    def code_line(self, code: CodeType, offset: int) -> CodeLine:
+        """Return the source line of the instruction at an offset of the code."""
         table = self._tables.get(id(code))
         if table is None:
             if len(self._tables) >= _MAX_CACHED:
                 self._tables.clear()
             table = self._tables[id(code)] = _Table(code)
-        line = table.found.get(offset) or table.find_line(offset)
-        return line if called is None else table.known_line(line.line, called)
+        return table.found.get(offset) or table.find_line(offset)
 
 
 class _Table:
@@ -171,9 +168,6 @@ class _Table:
         # The offset of a function that has not begun is before the first instruction.
         row = max(bisect_right(self.begins, offset) - 1, 0)
         called = called_name(self._instructions, offset)
-        line = self.found[offset] = self.known_line(self.lines[row], called)
+        line = CodeLine(self._code, self.lines[row], called)
+        line = self.found[offset] = self._known.setdefault(line, line)
         return line
-
-    def known_line(self, number: int | None, called: str | None) -> CodeLine:
-        line = CodeLine(self._code, number, called)
-        return self._known.setdefault(line, line)

@@ -121,6 +121,7 @@ class PythonSamplesCollector(ThreadCollector):
         self._names = ThreadNames()
         self._functions = FunctionNames()
         self._lines = LinesOfCode()
+        self._recording_lines: dict[CodeLine, CodeLine] = {}
         self._store: FrameStore[CodeLine] = FrameStore(
             lambda code: (self._functions.function_name(code), code.co_filename)
         )
@@ -197,17 +198,17 @@ class PythonSamplesCollector(ThreadCollector):
         for code, offset in zip(codes, offsets, strict=True):
             # Leave out stepscope's functions, and all functions that a recording calls.
             if self._functions.function_name(code):
-                stack.append((code, offset))
+                stack.append(self._lines.code_line(code, offset))
                 called = None
             elif code.co_filename.startswith(_RECORDING):
                 called = RECORDING_CALL
                 break
             else:
                 called = RECORDER_CALL
-        lines = [self._lines.code_line(*place) for place in stack]
         if stack and called is not None:
-            lines[-1] = self._lines.code_line(*stack[-1], called=called)
-        return Sample(thread, due_ns, at_ns, lines)
+            line = stack[-1]._replace(called=called)
+            stack[-1] = self._recording_lines.setdefault(line, line)
+        return Sample(thread, due_ns, at_ns, stack)
 
     def _choose_threads(self) -> None:
         """Choose the main thread, annotating threads, and some others for sampling."""
