@@ -8,7 +8,7 @@ import pytest
 from stepscope.derive.predictions.changed_steps import (
     DividedSteps,
     do_work_rarely,
-    make_work_cheaper,
+    bound_step,
     overlap_work,
     pause_in_background,
     remove_work,
@@ -57,29 +57,31 @@ def test_removed_and_rare_work() -> None:
 
 
 def test_cheaper_work_has_a_lower_bound_only() -> None:
-    assert numbers(make_work_cheaper(EQUAL)) == (10, None, None)
+    assert numbers(bound_step(EQUAL)) == (10, None, None)
 
 
 def test_no_step_falls_below_what_stays() -> None:
     floored = steps([10.0] * 8, [30.0] * 8, floor_ms=12.0)
     assert numbers(remove_work(floored)) == (12, 12, 12)
-    assert numbers(make_work_cheaper(floored)) == (12, None, None)
+    assert numbers(bound_step(floored)) == (12, None, None)
 
 
 def test_long_waits_cannot_hide_behind_short_steps() -> None:
-    overlapped = overlap_work(EQUAL, cores=2, working=Work(0.0), stepping=ALONE)
+    overlapped = overlap_work(EQUAL, cores=2, working=[Work(0.0)], stepping=ALONE)
     assert numbers(overlapped) == pytest.approx((30, 30, 30))
 
 
 def test_work_of_unknown_kind_waits_or_computes() -> None:
-    one_core = overlap_work(EQUAL, cores=1, working=None, stepping=ALONE)
+    one_core = overlap_work(
+        EQUAL, cores=1, working=[Work(0.0), Work(1.0)], stepping=ALONE
+    )
     # Waiting 30 ms hides the step; computing shares the only core with it: 40.
     assert numbers(one_core) == pytest.approx((30, 35, 40))
 
 
 def test_rare_work_hides_behind_all_steps_until_it_comes_again() -> None:
     rare = steps([10.0] * 8, [0, 0, 0, 20.0, 0, 0, 0, 20.0])
-    overlapped = overlap_work(rare, cores=2, working=Work(0.0), stepping=ALONE)
+    overlapped = overlap_work(rare, cores=2, working=[Work(0.0)], stepping=ALONE)
     assert numbers(overlapped) == pytest.approx((10, 10, 10))
 
 

@@ -7,7 +7,7 @@ finding is about. The assumptions:
   use of caches, memory and cores is unknown. The scatter of the rest is the doubt.
 - `do_work_rarely`: a step with the work stays as it is; of `every` steps that have it,
   one keeps it.
-- `make_work_cheaper`: nobody knows how fast the replacement is. Only a lower bound.
+- `bound_step`: nobody knows how fast the replacement is. Only a lower bound.
 - `overlap_work`: the work runs one step ahead on another thread or process, as a
   producer in a queue: `max(R, C)` for a rest R and work C, and more if both want the
   same cores or the interpreter's lock. What the work needs while it runs is known from
@@ -37,6 +37,8 @@ from stepscope.derive.predictions.step_times import (
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -63,7 +65,7 @@ class DividedSteps(Frozen, frozen=True):
     @property
     def are_few(self) -> bool:
         """Return whether a minority of the steps has the work."""
-        return 2 * np.count_nonzero(self.work_ms) <= len(self.work_ms)
+        return 2 * int(np.count_nonzero(self.work_ms)) <= len(self.work_ms)
 
 
 def remove_work(steps: DividedSteps) -> StepTime:
@@ -77,7 +79,7 @@ def do_work_rarely(steps: DividedSteps, *, every: int) -> StepTime:
     return mean_of_other_steps(steps.rest_ms + kept_ms).widened(0.0, steps.floor_ms)
 
 
-def make_work_cheaper(steps: DividedSteps) -> StepTime:
+def bound_step(steps: DividedSteps) -> StepTime:
     """Return the lower bound of the step with faster work."""
     return StepTime(low=max(remove_work(steps).low, steps.floor_ms))
 
@@ -85,18 +87,17 @@ def make_work_cheaper(steps: DividedSteps) -> StepTime:
 def overlap_work(
     steps: DividedSteps,
     *,
-    cores: int | None,
-    working: Work | None,
+    cores: float | None,
+    working: Sequence[Work],
     stepping: Work,
 ) -> StepTime:
     """Return the step whose work runs one step ahead, next to the step.
 
     Args:
-        cores: Number of cores that the program may use; None if unknown.
-        working: What the work needs; None if it may wait or compute.
+        cores: Number of cores that the program can get; None if unknown.
+        working: What the work may need; the recording does not decide between several.
         stepping: What the rest of the step needs.
     """
-    needs = (Work(0.0), Work(1.0)) if working is None else (working,)
     work_ms = steps.work_ms
     if steps.are_few:
         # Rare work is hidden behind all steps until it comes again.
@@ -106,7 +107,7 @@ def overlap_work(
             InputTimes(work_ms.tolist(), steps.rest_ms.tolist(), cores, need, stepping),
             (1,),
         )[1]
-        for need in needs
+        for need in working
     ]
     return span_of_cases(cases).widened(0.0, steps.floor_ms)
 

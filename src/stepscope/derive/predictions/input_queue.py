@@ -66,14 +66,14 @@ class InputTimes(Frozen, frozen=True):
     Attributes:
         production_ms: Time that one producer needs for the batch of a step, alone.
         step_ms: Time of each step without its wait for the batch.
-        cores: Number of cores that the program may use; None if unknown.
+        cores: Number of cores that the program can get; None if unknown.
         producing: What production needs.
         stepping: What the steps need.
     """
 
     production_ms: Sequence[float]
     step_ms: Sequence[float]
-    cores: int | None = None
+    cores: float | None = None
     producing: Work = Work()
     stepping: Work = Work()
 
@@ -145,8 +145,8 @@ def _simulated_means(
 ) -> list[Floats]:
     """Return, for each number of producers, the mean step of each draw."""
     counts = np.repeat(np.asarray(workers, np.int64), _DRAWS)
-    repeated = (np.tile(side, (len(workers), 1)) for side in (made, used))
-    queue = _Queue(*repeated, counts, times, depth)
+    made, used = (np.tile(side, (len(workers), 1)) for side in (made, used))
+    queue = _Queue(made, used, counts, times, depth)
     while queue.advance():
         pass
     taken = queue.taken.reshape(len(workers), _DRAWS, _STEPS)

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Models by which predictions are computed.
-Model = Literal["queue", "overlap", "rarer", "removed", "cheaper", "pause", "replay"]
+#: An action with the model `inquiry` finds something out, and changes no step.
+Model = Literal[
+    "queue", "overlap", "rarer", "removed", "pause", "replay", "bound", "inquiry"
+]
 #: Quantile of the normal distribution at the ends of a 90 % interval.
 _NORMAL_QUANTILE: Final = 1.6448536269514722
 #: With fewer steps their scatter, and so an interval, is unknown.
