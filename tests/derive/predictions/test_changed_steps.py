@@ -7,8 +7,8 @@ import pytest
 
 from stepscope.derive.predictions.changed_steps import (
     DividedSteps,
-    do_work_rarely,
     bound_step,
+    do_work_rarely,
     overlap_work,
     pause_in_background,
     remove_work,
