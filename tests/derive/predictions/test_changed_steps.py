@@ -99,9 +99,10 @@ def test_a_replay_gives_its_range_and_the_scatter_of_the_rest() -> None:
     assert numbers(replayed_step(scattered, gain_ms=(5.0, 5.0))) == pytest.approx(
         (10 - doubt, 10, 10 + doubt)
     )
-    assert numbers(
-        replayed_step(scattered, gain_ms=(5.0, 5.0), floor_ms=11.0)
-    ) == pytest.approx((11, 11, 10 + doubt))
+    floored = steps([9.0, 10.0, 11.0], [5.0] * 3, floor_ms=11.0)
+    assert numbers(replayed_step(floored, gain_ms=(5.0, 5.0))) == pytest.approx(
+        (11, 11, 10 + doubt)
+    )
 
 
 def test_undecided_cases_span_their_intervals() -> None:

@@ -121,13 +121,11 @@ def pause_in_background(steps: DividedSteps) -> StepTime:
     return span_of_cases((written, now), written).widened(0.0, steps.floor_ms)
 
 
-def replayed_step(
-    steps: DividedSteps, *, gain_ms: tuple[float, float], floor_ms: float = 0.0
-) -> StepTime:
+def replayed_step(steps: DividedSteps, *, gain_ms: tuple[float, float]) -> StepTime:
     """Return the step that a replay shortens by a gain, from its least to its most."""
     mean_ms = float(steps.step_ms.mean())
     low, high = gain_ms
     step = StepTime(
         low=mean_ms - high, mid=mean_ms - (low + high) / 2, high=mean_ms - low
     )
-    return step.widened(half_width(steps.rest_ms), max(floor_ms, 0.0))
+    return step.widened(half_width(steps.rest_ms), steps.floor_ms)

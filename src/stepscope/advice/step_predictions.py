@@ -1,0 +1,394 @@
+"""What the step becomes after each action of a finding, by the declared models.
+
+Definition: docs/predictions.md.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.judging.host_functions import host_functions
+from stepscope.advice.predicted_gains import saving_limits
+from stepscope.derive.facts.hosts.batch_production import batch_times
+from stepscope.derive.facts.hosts.pipeline_stages import service_signals
+from stepscope.derive.facts.hosts.worker_processes import (
+    loader_workers,
+    machine_cores,
+    worker_time,
+)
+from stepscope.derive.facts.processors import processor_signals
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.predictions.changed_steps import (
+    DividedSteps,
+    bound_step,
+    do_work_rarely,
+    overlap_work,
+    pause_in_background,
+    remove_work,
+    replayed_step,
+)
+from stepscope.derive.predictions.input_queue import (
+    InputTimes,
+    Work,
+    enough_workers,
+    predict_queue,
+    worker_numbers,
+)
+from stepscope.derive.predictions.step_times import (
+    MIN_STEPS,
+    Parameter,
+    Prediction,
+    StepTime,
+    span_of_cases,
+)
+from stepscope.frozen import Frozen
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.advice.finding import Action, Finding
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.hosts.batch_production import BatchTimes
+    from stepscope.derive.facts.processors import Processors
+    from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.derive.predictions.step_times import Model
+    from stepscope.thresholds import Thresholds
+
+    Floats = NDArray[np.float64]
+    #: The model that predicted a step, and the number that it assumes.
+    Predicted = tuple[Model, Parameter | None, StepTime]
+
+#: Rule whose lost time is that of one function, not of all work on the host.
+_OF_A_FUNCTION: Final = "host.work"
+#: Fact with the share of a function's time in which it waits, in percent.
+_WAITING_FACT: Final = "off_core"
+#: Causes of time: the program's own thread sleeps; a step waits for its batch.
+_WAITING_OWNER: Final = "wait"
+_INPUT_OWNER: Final = "input"
+#: Rules about steps that take longer than others, whatever they do meanwhile.
+_OF_SLOW_STEPS: Final = frozenset({"step.periodic", "step.outlier"})
+#: Rules about stages of the input pipeline, which name no time of the step.
+_OF_STAGES: Final = "input.stage"
+#: Work that is to be done rarely is predicted for every tenth time.
+RARE_EVERY: Final = 10
+
+
+def predict_actions(
+    finding: Finding, signals: Signals, thresholds: Thresholds
+) -> Finding:
+    """Set the predictions of a failing finding, and the advised number of workers."""
+    wanted = any(set(action.models) - {"inquiry"} for action in finding.actions)
+    account = signals.known(account_signals)
+    if finding.status != "fail" or not wanted or account is None:
+        return finding
+    if finding.devices:
+        shares = account.shares_of_label(finding.devices[0])
+    else:
+        shares = account.judged(_INPUT_OWNER)
+    if len(shares.window_ps) < MIN_STEPS:
+        return finding
+    judged = _JudgedSteps(finding, shares, signals, thresholds)
+    predictions = tuple(
+        Prediction(action=action.id, parameter=parameter, step_ms=step_ms, model=model)
+        for action in finding.actions
+        for declared in action.models
+        for model, parameter, step_ms in _MODELS[declared](judged)
+    )
+    actions = (
+        _advise_workers(action, finding.id, predictions) for action in finding.actions
+    )
+    return msgspec.structs.replace(
+        finding, predictions=predictions, actions=tuple(actions)
+    )
+
+
+def _advise_workers(
+    action: Action, rule_id: str, predictions: Sequence[Prediction]
+) -> Action:
+    """Return an action whose code starts the predicted smallest number of workers."""
+    number = next(
+        (
+            prediction.parameter.value
+            for prediction in predictions
+            if prediction.action == action.id
+            and prediction.model == "queue"
+            and prediction.parameter is not None
+        ),
+        None,
+    )
+    template, _ = rule_item(rule_id).worker_codes.get(action.id, (None, 0))
+    if number is None or template is None:
+        return action
+    code = template.replace("{workers}", str(number))
+    return msgspec.structs.replace(action, code=code)
+
+
+class _JudgedSteps(Frozen, frozen=True, dict=True):
+    """The steps of the device or host that a finding is about."""
+
+    finding: Finding
+    shares: StepShares
+    signals: Signals
+    thresholds: Thresholds
+
+    @cached_property
+    def divided(self) -> DividedSteps | None:
+        """Return the steps without the lost time; None if what remains is unknown."""
+        finding, window_ms = self.finding, self.window_ms
+        saving, effect_ms = finding.saving_ms, finding.ms_per_step
+        if finding.id == _OF_STAGES:
+            effect_ms = float(self._work_ms().mean())
+        elif saving is not None and saving.basis == "bound":
+            # A rule may know that a part of the lost time stays.
+            effect_ms = min(saving.high, np.inf if effect_ms is None else effect_ms)
+        elif saving is None and finding.id not in _OF_SLOW_STEPS:
+            return None
+        if effect_ms is None:
+            return None
+        work_ms = self._work_ms()
+        if not work_ms.any():
+            work_ms = window_ms
+        work_ms = work_ms * min(effect_ms / float(work_ms.mean()), 1.0)
+        work_ms = np.minimum(work_ms, window_ms)
+        floor_ms = saving_limits(finding, self.signals).floor_ms
+        return DividedSteps(window_ms - work_ms, work_ms, floor_ms)
+
+    @cached_property
+    def window_ms(self) -> Floats:
+        """Return the duration of each step."""
+        return _milliseconds(self.shares.window_ps)
+
+    def _work_ms(self) -> Floats:
+        """Return the lost time of each step."""
+        finding, shares = self.finding, self.shares
+        if finding.id == _OF_A_FUNCTION and self.is_host:
+            functions = host_functions(self.signals, shares, self.thresholds)
+            times = () if functions.blocking is None else functions.blocking.times_ps()
+            if len(times) == len(shares.window_ps):
+                return _milliseconds(times)
+        if finding.id in _OF_SLOW_STEPS:
+            return np.maximum(self.window_ms - np.median(self.window_ms), 0.0)
+        owners = (*finding.owners, *finding.topics)
+        if finding.id == _OF_STAGES:
+            owners = (_INPUT_OWNER,)
+        return _milliseconds(shares.times(*owners, place=finding.place or "any"))
+
+    @property
+    def is_host(self) -> bool:
+        """Return whether no device works next to the host."""
+        return self.shares.device is None
+
+    @property
+    def gain_ms(self) -> tuple[float, float] | None:
+        """Return the range of the gain of a replay; None without a replay."""
+        saving = self.finding.saving_ms
+        is_replayed = saving is not None and saving.basis == "replay"
+        return (saving.low, saving.high) if saving and is_replayed else None
+
+    @cached_property
+    def processors(self) -> Processors | None:
+        """Return the use of cores on the host; None if it was not recorded."""
+        by_host = self.signals.known(processor_signals)
+        return None if by_host is None else by_host.get(self.shares.host)
+
+    @property
+    def cores(self) -> float | None:
+        """Return the cores that other programs leave to this one; None if unknown."""
+        cores = self.signals.of(machine_cores).get(self.shares.host)
+        used = self.processors
+        if cores is None or used is None or used.own is None:
+            return cores
+        return max(cores - max(used.machine - used.own, 0.0), used.own, 1.0)
+
+    def stepping(self, spent_ms: float, rest_ms: Floats) -> Work:
+        """Return what the rest of the steps needs, from the cores that all use.
+
+        Args:
+            spent_ms: Time on cores that the lost time takes in a mean step.
+        """
+        length_ms = float(rest_ms.mean())
+        if self.processors is None or self.processors.own is None or length_ms <= 0:
+            return Work()
+        used_ms = self.processors.own * float(self.window_ms.mean())
+        return Work(max(used_ms - spent_ms, 0.0) / length_ms)
+
+    @cached_property
+    def fetches(self) -> BatchTimes | None:
+        """Return the fetches of batches; None if they were not recorded by step."""
+        fetched = self.signals.of(batch_times).get(self.shares.host)
+        known = fetched is not None and len(fetched.fetch_ps) == len(self.window_ms)
+        return fetched if known else None
+
+    def working(self) -> tuple[Work, ...]:
+        """Return what the lost time may need: cores and, on a thread, Python's lock."""
+        finding = self.finding
+        waiting = next(
+            (fact.value for fact in finding.facts if fact.name == _WAITING_FACT), None
+        )
+        if finding.owners == (_WAITING_OWNER,):
+            waiting = 100.0
+        if _INPUT_OWNER in finding.owners or finding.id == _OF_STAGES:
+            # Another process produces the batch, and has a lock of its own.
+            return _needs(None if self.fetches is None else self.fetches.computing)
+        if waiting is None:
+            return (*_needs(None), Work(1.0, 1.0))
+        on_core = 1 - waiting / 100
+        return Work(on_core), Work(on_core, on_core)
+
+
+def _needs(computing: float | None) -> tuple[Work, ...]:
+    """Return the needs of work that computes for a part of its time, or for any."""
+    return (Work(0.0), Work(1.0)) if computing is None else (Work(computing),)
+
+
+def _milliseconds(times_ps: Sequence[float]) -> Floats:
+    return np.asarray(times_ps, np.float64) / PS_PER_MS
+
+
+def _without_work(judged: _JudgedSteps) -> Iterator[Predicted]:
+    """Predict from the replay; on a host alone, the rest of each step stays."""
+    divided, gain_ms = judged.divided, judged.gain_ms
+    if divided is not None and gain_ms is not None:
+        yield "replay", None, replayed_step(divided, gain_ms=gain_ms)
+    elif divided is not None and judged.is_host:
+        yield "removed", None, remove_work(divided)
+    else:
+        yield from _bounded(judged)
+
+
+def _bounded(judged: _JudgedSteps) -> Iterator[Predicted]:
+    """Predict a lower bound: without the lost time, or without what a replay gains."""
+    divided, gain_ms = judged.divided, judged.gain_ms
+    if divided is None:
+        return
+    if gain_ms is None:
+        yield "bound", None, bound_step(divided)
+    else:
+        replayed = replayed_step(divided, gain_ms=gain_ms)
+        yield "bound", None, StepTime(low=replayed.low)
+
+
+def _made_rare(judged: _JudgedSteps) -> Iterator[Predicted]:
+    divided, gain_ms = judged.divided, judged.gain_ms
+    rare = Parameter(name="every", value=RARE_EVERY)
+    if divided is None:
+        return
+    if judged.is_host:
+        yield "rarer", rare, do_work_rarely(divided, every=RARE_EVERY)
+    elif gain_ms is not None:
+        low, high = (gain * (1 - 1 / RARE_EVERY) for gain in gain_ms)
+        yield "replay", rare, replayed_step(divided, gain_ms=(low, high))
+    else:
+        yield "bound", rare, bound_step(divided)
+
+
+def _overlapped(judged: _JudgedSteps) -> Iterator[Predicted]:
+    divided = judged.divided
+    if divided is None or not judged.is_host:
+        yield from _bounded(judged)
+        return
+    works = judged.working()
+    step_ms = [
+        overlap_work(
+            divided,
+            cores=judged.cores,
+            working=[work],
+            stepping=msgspec.structs.replace(
+                judged.stepping(
+                    work.cores * float(divided.work_ms.mean()), divided.rest_ms
+                ),
+                locked=work.locked,
+            ),
+        )
+        for work in works
+    ]
+    yield "overlap", None, span_of_cases(step_ms)
+
+
+def _paused(judged: _JudgedSteps) -> Iterator[Predicted]:
+    divided = judged.divided
+    if divided is None or not judged.is_host:
+        yield from _bounded(judged)
+    else:
+        yield "pause", None, pause_in_background(divided)
+
+
+def _queued(judged: _JudgedSteps) -> Iterator[Predicted]:
+    """Predict the step for several numbers of producers, the advised number first."""
+    times, now = _input_times(judged)
+    if not times:
+        return
+    cores = judged.signals.of(machine_cores).get(judged.shares.host)
+    numbers = [number for number in worker_numbers(cores) if number > now]
+    if not numbers:
+        return
+    cases = [predict_queue(case, numbers) for case in times]
+    predicted = {
+        number: span_of_cases([case[number] for case in cases]) for number in numbers
+    }
+    advised = enough_workers(predicted)
+    for number in sorted(numbers, key=lambda number: (number != advised, number)):
+        workers = Parameter(name="workers", value=number)
+        yield "queue", workers, predicted[number]
+
+
+def _input_times(judged: _JudgedSteps) -> tuple[list[InputTimes], int]:
+    """Return the possible times of batches and steps, and the number of workers."""
+    divided, host, signals = judged.divided, judged.shares.host, judged.signals
+    if divided is None:
+        return [], 0
+    made_ms, computing, now = divided.work_ms, None, 0
+    if judged.fetches is not None:
+        made_ms = np.maximum(made_ms, _milliseconds(judged.fetches.fetch_ps))
+        computing = judged.fetches.computing
+    counted = signals.of(loader_workers).get(host)
+    sampled = signals.of(worker_time).get(host)
+    services = signals.known(service_signals) or ()
+    service = next((each for each in services if each.host == host), None)
+    if counted is not None:
+        if sampled is not None and sampled.are_idle:
+            return [], 0
+        now = counted.workers
+        # Workers that seldom wait for work make one batch after the other.
+        working = 1.0 if sampled is None else 1 - sampled.waits_percent / 100
+        made_ms = judged.window_ms * now * working
+        computing = None
+        if counted.used is not None:
+            computing = min(counted.used / max(now * working, 1e-9), 1.0)
+    elif service is not None and service.batch_ps / PS_PER_MS > made_ms.mean():
+        made_ms = np.full(len(made_ms), service.batch_ps / PS_PER_MS)
+        now = service.at_once if service.at_once > 1 else 0
+    times = [
+        InputTimes(
+            made_ms.tolist(),
+            divided.rest_ms.tolist(),
+            judged.cores,
+            work,
+            judged.stepping(work.cores * float(made_ms.mean()), divided.rest_ms),
+        )
+        for work in _needs(computing)
+    ]
+    return times, now
+
+
+def _inquired(_: _JudgedSteps) -> Iterator[Predicted]:
+    yield from ()
+
+
+_MODELS: Final[Mapping[Model, Callable[[_JudgedSteps], Iterator[Predicted]]]] = {
+    "queue": _queued,
+    "overlap": _overlapped,
+    "rarer": _made_rare,
+    "removed": _without_work,
+    "pause": _paused,
+    "bound": _bounded,
+    "inquiry": _inquired,
+}
