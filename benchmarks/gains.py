@@ -144,8 +144,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if time.monotonic() > ends:
                 sys.stderr.write(f"no time is left for {case.name}\n")
                 break
-            outcomes += carry_out(case, folder / case.name)
-    lines = [machine(), f"load {os.getloadavg()[0]:.1f}", "", *table_lines(outcomes)]
+            carried_out = carry_out(case, folder / case.name)
+            sys.stdout.writelines(f"{row_of(one)}\n" for one in carried_out)
+            sys.stdout.flush()
+            outcomes += carried_out
+    lines = ["", machine(), f"load {os.getloadavg()[0]:.1f}", *score_lines(outcomes)]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
@@ -173,9 +176,7 @@ def draw_cases(count: int, seed: int) -> list[Case]:
             "fault": fault,
             "kind": kind,
             "rounds": max(1, rounds),
-            "rows": max(
-                8, per_ms["rows"] * base_ms / (2 if framework == "torch" else 1)
-            ),
+            "rows": max(8, rows),
             "seed": dice.randrange(1000),
             "steps": SKIPPED + RECORDED + 1,
             "skip": SKIPPED,
@@ -193,10 +194,12 @@ def _rounds_per_ms(kind: str) -> float:
         "import json,os,sys,time;"
         f"sys.path[:0]={[str(PROGRAM.parent), *_PATHS.split(os.pathsep)]!r};"
         "import gain_program as p,numpy as np;"
-        "w={**p.WORKS,'rows':lambda n:p.train_plain(np.resize(p.WEIGHTS,(int(n),192))),"
+        "rows=lambda n:np.resize(p.WEIGHTS,(int(n),192));"
+        "w={**p.WORKS,'rows':lambda n:p.train_plain(rows(n)),"
         "'checkpoint':lambda n:(p.PLAN.update(rounds=n),p.save_checkpoint(p.WEIGHTS))};"
         f"f=w[{kind!r}];n=256.0 if {kind!r}=='rows' else 16.0;f(n);t=[];\n"
-        "for _ in range(9):\n b=time.perf_counter();f(n);t.append(time.perf_counter()-b)\n"
+        "for _ in range(9):\n b=time.perf_counter();f(n)\n"
+        " t.append(time.perf_counter()-b)\n"
         "print(n/min(t)/1000)"
     )
     environment = {**os.environ, **SURROUNDINGS, "GAINS_PLAN": '{"seed": 1}'}
@@ -335,35 +338,42 @@ def timed_step(
     return 1000 * statistics.mean(last - first for first, last in pairwise(begun))
 
 
-def table_lines(outcomes: Sequence[Outcome]) -> list[str]:
-    """Write a row for each change, then the scores."""
+def row_of(outcome: Outcome) -> str:
+    """Write what a change brought, and what was predicted of it."""
+    told = "–"
+    if outcome.prediction is not None:
+        step = outcome.prediction.step_ms
+        high = step.high or 0.0
+        is_in = "in" if step.low <= outcome.after_ms <= high else "OUT"
+        told = f"{step.mid:7.2f} ({step.low:.2f} to {high:.2f}) {is_in}"
+    return (
+        f"{outcome.case:38} {outcome.change:10} {outcome.before_ms:8.2f} → "
+        f"{outcome.after_ms:8.2f}  {told:32} {outcome.noted}"
+    )
+
+
+def score_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """Write how the predictions and the guesses fared."""
     predicted, everything = Score("predicted"), Score("all of it")
     half, of_step = Score("half to all"), Score("half to all of the step")
-    unchanged = Score("unchanged, not predicted")
-    lines = []
+    unchanged = Score("unchanged, 5 % allowed")
+    changed = [one for one in outcomes if one.change != "unchanged"]
     for outcome in outcomes:
         before, effect = outcome.before_ms, outcome.effect_ms
-        told = "–"
         if outcome.change == "unchanged":
             unchanged.add(outcome, before * 0.95, before, before * 1.05)
-        elif outcome.prediction is not None:
+            continue
+        if outcome.prediction is not None:
             step = outcome.prediction.step_ms
-            mid, high = step.mid or 0.0, step.high or 0.0
-            predicted.add(outcome, step.low, mid, high)
-            is_in = "in" if step.low <= outcome.after_ms <= high else "OUT"
-            told = f"{mid:7.2f} ({step.low:.2f} to {high:.2f}) {is_in}"
-        if outcome.change != "unchanged" and effect is not None:
+            predicted.add(outcome, step.low, step.mid or 0.0, step.high or 0.0)
+        if effect is not None:
             rest = before - effect
             everything.add(outcome, rest * 0.9, rest, rest * 1.1)
             half.add(outcome, rest, rest + effect / 4, rest + effect / 2)
             of_step.add(outcome, 0.0, before / 4, before / 2)
-        lines.append(
-            f"{outcome.case:38} {outcome.change:10} {before:8.2f} → "
-            f"{outcome.after_ms:8.2f}  {told:32} {outcome.noted}"
-        )
-    of = sum(outcome.change != "unchanged" for outcome in outcomes)
     scores = (predicted, everything, half, of_step)
-    return [*lines, "", *(score.row(of) for score in scores), unchanged.row(of)]
+    unchanged_row = unchanged.row(len(outcomes) - len(changed))
+    return [*(score.row(len(changed)) for score in scores), unchanged_row]
 
 
 if __name__ == "__main__":

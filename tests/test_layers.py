@@ -147,6 +147,7 @@ ROOMS = {
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
         "ops": "columns costs device host intervals names reasons step_windows steps",
+        "predictions": "",
         "replay": "account columns device intervals reasons step_time step_windows",
         "step_time": "columns device host intervals names reasons step_windows steps",
         "step_windows": "columns device host intervals names reasons sequences steps",

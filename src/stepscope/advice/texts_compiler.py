@@ -87,7 +87,7 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
     actions: dict[str, Any] = {}
     codes: dict[str, tuple[str, int]] = {}
     conditions = {}
-    models = texts.pop("models", [])
+    defaults = {"models": texts.pop("models")} if "models" in texts else {}
     declared = {
         each_key: action
         for key, action in file.get("actions", {}).items()
@@ -100,8 +100,8 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
             workers = action.pop("workers")
             codes[key] = (action["code"], workers)
             action["code"] = action["code"].replace(_WORKERS, str(workers))
-        of_rule = {"cause": "any", "framework": "any", "models": models}
-        actions[key] = {**of_rule, **action, "id": key}
+        actions[key] = {"cause": "any", "framework": "any", **defaults, **action}
+        actions[key]["id"] = key
     # A file declares facts as fact → unit, or as unit → facts.
     units = file.get("facts", {})
     by_fact = {key: unit for key, unit in units.items() if isinstance(unit, str)}
