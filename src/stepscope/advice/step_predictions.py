@@ -14,8 +14,11 @@ import numpy as np
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.judging.host_functions import host_functions
 from stepscope.advice.predicted_gains import saving_limits
-from stepscope.derive.facts.hosts.batch_production import batch_times
-from stepscope.derive.facts.hosts.pipeline_stages import service_signals
+from stepscope.derive.facts.hosts.batch_production import batch_times, python_elements
+from stepscope.derive.facts.hosts.pipeline_stages import (
+    MIN_PYTHON_PERCENT,
+    service_signals,
+)
 from stepscope.derive.facts.hosts.worker_processes import (
     loader_workers,
     machine_cores,
@@ -96,11 +99,13 @@ def predict_actions(
     if len(shares.window_ps) < MIN_STEPS:
         return finding
     judged = _JudgedSteps(finding, shares, signals, thresholds)
+    declared = {model for action in finding.actions for model in action.models}
+    by_model = {model: tuple(judged.predicted(_MODELS[model])) for model in declared}
     predictions = tuple(
         Prediction(action=action.id, parameter=parameter, step_ms=step_ms, model=model)
         for action in finding.actions
-        for declared in action.models
-        for model, parameter, step_ms in _MODELS[declared](judged)
+        for declared_model in action.models
+        for model, parameter, step_ms in by_model[declared_model]
     )
     actions = (
         _advise_workers(action, finding.id, predictions) for action in finding.actions
@@ -139,6 +144,15 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
     signals: Signals
     thresholds: Thresholds
 
+    def predicted(
+        self, model: Callable[[_JudgedSteps], Iterator[Predicted]]
+    ) -> Iterator[Predicted]:
+        """Yield the predictions of a model; no step gains more than its lost time."""
+        divided = self.divided
+        least_ms = 0.0 if divided is None else float(divided.rest_ms.mean())
+        for name, parameter, step_ms in model(self):
+            yield name, parameter, step_ms.not_below(least_ms)
+
     @cached_property
     def divided(self) -> DividedSteps | None:
         """Return the steps without the lost time; None if what remains is unknown."""
@@ -146,8 +160,8 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         saving, effect_ms = finding.saving_ms, finding.ms_per_step
         if finding.id == _OF_STAGES:
             effect_ms = float(self._work_ms().mean())
-        elif saving is not None and saving.basis == "bound":
-            # A rule may know that a part of the lost time stays.
+        elif saving is not None and (self.is_host or saving.basis == "bound"):
+            # A rule, or a replay of the host's threads, may know that a part stays.
             effect_ms = min(saving.high, np.inf if effect_ms is None else effect_ms)
         elif saving is None and finding.id not in _OF_SLOW_STEPS:
             return None
@@ -193,6 +207,12 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         is_replayed = saving is not None and saving.basis == "replay"
         return (saving.low, saving.high) if saving and is_replayed else None
 
+    @property
+    def is_about_input(self) -> bool:
+        """Return whether the lost time is a wait for batches."""
+        finding = self.finding
+        return _INPUT_OWNER in finding.owners or finding.id == _OF_STAGES
+
     @cached_property
     def processors(self) -> Processors | None:
         """Return the use of cores on the host; None if it was not recorded."""
@@ -208,17 +228,19 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
             return cores
         return max(cores - max(used.machine - used.own, 0.0), used.own, 1.0)
 
-    def stepping(self, spent_ms: float, rest_ms: Floats) -> Work:
+    def stepping(self, work: Work, work_ms: Floats, rest_ms: Floats) -> Work:
         """Return what the rest of the steps needs, from the cores that all use.
 
         Args:
-            spent_ms: Time on cores that the lost time takes in a mean step.
+            work: What the lost time needs. Steps may need the same lock all the time.
+            work_ms: Time for which it is needed in each step.
         """
-        length_ms = float(rest_ms.mean())
+        length_ms, locked = float(rest_ms.mean()), 1.0 if work.locked else 0.0
         if self.processors is None or self.processors.own is None or length_ms <= 0:
-            return Work()
+            return Work(1.0, locked)
         used_ms = self.processors.own * float(self.window_ms.mean())
-        return Work(max(used_ms - spent_ms, 0.0) / length_ms)
+        spent_ms = work.cores * float(work_ms.mean())
+        return Work(max(used_ms - spent_ms, 0.0) / length_ms, locked)
 
     @cached_property
     def fetches(self) -> BatchTimes | None:
@@ -235,13 +257,19 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         )
         if finding.owners == (_WAITING_OWNER,):
             waiting = 100.0
-        if _INPUT_OWNER in finding.owners or finding.id == _OF_STAGES:
-            # Another process produces the batch, and has a lock of its own.
-            return _needs(None if self.fetches is None else self.fetches.computing)
         if waiting is None:
             return (*_needs(None), Work(1.0, 1.0))
         on_core = 1 - waiting / 100
         return Work(on_core), Work(on_core, on_core)
+
+    def producing(self, computing: float | None) -> tuple[Work, ...]:
+        """Return what production may need; in a process of its own no other's lock."""
+        needs = _needs(computing)
+        python = self.signals.of(python_elements).get(self.shares.host)
+        if python is None or python.percent < MIN_PYTHON_PERCENT:
+            return needs
+        # Threads of the pipeline call a function of the program.
+        return (*needs, *(Work(need.cores, need.cores) for need in needs))
 
 
 def _needs(computing: float | None) -> tuple[Work, ...]:
@@ -256,10 +284,10 @@ def _milliseconds(times_ps: Sequence[float]) -> Floats:
 def _without_work(judged: _JudgedSteps) -> Iterator[Predicted]:
     """Predict from the replay; on a host alone, the rest of each step stays."""
     divided, gain_ms = judged.divided, judged.gain_ms
-    if divided is not None and gain_ms is not None:
-        yield "replay", None, replayed_step(divided, gain_ms=gain_ms)
-    elif divided is not None and judged.is_host:
+    if divided is not None and judged.is_host:
         yield "removed", None, remove_work(divided)
+    elif divided is not None and gain_ms is not None:
+        yield "replay", None, replayed_step(divided, gain_ms=gain_ms)
     else:
         yield from _bounded(judged)
 
@@ -279,19 +307,20 @@ def _bounded(judged: _JudgedSteps) -> Iterator[Predicted]:
 def _made_rare(judged: _JudgedSteps) -> Iterator[Predicted]:
     divided, gain_ms = judged.divided, judged.gain_ms
     rare = Parameter(name="every", value=RARE_EVERY)
-    if divided is None:
-        return
-    if judged.is_host:
+    if divided is not None and judged.is_host:
         yield "rarer", rare, do_work_rarely(divided, every=RARE_EVERY)
-    elif gain_ms is not None:
+    elif divided is not None and gain_ms is not None:
         low, high = (gain * (1 - 1 / RARE_EVERY) for gain in gain_ms)
         yield "replay", rare, replayed_step(divided, gain_ms=(low, high))
     else:
-        yield "bound", rare, bound_step(divided)
+        yield from _bounded(judged)
 
 
 def _overlapped(judged: _JudgedSteps) -> Iterator[Predicted]:
     divided = judged.divided
+    if judged.is_about_input:
+        yield from _queued(judged, (1,))
+        return
     if divided is None or not judged.is_host:
         yield from _bounded(judged)
         return
@@ -301,12 +330,7 @@ def _overlapped(judged: _JudgedSteps) -> Iterator[Predicted]:
             divided,
             cores=judged.cores,
             working=[work],
-            stepping=msgspec.structs.replace(
-                judged.stepping(
-                    work.cores * float(divided.work_ms.mean()), divided.rest_ms
-                ),
-                locked=work.locked,
-            ),
+            stepping=judged.stepping(work, divided.work_ms, divided.rest_ms),
         )
         for work in works
     ]
@@ -321,14 +345,16 @@ def _paused(judged: _JudgedSteps) -> Iterator[Predicted]:
         yield "pause", None, pause_in_background(divided)
 
 
-def _queued(judged: _JudgedSteps) -> Iterator[Predicted]:
-    """Predict the step for several numbers of producers, the advised number first."""
+def _queued(judged: _JudgedSteps, chosen: Sequence[int] = ()) -> Iterator[Predicted]:
+    """Predict the step for several numbers of producers, the advised number first.
+
+    Args:
+        chosen: The numbers of producers; none for all that are more than there are.
+    """
     times, now = _input_times(judged)
-    if not times:
-        return
     cores = judged.signals.of(machine_cores).get(judged.shares.host)
-    numbers = [number for number in worker_numbers(cores) if number > now]
-    if not numbers:
+    numbers = chosen or [number for number in worker_numbers(cores) if number > now]
+    if not times or not numbers:
         return
     cases = [predict_queue(case, numbers) for case in times]
     predicted = {
@@ -372,9 +398,9 @@ def _input_times(judged: _JudgedSteps) -> tuple[list[InputTimes], int]:
             divided.rest_ms.tolist(),
             judged.cores,
             work,
-            judged.stepping(work.cores * float(made_ms.mean()), divided.rest_ms),
+            judged.stepping(work, made_ms, divided.rest_ms),
         )
-        for work in _needs(computing)
+        for work in judged.producing(computing)
     ]
     return times, now
 

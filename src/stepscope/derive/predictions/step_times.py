@@ -50,6 +50,13 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
             high=max(self.high + half_width_ms, floor_ms),
         )
 
+    def not_below(self, least_ms: float) -> StepTime:
+        """Return the step time with a middle that is not below a least one."""
+        if self.mid is None or self.high is None:
+            return self
+        mid, high = max(self.mid, least_ms), max(self.high, least_ms)
+        return StepTime(low=self.low, mid=mid, high=high)
+
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """The number that a prediction assumes, such as 2 `workers`."""

@@ -1,0 +1,101 @@
+"""What the step becomes after an action, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.derive.predictions.input_queue import ENOUGH_SHARE
+from stepscope.report.words.names import ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.advice.finding import Action, Finding
+    from stepscope.derive.predictions.step_times import Parameter, Prediction, StepTime
+
+#: Text for a change of steps that no model predicts.
+UNKNOWN_GAIN: Final = "how much is not known; `stepscope try` measures it"
+#: The assumption of a model, before the step time: with a number, or without one.
+_ASSUMED: Final = {
+    "workers": ("with 1 worker", "with {} workers"),
+    "every": ("each time", "once in {} times"),
+}
+
+
+def prediction_text(finding: Finding, action: Action) -> str | None:
+    """Write the step after an action, and that a larger number changes little.
+
+    None if the action changes no step, or is not about the time of steps.
+    """
+    own = [one for one in finding.predictions if one.action == action.id]
+    if not own:
+        is_about_steps = finding.ms_per_step is not None and action.models != (
+            "inquiry",
+        )
+        return UNKNOWN_GAIN if is_about_steps else None
+    first = own[0]
+    texts = [f"{_assumption(first.parameter)}{step_text(first.step_ms)}"]
+    larger = _larger_number(own)
+    if larger is not None:
+        same = _is_same(first, larger)
+        more = "the same" if same else step_text(larger.step_ms)
+        texts.append(f"{_assumption(larger.parameter)}{more}")
+    return "; ".join(texts)
+
+
+def predicted_gain(finding: Finding, action: Action) -> str | None:
+    """Write the predicted step of a finding that is not a part of another one.
+
+    None if only a bound of the step is known: then the gain says more.
+    """
+    known = any(
+        one.action == action.id and one.step_ms.mid is not None
+        for one in finding.predictions
+    )
+    is_own = known and not finding.explained_by
+    return prediction_text(finding, action) if is_own else None
+
+
+def step_text(step: StepTime) -> str:
+    """Write a step time with its 90 % interval, or its lower bound."""
+    if step.mid is None or step.high is None:
+        return f"a step of at least {ms(step.low)}; {UNKNOWN_GAIN}"
+    low, mid, high = ms(step.low), ms(step.mid), ms(step.high)
+    if low == high:
+        return f"a step of {mid}"
+    return f"a step of {mid}, {_without_unit(low, high)} to {_without_unit(high, mid)}"
+
+
+def _without_unit(text: str, other: str) -> str:
+    """Write a duration without its unit if another one has the same unit."""
+    number, _, unit = text.rpartition(" ")
+    return number if other.rpartition(" ")[2] == unit else text
+
+
+def _assumption(parameter: Parameter | None) -> str:
+    if parameter is None:
+        return ""
+    single, several = _ASSUMED[parameter.name]
+    text = single if parameter.value == 1 else several.format(parameter.value)
+    return f"{text}: "
+
+
+def _larger_number(predictions: Sequence[Prediction]) -> Prediction | None:
+    """Return the prediction for the next larger number than the advised one."""
+    advised = predictions[0].parameter
+    larger = [
+        one
+        for one in predictions[1:]
+        if advised is not None
+        and one.parameter is not None
+        and one.parameter.name == advised.name
+        and one.parameter.value > advised.value
+    ]
+    return larger[0] if larger else None
+
+
+def _is_same(one: Prediction, other: Prediction) -> bool:
+    first, second = one.step_ms.mid, other.step_ms.mid
+    if first is None or second is None:
+        return False
+    return abs(first - second) <= ENOUGH_SHARE * first
