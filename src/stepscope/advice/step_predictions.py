@@ -263,7 +263,7 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         return Work(on_core), Work(on_core, on_core)
 
     def producing(self, computing: float | None) -> tuple[Work, ...]:
-        """Return what production may need; in a process of its own no other's lock."""
+        """Return what production may need; separate processes share no lock."""
         needs = _needs(computing)
         python = self.signals.of(python_elements).get(self.shares.host)
         if python is None or python.percent < MIN_PYTHON_PERCENT:
@@ -383,7 +383,7 @@ def _input_times(judged: _JudgedSteps) -> tuple[list[InputTimes], int]:
         if sampled is not None and sampled.are_idle:
             return [], 0
         now = counted.workers
-        # Workers that seldom wait for work make one batch after the other.
+        # Workers that rarely wait for work make one batch after the other.
         working = 1.0 if sampled is None else 1 - sampled.waits_percent / 100
         made_ms = judged.window_ms * now * working
         computing = None

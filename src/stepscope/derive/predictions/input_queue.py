@@ -8,7 +8,7 @@ again at random. It assumes that
 - steps take batches in order; a producer begins no batch while `depth` batches per
   producer are begun and not yet taken;
 - producers and steps share the cores equally when they want more than there are, and
-  time off the cores (a disk, a network, a lock of somebody else) does not stretch;
+  time off the cores (a disk, a network, other locks) does not stretch;
 - producers that are threads also share the interpreter's lock, for the part of their
   time in which they hold it; processes do not;
 - handing over a batch takes no time.
@@ -53,7 +53,7 @@ class Work(Frozen, frozen=True):
     Attributes:
         cores: Mean number of cores that it uses.
         locked: Share of its time in which it holds the interpreter's lock that it would
-            share with the other side; 0 in a process of its own.
+            share with the other side; 0 in a separate process.
     """
 
     cores: float = 1.0
@@ -160,7 +160,7 @@ def _simulated_means(
 
 
 class _Queue:
-    """A simulation of many queues at once, each with a clock of its own (a lane).
+    """A simulation of many queues at once, each with a separate clock (a lane).
 
     Attributes:
         taken: Lane × step → when the step took its batch.

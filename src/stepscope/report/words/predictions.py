@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepscope.derive.predictions.step_times import Parameter, Prediction, StepTime
 
 #: Text for a change of steps that no model predicts.
-UNKNOWN_GAIN: Final = "how much is not known; `stepscope try` measures it"
+UNKNOWN_GAIN: Final = "how much is not known until it is tried"
 #: The assumption of a model, before the step time: with a number, or without one.
 _ASSUMED: Final = {
     "workers": ("with 1 worker", "with {} workers"),
