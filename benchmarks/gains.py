@@ -4,8 +4,9 @@
         [--only TEXT]
 
 Each drawn program has one fault (`gains/gain_program.py`). It is recorded as it is;
-then it runs, without a recorder and in turns, as it is and with each change. A change
-counts as predicted if a failing finding has a prediction of its model and number. The
+then it runs, without a recorder and in turns, as it is and with each change that an
+action of a failing finding advises. A change counts as predicted if such a finding has
+a prediction of its model and number, with an interval. The
 table has the share of changes whose step time is inside the 90 % interval, the median
 error and width, and the same for three guesses that need no model. Step times are taken
 relative to those of the program as it is in the same turns, so that the load of the
@@ -51,6 +52,15 @@ FAULTS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
     "step": (("plain", "torch"), (("removed", 1), ("rarer", 10), ("thread", 1))),
     "collect": (("plain", "torch"), (("removed", 1), ("rarer", 10))),
     "checkpoint": (("plain", "torch"), (("rarer", 10), ("thread", 1))),
+}
+#: Change → the models that an action declares which advises it.
+DECLARED = {
+    "ahead": {"overlap", "queue"},
+    "cached": {"removed"},
+    "workers": {"queue"},
+    "removed": {"removed"},
+    "rarer": {"rarer"},
+    "thread": {"overlap", "pause"},
 }
 #: Change → the models whose prediction is about it.
 MODELS = {
@@ -234,7 +244,17 @@ def carry_out(case: Case, folder: Path) -> list[Outcome]:
         return []
     windows = account.shares[0].window_ps
     recorded_ms = sum(windows) / len(windows) / 1e9
-    changes: list[tuple[str, int] | None] = [None, *case.changes]
+    advised = {
+        model
+        for finding in findings
+        if finding.status == "fail"
+        for action in finding.actions
+        for model in action.models
+    }
+    changes: list[tuple[str, int] | None] = [
+        None,
+        *(change for change in case.changes if DECLARED[change[0]] & advised),
+    ]
     times: dict[Any, list[float]] = {change: [] for change in changes}
     for _ in range(TURNS):
         for change in changes:
