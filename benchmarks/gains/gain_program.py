@@ -130,7 +130,7 @@ def load_batches(workers: int) -> Iterator[Any]:
 
     cached = produce_batch() if change_is("cached") else None
 
-    class Batches(Dataset):  # type: ignore[misc,type-arg]
+    class Batches(Dataset):  # type: ignore[misc]
         def __len__(self) -> int:
             return 1_000_000
 

@@ -107,12 +107,13 @@ def predict_actions(
         for declared_model in action.models
         for model, parameter, step_ms in by_model[declared_model]
     )
-    actions = (
-        _advise_workers(action, finding.id, predictions) for action in finding.actions
-    )
-    return msgspec.structs.replace(
-        finding, predictions=predictions, actions=tuple(actions)
-    )
+    actions = finding.actions
+    if judged.cores is not None:
+        # Without a limit by cores, no number of workers would be enough.
+        actions = tuple(
+            _advise_workers(action, finding.id, predictions) for action in actions
+        )
+    return msgspec.structs.replace(finding, predictions=predictions, actions=actions)
 
 
 def _advise_workers(
