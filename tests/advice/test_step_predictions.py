@@ -25,7 +25,6 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.frameworks import frameworks_used
 from stepscope.report.words.findings import fitting_actions
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +41,7 @@ def predicted(
 ) -> dict[tuple[str, str, int | None], tuple[float | None, ...]]:
     """By action, model and assumed number: low, mid and high of the step."""
     signals = signals_of(account, known or {})
-    after = predict_actions(finding, signals, THRESHOLDS)
+    after = predict_actions(finding, signals)
     return {
         (one.action, one.model, one.parameter and one.parameter.value): (
             one.step_ms.low,
@@ -96,7 +95,7 @@ def test_short_batches_hide_behind_the_step() -> None:
 def test_the_advised_number_of_workers_is_first_and_in_the_code() -> None:
     finding = failing("input.bound", ["load_in_workers"], 8.0, "input")
     signals = signals_of(on_host(input=8.0), FOUR_CORES)
-    after = predict_actions(finding, signals, THRESHOLDS)
+    after = predict_actions(finding, signals)
     numbers = [one.parameter and one.parameter.value for one in after.predictions]
     assert numbers == [4, 1, 2]
     assert "num_workers=4" in (after.actions[0].code or "")

@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.processors import Processors
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.predictions.step_times import Model
-    from stepscope.thresholds import Thresholds
 
     Floats = NDArray[np.float64]
     #: The model that predicted a step, and the number that it assumes.
@@ -84,9 +83,7 @@ _OF_STAGES: Final = "input.stage"
 RARE_EVERY: Final = 10
 
 
-def predict_actions(
-    finding: Finding, signals: Signals, thresholds: Thresholds
-) -> Finding:
+def predict_actions(finding: Finding, signals: Signals) -> Finding:
     """Set the predictions of a failing finding, and the advised number of workers."""
     wanted = any(set(action.models) - {"inquiry"} for action in finding.actions)
     account = signals.known(account_signals)
@@ -98,7 +95,7 @@ def predict_actions(
         shares = account.judged(_INPUT_OWNER)
     if len(shares.window_ps) < MIN_STEPS:
         return finding
-    judged = _JudgedSteps(finding, shares, signals, thresholds)
+    judged = _JudgedSteps(finding, shares, signals)
     declared = {model for action in finding.actions for model in action.models}
     by_model = {model: tuple(judged.predicted(_MODELS[model])) for model in declared}
     predictions = tuple(
@@ -143,7 +140,6 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
     finding: Finding
     shares: StepShares
     signals: Signals
-    thresholds: Thresholds
 
     def predicted(
         self, model: Callable[[_JudgedSteps], Iterator[Predicted]]
@@ -161,11 +157,11 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         saving, effect_ms = finding.saving_ms, finding.ms_per_step
         if finding.id == _OF_STAGES:
             effect_ms = float(self._work_ms().mean())
-        elif saving is not None and (self.is_host or saving.basis == "bound"):
-            # A rule, or a replay of the host's threads, may know that a part stays.
-            effect_ms = min(saving.high, np.inf if effect_ms is None else effect_ms)
         elif saving is None and finding.id not in _OF_SLOW_STEPS:
             return None
+        elif saving is not None and not saving.open_above:
+            # A rule, or a replay of the host's threads, may know that a part stays.
+            effect_ms = min(saving.high, np.inf if effect_ms is None else effect_ms)
         if effect_ms is None:
             return None
         work_ms = self._work_ms()
@@ -185,7 +181,7 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         """Return the lost time of each step."""
         finding, shares = self.finding, self.shares
         if finding.id == _OF_A_FUNCTION and self.is_host:
-            functions = host_functions(self.signals, shares, self.thresholds)
+            functions = host_functions(self.signals, shares)
             times = () if functions.blocking is None else functions.blocking.times_ps()
             if len(times) == len(shares.window_ps):
                 return _milliseconds(times)
@@ -295,8 +291,11 @@ def _without_work(judged: _JudgedSteps) -> Iterator[Predicted]:
 
 def _bounded(judged: _JudgedSteps) -> Iterator[Predicted]:
     """Predict a lower bound: without the lost time, or without what a replay gains."""
-    divided, gain_ms = judged.divided, judged.gain_ms
+    divided, gain_ms, saving = judged.divided, judged.gain_ms, judged.finding.saving_ms
     if divided is None:
+        return
+    if judged.is_host and saving is not None and saving.open_above:
+        # Other work becomes faster too.
         return
     if gain_ms is None:
         yield "bound", None, bound_step(divided)

@@ -15,6 +15,7 @@ from stepscope.derive.run_derivation import (
     of_each_host,
     of_run,
 )
+from stepscope.derive.step_windows.windows import window_bounds
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.thresholds import THRESHOLDS
@@ -142,8 +143,7 @@ def batch_times(
     processor_signals: Processors | Unavailable,
 ) -> BatchTimes:
     """Return the fetches of batches of each host."""
-    starts = ints(windows.measured, "start_ps")
-    ends = ints(windows.measured, "end_ps")
+    starts, ends = window_bounds(windows.measured)
     waits = host_classes.input_wait
     computing = computing_share(waits & windows.judged, core_time, processor_signals)
     return BatchTimes(tuple(waits.within(starts, ends).tolist()), computing)
