@@ -54,7 +54,10 @@ MAY_IMPORT = {
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
     # What a finding consists of is declared where it is derived.
     **dict.fromkeys(
-        ("report.outline.gaps", "report.words.findings", "report.words.names"),
+        (
+            *("report.outline.gaps", "report.words.findings", "report.words.names"),
+            "report.words.predictions",
+        ),
         BASE | {"derive", "analysis", "advice", "compare"},
     ),
     # Where the two halves meet: files are opened, and become a profile with its tools.

@@ -8,7 +8,7 @@ again at random. It assumes that
 - steps take batches in order; a producer begins no batch while `depth` batches per
   producer are begun and not yet taken;
 - producers and steps share the cores equally when they want more than there are, and
-  time off the cores (a disk, a network, other locks) does not stretch;
+  time off the cores (a disk, a network, other locks) stays as it is;
 - producers that are threads also share the interpreter's lock, for the part of their
   time in which they hold it; processes do not;
 - handing over a batch takes no time.
@@ -41,8 +41,6 @@ _TIMED: Final = _STEPS - 1 - _FILLING
 #: Draws of batches and steps for each number of producers.
 _DRAWS: Final = 24
 _SEED: Final = 1
-#: A number of producers is enough if more of them gain at most this part of the step.
-ENOUGH_SHARE: Final = 0.02
 #: Batches that a producer keeps ready, as PyTorch's loader does by default.
 DEFAULT_DEPTH: Final = 2
 
@@ -112,12 +110,9 @@ def predict_queue(
 
 def enough_workers(predicted: dict[int, StepTime]) -> int:
     """Return the smallest number of producers within 2 % of the shortest step."""
-    mids = {number: time.mid for number, time in predicted.items()}
-    shortest = min(mid for mid in mids.values() if mid is not None)
+    shortest = min(predicted.values(), key=lambda time: time.mid or np.inf)
     return min(
-        number
-        for number, mid in mids.items()
-        if mid is not None and mid <= shortest * (1 + ENOUGH_SHARE)
+        number for number, time in predicted.items() if time.is_as_short_as(shortest)
     )
 
 

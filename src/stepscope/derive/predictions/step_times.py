@@ -23,6 +23,8 @@ Model = Literal[
 ]
 #: Quantile of the normal distribution at the ends of a 90 % interval.
 _NORMAL_QUANTILE: Final = 1.6448536269514722
+#: A step that is longer by at most this share counts as equally long.
+_SIMILAR_SHARE: Final = 0.02
 #: With fewer steps their scatter, and so an interval, is unknown.
 MIN_STEPS: Final = 3
 
@@ -49,6 +51,12 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
             mid=max(self.mid, floor_ms),
             high=max(self.high + half_width_ms, floor_ms),
         )
+
+    def is_as_short_as(self, other: StepTime) -> bool:
+        """Return whether the middle is at most 2 % longer than that of another."""
+        if self.mid is None or other.mid is None:
+            return False
+        return self.mid <= other.mid * (1 + _SIMILAR_SHARE)
 
     def not_below(self, least_ms: float) -> StepTime:
         """Return the step time with a middle that is not below a least one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.derive.predictions.input_queue import ENOUGH_SHARE
 from stepscope.report.words.names import ms
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ def prediction_text(finding: Finding, action: Action) -> str | None:
     texts = [f"{_assumption(first.parameter)}{step_text(first.step_ms)}"]
     larger = _larger_number(own)
     if larger is not None:
-        same = _is_same(first, larger)
-        more = "the same" if same else step_text(larger.step_ms)
+        is_same = first.step_ms.is_as_short_as(larger.step_ms)
+        more = "the same" if is_same else step_text(larger.step_ms)
         texts.append(f"{_assumption(larger.parameter)}{more}")
     return "; ".join(texts)
 
@@ -92,10 +91,3 @@ def _larger_number(predictions: Sequence[Prediction]) -> Prediction | None:
         and one.parameter.value > advised.value
     ]
     return larger[0] if larger else None
-
-
-def _is_same(one: Prediction, other: Prediction) -> bool:
-    first, second = one.step_ms.mid, other.step_ms.mid
-    if first is None or second is None:
-        return False
-    return abs(first - second) <= ENOUGH_SHARE * first
