@@ -50,6 +50,7 @@ from stepscope.derive.predictions.step_times import (
     span_of_cases,
 )
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ _INPUT_OWNER: Final = "input"
 _OF_SLOW_STEPS: Final = frozenset({"step.periodic", "step.outlier"})
 #: Rules about stages of the input pipeline, which name no time of the step.
 _OF_STAGES: Final = "input.stage"
-#: Work that is to be done rarely is predicted for every tenth time.
-RARE_EVERY: Final = 10
+_RARE_EVERY: Final = int(THRESHOLDS.rare_every.value)
+_RUN_SPREAD: Final = THRESHOLDS.run_spread.value / 100
 
 
 def predict_actions(finding: Finding, signals: Signals) -> Finding:
@@ -148,7 +149,11 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         divided = self.divided
         least_ms = 0.0 if divided is None else float(divided.rest_ms.mean())
         for name, parameter, step_ms in model(self):
-            yield name, parameter, step_ms.not_below(least_ms)
+            yield (
+                name,
+                parameter,
+                step_ms.not_below(least_ms).of_another_run(_RUN_SPREAD),
+            )
 
     @cached_property
     def divided(self) -> DividedSteps | None:
@@ -306,11 +311,11 @@ def _bounded(judged: _JudgedSteps) -> Iterator[Predicted]:
 
 def _made_rare(judged: _JudgedSteps) -> Iterator[Predicted]:
     divided, gain_ms = judged.divided, judged.gain_ms
-    rare = Parameter(name="every", value=RARE_EVERY)
+    rare = Parameter(name="every", value=_RARE_EVERY)
     if divided is not None and judged.is_host:
-        yield "rarer", rare, do_work_rarely(divided, every=RARE_EVERY)
+        yield "rarer", rare, do_work_rarely(divided, every=_RARE_EVERY)
     elif divided is not None and gain_ms is not None:
-        low, high = (gain * (1 - 1 / RARE_EVERY) for gain in gain_ms)
+        low, high = (gain * (1 - 1 / _RARE_EVERY) for gain in gain_ms)
         yield "replay", rare, replayed_step(divided, gain_ms=(low, high))
     else:
         yield from _bounded(judged)

@@ -110,3 +110,10 @@ def test_undecided_cases_span_their_intervals() -> None:
     assert numbers(span_of_cases(cases)) == (1, 3.5, 6)
     assert numbers(span_of_cases(cases, cases[1])) == (1, 5, 6)
     assert numbers(span_of_cases((StepTime(low=1), StepTime(low=2)))) == (1, None, None)
+
+
+def test_another_run_adds_its_own_scatter() -> None:
+    # 3 and 4 % of 100 are 5 % together.
+    time = StepTime(low=97, mid=100, high=103).of_another_run(0.04)
+    assert numbers(time) == pytest.approx((95, 100, 105))
+    assert numbers(StepTime(low=100).of_another_run(0.04)) == (96, None, None)

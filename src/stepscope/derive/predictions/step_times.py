@@ -52,6 +52,20 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
             high=max(self.high + half_width_ms, floor_ms),
         )
 
+    def of_another_run(self, spread: float) -> StepTime:
+        """Return the step time of another run, whose mean differs by a share.
+
+        The share and the interval are independent of each other.
+        """
+        if self.mid is None or self.high is None:
+            return StepTime(low=self.low * (1 - spread))
+        apart_ms = spread * self.mid
+        return StepTime(
+            low=max(self.mid - math.hypot(self.mid - self.low, apart_ms), 0.0),
+            mid=self.mid,
+            high=self.mid + math.hypot(self.high - self.mid, apart_ms),
+        )
+
     def is_as_short_as(self, other: StepTime) -> bool:
         """Return whether the middle is at most 2 % longer than that of another."""
         if self.mid is None or other.mid is None:
