@@ -76,6 +76,8 @@ _WAITING_FACT: Final = "off_core"
 #: Causes of time: the program's own thread sleeps; a step waits for its batch.
 _WAITING_OWNER: Final = "wait"
 _INPUT_OWNER: Final = "input"
+#: Cause of time: a batch is copied to the device.
+_COPY_OWNER: Final = "copy_in"
 #: Rules about steps that take longer than others, whatever they do meanwhile.
 _OF_SLOW_STEPS: Final = frozenset({"step.periodic", "step.outlier"})
 #: Rules about stages of the input pipeline, which name no time of the step.
@@ -178,6 +180,22 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         return DividedSteps(window_ms - work_ms, work_ms, floor_ms)
 
     @cached_property
+    def fetching(self) -> DividedSteps | None:
+        """Return the steps without their waits for batches; None for other findings.
+
+        Copies of batches to a device are part of the lost time, but stay.
+        """
+        finding = self.finding
+        owners = {*finding.owners, *finding.topics} - {_COPY_OWNER}
+        if finding.id == _OF_STAGES:
+            owners = {_INPUT_OWNER}
+        if self.divided is None or _INPUT_OWNER not in owners:
+            return None
+        waits_ms = _milliseconds(self.shares.times(*owners))
+        waits_ms = np.minimum(waits_ms, self.window_ms)
+        return DividedSteps(self.window_ms - waits_ms, waits_ms, self.divided.floor_ms)
+
+    @cached_property
     def window_ms(self) -> Floats:
         """Return the duration of each step."""
         return _milliseconds(self.shares.window_ps)
@@ -208,12 +226,6 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         saving = self.finding.saving_ms
         is_replayed = saving is not None and saving.basis == "replay"
         return (saving.low, saving.high) if saving and is_replayed else None
-
-    @property
-    def is_about_input(self) -> bool:
-        """Return whether the lost time is a wait for batches."""
-        finding = self.finding
-        return _INPUT_OWNER in finding.owners or finding.id == _OF_STAGES
 
     @cached_property
     def processors(self) -> Processors | None:
@@ -285,8 +297,9 @@ def _milliseconds(times_ps: Sequence[float]) -> Floats:
 
 def _without_work(judged: _JudgedSteps) -> Iterator[Predicted]:
     """Predict from the replay; on a host alone, the rest of each step stays."""
-    divided, gain_ms = judged.divided, judged.gain_ms
-    if divided is not None and judged.is_host:
+    divided, gain_ms = judged.fetching or judged.divided, judged.gain_ms
+    stays = judged.is_host or judged.fetching is not None
+    if divided is not None and stays:
         yield "removed", None, remove_work(divided)
     elif divided is not None and gain_ms is not None:
         yield "replay", None, replayed_step(divided, gain_ms=gain_ms)
@@ -323,7 +336,7 @@ def _made_rare(judged: _JudgedSteps) -> Iterator[Predicted]:
 
 def _overlapped(judged: _JudgedSteps) -> Iterator[Predicted]:
     divided = judged.divided
-    if judged.is_about_input:
+    if judged.fetching is not None:
         yield from _queued(judged, (1,))
         return
     if divided is None or not judged.is_host:
@@ -373,7 +386,7 @@ def _queued(judged: _JudgedSteps, chosen: Sequence[int] = ()) -> Iterator[Predic
 
 def _input_times(judged: _JudgedSteps) -> tuple[list[InputTimes], int]:
     """Return the possible times of batches and steps, and the number of workers."""
-    divided, host, signals = judged.divided, judged.shares.host, judged.signals
+    divided, host, signals = judged.fetching, judged.shares.host, judged.signals
     if divided is None:
         return [], 0
     made_ms, computing, now = divided.work_ms, None, 0
