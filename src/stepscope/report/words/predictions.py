@@ -91,3 +91,19 @@ def _larger_number(predictions: Sequence[Prediction]) -> Prediction | None:
         and one.parameter.value > advised.value
     ]
     return larger[0] if larger else None
+
+
+def prediction_rows(finding: Finding) -> tuple[tuple[str, ...], ...]:
+    """Return action, number, step with both ends, and model of each prediction."""
+    return tuple(
+        (
+            one.action,
+            _assumption(one.parameter).rstrip(": ") or "–",
+            *(
+                "–" if time_ms is None else ms(time_ms)
+                for time_ms in (one.step_ms.mid, one.step_ms.low, one.step_ms.high)
+            ),
+            one.model,
+        )
+        for one in finding.predictions
+    )
