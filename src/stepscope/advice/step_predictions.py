@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.advice.finding import Action, Finding
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.hosts.batch_production import BatchTimes
     from stepscope.derive.facts.processors import Processors
@@ -88,9 +88,11 @@ _RUN_SPREAD: Final = THRESHOLDS.run_spread.value / 100
 
 def predict_actions(finding: Finding, signals: Signals) -> Finding:
     """Set the predictions of a failing finding, and the advised number of workers."""
-    wanted = any(set(action.models) - {"inquiry"} for action in finding.actions)
+    declared = _MODELS.keys() & {
+        model for action in finding.actions for model in action.models
+    }
     account = signals.known(account_signals)
-    if finding.status != "fail" or not wanted or account is None:
+    if finding.status != "fail" or not declared or account is None:
         return finding
     if finding.devices:
         shares = account.shares_of_label(finding.devices[0])
@@ -99,42 +101,32 @@ def predict_actions(finding: Finding, signals: Signals) -> Finding:
     if len(shares.window_ps) < MIN_STEPS:
         return finding
     judged = _JudgedSteps(finding, shares, signals)
-    declared = {model for action in finding.actions for model in action.models}
-    by_model = {model: tuple(judged.predicted(_MODELS[model])) for model in declared}
+    by_model = {model: judged.predicted(model) for model in declared}
     predictions = tuple(
         Prediction(action=action.id, parameter=parameter, step_ms=step_ms, model=model)
         for action in finding.actions
         for declared_model in action.models
-        for model, parameter, step_ms in by_model[declared_model]
+        for model, parameter, step_ms in by_model.get(declared_model, ())
     )
     actions = finding.actions
     if judged.cores is not None:
         # Without a limit by cores, no number of workers would be enough.
+        advised = {
+            one.action: one.parameter.value
+            for one in reversed(predictions)
+            if one.model == "queue" and one.parameter is not None
+        }
+        codes = rule_item(finding.id).worker_codes
         actions = tuple(
-            _advise_workers(action, finding.id, predictions) for action in actions
+            msgspec.structs.replace(
+                action,
+                code=codes[action.id][0].replace("{workers}", str(advised[action.id])),
+            )
+            if action.id in codes and action.id in advised
+            else action
+            for action in actions
         )
     return msgspec.structs.replace(finding, predictions=predictions, actions=actions)
-
-
-def _advise_workers(
-    action: Action, rule_id: str, predictions: Sequence[Prediction]
-) -> Action:
-    """Return an action whose code starts the predicted smallest number of workers."""
-    number = next(
-        (
-            prediction.parameter.value
-            for prediction in predictions
-            if prediction.action == action.id
-            and prediction.model == "queue"
-            and prediction.parameter is not None
-        ),
-        None,
-    )
-    template, _ = rule_item(rule_id).worker_codes.get(action.id, (None, 0))
-    if number is None or template is None:
-        return action
-    code = template.replace("{workers}", str(number))
-    return msgspec.structs.replace(action, code=code)
 
 
 class _JudgedSteps(Frozen, frozen=True, dict=True):
@@ -144,18 +136,15 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
     shares: StepShares
     signals: Signals
 
-    def predicted(
-        self, model: Callable[[_JudgedSteps], Iterator[Predicted]]
-    ) -> Iterator[Predicted]:
-        """Yield the predictions of a model; no step gains more than its lost time."""
-        divided = self.divided
-        least_ms = 0.0 if divided is None else float(divided.rest_ms.mean())
-        for name, parameter, step_ms in model(self):
-            yield (
-                name,
-                parameter,
-                step_ms.not_below(least_ms).of_another_run(_RUN_SPREAD),
-            )
+    def predicted(self, declared: Model) -> tuple[Predicted, ...]:
+        """Return the predictions of a model; no step gains more than its lost time."""
+        if self.divided is None:
+            return ()
+        least_ms = float(self.divided.rest_ms.mean())
+        return tuple(
+            (model, number, step_ms.not_below(least_ms).of_another_run(_RUN_SPREAD))
+            for model, number, step_ms in _MODELS[declared](self, self.divided)
+        )
 
     @cached_property
     def divided(self) -> DividedSteps | None:
@@ -295,75 +284,76 @@ def _milliseconds(times_ps: Sequence[float]) -> Floats:
     return np.asarray(times_ps, np.float64) / PS_PER_MS
 
 
-def _without_work(judged: _JudgedSteps) -> Iterator[Predicted]:
+def _without_work(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]:
     """Predict from the replay; on a host alone, the rest of each step stays."""
-    divided, gain_ms = judged.fetching or judged.divided, judged.gain_ms
-    stays = judged.is_host or judged.fetching is not None
-    if divided is not None and stays:
+    if judged.fetching is not None:
+        yield "removed", None, remove_work(judged.fetching)
+    elif judged.is_host:
         yield "removed", None, remove_work(divided)
-    elif divided is not None and gain_ms is not None:
-        yield "replay", None, replayed_step(divided, gain_ms=gain_ms)
     else:
-        yield from _bounded(judged)
+        yield from _replayed(judged, divided)
 
 
-def _bounded(judged: _JudgedSteps) -> Iterator[Predicted]:
-    """Predict a lower bound: without the lost time, or without what a replay gains."""
-    divided, gain_ms, saving = judged.divided, judged.gain_ms, judged.finding.saving_ms
-    if divided is None:
+def _made_rare(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]:
+    rare = Parameter(name="every", value=_RARE_EVERY)
+    if judged.is_host:
+        yield "rarer", rare, do_work_rarely(divided, every=_RARE_EVERY)
+    else:
+        yield from _replayed(judged, divided, rare)
+
+
+def _replayed(
+    judged: _JudgedSteps, divided: DividedSteps, rare: Parameter | None = None
+) -> Iterator[Predicted]:
+    gain_ms = judged.gain_ms
+    if gain_ms is None:
+        yield from _bounded(judged, divided)
         return
+    part = 1.0 if rare is None else 1 - 1 / rare.value
+    gain_ms = (gain_ms[0] * part, gain_ms[1] * part)
+    yield "replay", rare, replayed_step(divided, gain_ms=gain_ms)
+
+
+def _bounded(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]:
+    """Predict a lower bound: without the lost time, or without what a replay gains."""
+    saving = judged.finding.saving_ms
     if judged.is_host and saving is not None and saving.open_above:
         # Other work becomes faster too.
         return
-    if gain_ms is None:
-        yield "bound", None, bound_step(divided)
-    else:
-        replayed = replayed_step(divided, gain_ms=gain_ms)
-        yield "bound", None, StepTime(low=replayed.low)
+    bound = bound_step(divided)
+    if judged.gain_ms is not None:
+        bound = StepTime(low=replayed_step(divided, gain_ms=judged.gain_ms).low)
+    yield "bound", None, bound
 
 
-def _made_rare(judged: _JudgedSteps) -> Iterator[Predicted]:
-    divided, gain_ms = judged.divided, judged.gain_ms
-    rare = Parameter(name="every", value=_RARE_EVERY)
-    if divided is not None and judged.is_host:
-        yield "rarer", rare, do_work_rarely(divided, every=_RARE_EVERY)
-    elif divided is not None and gain_ms is not None:
-        low, high = (gain * (1 - 1 / _RARE_EVERY) for gain in gain_ms)
-        yield "replay", rare, replayed_step(divided, gain_ms=(low, high))
-    else:
-        yield from _bounded(judged)
-
-
-def _overlapped(judged: _JudgedSteps) -> Iterator[Predicted]:
-    divided = judged.divided
+def _overlapped(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]:
     if judged.fetching is not None:
-        yield from _queued(judged, (1,))
-        return
-    if divided is None or not judged.is_host:
-        yield from _bounded(judged)
-        return
-    works = judged.working()
-    step_ms = [
-        overlap_work(
-            divided,
-            cores=judged.cores,
-            working=[work],
-            stepping=judged.stepping(work, divided.work_ms, divided.rest_ms),
-        )
-        for work in works
-    ]
-    yield "overlap", None, span_of_cases(step_ms)
-
-
-def _paused(judged: _JudgedSteps) -> Iterator[Predicted]:
-    divided = judged.divided
-    if divided is None or not judged.is_host:
-        yield from _bounded(judged)
+        yield from _queued(judged, divided, (1,))
+    elif not judged.is_host:
+        yield from _bounded(judged, divided)
     else:
+        cases = [
+            overlap_work(
+                divided,
+                cores=judged.cores,
+                working=[work],
+                stepping=judged.stepping(work, divided.work_ms, divided.rest_ms),
+            )
+            for work in judged.working()
+        ]
+        yield "overlap", None, span_of_cases(cases)
+
+
+def _paused(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]:
+    if judged.is_host:
         yield "pause", None, pause_in_background(divided)
+    else:
+        yield from _bounded(judged, divided)
 
 
-def _queued(judged: _JudgedSteps, chosen: Sequence[int] = ()) -> Iterator[Predicted]:
+def _queued(
+    judged: _JudgedSteps, _: DividedSteps, chosen: Sequence[int] = ()
+) -> Iterator[Predicted]:
     """Predict the step for several numbers of producers, the advised number first.
 
     Args:
@@ -423,16 +413,13 @@ def _input_times(judged: _JudgedSteps) -> tuple[list[InputTimes], int]:
     return times, now
 
 
-def _inquired(_: _JudgedSteps) -> Iterator[Predicted]:
-    yield from ()
-
-
-_MODELS: Final[Mapping[Model, Callable[[_JudgedSteps], Iterator[Predicted]]]] = {
+_MODELS: Final[
+    Mapping[Model, Callable[[_JudgedSteps, DividedSteps], Iterator[Predicted]]]
+] = {
     "queue": _queued,
     "overlap": _overlapped,
     "rarer": _made_rare,
     "removed": _without_work,
     "pause": _paused,
     "bound": _bounded,
-    "inquiry": _inquired,
 }
