@@ -26,15 +26,8 @@ from stepscope.derive.facts.hosts.worker_processes import (
 )
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.predictions.changed_steps import (
-    DividedSteps,
-    bound_step,
-    do_work_rarely,
-    overlap_work,
-    pause_in_background,
-    remove_work,
-    replayed_step,
-)
+from stepscope.derive.predictions import changed_steps
+from stepscope.derive.predictions.changed_steps import DividedSteps
 from stepscope.derive.predictions.input_queue import (
     InputTimes,
     Work,
@@ -140,9 +133,10 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         """Return the predictions of a model; no step gains more than its lost time."""
         if self.divided is None:
             return ()
-        least_ms = float(self.divided.rest_ms.mean())
+        floor_ms = saving_limits(self.finding, self.signals).floor_ms
+        ends = floor_ms, float(self.divided.rest_ms.mean())
         return tuple(
-            (model, number, step_ms.not_below(least_ms).of_another_run(_RUN_SPREAD))
+            (model, number, step_ms.of_another_run(_RUN_SPREAD).not_below(*ends))
             for model, number, step_ms in _MODELS[declared](self, self.divided)
         )
 
@@ -165,8 +159,7 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
             work_ms = window_ms
         work_ms = work_ms * min(effect_ms / float(work_ms.mean()), 1.0)
         work_ms = np.minimum(work_ms, window_ms)
-        floor_ms = saving_limits(finding, self.signals).floor_ms
-        return DividedSteps(window_ms - work_ms, work_ms, floor_ms)
+        return DividedSteps(window_ms - work_ms, work_ms)
 
     @cached_property
     def fetching(self) -> DividedSteps | None:
@@ -182,7 +175,7 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
             return None
         waits_ms = _milliseconds(self.shares.times(*owners))
         waits_ms = np.minimum(waits_ms, self.window_ms)
-        return DividedSteps(self.window_ms - waits_ms, waits_ms, self.divided.floor_ms)
+        return DividedSteps(self.window_ms - waits_ms, waits_ms)
 
     @cached_property
     def window_ms(self) -> Floats:
@@ -287,9 +280,9 @@ def _milliseconds(times_ps: Sequence[float]) -> Floats:
 def _without_work(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]:
     """Predict from the replay; on a host alone, the rest of each step stays."""
     if judged.fetching is not None:
-        yield "removed", None, remove_work(judged.fetching)
+        yield "removed", None, changed_steps.remove_work(judged.fetching)
     elif judged.is_host:
-        yield "removed", None, remove_work(divided)
+        yield "removed", None, changed_steps.remove_work(divided)
     else:
         yield from _replayed(judged, divided)
 
@@ -297,13 +290,15 @@ def _without_work(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predi
 def _made_rare(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]:
     rare = Parameter(name="every", value=_RARE_EVERY)
     if judged.is_host:
-        yield "rarer", rare, do_work_rarely(divided, every=_RARE_EVERY)
+        yield "rarer", rare, changed_steps.do_work_rarely(divided, every=_RARE_EVERY)
     else:
         yield from _replayed(judged, divided, rare)
 
 
 def _replayed(
-    judged: _JudgedSteps, divided: DividedSteps, rare: Parameter | None = None
+    judged: _JudgedSteps,
+    divided: DividedSteps,
+    rare: Parameter | None = None,
 ) -> Iterator[Predicted]:
     gain_ms = judged.gain_ms
     if gain_ms is None:
@@ -311,7 +306,7 @@ def _replayed(
         return
     part = 1.0 if rare is None else 1 - 1 / rare.value
     gain_ms = (gain_ms[0] * part, gain_ms[1] * part)
-    yield "replay", rare, replayed_step(divided, gain_ms=gain_ms)
+    yield "replay", rare, changed_steps.replayed_step(divided, gain_ms=gain_ms)
 
 
 def _bounded(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]:
@@ -320,9 +315,11 @@ def _bounded(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]
     if judged.is_host and saving is not None and saving.open_above:
         # Other work becomes faster too.
         return
-    bound = bound_step(divided)
+    bound = changed_steps.bound_step(divided)
     if judged.gain_ms is not None:
-        bound = StepTime(low=replayed_step(divided, gain_ms=judged.gain_ms).low)
+        bound = StepTime(
+            low=changed_steps.replayed_step(divided, gain_ms=judged.gain_ms).low
+        )
     yield "bound", None, bound
 
 
@@ -333,7 +330,7 @@ def _overlapped(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predict
         yield from _bounded(judged, divided)
     else:
         cases = [
-            overlap_work(
+            changed_steps.overlap_work(
                 divided,
                 cores=judged.cores,
                 working=[work],
@@ -346,7 +343,7 @@ def _overlapped(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predict
 
 def _paused(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]:
     if judged.is_host:
-        yield "pause", None, pause_in_background(divided)
+        yield "pause", None, changed_steps.pause_in_background(divided)
     else:
         yield from _bounded(judged, divided)
 

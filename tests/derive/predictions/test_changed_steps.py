@@ -26,8 +26,8 @@ from stepscope.derive.predictions.step_times import (
 ALONE = Work(cores=1.0)
 
 
-def steps(rest: list[float], work: list[float], floor_ms: float = 0.0) -> DividedSteps:
-    return DividedSteps(np.asarray(rest), np.asarray(work), floor_ms)
+def steps(rest: list[float], work: list[float]) -> DividedSteps:
+    return DividedSteps(np.asarray(rest), np.asarray(work))
 
 
 EQUAL = steps([10.0] * 8, [30.0] * 8)
@@ -60,10 +60,11 @@ def test_cheaper_work_has_a_lower_bound_only() -> None:
     assert numbers(bound_step(EQUAL)) == (10, None, None)
 
 
-def test_no_step_falls_below_what_stays() -> None:
-    floored = steps([10.0] * 8, [30.0] * 8, floor_ms=12.0)
-    assert numbers(remove_work(floored)) == (12, 12, 12)
-    assert numbers(bound_step(floored)) == (12, None, None)
+def test_no_step_falls_below_a_floor_and_no_middle_below_what_remains() -> None:
+    time = StepTime(low=8, mid=9, high=10)
+    assert numbers(time.not_below(7, 9.5)) == (8, 9.5, 10)
+    assert numbers(time.not_below(8.5, 11)) == (8.5, 11, 11)
+    assert numbers(StepTime(low=8).not_below(8.5, 11)) == (8.5, None, None)
 
 
 def test_long_waits_cannot_hide_behind_short_steps() -> None:
@@ -98,10 +99,6 @@ def test_a_replay_gives_its_range_and_the_scatter_of_the_rest() -> None:
     doubt = half_width([9.0, 10.0, 11.0])
     assert numbers(replayed_step(scattered, gain_ms=(5.0, 5.0))) == pytest.approx(
         (10 - doubt, 10, 10 + doubt)
-    )
-    floored = steps([9.0, 10.0, 11.0], [5.0] * 3, floor_ms=11.0)
-    assert numbers(replayed_step(floored, gain_ms=(5.0, 5.0))) == pytest.approx(
-        (11, 11, 10 + doubt)
     )
 
 

@@ -50,12 +50,10 @@ class DividedSteps(Frozen, frozen=True):
     Attributes:
         rest_ms: Each step without the work; at least three steps.
         work_ms: The work in each step.
-        floor_ms: Least duration of a step after any change.
     """
 
     rest_ms: Floats
     work_ms: Floats
-    floor_ms: float = 0.0
 
     @property
     def step_ms(self) -> Floats:
@@ -70,18 +68,18 @@ class DividedSteps(Frozen, frozen=True):
 
 def remove_work(steps: DividedSteps) -> StepTime:
     """Return the step without its work."""
-    return mean_of_other_steps(steps.rest_ms).widened(0.0, steps.floor_ms)
+    return mean_of_other_steps(steps.rest_ms)
 
 
 def do_work_rarely(steps: DividedSteps, *, every: int) -> StepTime:
     """Return the step that does its work in one of `every` times it does it now."""
     kept_ms = float(steps.work_ms.mean()) / every
-    return mean_of_other_steps(steps.rest_ms + kept_ms).widened(0.0, steps.floor_ms)
+    return mean_of_other_steps(steps.rest_ms + kept_ms)
 
 
 def bound_step(steps: DividedSteps) -> StepTime:
     """Return the lower bound of the step with faster work."""
-    return StepTime(low=max(remove_work(steps).low, steps.floor_ms))
+    return StepTime(low=remove_work(steps).low)
 
 
 def overlap_work(
@@ -109,7 +107,7 @@ def overlap_work(
         )[1]
         for need in working
     ]
-    return span_of_cases(cases).widened(0.0, steps.floor_ms)
+    return span_of_cases(cases)
 
 
 def pause_in_background(steps: DividedSteps) -> StepTime:
@@ -118,14 +116,15 @@ def pause_in_background(steps: DividedSteps) -> StepTime:
     late_ms = max(float(steps.work_ms.mean() - steps.rest_ms.mean()), 0.0)
     written = mean_of_other_steps(steps.rest_ms + late_ms)
     now = mean_of_other_steps(steps.step_ms)
-    return span_of_cases((written, now), written).widened(0.0, steps.floor_ms)
+    return span_of_cases((written, now), written)
 
 
 def replayed_step(steps: DividedSteps, *, gain_ms: tuple[float, float]) -> StepTime:
     """Return the step that a replay shortens by a gain, from its least to its most."""
-    mean_ms = float(steps.step_ms.mean())
-    low, high = gain_ms
-    step = StepTime(
-        low=mean_ms - high, mid=mean_ms - (low + high) / 2, high=mean_ms - low
+    mean_ms, doubt_ms = float(steps.step_ms.mean()), half_width(steps.rest_ms)
+    least_ms, most_ms = gain_ms
+    return StepTime(
+        low=max(mean_ms - most_ms - doubt_ms, 0.0),
+        mid=mean_ms - (least_ms + most_ms) / 2,
+        high=mean_ms - least_ms + doubt_ms,
     )
-    return step.widened(half_width(steps.rest_ms), steps.floor_ms)

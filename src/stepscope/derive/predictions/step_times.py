@@ -42,16 +42,6 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
     mid: float | None = None
     high: float | None = None
 
-    def widened(self, half_width_ms: float, floor_ms: float = 0.0) -> StepTime:
-        """Return the step time with wider ends, and no end below a floor."""
-        if self.mid is None or self.high is None:
-            return StepTime(low=max(self.low - half_width_ms, floor_ms))
-        return StepTime(
-            low=max(self.low - half_width_ms, floor_ms),
-            mid=max(self.mid, floor_ms),
-            high=max(self.high + half_width_ms, floor_ms),
-        )
-
     def of_another_run(self, spread: float) -> StepTime:
         """Return the step time of another run, whose mean differs by a share.
 
@@ -72,12 +62,13 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.mid <= other.mid * (1 + _SIMILAR_SHARE)
 
-    def not_below(self, least_ms: float) -> StepTime:
-        """Return the step time with a middle that is not below a least one."""
+    def not_below(self, floor_ms: float, least_ms: float) -> StepTime:
+        """Return the step time above a floor, with a middle of at least `least_ms`."""
+        low = max(self.low, floor_ms)
         if self.mid is None or self.high is None:
-            return self
-        mid, high = max(self.mid, least_ms), max(self.high, least_ms)
-        return StepTime(low=self.low, mid=mid, high=high)
+            return StepTime(low=low)
+        mid = max(self.mid, least_ms, floor_ms)
+        return StepTime(low=low, mid=mid, high=max(self.high, mid))
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):

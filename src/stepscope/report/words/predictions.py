@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 from stepscope.report.words.names import ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from stepscope.advice.finding import Action, Finding
-    from stepscope.derive.predictions.step_times import Parameter, Prediction, StepTime
+    from stepscope.derive.predictions.step_times import Parameter, StepTime
 
 #: Text for a change of steps that no model predicts.
 UNKNOWN_GAIN: Final = "how much is not known until it is tried"
@@ -34,8 +32,12 @@ def prediction_text(finding: Finding, action: Action) -> str | None:
         return UNKNOWN_GAIN if is_about_steps else None
     first = own[0]
     texts = [f"{_assumption(first.parameter)}{step_text(first.step_ms)}"]
-    larger = _larger_number(own)
-    if larger is not None:
+    advised = 0 if first.parameter is None else first.parameter.value
+    larger = next(
+        (one for one in own[1:] if one.parameter and one.parameter.value > advised),
+        None,
+    )
+    if larger is not None and larger.model == first.model:
         is_same = first.step_ms.is_as_short_as(larger.step_ms)
         more = "the same" if is_same else step_text(larger.step_ms)
         texts.append(f"{_assumption(larger.parameter)}{more}")
@@ -77,20 +79,6 @@ def _assumption(parameter: Parameter | None) -> str:
     single, several = _ASSUMED[parameter.name]
     text = single if parameter.value == 1 else several.format(parameter.value)
     return f"{text}: "
-
-
-def _larger_number(predictions: Sequence[Prediction]) -> Prediction | None:
-    """Return the prediction for the next larger number than the advised one."""
-    advised = predictions[0].parameter
-    larger = [
-        one
-        for one in predictions[1:]
-        if advised is not None
-        and one.parameter is not None
-        and one.parameter.name == advised.name
-        and one.parameter.value > advised.value
-    ]
-    return larger[0] if larger else None
 
 
 def prediction_rows(finding: Finding) -> tuple[tuple[str, ...], ...]:
