@@ -101,24 +101,21 @@ def predict_actions(finding: Finding, signals: Signals) -> Finding:
         for declared_model in action.models
         for model, parameter, step_ms in by_model.get(declared_model, ())
     )
-    actions = finding.actions
-    if judged.cores is not None:
-        # Without a limit by cores, no number of workers would be enough.
-        advised = {
-            one.action: one.parameter.value
-            for one in reversed(predictions)
-            if one.model == "queue" and one.parameter is not None
-        }
-        codes = rule_item(finding.id).worker_codes
-        actions = tuple(
-            msgspec.structs.replace(
-                action,
-                code=codes[action.id][0].replace("{workers}", str(advised[action.id])),
-            )
-            if action.id in codes and action.id in advised
-            else action
-            for action in actions
+    advised = {
+        one.action: str(one.parameter.value)
+        for one in reversed(predictions)
+        if one.model == "queue" and one.parameter is not None
+    }
+    # Without a limit by cores, no number of workers would be enough.
+    codes = {} if judged.cores is None else rule_item(finding.id).worker_codes
+    actions = tuple(
+        msgspec.structs.replace(
+            action, code=codes[action.id][0].replace("{workers}", advised[action.id])
         )
+        if action.id in codes and action.id in advised
+        else action
+        for action in finding.actions
+    )
     return msgspec.structs.replace(finding, predictions=predictions, actions=actions)
 
 

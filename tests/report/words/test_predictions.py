@@ -11,7 +11,6 @@ from stepscope.derive.predictions.step_times import Parameter, Prediction, StepT
 from stepscope.report.words.predictions import (
     UNKNOWN_GAIN,
     predicted_gain,
-    prediction_rows,
     prediction_text,
     step_text,
 )
@@ -95,11 +94,3 @@ def test_the_gain_is_the_predicted_step_unless_another_finding_has_it() -> None:
     assert predicted_gain(finding(one, explained_by=("host.work",)), ACTION) is None
     assert predicted_gain(finding((None, 0, BOUND)), ACTION) is None
     assert predicted_gain(finding(), ACTION) is None
-
-
-def test_the_table_has_what_each_prediction_assumes() -> None:
-    told = finding(("workers", 2, known(38.0, 41.0, 44.0)), (None, 0, BOUND))
-    assert prediction_rows(told) == (
-        ("do", "with 2 workers", "41.0 ms", "38.0 ms", "44.0 ms", "queue"),
-        ("do", "–", "–", "38.0 ms", "–", "queue"),
-    )

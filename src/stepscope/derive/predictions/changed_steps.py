@@ -55,16 +55,6 @@ class DividedSteps(Frozen, frozen=True):
     rest_ms: Floats
     work_ms: Floats
 
-    @property
-    def step_ms(self) -> Floats:
-        """Return the duration of each step."""
-        return self.rest_ms + self.work_ms
-
-    @property
-    def are_few(self) -> bool:
-        """Return whether a minority of the steps has the work."""
-        return 2 * int(np.count_nonzero(self.work_ms)) <= len(self.work_ms)
-
 
 def remove_work(steps: DividedSteps) -> StepTime:
     """Return the step without its work."""
@@ -97,7 +87,7 @@ def overlap_work(
         stepping: What the rest of the step needs.
     """
     work_ms = steps.work_ms
-    if steps.are_few:
+    if 2 * np.count_nonzero(work_ms) <= len(work_ms):
         # Rare work is hidden behind all steps until it comes again.
         work_ms = np.full(len(work_ms), work_ms.mean())
     cases = [
@@ -115,13 +105,14 @@ def pause_in_background(steps: DividedSteps) -> StepTime:
     # Writing that lasts longer than the steps until the next pause delays that pause.
     late_ms = max(float(steps.work_ms.mean() - steps.rest_ms.mean()), 0.0)
     written = mean_of_other_steps(steps.rest_ms + late_ms)
-    now = mean_of_other_steps(steps.step_ms)
-    return span_of_cases((written, now), written)
+    now = mean_of_other_steps(steps.rest_ms + steps.work_ms)
+    return StepTime(low=written.low, mid=written.mid, high=now.high)
 
 
 def replayed_step(steps: DividedSteps, *, gain_ms: tuple[float, float]) -> StepTime:
     """Return the step that a replay shortens by a gain, from its least to its most."""
-    mean_ms, doubt_ms = float(steps.step_ms.mean()), half_width(steps.rest_ms)
+    mean_ms = float((steps.rest_ms + steps.work_ms).mean())
+    doubt_ms = half_width(steps.rest_ms)
     least_ms, most_ms = gain_ms
     return StepTime(
         low=max(mean_ms - most_ms - doubt_ms, 0.0),

@@ -130,19 +130,11 @@ def mean_of_other_steps(times: Sequence[float] | NDArray[np.float64]) -> StepTim
     return StepTime(low=max(mid - half, 0.0), mid=mid, high=mid + half)
 
 
-def span_of_cases(
-    cases: Sequence[StepTime], likely: StepTime | None = None
-) -> StepTime:
-    """Return the interval that holds those of several possible cases.
-
-    Args:
-        cases: Step times of cases between which the recording does not decide.
-        likely: The case that gives `mid`; None for the middle of all.
-    """
+def span_of_cases(cases: Sequence[StepTime]) -> StepTime:
+    """Return the interval of cases between which the recording does not decide."""
+    low = min(case.low for case in cases)
     mids = [case.mid for case in cases if case.mid is not None]
     highs = [case.high for case in cases if case.high is not None]
-    low = min(case.low for case in cases)
     if not mids or not highs:
         return StepTime(low=low)
-    mid = (min(mids) + max(mids)) / 2 if likely is None else likely.mid
-    return StepTime(low=low, mid=mid, high=max(highs))
+    return StepTime(low=low, mid=(min(mids) + max(mids)) / 2, high=max(highs))

@@ -30,7 +30,6 @@ from stepscope.report.words.findings import (
     pattern_sentence,
 )
 from stepscope.report.words.names import join_phrases
-from stepscope.report.words.predictions import prediction_rows
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -65,9 +64,6 @@ def explanation_outline(explained: Explanation) -> Iterator[Part]:
     if rows := number_rows(finding):
         yield Heading("Numbers of the finding")
         yield Table(("number", "value", "from"), tuple(rows), frozenset({2}))
-    if predicted := prediction_rows(finding):
-        yield Heading("The step after each action")
-        yield Table(("action", "assumed", "step", "from", "to", "model"), predicted)
     for signal in explained.signals:
         yield from _signal_parts(signal)
     yield from _evidence_parts(finding)

@@ -79,19 +79,3 @@ def _assumption(parameter: Parameter | None) -> str:
     single, several = _ASSUMED[parameter.name]
     text = single if parameter.value == 1 else several.format(parameter.value)
     return f"{text}: "
-
-
-def prediction_rows(finding: Finding) -> tuple[tuple[str, ...], ...]:
-    """Return action, number, step with both ends, and model of each prediction."""
-    return tuple(
-        (
-            one.action,
-            _assumption(one.parameter).rstrip(": ") or "–",
-            *(
-                "–" if time_ms is None else ms(time_ms)
-                for time_ms in (one.step_ms.mid, one.step_ms.low, one.step_ms.high)
-            ),
-            one.model,
-        )
-        for one in finding.predictions
-    )
