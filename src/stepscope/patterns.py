@@ -21,6 +21,12 @@ COLLECTION: Final = "garbage collection"
 COLLECTIONS: Final = (COLLECTION, "Python GC")
 #: Event name of Python's garbage collections in the threads of the recorder.
 RECORDERS_COLLECTION: Final = "garbage collection of the recorder"
+#: Recorded instead of a called function where a `for` loop takes its next element.
+LOOP_CALL: Final = "for"
+#: Recorded instead of a called function where a function of the recorder runs, and
+#: where the recorder starts, stores or stops a recording.
+RECORDER_CALL: Final = "stepscope"
+RECORDING_CALL: Final = "stepscope.recording"
 #: Pattern of the names of ranges with which programs mark a batch fetch.
 NAMED_INPUT: Final = (
     r"(?i)^(?:py)?grain(?:$|[ ._:])|^next$|^(?:get_)?next_?(?:batch|element)$"

@@ -68,6 +68,12 @@ def test_what_a_line_calls_decides(name: str | None, advice: str) -> None:
     assert found.parts[0].detail == name
 
 
+def test_a_loop_over_elements_calls_nothing() -> None:
+    found = in_steps(("for", 4_000.0), (None, 1_900.0))
+    assert found.actions[0].text.startswith("Vectorise the named function: the program")
+    assert found.parts[0].detail is None
+
+
 def test_a_call_of_less_than_half_of_the_time_decides_nothing() -> None:
     found = in_steps(("np.histogram", 2_000.0), (None, 3_900.0))
     assert found.actions[0].text.startswith("Vectorise the named function: the program")
@@ -90,6 +96,21 @@ def test_functions_of_the_program_are_not_compiled() -> None:
         call = (inner, begin + 50.0, 5_900.0)
         lines += [(LOOKS, *call), (LINES, *call, {"source_line": 5})]
     found = findings(lines, devices=None)["host.work"]
+    assert found.actions[0].text.startswith("Vectorise the named function: the program")
+
+
+def test_what_a_library_calls_back_is_not_compiled() -> None:
+    """`main` calls `model.fit`, which calls a function of the program in each step."""
+    main, fit = "$/app/train.py:60 main", "$/v/site-packages/keras/trainer.py:9 fit"
+    stats = [{"source_line": 63, "called": "model.fit"}, {"source_line": 11}]
+    lines: list[Any] = [(LOOKS, name, 0.0, 200_000.0) for name in (main, fit)]
+    lines += [
+        (LINES, name, 0.0, 200_000.0, each)
+        for name, each in zip((main, fit), stats, strict=True)
+    ]
+    lines += [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
+    found = findings(lines + calls((None, 5_900.0)), devices=None)["host.work"]
+    assert found.parts[0].detail is None
     assert found.actions[0].text.startswith("Vectorise the named function: the program")
 
 

@@ -309,8 +309,8 @@ def test_a_function_whose_time_is_ops_is_a_matter_of_these(
         ("f", {}, True),
         ("g", {}, False),
         (None, {}, False),
-        ("f", {asleep: {"vm": "waits"}}, False),
-        ("f", {asleep: {"other": "waits"}}, True),
+        ("f", {asleep: {"vm": {"wait": "waits"}}}, False),
+        ("f", {asleep: {"other": {"wait": "waits"}}}, True),
         # Of 2.5 ms in each step 1.5 are its ops.
         ("f", tiny(10.0, 5.0), False),
         ("f", tiny(10.0, 4.99), True),

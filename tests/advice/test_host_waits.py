@@ -195,7 +195,7 @@ AT_WORK = WorkerTime(2, 49.9, (part_of("make", 60.0),), part_of("make", 60.0), N
 def judged(account: Any, known: Any = {}, **fields: Any) -> Any:  # noqa: B006 - read only
     usual = {"times_ps": (4 * MS,) * 10, "share_percent": 40.0, "function": SLEEP}
     usual |= {"works": False, "other": None}
-    slept = {asleep: {"vm": Asleep(**{**usual, **fields})}}
+    slept = {asleep: {"vm": {"wait": Asleep(**{**usual, **fields})}}}
     given = signals_of(account, slept | known, device=HOST_ONLY)
     rule = next(rule for rule in RULES if rule.item.id == "host.wait")
     return rule.evaluate(given)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
 
 MS = 1_000_000
-SENT, THREADS = "send the data", "Let several threads produce batches"
+SENT, THREADS = "send the data", "Let more threads produce batches"
 OWN = "worker processes and fetch ahead"
 
 

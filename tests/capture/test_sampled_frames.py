@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import dis
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+import stepscope
+import stepscope as ss
 from stepscope.capture.base.functions import CodeLine, LinesOfCode
+from stepscope.capture.collectors.python_samples import PythonSamplesCollector, _Raw
 from stepscope.capture.collectors.sampled_frames import Frame, Sample, SampledFrames
 
 if TYPE_CHECKING:
@@ -164,7 +170,7 @@ def test_a_line_says_what_it_calls_as_the_source_does() -> None:
         for instruction in dis.get_instructions(code)
     }
     assert list(dict.fromkeys(name for name in called.values() if name)) == [
-        *("file.fileno", "os.fsync", "row.sort", "database.execute"),
+        *("file.fileno", "os.fsync", "for", "row.sort", "database.execute"),
         *("database.execute.fetchall", "@", "sorted"),
     ]
     # Where an iteration ends, nothing is called: there Python itself is at work.
@@ -172,8 +178,54 @@ def test_a_line_says_what_it_calls_as_the_source_does() -> None:
     assert [called[at.offset] for at in back] == [None]
 
 
-def test_lines_of_libraries_do_not_say_what_they_call() -> None:
-    of_library = "/v/lib/python3.12/site-packages/numpy/lib/arrays.py"
+def marking(number: int, lock: Any) -> None:
+    with ss.StepTrace(number, name="train"):
+        lock.release()
+    with lock.held:
+        number += 1
+
+
+def test_the_end_of_a_block_calls_what_its_beginning_called() -> None:
+    lines, code = LinesOfCode(), marking.__code__
+    called = [
+        (instruction.opname, lines.code_line(code, instruction.offset).called)
+        for instruction in dis.get_instructions(code)
+    ]
+    names = [name for opname, name in called if opname in {"BEFORE_WITH", "CALL"}]
+    assert list(dict.fromkeys(names)) == ["ss.StepTrace", "lock.release", "lock.held"]
+    assert names.count("ss.StepTrace") == 3
+
+
+@pytest.mark.parametrize(
+    ("folder", "after", "called"),
+    [
+        ("launching", [], "stepscope"),
+        ("recording", [], "stepscope.recording"),
+        # What a recording calls is left out, …
+        ("recording", [LOAD], "stepscope.recording"),
+        # … but a function of the program that an annotated one calls is not.
+        ("launching", [LOAD], None),
+    ],
+)
+def test_the_line_that_runs_the_recorder_says_so(
+    folder: str, after: list[CodeType], called: str | None
+) -> None:
+    own = Path(stepscope.__file__).parent / "capture" / folder / "any.py"
+    codes = [MAIN, MAIN.replace(co_filename=str(own)), *after]
+    collector = PythonSamplesCollector()
+    raw = _Raw(1, 0, 0, codes, [4] * len(codes))
+    first, second = (collector._program_sample(raw) for _ in range(2))
+    assert first.stack[0].called == called
+    # Samples compare lines by identity.
+    assert [id(line) for line in first.stack] == [id(line) for line in second.stack]
+    assert len(first.stack) == (2 if called is None else 1)
+
+
+@pytest.mark.parametrize(
+    "of_library",
+    ["/v/lib/python3.12/site-packages/numpy/lib/arrays.py", "<frozen runpy>"],
+)
+def test_lines_of_libraries_do_not_say_what_they_call(of_library: str) -> None:
     code = flushing.__code__.replace(co_filename=of_library)
     lines = LinesOfCode()
     offsets = [each.offset for each in dis.get_instructions(code)]

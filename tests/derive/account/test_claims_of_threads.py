@@ -126,6 +126,8 @@ class Host:
             steps=steps_of([0], marker=["train"], name=["train 0"]),
             host_classes=self.classes,
             function_frames=frames,
+            recorder_work=Spans.empty(),
+            function_lines=WHY,
             function_purposes=reasons,
             thread_sleep=sleep,
             non_step_frames=beside,

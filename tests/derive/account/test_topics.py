@@ -221,6 +221,7 @@ class Host:
             )
 
         self.states: Any = SimpleNamespace(
+            marks=Spans.empty(),
             threads=threads,
             classes=SimpleNamespace(
                 by_thread=sets,

@@ -245,10 +245,10 @@ def sleeping(**fields: Any) -> Any:
 
 def slept(waits: Any, processors: Any = ABSENT) -> Any:
     return asleep.function(
-        host_waits=waits,
+        host_waits={"wait": waits},
         windows=windows_at((0, 10), (10, 20)),
         processor_signals=processors,
-    )
+    )["wait"]
 
 
 def test_every_field_of_the_programs_sleep() -> None:

@@ -204,7 +204,7 @@ def test_every_field_of_divisions_comes_from_its_table() -> None:
         other: dict[str, Any] = {
             "function_lines": SimpleNamespace(known=lambda: lines),
             "core_time": clocks,
-            "host_waits": SimpleNamespace(spans=spans_of((1, 2))),
+            "host_waits": {"wait": SimpleNamespace(spans=spans_of((1, 2)))},
         }
         ops = SimpleNamespace(host_compute=spans_of((3, 4)))
         found = function_divisions.function(**(known | other | {"host_classes": ops}))

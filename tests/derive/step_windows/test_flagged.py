@@ -15,6 +15,7 @@ from tests.support.traces.literal_tables import (
     tables_of,
 )
 
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_windows.flags import (
     FLAGS,
@@ -278,6 +279,7 @@ def flags_of(
     activity_steps: list[int] | None = None,
     correlation: Any = None,
     complete_until_ps: int | None = None,
+    recorded: Any = (),
     dispatch_only: bool = False,
     cut: list[bool | None] | None = None,
     classes: dict[int, HostClass] | None = None,
@@ -307,6 +309,7 @@ def flags_of(
         event_kinds=kinds_of(len(labels), classes=classes),
         host_values=None,
         complete_until_ps=complete_until_ps,
+        recorder_work=Spans.of(recorded),
         device_activity=activity,
         activity_steps=None
         if activity_steps is None
@@ -319,6 +322,12 @@ def flags_of(
     every = [list(each) for each in found.to_list()]
     assert all(each == [name for name in FLAGS if name in each] for each in every)
     return every
+
+
+@pytest.mark.parametrize(("end", "flags"), [(15, []), (16, ["warm_up"])])
+def test_a_step_that_the_recorder_fills_is_left_out(end: int, flags: list[str]) -> None:
+    found = flags_of([0, 10, 20], [10, 20, 30], recorded=[(8, 9), (10, end)])
+    assert found == [["first"], flags, ["open_end"]]
 
 
 def test_the_first_window_is_first_and_the_last_open() -> None:

@@ -18,6 +18,7 @@ from tests.support.traces.literal_tables import (
     types_of,
 )
 
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
 from stepscope.derive.step_windows.windows import (
     WINDOW_ROWS,
@@ -40,6 +41,7 @@ def windows_of(steps: Any, **given_values: Any) -> Windows | Unavailable:
         "activity_steps": WHY,
         "device_activity": WHY,
         "recording_end": None,
+        "recorder_work": Spans.empty(),
     }
     return windows(
         trace=None,

@@ -299,7 +299,7 @@ def are_ops_of_function(
     Args:
         caller: The function that calls the ops; None if unknown.
     """
-    if caller is None or signals.of(asleep).get(shares.host) is not None:
+    if caller is None or "wait" in signals.of(asleep).get(shares.host, {}):
         return False
     blocking = host_functions(signals, shares).blocking
     if blocking is None or blocking.part.key != caller.key:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact, Part
     from stepscope.derive.facts.hosts.worker_processes import LoaderWorkers, WorkerTime
+    from stepscope.derive.facts.processors import Asleep
     from stepscope.derive.run_derivation import RunDerivation
 
 _INPUT: Final = rule_item("input.bound")
@@ -35,6 +36,9 @@ WORKER_READS: Final[tuple[RunDerivation[Any], ...]] = (
 )
 #: Maximum share of time, in percent, that working processes wait for work.
 _AT_WORK_PERCENT: Final = 50.0
+#: If one of several workers works alone in this share of a wait, in percent, its task
+#: is too long. With tasks of equal length the share is about 10 %.
+_MIN_ALONE_PERCENT: Final = 100 / 3
 
 
 class WorkerProcesses(Frozen, frozen=True):
@@ -63,6 +67,23 @@ class WorkerProcesses(Frozen, frozen=True):
         """Whether the processes work more often than they wait for work."""
         return self.time is not None and self.time.waits_percent < _AT_WORK_PERCENT
 
+    @property
+    def is_one_alone(self) -> bool:
+        """Whether one of several processes works while the steps wait."""
+        alone = None if self.time is None else self.time.alone_percent
+        return alone is not None and alone >= _MIN_ALONE_PERCENT
+
+    def are_awaited(self, waits: Asleep) -> bool:
+        """Return whether a wait is for these processes, not for a thread.
+
+        Stack samples of worker processes are more reliable than their use of cores: a
+        process that waits for a disk uses no core, but the step may wait for it.
+        """
+        if self.time is None:
+            return waits.workers is not None
+        works = self.are_working or self.is_one_alone
+        return works and (waits.workers is not None or not waits.works)
+
     def facts(self) -> tuple[Fact, ...]:
         """Return the number of processes and how they spend time, as far as known."""
         counted, time = self.counted, self.time
@@ -76,17 +97,14 @@ class WorkerProcesses(Frozen, frozen=True):
             workers_idle=time.idle_percent if time is not None and are_idle else None,
         )
 
-    def actions(self) -> tuple[Action, ...]:
-        """Return actions that make worker processes deliver batches sooner."""
+    def actions(self, *, of_loader: bool = True) -> tuple[Action, ...]:
+        """Return actions that make processes (of a loader) deliver batches sooner."""
         counted, time = self.counted, self.time
         if time is not None and time.are_idle:
             return _INPUT.chosen("send_smaller_batches")
         more = None if counted is None else counted.could_be
-        more_workers = (
-            ()
-            if more is None
-            else _put_worker_number(_INPUT.chosen("add_workers"), more)
-        )
+        start = _INPUT.chosen("add_workers" if of_loader else "start_workers")
+        more_workers = () if more is None else _put_worker_number(start, more)
         if time is None or time.place is None:
             if not more_workers:
                 return _INPUT.chosen("make_cheaper")

@@ -6,8 +6,11 @@ import dis
 import opcode
 import re
 from bisect import bisect_right
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from stepscope.patterns import LOOP_CALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +23,9 @@ _MAX_CACHED: Final = 65_536
 _RESUME: Final = opcode.opmap["RESUME"]
 
 #: Paths of code of libraries; which functions its lines call is not recorded.
-_LIBRARY: Final = re.compile(r"[\\/](?:(?:site|dist)-packages|python\d[.\d]*)[\\/]")
+_LIBRARY: Final = re.compile(
+    r"[\\/](?:(?:site|dist)-packages|python\d[.\d]*)[\\/]|^<frozen "
+)
 
 #: Folder of stepscope, whose functions are not part of the profiled program.
 _STEPSCOPE_FOLDER: Final = str(Path(__file__).resolve().parents[2])
@@ -87,7 +92,8 @@ class CodeLine(NamedTuple):
 
     Attributes:
         line: Line number in the file; None if the instruction belongs to no line.
-        called: What the line calls, as `called_name` returns it.
+        called: What the line calls, as `called_name` returns it, or a name of
+            `stepscope.patterns`.
     """
 
     code: CodeType
@@ -99,12 +105,20 @@ def called_name(code: Sequence[dis.Instruction], offset: int) -> str | None:
     """Return what an instruction calls: `os.fsync`, or `@` for an operator.
 
     A compiled function has no frame: only the calling code shows its name. None means
-    that the instruction calls nothing, as at the end of a loop's iteration.
+    that the instruction calls nothing, as at the end of a loop's iteration. The end of
+    a `with` block calls what its beginning called.
     """
     instructions = [each for each in code if each.offset <= offset]
     call = instructions[-1] if instructions else None
-    if call is None or "CALL" not in call.opname:
-        return call.argrepr if call and call.opname == "BINARY_OP" else None
+    if call is None or not re.search("CALL|WITH|FOR_ITER|BINARY_OP", call.opname):
+        return None
+    if call.opname == "BINARY_OP":
+        return call.argrepr
+    if call.opname == "FOR_ITER":
+        return LOOP_CALL
+    for manager, entry in pairwise(instructions):
+        if entry.opname == "BEFORE_WITH" and entry.positions == call.positions:
+            call = manager
     names: list[str] = []
     begins = call.positions and (call.positions.lineno, call.positions.col_offset)
     for each in instructions:

@@ -33,6 +33,7 @@ from stepscope.capture.collectors.sampled_frames import (
     Sample,
     sample_times,
 )
+from stepscope.patterns import RECORDER_CALL, RECORDING_CALL
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import (
     AWAKE,
@@ -120,6 +121,7 @@ class PythonSamplesCollector(ThreadCollector):
         self._names = ThreadNames()
         self._functions = FunctionNames()
         self._lines = LinesOfCode()
+        self._recording_lines: dict[CodeLine, CodeLine] = {}
         self._store: FrameStore[CodeLine] = FrameStore(
             lambda code: (self._functions.function_name(code), code.co_filename)
         )
@@ -192,13 +194,20 @@ class PythonSamplesCollector(ThreadCollector):
         is_late = at_ns - due_ns > _HELD_NS
         if is_late and codes and only_begins(codes[-1], offsets[-1]):
             codes, offsets = codes[:-1], offsets[:-1]
-        stack = []
+        stack, called = [], None
         for code, offset in zip(codes, offsets, strict=True):
             # Leave out stepscope's functions, and all functions that a recording calls.
             if self._functions.function_name(code):
                 stack.append(self._lines.code_line(code, offset))
+                called = None
             elif code.co_filename.startswith(_RECORDING):
+                called = RECORDING_CALL
                 break
+            else:
+                called = RECORDER_CALL
+        if stack and called is not None:
+            line = stack[-1]._replace(called=called)
+            stack[-1] = self._recording_lines.setdefault(line, line)
         return Sample(thread, due_ns, at_ns, stack)
 
     def _choose_threads(self) -> None:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.account.thread_waits import common_spans, off_core
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.host.function_purposes import FunctionPurpose
+from stepscope.derive.host.function_purposes import FunctionPurpose, work_of_call
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import SHORT_OP_PS
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.thread_waits import ThreadSleep
     from stepscope.derive.device.correlation import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
@@ -151,6 +152,7 @@ _FETCHES: Final = Pattern(
     r"|(?:load|get|fetch|read|make|prepare)_?(?:next_?)?(?:batch|inputs?)(?:es)?)$"
 )
 _WRITES: Final = Pattern(r"(?:^|\.)(?:save_|write_)checkpoint\w*$")
+_FETCHING: Final = (FunctionPurpose.INPUT, FunctionPurpose.RECEIVE)
 _WRITING: Final = (FunctionPurpose.CHECKPOINT, FunctionPurpose.SUMMARY)
 
 
@@ -162,7 +164,7 @@ def _states_by_functions(
 ) -> dict[int, _FunctionSpans]:
     if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
         return {}
-    fetching = purposes.purpose == FunctionPurpose.INPUT
+    fetching = np.isin(purposes.purpose, _FETCHING)
     fetching |= _are_named(frames, _FETCHES)
     writing = np.isin(purposes.purpose, _WRITING) | _are_named(frames, _WRITES)
     # A wait for a thread that produces a batch meanwhile is a wait for input.
@@ -207,6 +209,7 @@ class HostStates(Frozen, frozen=True):
         threads: Rows of tracks of the threads whose state is considered.
         notes: Those of `threads` whose events are only notes about a thread of the
             program with a separate track.
+        marks: When the program marks steps, or functions of the recorder run.
         chores: When ranges named as callbacks, metrics, evaluations or logs ran.
         dense: When ops or launches begin in quick succession on the step threads.
         function_spans: Row of tracks → what functions and annotated ranges show.
@@ -216,6 +219,7 @@ class HostStates(Frozen, frozen=True):
     threads: tuple[int, ...]
     notes: tuple[int, ...]
     profiler: Spans
+    marks: Spans
     chores: Spans
     between: Spans
     dense: Spans
@@ -421,6 +425,8 @@ def host_states(
     steps: Steps | Unavailable,
     host_classes: HostClasses,
     function_frames: FunctionFrames | Unavailable,
+    recorder_work: Spans,
+    function_lines: FunctionLines | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
     thread_sleep: ThreadSleep | Unavailable,
     non_step_frames: FunctionFrames | Unavailable,
@@ -464,17 +470,23 @@ def host_states(
     latency_ps = (
         0 if isinstance(launch_latency, Unavailable) else launch_latency.latency_ps
     )
+    calls = {}
+    if not isinstance(function_lines, Unavailable):
+        calls = function_lines.compiled_calls(threads)
+    marks = (calls[name] for name in calls if work_of_call(name) == "marks_steps")
     return HostStates(
         classes=host_classes,
         threads=tuple(threads),
         notes=tuple(notes),
         # The profiler works on the program's threads or on separate lines.
-        profiler=Spans.union_of(
+        profiler=recorder_work
+        | Spans.union_of(
             rows_of.spans_of_types(
                 np.flatnonzero(absent_mask(tracks["device"])).tolist(),
                 *(types, event_kinds.host_class == HostClass.PROFILER),
             )
         ),
+        marks=Spans.union_of(marks),
         chores=Spans.union_of(rows_of.spans_of_types(threads, types, chore)),
         between=between_steps,
         dense=_busy_with_ops(

@@ -15,7 +15,7 @@ import numpy as np
 
 from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.host.core_time import thread_identities
-from stepscope.derive.host.function_purposes import work_of_call
+from stepscope.derive.host.function_purposes import AWAITING, work_of_call
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
     from stepscope.derive.step_windows.windows import Windows
 
+#: Causes of the waits. For `input`, half of the time must be waiting for others.
+_OWNERS: Final = ("wait", "input")
 #: Another thread causes a wait if it works (or sleeps) during this share of the wait.
 _MIN_CAUSE_SHARE: Final = 0.5
 #: Suffix of the names of pool threads and of threads that the program did not name.
@@ -48,12 +50,12 @@ WAITING_WORKS: Final[tuple[KnownWork, ...]] = (
 
 
 class HostWaits(Frozen, frozen=True):
-    """The time in steps in which the program's own thread sleeps in a function.
+    """The time in steps in which the program's own thread waits in a function.
 
     Attributes:
-        spans: When the thread sleeps, within the judged steps.
+        spans: When the thread sleeps or, for input, is in a function that waits for
+            another thread or process; within the judged steps.
         function: Function in which the thread sleeps most of this time.
-        busy_ps: Part of `spans` in which another thread of the program works, in ps.
         thread: Name of the thread or thread pool that the sleeping thread waits for;
             None if unknown. The named thread works most, or it alone is in a function.
         running: Function that `thread` is in for most of this time; None for none.
@@ -66,7 +68,6 @@ class HostWaits(Frozen, frozen=True):
 
     spans: Spans
     function: Name
-    busy_ps: int
     thread: str | None
     running: Name | None
     works: bool | None
@@ -93,8 +94,8 @@ def host_waits(
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
     non_step_frames: FunctionFrames | Unavailable,
-) -> HostWaits | Unavailable:
-    """Find where the program's thread waits in the steps, and what works meanwhile."""
+) -> dict[str, HostWaits] | Unavailable:
+    """Find, by cause, where the program's thread waits, and what works meanwhile."""
     if (
         isinstance(naming, Unavailable)
         or isinstance(function_frames, Unavailable)
@@ -102,17 +103,41 @@ def host_waits(
         or not naming.function_tracks
     ):
         return WHY["core_not_recorded"]
-    waits = [device.idle["wait"] & windows.judged for device in account.devices]
-    asleep = max(waits, key=lambda spans: spans.length_ps)
-    if not len(asleep):
-        return WHY["no_sleep"]
     main = naming.function_tracks[0]
-    parts = function_parts(function_frames, asleep, track=main, windows=naming.windows)
+    threads: list[_OtherThread] | None = None
+    if not isinstance(core_time, Unavailable):
+        threads = _other_threads(
+            *(core_time, thread_identities(tracks)[main], tracks),
+            (function_frames, non_step_frames),
+            main=main,
+        )
+    awaits = np.isin(function_purposes.purpose, AWAITING)
+    received = function_frames.spans(awaits & (function_frames.track == main))
+    waits: dict[str, HostWaits] = {}
+    for owner in _OWNERS:
+        owned = (device.idle[owner] & windows.judged for device in account.devices)
+        asleep = longest = max(owned, key=lambda spans: spans.length_ps)
+        if owner == "input":
+            asleep = longest & received
+        found = _find_wait(naming, function_frames, function_purposes, asleep, threads)
+        if found is not None and 2 * asleep.length_ps >= longest.length_ps:
+            waits[owner] = found
+    return waits or WHY["no_sleep"]
+
+
+def _find_wait(
+    naming: Naming,
+    frames: FunctionFrames,
+    purposes: FunctionPurposes,
+    asleep: Spans,
+    threads: list[_OtherThread] | None,
+) -> HostWaits | None:
+    main = naming.function_tracks[0]
+    parts = function_parts(frames, asleep, track=main, windows=naming.windows)
     if not parts or parts[0].type < 0:
-        return WHY["core_not_recorded"]
-    function = naming.function_name(
-        function_frames, parts[0].type, parts[0].detail
-    )._replace(loop=parts[0].is_loop)
+        return None
+    function = naming.function_name(frames, parts[0].type, parts[0].detail)
+    function = function._replace(loop=parts[0].is_loop)
     calls = {} if naming.ran is None else naming.ran.compiled_calls([main])
 
     def is_most(spans: Spans) -> bool:
@@ -123,25 +148,18 @@ def host_waits(
         function = function._replace(detail=named)
     work = None
     for kind in WAITING_WORKS:
-        doing = np.isin(function_frames.type, function_purposes.types_with_work(kind))
+        doing = np.isin(frames.type, purposes.types_with_work(kind))
         called = (calls[name] for name in calls if work_of_call(name) == kind)
-        if is_most(Spans.union_of([function_frames.spans(doing), *called])):
+        if is_most(Spans.union_of([frames.spans(doing), *called])):
             work = kind
             break
-    if isinstance(core_time, Unavailable):
-        return HostWaits(asleep, function, 0, None, None, works=None, work=work)
-    threads = _other_threads(
-        *(core_time, thread_identities(tracks)[main], tracks),
-        (function_frames, non_step_frames),
-        main=main,
-    )
+    if threads is None:
+        return HostWaits(asleep, function, None, None, works=None, work=work)
     busy = asleep & Spans.union_of(thread.time.awake for thread in threads)
     works = busy.length_ps >= _MIN_CAUSE_SHARE * asleep.length_ps
     thread, running, of_library = _awaited_thread(naming, threads, asleep, works=works)
     return HostWaits(
-        *(asleep, function, busy.length_ps, thread, running, works),
-        of_library=of_library,
-        work=work,
+        *(asleep, function, thread, running, works), of_library=of_library, work=work
     )
 
 

@@ -17,7 +17,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.core_time import thread_identities
-from stepscope.derive.host.function_purposes import FunctionPurpose
+from stepscope.derive.host.function_purposes import AWAITING, FunctionPurpose
 from stepscope.derive.intervals.nesting import nest_subset, self_times
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_time import THREAD_WAITS, HostCode
@@ -178,7 +178,7 @@ def _largest_type(types: Int32s, own_ps: Int64s) -> tuple[int, int]:
 _MAX_UNKNOWN_SHARE: Final = 0.1
 _MAX_UNKNOWN_SHARE_IF_FULL: Final = 0.02
 #: Purposes of functions that wait for a thread, a process, a message or a worker.
-_WAIT_PURPOSES: Final = (FunctionPurpose.AWAIT, FunctionPurpose.PEER)
+_WAIT_PURPOSES: Final = (*AWAITING, FunctionPurpose.PEER)
 #: Purposes of functions whose time belongs to other owners, even if they sleep.
 _OTHER_PURPOSES: Final = (
     FunctionPurpose.SYNC,

@@ -381,7 +381,7 @@ def _topics_of_device(
         chores = idle["between"] | idle["wait"]
         if host.marked:
             chores = chores | idle["host_compute"] | (idle["launch"] - device.latency)
-    chores = chores & device.between
+    chores = (chores & device.between) - host.states.marks
     wanted = {
         "garbage": _union_owners(idle, _COLLECTING) & host.garbage,
         "writing": writing,

@@ -166,10 +166,10 @@ _NOT_RECORDED: Final = Unavailable(
 
 
 class Asleep(Frozen, frozen=True):
-    """Time in the judged steps in which the program's own thread sleeps.
+    """Time in the judged steps in which the program's own thread waits.
 
     Attributes:
-        times_ps: Sleep in each judged step.
+        times_ps: Time of waiting in each judged step.
         share_percent: Share of the sleep in the time of all judged steps.
         function: Function in which the thread sleeps longest.
         works: Whether another thread of the program works during most of the sleep;
@@ -188,6 +188,15 @@ class Asleep(Frozen, frozen=True):
     workers: float | None = None
     work: KnownWork | None = None
 
+    def named_parts(
+        self, parts: tuple[Part, ...], *, for_processes: bool
+    ) -> tuple[Part, ...]:
+        """Return where the thread waits, what another executes, then other parts."""
+        other = () if for_processes or self.other is None else (self.other,)
+        keys = {part.key for part in (self.function, *other)}
+        rest = (part for part in parts if part.key not in keys)
+        return (self.function, *other, *rest)
+
 
 #: Worker processes that use fewer cores than this count as waiting.
 _MIN_WORKER_CORES: Final = 0.1
@@ -196,24 +205,28 @@ _MIN_WORKER_CORES: Final = 0.1
 @of_each_host
 def asleep(
     *,
-    host_waits: HostWaits,
+    host_waits: dict[str, HostWaits],
     windows: Windows,
     processor_signals: Processors | Unavailable,
-) -> Asleep | None:
-    """Return the sleep of the program's thread on each host where it is known."""
+) -> dict[str, Asleep]:
+    """Return, by cause, the waits of the program's thread on each host."""
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals
     starts, ends = window_bounds(windows.measured)
-    times = tuple(host_waits.spans.within(starts, ends).tolist())
-    share = 100 * sum(times) / max(int((ends - starts).sum()), 1)
-    running_part = None
-    if host_waits.thread is not None and host_waits.running is not None:
-        running_part = _named_part(host_waits.running, share, thread=host_waits.thread)
-    function = _named_part(host_waits.function, share)
     used = None if cores is None else cores.workers
-    works_itself = host_waits.works and not host_waits.of_library
-    workers = None if works_itself or (used or 0.0) < _MIN_WORKER_CORES else used
-    work = host_waits.work
-    return Asleep(times, share, function, host_waits.works, running_part, workers, work)
+    by_cause = {}
+    for owner, waits in host_waits.items():
+        times = tuple(waits.spans.within(starts, ends).tolist())
+        share = 100 * sum(times) / max(int((ends - starts).sum()), 1)
+        running_part = None
+        if waits.thread is not None and waits.running is not None:
+            running_part = _named_part(waits.running, share, thread=waits.thread)
+        function = _named_part(waits.function, share)
+        works_itself = waits.works and not waits.of_library
+        workers = None if works_itself or (used or 0.0) < _MIN_WORKER_CORES else used
+        by_cause[owner] = Asleep(
+            *(times, share, function, waits.works, running_part, workers, waits.work)
+        )
+    return by_cause
 
 
 def _named_part(name: Name, share_percent: float, *, thread: str | None = None) -> Part:

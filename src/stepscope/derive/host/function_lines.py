@@ -23,6 +23,7 @@ from stepscope.derive.host.function_names import is_nameless
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
+from stepscope.patterns import LOOP_CALL
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_names import FunctionName, FunctionNames
+    from stepscope.patterns import Pattern
     from stepscope.trace.model import TraceData
     from stepscope.xspace.samples_line import SamplesKind
 
@@ -132,17 +134,33 @@ class FunctionLines(Frozen, frozen=True):
             return {}
         rows = self.chosen_rows(np.isin(self.track, tracks))
         start, dur = rows.start_ps, rows.end_ps - rows.start_ps
-        called = self.called[np.isin(self.track, tracks)]
-        around = nest_subset(start, dur, track=rows.track).parent
-        inner = np.isin(rows.type, self._types_of_program()) & (around >= 0)
-        caller = np.where(inner, called[around], _NONE)
+        called, caller = self.called[np.isin(self.track, tracks)], rows.calling_names()
         return {
             name: Spans.from_events(start[calls], dur[calls])
             - Spans.from_events(start[inside], dur[inside])
             for number, name in enumerate(self.callees)
             for calls, inside in ((called == number, caller == number),)
-            if calls.any()
+            if calls.any() and name != LOOP_CALL
         }
+
+    def types_called_as(self, pattern: Pattern[str]) -> list[int]:
+        """Return the program's functions that its lines call by a matching name.
+
+        Libraries may be in between: `for` calls a generator through `enumerate`.
+        """
+        wanted = [i for i, name in enumerate(self.callees) if pattern.search(name)]
+        types = self.type[np.isin(self.calling_names(), wanted)] if wanted else ()
+        return list(set(types))
+
+    def calling_names(self) -> Int32s:
+        """Return what the program's line that calls each of its functions calls."""
+        caller = np.full(len(self.type), _NONE)
+        if self.called is not None:
+            own = np.flatnonzero(np.isin(self.type, self._types_of_program()))
+            start, dur = self.start_ps[own], (self.end_ps - self.start_ps)[own]
+            around = nest_subset(start, dur, track=self.track[own]).parent
+            caller[own] = np.where(around >= 0, self.called[own[around]], _NONE)
+        return caller
 
 
 def function_lines(

@@ -14,19 +14,27 @@ from collections import defaultdict
 from enum import IntEnum
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 import numpy as np
 
 from stepscope.frozen import Frozen
+from stepscope.patterns import LOOP_CALL, NAMED_INPUT, Pattern
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.array_types import UInt8s
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
+
+#: What a line calls that takes the next element of an iterator.
+_TAKES_ELEMENT: Final = Pattern(rf"^{LOOP_CALL}$|(?:^|\.)(?:next|__next__)$")
+#: Names, without the class, of functions that return the next element or batch.
+_RETURNS_ELEMENT: Final = Pattern(rf"{NAMED_INPUT}|^__next__$")
 
 
 class FunctionPurpose(IntEnum):
@@ -44,8 +52,12 @@ class FunctionPurpose(IntEnum):
     CALL = 6
     AWAIT = 7
     PEER = 8
+    #: In an iterator of the program, waits for what another thread or process produces.
+    RECEIVE = 9
 
 
+#: Purposes of functions that wait for other threads, processes or machines.
+AWAITING: Final = (FunctionPurpose.AWAIT, FunctionPurpose.RECEIVE)
 #: What a function does, whatever the cause (owner) of its time: a `work` of the table.
 KnownWork: TypeAlias = str
 
@@ -119,7 +131,9 @@ class FunctionPurposes(Frozen, frozen=True):
         return [kind for work in works for kind in self.types_by_work.get(work, ())]
 
 
-def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
+def function_purposes(
+    *, function_frames: FunctionFrames, function_lines: FunctionLines | Unavailable
+) -> FunctionPurposes:
     """Find the purpose of each frame, from the outermost frames inwards.
 
     Definition: docs/definitions/host-time.md#functions.
@@ -133,6 +147,17 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
         if row is not None and row.work is not None:
             types[row.work].append(kind)
     own = purpose_of_type[frames.type]
+    iterators = [
+        kind
+        for kind, name in frames.names.items()
+        if not name.library
+        and _RETURNS_ELEMENT.search(name.function.rpartition(".")[2])
+    ]
+    if not isinstance(function_lines, Unavailable):
+        iterators += function_lines.types_called_as(_TAKES_ELEMENT)
+    in_iterator = frames.rows_called_from(np.isin(frames.type, iterators))
+    is_other = (own == FunctionPurpose.RECEIVE) & ~in_iterator
+    own = np.where(is_other, FunctionPurpose.AWAIT, own).astype(np.uint8)
     # Copy purposes from callers to callees until nothing changes.
     purpose, inside = own, frames.parent >= 0
     while True:
@@ -148,4 +173,4 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
 
 def is_wait(name: FunctionName) -> bool:
     """Return whether Python waits for another thread in this function."""
-    return _known_purpose(name) is FunctionPurpose.AWAIT
+    return _known_purpose(name) in AWAITING

@@ -19,8 +19,11 @@ from stepscope.derive.columns.stat_values import (
     rows_with_key,
     stats_in_rows,
 )
+from stepscope.derive.intervals.spans import Spans
+from stepscope.patterns import RECORDING_CALL
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -143,6 +146,18 @@ def host_stats(
         chosen.append(wanted_rows(key, wanted, int(first), int(last)))
     values = stats_in_rows(stats, "event", np.concatenate(chosen))
     return {name: values.only(values.key == handle) for name, handle in found.items()}
+
+
+def recorder_work(
+    *, trace: TraceData, events: pl.DataFrame, stats: pl.DataFrame | Unavailable
+) -> Spans:
+    """Return when the recorder starts, stores or stops a recording in sampled lines."""
+    if isinstance(stats, Unavailable):
+        return Spans.empty()
+    handle = find_handle(trace.strings, StatKey.CALLED)
+    owner, code, texts = text_codes(trace, rows_with_key(stats, "event", handle))
+    chosen = np.array([text == RECORDING_CALL for text in texts], np.bool_)[code]
+    return Spans.from_rows(events, owner[chosen].astype(np.int64))
 
 
 def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:

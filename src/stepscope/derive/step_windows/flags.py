@@ -93,6 +93,7 @@ def window_flags(
     event_kinds: EventKinds,
     host_values: dict[str, StatRows] | None,
     complete_until_ps: int | None,
+    recorder_work: Spans,
     device_activity: pl.DataFrame | None,
     activity_steps: Int32s | None,
     fewer_records: Bools | None,
@@ -125,6 +126,7 @@ def window_flags(
     is_other = steps_of_other_kinds(work, count, np.arange(count) < count - 1)[step]
     is_other &= ~missing
     early = warm_up(steps, events, event_kinds)[step]
+    early |= 2 * recorder_work.within(start, end) > end - start
     # Mark windows in which the host compiled, or traced a function again.
     of_compiling = event_kinds.host_class == HostClass.COMPILE
     compiling = wanted_rows(handles(events, "type"), of_compiling)
@@ -133,6 +135,7 @@ def window_flags(
         compiling = np.concatenate([compiling, calls[traced]])
     compiles = Spans.from_rows(events, compiling).within(start, end) > 0
     early |= cold_start(start, end, events) & ~(compiles | missing | is_other)
+    usual = ~(is_open | missing | is_other | early)
     tunes = _autotune_spans(events, event_types, device_activity)
     marked = {
         "first": np.arange(n) == 0,
@@ -144,9 +147,7 @@ def window_flags(
         "unrecorded": missing,
         "other_kind": is_other,
         "warm_up": early,
-        "outlier": _length_outliers(
-            end - start, ~(is_open | missing | is_other | early)
-        ),
+        "outlier": _length_outliers(end - start, usual),
     }
     pattern = np.zeros(n, np.uint16)
     for bit, name in enumerate(FLAGS):

@@ -73,28 +73,19 @@ def judge_between(signals: Signals) -> Finding:
 
 _WAITS_ITEM: Final = rule_item("host.wait")
 
-#: If one of several workers works alone in this share of a wait, in percent, its task
-#: is too long. With tasks of equal length the share is about 10 %.
-_MIN_ALONE_PERCENT: Final = 100 / 3
 _WAITS_OWNED: Final = Owned(parts={"waits": ("wait",)}, host=True, seen=("wait",))
 
 
 @rule(_WAITS_ITEM, *OWNED_READS, *WORKER_READS, asleep)
 def judge_waits(signals: Signals) -> Finding:
     judged = judge_owned(_WAITS_ITEM, _WAITS_OWNED, signals)
-    waits = signals.of(asleep).get(judged.shares.host)
+    waits = signals.of(asleep).get(judged.shares.host, {}).get("wait")
     finding = judged.finding(actions=_WAITS_ITEM.chosen("default"))
     if finding.status != "fail" or waits is None:
         return finding
     processes = worker_processes(signals, judged.shares.host) or NO_WORKERS
     alone = None if processes.time is None else processes.time.alone_percent
-    is_uneven = alone is not None and alone >= _MIN_ALONE_PERCENT
-    # Stack samples of worker processes are more reliable than their use of cores: a
-    # process that waits for a disk uses no core, but the step may wait for the process.
-    for_processes = waits.workers is not None
-    if processes.time is not None:
-        works = processes.are_working or is_uneven
-        for_processes = works and (for_processes or not waits.works)
+    is_uneven, for_processes = processes.is_one_alone, processes.are_awaited(waits)
     kind = {True: "waits_for_thread", False: "waits_for_nothing", None: "waits_only"}[
         waits.works
     ]
@@ -111,12 +102,9 @@ def judge_waits(signals: Signals) -> Finding:
             if cheaper and not is_uneven
             else (*actions, _WAITS_ITEM.action("make_workers_cheaper"))
         )
-    other = None if for_processes else waits.other
-    waiting = (waits.function, *((other,) if other else ()))
-    keys = {part.key for part in waiting}
     return replace(
         finding,
-        parts=(*waiting, *(part for part in finding.parts if part.key not in keys)),
+        parts=waits.named_parts(finding.parts, for_processes=for_processes),
         workers=processes.functions if for_processes else (),
         facts=(
             *finding.facts,

@@ -34,6 +34,7 @@ from stepscope.derive.facts.hosts.pipeline_stages import (
     missing_practices,
     pipeline_signals,
 )
+from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import COMPUTE_OWNERS
 from stepscope.derive.verdicts.recorded_devices import device_signals
@@ -75,6 +76,7 @@ _MAX_ORDER_CONFIDENCE: Final = 0.6
 @rule(
     _BOUND_ITEM,
     *OWNED_READS,
+    asleep,
     input_signals,
     loader_calls,
     loader_work,
@@ -125,7 +127,9 @@ def judge_input_wait(signals: Signals) -> Finding:
             *(NO_WORKERS if workers is None else workers).facts(),
         ),
         workers=() if workers is None else workers.functions,
-        parts=_parts_with_producer(judged.owned, shares, signals),
+        parts=_parts_with_producer(
+            judged.owned, shares, signals, by_processes=workers is not None
+        ),
         inputs=("account", "host_classes"),
         actions=_actions_by_cause(fetching, judged),
     )
@@ -141,10 +145,13 @@ def judge_input_wait(signals: Signals) -> Finding:
 
 
 def _parts_with_producer(
-    owned: Owned, shares: StepShares, signals: Signals
+    owned: Owned, shares: StepShares, signals: Signals, *, by_processes: bool
 ) -> tuple[Part, ...]:
     """Return named parts of the wait for batches, the producer of batches first."""
     parts = shares.parts(*owned.owners)
+    awaited = signals.of(asleep).get(shares.host, {}).get("input")
+    if awaited is not None:
+        return awaited.named_parts(parts, for_processes=by_processes)
     producer = shares.caller("input")
     calls = signals.of(loader_calls).get(shares.host)
     # If the Python interpreter is busy, stack samples are late: they show the function
@@ -249,7 +256,10 @@ def _actions_for_fetch(
     """Return actions that let batches arrive sooner."""
     workers = _batch_producers(fetching, shares, signals)
     facts = _batch_production_facts(fetching, shares, signals, workers)
-    of_workers = workers.actions() if workers and "worker_processes" in facts else ()
+    of_workers: tuple[Action, ...] = ()
+    if workers is not None and "worker_processes" in facts:
+        sampled = shares.host in signals.of(loader_calls)
+        of_workers = workers.actions(of_loader=sampled or fetching.parallel is not None)
     return (
         *of_workers,
         *fit_worker_numbers(_BOUND_ITEM.actions_for("fetch", *facts), signals),
@@ -275,7 +285,8 @@ def _batch_production_facts(
     native = ("native_code",) if "native_code" in lacks else ()
     if native and python is not None and python.of_keras:
         return ("asks_keras_dataset", *native, "cacheable")
-    if workers is not None and workers.time is not None:
+    awaits = "input" in signals.of(asleep).get(shares.host, {})
+    if workers is not None and (workers.time is not None or awaits):
         return ("worker_processes", "cacheable")
     stages = pipeline.stages
     transforms = any(_WORKS.search(stage.type) for stage in stages)
@@ -310,6 +321,10 @@ def _producers(cause: str, shares: StepShares, signals: Signals) -> tuple[str, .
     System calls show which thread or process the step's thread waits for. A step thread
     that produces the batch itself is not in a waiting call.
     """
+    awaited = signals.of(asleep).get(shares.host, {}).get("input")
+    if cause == "fetch" and awaited is not None:
+        known = awaited.works or awaited.other is not None
+        return ("made_elsewhere", *(("other_thread",) if known else ()))
     waits = signals.of(made_elsewhere).get(shares.label, {}).get(cause)
     if waits is None or waits.sent_percent + waits.threads_percent < _MIN_CAUSE_PERCENT:
         return ()
@@ -344,16 +359,20 @@ def _batch_producers(
 ) -> WorkerProcesses | None:
     """Return the worker processes that produce the batches; None if there are none.
 
-    Workers of a known loader produce batches. Other workers count if they work while
-    the step waits, because the recording does not show what a program hands to a pool.
+    Workers of a known loader produce batches, and so do workers of a program that waits
+    for another process. Other workers count if they work while the step waits, because
+    the recording does not show what a program hands to a pool.
     """
     if signals.of(pipeline_signals).stages:
         return None
     workers = worker_processes(signals, shares.host)
     if workers is None or (fetching.parallel and fetching.ahead):
         return workers
-    time = workers.time
+    time, awaited = workers.time, signals.of(asleep).get(shares.host, {}).get("input")
     works = time is not None and not time.are_idle and time.most is not None
+    if awaited is not None:
+        unknown = not awaited.works and awaited.other is None
+        works = unknown or workers.are_awaited(awaited)
     return workers if works else None
 
 

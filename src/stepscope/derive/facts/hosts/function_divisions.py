@@ -178,7 +178,7 @@ def function_divisions(
     function_purposes: FunctionPurposes,
     function_lines: FunctionLines | Unavailable,
     core_time: CoreTime | Unavailable,
-    host_waits: HostWaits | Unavailable,
+    host_waits: dict[str, HostWaits] | Unavailable,
     host_classes: HostClasses | Unavailable,
     windows: Windows,
     tracks: pl.DataFrame,
@@ -190,6 +190,7 @@ def function_divisions(
         else host_classes.host_compute
     )
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
+    waits = None if isinstance(host_waits, Unavailable) else host_waits.get("wait")
     return FunctionDivisions(
         frames=function_frames,
         purposes=function_purposes,
@@ -201,7 +202,7 @@ def function_divisions(
         },
         places=thread_identities(tracks),
         clocks=None if isinstance(core_time, Unavailable) else core_time,
-        waits=None if isinstance(host_waits, Unavailable) else host_waits.spans,
+        waits=None if waits is None else waits.spans,
         ops=Spans.empty() if isinstance(ops, Unavailable) else ops,
     )
 
