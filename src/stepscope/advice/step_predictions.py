@@ -94,7 +94,7 @@ def predict_actions(finding: Finding, signals: Signals) -> Finding:
     if len(shares.window_ps) < MIN_STEPS:
         return finding
     judged = _JudgedSteps(finding, shares, signals)
-    by_model = {model: judged.predicted(model) for model in declared}
+    by_model = {model: judged.predictions_of_model(model) for model in declared}
     predictions = tuple(
         Prediction(action=action.id, parameter=parameter, step_ms=step_ms, model=model)
         for action in finding.actions
@@ -107,7 +107,7 @@ def predict_actions(finding: Finding, signals: Signals) -> Finding:
         if one.model == "queue" and one.parameter is not None
     }
     # Without a limit by cores, no number of workers would be enough.
-    codes = {} if judged.cores is None else rule_item(finding.id).worker_codes
+    codes = {} if judged.free_cores is None else rule_item(finding.id).worker_codes
     actions = tuple(
         msgspec.structs.replace(
             action, code=codes[action.id][0].replace("{workers}", advised[action.id])
@@ -126,19 +126,19 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
     shares: StepShares
     signals: Signals
 
-    def predicted(self, declared: Model) -> tuple[Predicted, ...]:
+    def predictions_of_model(self, declared: Model) -> tuple[Predicted, ...]:
         """Return the predictions of a model; no step gains more than its lost time."""
-        if self.divided is None:
+        if self.divided_steps is None:
             return ()
         floor_ms = saving_limits(self.finding, self.signals).floor_ms
-        ends = floor_ms, float(self.divided.rest_ms.mean())
+        ends = floor_ms, float(self.divided_steps.rest_ms.mean())
         return tuple(
             (model, number, step_ms.of_another_run(_RUN_SPREAD).not_below(*ends))
-            for model, number, step_ms in _MODELS[declared](self, self.divided)
+            for model, number, step_ms in _MODELS[declared](self, self.divided_steps)
         )
 
     @cached_property
-    def divided(self) -> DividedSteps | None:
+    def divided_steps(self) -> DividedSteps | None:
         """Return the steps without the lost time; None if what remains is unknown."""
         finding, window_ms = self.finding, self.window_ms
         saving, effect_ms = finding.saving_ms, finding.ms_per_step
@@ -159,7 +159,7 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         return DividedSteps(window_ms - work_ms, work_ms)
 
     @cached_property
-    def fetching(self) -> DividedSteps | None:
+    def fetching_steps(self) -> DividedSteps | None:
         """Return the steps without their waits for batches; None for other findings.
 
         Copies of batches to a device are part of the lost time, but stay.
@@ -168,7 +168,7 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         owners = {*finding.owners, *finding.topics} - {_COPY_OWNER}
         if finding.id == _OF_STAGES:
             owners = {_INPUT_OWNER}
-        if self.divided is None or _INPUT_OWNER not in owners:
+        if self.divided_steps is None or _INPUT_OWNER not in owners:
             return None
         waits_ms = _milliseconds(self.shares.times(*owners))
         waits_ms = np.minimum(waits_ms, self.window_ms)
@@ -207,21 +207,21 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         return (saving.low, saving.high) if saving and is_replayed else None
 
     @cached_property
-    def processors(self) -> Processors | None:
+    def used_processors(self) -> Processors | None:
         """Return the use of cores on the host; None if it was not recorded."""
         by_host = self.signals.known(processor_signals)
         return None if by_host is None else by_host.get(self.shares.host)
 
     @property
-    def cores(self) -> float | None:
+    def free_cores(self) -> float | None:
         """Return the cores that other programs leave to this one; None if unknown."""
         cores = self.signals.of(machine_cores).get(self.shares.host)
-        used = self.processors
+        used = self.used_processors
         if cores is None or used is None or used.own is None:
             return cores
         return max(cores - max(used.machine - used.own, 0.0), used.own, 1.0)
 
-    def stepping(self, work: Work, work_ms: Floats, rest_ms: Floats) -> Work:
+    def needs_of_steps(self, work: Work, work_ms: Floats, rest_ms: Floats) -> Work:
         """Return what the rest of the steps needs, from the cores that all use.
 
         Args:
@@ -229,20 +229,24 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
             work_ms: Time for which it is needed in each step.
         """
         length_ms, locked = float(rest_ms.mean()), 1.0 if work.locked else 0.0
-        if self.processors is None or self.processors.own is None or length_ms <= 0:
+        if (
+            self.used_processors is None
+            or self.used_processors.own is None
+            or length_ms <= 0
+        ):
             return Work(1.0, locked)
-        used_ms = self.processors.own * float(self.window_ms.mean())
+        used_ms = self.used_processors.own * float(self.window_ms.mean())
         spent_ms = work.cores * float(work_ms.mean())
         return Work(max(used_ms - spent_ms, 0.0) / length_ms, locked)
 
     @cached_property
-    def fetches(self) -> BatchTimes | None:
+    def batch_fetches(self) -> BatchTimes | None:
         """Return the fetches of batches; None if they were not recorded by step."""
         fetched = self.signals.of(batch_times).get(self.shares.host)
         known = fetched is not None and len(fetched.fetch_ps) == len(self.window_ms)
         return fetched if known else None
 
-    def working(self) -> tuple[Work, ...]:
+    def needs_of_work(self) -> tuple[Work, ...]:
         """Return what the lost time may need: cores and, on a thread, Python's lock."""
         finding = self.finding
         waiting = next(
@@ -255,7 +259,7 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         on_core = 1 - waiting / 100
         return Work(on_core), Work(on_core, on_core)
 
-    def producing(self, computing: float | None) -> tuple[Work, ...]:
+    def needs_of_producers(self, computing: float | None) -> tuple[Work, ...]:
         """Return what production may need; separate processes share no lock."""
         needs = _needs(computing)
         python = self.signals.of(python_elements).get(self.shares.host)
@@ -276,8 +280,8 @@ def _milliseconds(times_ps: Sequence[float]) -> Floats:
 
 def _without_work(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]:
     """Predict from the replay; on a host alone, the rest of each step stays."""
-    if judged.fetching is not None:
-        yield "removed", None, changed_steps.remove_work(judged.fetching)
+    if judged.fetching_steps is not None:
+        yield "removed", None, changed_steps.remove_work(judged.fetching_steps)
     elif judged.is_host:
         yield "removed", None, changed_steps.remove_work(divided)
     else:
@@ -321,7 +325,7 @@ def _bounded(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]
 
 
 def _overlapped(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predicted]:
-    if judged.fetching is not None:
+    if judged.fetching_steps is not None:
         yield from _queued(judged, divided, (1,))
     elif not judged.is_host:
         yield from _bounded(judged, divided)
@@ -329,11 +333,11 @@ def _overlapped(judged: _JudgedSteps, divided: DividedSteps) -> Iterator[Predict
         cases = [
             changed_steps.overlap_work(
                 divided,
-                cores=judged.cores,
+                cores=judged.free_cores,
                 working=[work],
-                stepping=judged.stepping(work, divided.work_ms, divided.rest_ms),
+                stepping=judged.needs_of_steps(work, divided.work_ms, divided.rest_ms),
             )
-            for work in judged.working()
+            for work in judged.needs_of_work()
         ]
         yield "overlap", None, span_of_cases(cases)
 
@@ -370,13 +374,13 @@ def _queued(
 
 def _input_times(judged: _JudgedSteps) -> tuple[list[InputTimes], int]:
     """Return the possible times of batches and steps, and the number of workers."""
-    divided, host, signals = judged.fetching, judged.shares.host, judged.signals
+    divided, host, signals = judged.fetching_steps, judged.shares.host, judged.signals
     if divided is None:
         return [], 0
     made_ms, computing, now = divided.work_ms, None, 0
-    if judged.fetches is not None:
-        made_ms = np.maximum(made_ms, _milliseconds(judged.fetches.fetch_ps))
-        computing = judged.fetches.computing
+    if judged.batch_fetches is not None:
+        made_ms = np.maximum(made_ms, _milliseconds(judged.batch_fetches.fetch_ps))
+        computing = judged.batch_fetches.computing
     counted = signals.of(loader_workers).get(host)
     sampled = signals.of(worker_time).get(host)
     services = signals.known(service_signals) or ()
@@ -398,11 +402,11 @@ def _input_times(judged: _JudgedSteps) -> tuple[list[InputTimes], int]:
         InputTimes(
             made_ms.tolist(),
             divided.rest_ms.tolist(),
-            judged.cores,
+            judged.free_cores,
             work,
-            judged.stepping(work, made_ms, divided.rest_ms),
+            judged.needs_of_steps(work, made_ms, divided.rest_ms),
         )
-        for work in judged.producing(computing)
+        for work in judged.needs_of_producers(computing)
     ]
     return times, now
 

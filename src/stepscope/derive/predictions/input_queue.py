@@ -142,7 +142,7 @@ def _simulated_means(
     counts = np.repeat(np.asarray(workers, np.int64), _DRAWS)
     made, used = (np.tile(side, (len(workers), 1)) for side in (made, used))
     queue = _Queue(made, used, counts, times, depth)
-    while queue.advance():
+    while queue.advance_clocks():
         pass
     taken = queue.taken.reshape(len(workers), _DRAWS, _STEPS)
     means = []
@@ -178,7 +178,7 @@ class _Queue:
         self._begun = np.zeros(lanes, np.int64)
         self._used_up = np.zeros(lanes, np.int64)
 
-    def advance(self) -> bool:
+    def advance_clocks(self) -> bool:
         """Go on to the next end of a batch or step; False if all steps have begun."""
         self._take_batches()
         self._begin_batches()
