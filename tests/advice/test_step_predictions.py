@@ -151,7 +151,7 @@ def test_pauses_are_rarer_or_in_the_background() -> None:
     actions = ("write_checkpoints_another_jax", "write_less_often")
     finding = failing("gap.output", actions, 4.0, "output")
     assert predicted(on_host(output=4.0), finding) == {
-        ("write_checkpoints_another_jax", "pause", None): pytest.approx((6, 6, 10)),
+        ("write_checkpoints_another_jax", "pause", None): pytest.approx((6, 8, 10)),
         ("write_less_often", "rarer", 10): pytest.approx((6.4, 6.4, 6.4)),
     }
 

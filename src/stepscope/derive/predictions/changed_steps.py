@@ -106,7 +106,7 @@ def pause_in_background(steps: DividedSteps) -> StepTime:
     late_ms = max(float(steps.work_ms.mean() - steps.rest_ms.mean()), 0.0)
     written = mean_of_other_steps(steps.rest_ms + late_ms)
     now = mean_of_other_steps(steps.rest_ms + steps.work_ms)
-    return StepTime(low=written.low, mid=written.mid, high=now.high)
+    return span_of_cases((written, now))
 
 
 def replayed_step(steps: DividedSteps, *, gain_ms: tuple[float, float]) -> StepTime:
