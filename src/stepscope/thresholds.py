@@ -216,6 +216,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     threads_of_a_core: Threshold
     rare_every: Threshold
     run_spread: Threshold
+    shared_run_spread: Threshold
     tried: Threshold
 
 

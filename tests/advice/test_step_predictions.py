@@ -144,7 +144,8 @@ def test_other_programs_leave_fewer_cores() -> None:
     crowded = predicted(on_host(input=5.0), finding, FOUR_CORES | known)
     key = ("make_next_in_process", "queue", 1)
     assert alone[key] == pytest.approx((5, 5, 5))
-    assert crowded[key] == pytest.approx((10, 10, 10))
+    # The others use 75 % of the cores: runs differ by another 37.5 %.
+    assert crowded[key] == pytest.approx((6.25, 10, 13.75))
 
 
 def test_pauses_are_rarer_or_in_the_background() -> None:

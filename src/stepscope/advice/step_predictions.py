@@ -5,6 +5,7 @@ Definition: docs/predictions.md.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -77,6 +78,7 @@ _OF_SLOW_STEPS: Final = frozenset({"step.periodic", "step.outlier"})
 _OF_STAGES: Final = "input.stage"
 _RARE_EVERY: Final = int(THRESHOLDS.rare_every.value)
 _RUN_SPREAD: Final = THRESHOLDS.run_spread.value / 100
+_SHARED_SPREAD: Final = THRESHOLDS.shared_run_spread.value / 100
 
 
 def predict_actions(finding: Finding, signals: Signals) -> Finding:
@@ -133,7 +135,7 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         floor_ms = saving_limits(self.finding, self.signals).floor_ms
         ends = floor_ms, float(self.divided_steps.rest_ms.mean())
         return tuple(
-            (model, number, step_ms.of_another_run(_RUN_SPREAD).not_below(*ends))
+            (model, number, step_ms.of_another_run(self.run_spread).not_below(*ends))
             for model, number, step_ms in _MODELS[declared](self, self.divided_steps)
         )
 
@@ -213,13 +215,25 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         return None if by_host is None else by_host.get(self.shares.host)
 
     @property
+    def cores_of_others(self) -> float:
+        """Return the mean number of cores that other programs use; 0 if unknown."""
+        used = self.used_processors
+        return 0.0 if used is None or used.own is None else used.machine - used.own
+
+    @property
     def free_cores(self) -> float | None:
         """Return the cores that other programs leave to this one; None if unknown."""
         cores = self.signals.of(machine_cores).get(self.shares.host)
         used = self.used_processors
         if cores is None or used is None or used.own is None:
             return cores
-        return max(cores - max(used.machine - used.own, 0.0), used.own, 1.0)
+        return max(cores - max(self.cores_of_others, 0.0), used.own, 1.0)
+
+    @property
+    def run_spread(self) -> float:
+        """Return the share by which the mean steps of two runs differ."""
+        cores = 1 if self.used_processors is None else self.used_processors.cores
+        return math.hypot(_RUN_SPREAD, _SHARED_SPREAD * self.cores_of_others / cores)
 
     def needs_of_steps(self, work: Work, work_ms: Floats, rest_ms: Floats) -> Work:
         """Return what the rest of the steps needs, from the cores that all use.
