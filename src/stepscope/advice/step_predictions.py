@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.hosts.batch_production import BatchTimes
-    from stepscope.derive.facts.processors import Processors
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.predictions.step_times import Model
 
@@ -89,10 +88,8 @@ def predict_actions(finding: Finding, signals: Signals) -> Finding:
     account = signals.known(account_signals)
     if finding.status != "fail" or not declared or account is None:
         return finding
-    if finding.devices:
-        shares = account.shares_of_label(finding.devices[0])
-    else:
-        shares = account.judged(_INPUT_OWNER)
+    labels = finding.devices or (account.judged(_INPUT_OWNER).label,)
+    shares = account.shares_of_label(labels[0])
     if len(shares.window_ps) < MIN_STEPS:
         return finding
     judged = _JudgedSteps(finding, shares, signals)
@@ -209,31 +206,28 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         return (saving.low, saving.high) if saving and is_replayed else None
 
     @cached_property
-    def used_processors(self) -> Processors | None:
-        """Return the use of cores on the host; None if it was not recorded."""
-        by_host = self.signals.known(processor_signals)
-        return None if by_host is None else by_host.get(self.shares.host)
-
-    @property
-    def cores_of_others(self) -> float:
-        """Return the mean number of cores that other programs use; 0 if unknown."""
-        used = self.used_processors
-        return 0.0 if used is None or used.own is None else used.machine - used.own
+    def core_use(self) -> tuple[float, float] | None:
+        """Return the mean numbers of cores that this and other programs use."""
+        used = (self.signals.known(processor_signals) or {}).get(self.shares.host)
+        if used is None or used.own is None:
+            return None
+        return used.own, max(used.machine - used.own, 0.0)
 
     @property
     def free_cores(self) -> float | None:
         """Return the cores that other programs leave to this one; None if unknown."""
         cores = self.signals.of(machine_cores).get(self.shares.host)
-        used = self.used_processors
-        if cores is None or used is None or used.own is None:
+        if cores is None or self.core_use is None:
             return cores
-        return max(cores - max(self.cores_of_others, 0.0), used.own, 1.0)
+        own, others = self.core_use
+        return max(cores - others, own, 1.0)
 
     @property
     def run_spread(self) -> float:
         """Return the share by which the mean steps of two runs differ."""
-        cores = 1 if self.used_processors is None else self.used_processors.cores
-        return math.hypot(_RUN_SPREAD, _SHARED_SPREAD * self.cores_of_others / cores)
+        own, others = self.core_use or (1.0, 0.0)
+        part = others / ((self.free_cores or own) + others)
+        return math.hypot(_RUN_SPREAD, _SHARED_SPREAD * part)
 
     def needs_of_steps(self, work: Work, work_ms: Floats, rest_ms: Floats) -> Work:
         """Return what the rest of the steps needs, from the cores that all use.
@@ -243,13 +237,9 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
             work_ms: Time for which it is needed in each step.
         """
         length_ms, locked = float(rest_ms.mean()), 1.0 if work.locked else 0.0
-        if (
-            self.used_processors is None
-            or self.used_processors.own is None
-            or length_ms <= 0
-        ):
+        if self.core_use is None or length_ms <= 0:
             return Work(1.0, locked)
-        used_ms = self.used_processors.own * float(self.window_ms.mean())
+        used_ms = self.core_use[0] * float(self.window_ms.mean())
         spent_ms = work.cores * float(work_ms.mean())
         return Work(max(used_ms - spent_ms, 0.0) / length_ms, locked)
 
@@ -382,8 +372,7 @@ def _queued(
     }
     advised = enough_workers(predicted)
     for number in sorted(numbers, key=lambda number: (number != advised, number)):
-        workers = Parameter(name="workers", value=number)
-        yield "queue", workers, predicted[number]
+        yield "queue", Parameter(name="workers", value=number), predicted[number]
 
 
 def _input_times(judged: _JudgedSteps) -> tuple[list[InputTimes], int]:

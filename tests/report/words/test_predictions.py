@@ -47,8 +47,8 @@ def finding(*steps: tuple[str | None, int, StepTime], **fields: Any) -> Finding:
 @pytest.mark.parametrize(
     ("step_ms", "text"),
     [
-        (known(38.0, 41.0, 44.0), "a step of 41.0 ms, 38.0 to 44.0"),
-        (known(0.9, 1.0, 1.1), "a step of 1.00 ms, 900 µs to 1.10"),
+        (known(38.0, 41.0, 44.0), "a step of 41.0 ms, 38.0 to 44.0 ms"),
+        (known(0.9, 1.0, 1.1), "a step of 1.00 ms, 900 µs to 1.10 ms"),
         (known(7.0, 7.0, 7.0), "a step of 7.00 ms"),
         (BOUND, f"a step of at least 38.0 ms; {UNKNOWN_GAIN}"),
     ],
@@ -63,20 +63,20 @@ def test_the_advised_number_comes_with_the_next_larger_one() -> None:
         for number, ms in ((2, 41.0), (1, 80.0), (4, 40.8))
     )
     assert prediction_text(finding(two, one, four), ACTION) == (
-        "with 2 workers: a step of 41.0 ms, 38.0 to 44.0; with 4 workers: the same"
+        "with 2 workers: a step of 41.0 ms, 38.0 to 44.0 ms; with 4 workers: the same"
     )
     assert prediction_text(finding(one, two), ACTION) == (
-        "with 1 worker: a step of 80.0 ms, 77.0 to 83.0; "
-        "with 2 workers: a step of 41.0 ms, 38.0 to 44.0"
+        "with 1 worker: a step of 80.0 ms, 77.0 to 83.0 ms; "
+        "with 2 workers: a step of 41.0 ms, 38.0 to 44.0 ms"
     )
     assert prediction_text(finding(four, one), ACTION) == (
-        "with 4 workers: a step of 40.8 ms, 37.8 to 43.8"
+        "with 4 workers: a step of 40.8 ms, 37.8 to 43.8 ms"
     )
 
 
 def test_rare_work_says_how_rare_it_is() -> None:
     rare = finding(("every", 10, known(5.0, 6.0, 7.0)))
-    text = "once in 10 times: a step of 6.00 ms, 5.00 to 7.00"
+    text = "once in 10 times: a step of 6.00 ms, 5.00 to 7.00 ms"
     assert prediction_text(rare, ACTION) == text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.words.names import ms
+from stepscope.report.words.names import ms, range_ms
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Action, Finding
@@ -61,16 +61,8 @@ def step_text(step: StepTime) -> str:
     """Write a step time with its 90 % interval, or its lower bound."""
     if step.mid is None or step.high is None:
         return f"a step of at least {ms(step.low)}; {UNKNOWN_GAIN}"
-    low, mid, high = ms(step.low), ms(step.mid), ms(step.high)
-    if low == high:
-        return f"a step of {mid}"
-    return f"a step of {mid}, {_without_unit(low, high)} to {_without_unit(high, mid)}"
-
-
-def _without_unit(text: str, other: str) -> str:
-    """Write a duration without its unit if another one has the same unit."""
-    number, _, unit = text.rpartition(" ")
-    return number if other.rpartition(" ")[2] == unit else text
+    mid, ends = ms(step.mid), range_ms(step.low, step.high)
+    return f"a step of {mid}" if mid == ends else f"a step of {mid}, {ends}"
 
 
 def _assumption(parameter: Parameter | None) -> str:
