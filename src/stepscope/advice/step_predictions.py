@@ -226,7 +226,7 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
     def run_spread(self) -> float:
         """Return the share by which the mean steps of two runs differ."""
         own, others = self.core_use or (1.0, 0.0)
-        part = others / ((self.free_cores or own) + others)
+        part = others / ((self.free_cores or max(own, 1.0)) + others)
         return math.hypot(_RUN_SPREAD, _SHARED_SPREAD * part)
 
     def needs_of_steps(self, work: Work, work_ms: Floats, rest_ms: Floats) -> Work:
