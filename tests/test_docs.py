@@ -144,7 +144,7 @@ REFERENCE = frozenset({"advice", "columns"})
 READERS = {
     **dict.fromkeys(("definitions", "formats"), "who asks how a number is made"),
     **dict.fromkeys(
-        ("where-a-steps-time-goes", "how-steps-are-found", "replay"),
+        ("where-a-steps-time-goes", "how-steps-are-found", "replay", "predictions"),
         "who asks how a number is made",
     ),
     **dict.fromkeys(("decisions", "architecture", "benchmarks"), "developers"),

@@ -54,7 +54,10 @@ MAY_IMPORT = {
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
     # What a finding consists of is declared where it is derived.
     **dict.fromkeys(
-        ("report.outline.gaps", "report.words.findings", "report.words.names"),
+        (
+            *("report.outline.gaps", "report.words.findings", "report.words.names"),
+            "report.words.predictions",
+        ),
         BASE | {"derive", "analysis", "advice", "compare"},
     ),
     # Where the two halves meet: files are opened, and become a profile with its tools.
@@ -147,6 +150,7 @@ ROOMS = {
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
         "ops": "columns costs device host intervals names reasons step_windows steps",
+        "predictions": "",
         "replay": "account columns device intervals reasons step_time step_windows",
         "step_time": "columns device host intervals names reasons step_windows steps",
         "step_windows": "columns device host intervals names reasons sequences steps",

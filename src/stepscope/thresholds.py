@@ -214,6 +214,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     waiting_threads_critical: Threshold
     busy_cores: Threshold
     threads_of_a_core: Threshold
+    rare_every: Threshold
+    run_spread: Threshold
+    shared_run_spread: Threshold
     tried: Threshold
 
 

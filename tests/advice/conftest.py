@@ -16,6 +16,7 @@ from stepscope.derive.facts.devices.launching import LaunchSignals, launch_signa
 from stepscope.derive.facts.devices.set_up import set_up_signals
 from stepscope.derive.facts.hosts.batch_fetches import InputSignals, input_signals
 from stepscope.derive.facts.hosts.batch_production import (
+    batch_times,
     loader_calls,
     loader_work,
     made_elsewhere,
@@ -226,6 +227,7 @@ def signals_of(
         frameworks_used: (),
         unexplained_outside: {},
         set_up_signals: {},
+        batch_times: {},
         loader_calls: {},
         loader_work: {},
         loader_workers: {},

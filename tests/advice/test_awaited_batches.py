@@ -120,7 +120,7 @@ def test_a_generator_that_waits_for_a_process_is_input() -> None:
     # There is no DataLoader, so nothing is said of one.
     assert more.text.startswith("Start more worker processes")
     assert more.framework == "any"
-    assert (more.code or "").startswith("for _ in range(4): Process(target=")
+    assert (more.code or "").startswith("for _ in range(2): Process(target=")
 
 
 @pytest.mark.parametrize(

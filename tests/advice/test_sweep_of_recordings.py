@@ -50,3 +50,23 @@ def test_remedies_are_those_of_the_recordings_platform(
     commands = [line for remedy in CAUSES_OF_SILENT_DEVICES for line in remedy.commands]
     if document.silent_device is None or document.windows:
         assert not [line for line in commands if line in text]
+
+
+def test_no_predicted_step_gains_more_than_its_finding_says(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    length = step_ms(document)
+    for finding in document.findings:
+        advised = {action.id for action in finding.actions}
+        for one in finding.predictions:
+            step = one.step_ms
+            assert one.action in advised, finding.id
+            assert step.low >= 0.0, finding.id
+            assert (step.mid is None) == (step.high is None), finding.id
+            if step.mid is None or step.high is None:
+                continue
+            assert step.low <= step.mid <= step.high, (finding.id, one)
+            if length is not None and finding.ms_per_step is not None:
+                least = length - finding.ms_per_step
+                assert step.mid * CLOSE >= least / CLOSE - 1e-6, (finding.id, one)

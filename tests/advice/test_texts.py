@@ -171,8 +171,8 @@ def test_an_action_says_itself_what_differs_from_the_one_that_is_meant(
     shared = json.loads(compile_texts(tmp_path))["shared"]
     declared = {"framework": "JAX", "text": "Do."}
     assert shared["two"]["actions"] == {
-        "x": {"cause": "d", **declared},
-        "y": {"cause": "c", **declared},
+        "x": {"cause": "d", **declared, "id": "x"},
+        "y": {"cause": "c", **declared, "id": "y"},
     }
 
 

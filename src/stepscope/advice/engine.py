@@ -16,6 +16,7 @@ from stepscope.advice.lost_time_verdict import mark_epoch_bursts
 from stepscope.advice.predicted_gains import predict_gain
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals import Signals
+from stepscope.advice.step_predictions import predict_actions
 from stepscope.derive.facts.devices.launching import queue_signals
 from stepscope.derive.facts.devices.small_work import small_ops
 from stepscope.derive.facts.hosts.callbacks import called_back
@@ -87,7 +88,9 @@ def evaluate(signals: Signals) -> tuple[Finding, ...]:
     of_devices = () if isinstance(accounted, Unavailable) else accounted.shares
     shares = {of_device.label: of_device for of_device in of_devices}
     marked = mark_explained_findings(findings, shares).values()
-    return mark_stage_order(predict_gain(finding, signals) for finding in marked)
+    return mark_stage_order(
+        predict_actions(predict_gain(finding, signals), signals) for finding in marked
+    )
 
 
 def mark_explained_findings(

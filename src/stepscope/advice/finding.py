@@ -13,6 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from stepscope.derive.facts.evidence import CauseShare, Evidence, Fact, Part, Saving
+from stepscope.derive.predictions.step_times import Model, Prediction
 from stepscope.thresholds import Threshold
 from stepscope.unavailable import Unavailable
 
@@ -65,6 +66,9 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
         env: Environment variables to set, as `NAME=value`.
         code: A line of code to copy; null if no code is needed.
         recorder: Recorder that the change is for: each has different options.
+        id: Stable name of the change among those of its rule.
+        models: Models that predict the step after the change; empty if none does, and
+            `inquiry` alone if the action only finds something out.
     """
 
     cause: str
@@ -73,6 +77,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     env: str | None = None
     code: str | None = None
     recorder: Recorder = "any"
+    id: str = ""
+    models: tuple[Model, ...] = ()
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +125,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         confirm: How to confirm the verdict.
         refute: What would prove the verdict wrong.
         saving_ms: Milliseconds per step that the change would save; null if unknown.
+        predictions: What the step becomes after each action for which a model exists,
+            in the order of `actions`; of several numbers of an action, the advised one
+            comes first.
         floors: What limits the saving: known bounds, and unmeasured ones.
         actions: What to change.
         explained_by: Ids of the findings that explain this finding's time, alone or
@@ -157,6 +166,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     confirm: str | None = None
     refute: str | None = None
     saving_ms: Saving | None = None
+    predictions: tuple[Prediction, ...] = ()
     floors: tuple[str, ...] = ()
     actions: tuple[Action, ...] = ()
     explained_by: tuple[str, ...] = ()

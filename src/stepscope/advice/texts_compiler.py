@@ -24,7 +24,7 @@ _WORKERS: Final = "{workers}"
 #: Path of the table of actions against slow input, relative to the declared texts.
 _INPUT_ACTIONS: Final = "../../derive/verdicts/input_actions.json"
 #: Fields of a row of that table that describe an action; tools use the other fields.
-_OF_ACTIONS: Final = ("text", "framework", "code", "workers")
+_OF_ACTIONS: Final = ("text", "framework", "code", "workers", "models")
 
 
 def compile_texts(folder: Path) -> bytes:
@@ -87,6 +87,7 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
     actions: dict[str, Any] = {}
     codes: dict[str, tuple[str, int]] = {}
     conditions = {}
+    defaults = {"models": texts.pop("models")} if "models" in texts else {}
     declared = {
         each_key: action
         for key, action in file.get("actions", {}).items()
@@ -99,7 +100,8 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
             workers = action.pop("workers")
             codes[key] = (action["code"], workers)
             action["code"] = action["code"].replace(_WORKERS, str(workers))
-        actions[key] = {"cause": "any", "framework": "any"} | action
+        actions[key] = {"cause": "any", "framework": "any", **defaults, **action}
+        actions[key]["id"] = key
     # A file declares facts as fact → unit, or as unit → facts.
     units = file.get("facts", {})
     by_fact = {key: unit for key, unit in units.items() if isinstance(unit, str)}

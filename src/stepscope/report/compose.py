@@ -178,12 +178,17 @@ def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, 
     findings = (
         with_fitting_remedies(profile, finding) for finding in evaluate(signals)
     )
-    return tuple(
-        msgspec.structs.replace(
-            finding,
-            actions=tuple(
-                action for action in finding.actions if action.recorder != other
-            ),
-        )
-        for finding in findings
+    return tuple(_without_actions_for(finding, other) for finding in findings)
+
+
+def _without_actions_for(finding: Finding, recorder: Recorder) -> Finding:
+    left_out = {one.id for one in finding.actions if one.recorder == recorder}
+    if not left_out:
+        return finding
+    return msgspec.structs.replace(
+        finding,
+        actions=tuple(one for one in finding.actions if one.recorder != recorder),
+        predictions=tuple(
+            one for one in finding.predictions if one.action not in left_out
+        ),
     )

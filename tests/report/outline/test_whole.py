@@ -30,7 +30,7 @@ def test_the_verdict_names_what_bounds_the_step_how_much_and_what_to_do() -> Non
         "Input-bound: waiting for data takes 30.0 % of the time, 300 µs a step."
     )
     assert lines[4].startswith("Do first (input.bound): ")
-    assert "up to 300 µs a step" in f"{lines[4]} {lines[5]}"
+    assert "with 1 worker: a step of 699 µs" in f"{lines[4]} {lines[5]}"
 
 
 def test_a_healthy_run_is_told_what_its_step_is() -> None:

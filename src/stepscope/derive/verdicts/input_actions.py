@@ -58,6 +58,7 @@ class InputAction(Frozen, frozen=True, forbid_unknown_fields=True):
         stage_types: Transformations that the action fits, without index and version.
         facts: Conditions, all of which must be true.
         suggestion_kind: Stable name of the suggestion for a stage.
+        models: Models that predict the step after the action.
     """
 
     text: str
@@ -68,6 +69,7 @@ class InputAction(Frozen, frozen=True, forbid_unknown_fields=True):
     stage_types: tuple[str, ...] = ()
     facts: tuple[InputFact, ...] = ()
     suggestion_kind: str | None = None
+    models: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=1)

@@ -30,6 +30,7 @@ from stepscope.report.words.findings import (
     sort_by_urgency,
 )
 from stepscope.report.words.names import as_sentence, join_phrases
+from stepscope.report.words.predictions import predicted_gain, prediction_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,16 +107,19 @@ def _failing_parts(
 ) -> Iterator[Check | Paragraph | Labelled | Code]:
     yield Check(*_MARKS[finding.severity], finding.id, finding.title)
     yield Paragraph(finding_headline(finding), indent=4)
+    actions = fitting_actions(finding, document.frameworks)
+    predicted = predicted_gain(finding, actions[0]) if actions else None
+    gain = predicted or gain_text(finding)
     labelled = {
         "causes": causes_text(finding),
         "parts": part_shares(finding),
-        "gain": gain_text(finding),
+        "gain": gain,
         "basis": evidence_basis_text(finding),
     }
     if finding.severity == "info":
         # Most notes are shown with sentence and gain only; `--explain` shows the rest.
         basis = None if finding.calibrated else UNCALIBRATED
-        labelled = {"gain": gain_text(finding), "basis": basis}
+        labelled = {"gain": gain, "basis": basis}
     yield from (Labelled(label, text) for label, text in labelled.items() if text)
     if finding.severity == "info" and not advises_without_fault(finding):
         return
@@ -123,12 +127,15 @@ def _failing_parts(
         yield Labelled(
             "worst", evidence_text(evidence), again=number > 0, shortened=True
         )
-    for number, action in enumerate(fitting_actions(finding, document.frameworks)):
+    for number, action in enumerate(actions):
         framework = "" if action.framework == "any" else f" ({action.framework})"
         yield Labelled("change", f"{action.text}{framework}", again=number > 0)
         for text in (action.code, action.env):
             if text is not None:
                 yield Code(text, indent=13)
+        predicted = prediction_text(finding, action)
+        if predicted is not None:
+            yield Labelled("then", predicted)
     if finding.refute:
         yield Labelled("verify", finding.refute)
 

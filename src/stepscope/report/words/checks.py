@@ -16,6 +16,7 @@ from stepscope.report.words.findings import (
     saving_text,
 )
 from stepscope.report.words.names import join_phrases, percent
+from stepscope.report.words.predictions import predicted_gain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -146,13 +147,20 @@ def _make_valuable(
     action = actions[0].text if actions else ""
     if actions and not frameworks and actions[0].framework != "any":
         action = f"{action.removesuffix('.')} (as in {actions[0].framework})."
+    predicted = predicted_gain(finding, actions[0]) if actions else None
     promise = gain_text(finding) if _gains_something(finding) else None
     return Valuable(
         finding=finding.id,
         label="Do first" if is_first else label,
         found="" if is_first and (action or promise) else lead_sentence(finding),
         action=action,
-        promise=f"It may save {promise}." if promise else "",
+        promise=(
+            f"Predicted: {predicted}."
+            if promise and predicted
+            else f"It may save {promise}."
+            if promise
+            else ""
+        ),
         code=(actions[0].code or actions[0].env or "") if actions else "",
     )
 

@@ -33,6 +33,8 @@ export interface Action {
   env: string | null;
   code: string | null;
   recorder: "any" | "nsight" | "framework";
+  id: string;
+  models: ("queue" | "overlap" | "rarer" | "removed" | "pause" | "replay" | "bound" | "inquiry")[];
 }
 
 export interface AnnotationDetail {
@@ -318,6 +320,7 @@ export interface Finding {
   confirm: string | null;
   refute: string | null;
   saving_ms: Saving | null;
+  predictions: Prediction[];
   floors: string[];
   actions: Action[];
   explained_by: string[];
@@ -662,6 +665,11 @@ export interface OverviewPageResult {
   by_host: HostSummary[];
 }
 
+export interface Parameter {
+  name: string;
+  value: number;
+}
+
 export interface Parity {
   checks: Check[];
   vouched: boolean;
@@ -752,6 +760,13 @@ export interface PrecisionShares {
   default_evidence_percent: number;
   kernels_16bit_count: number | null;
   kernels_total_count: number;
+}
+
+export interface Prediction {
+  action: string;
+  parameter: Parameter | null;
+  step_ms: StepTime;
+  model: "queue" | "overlap" | "rarer" | "removed" | "pause" | "replay" | "bound" | "inquiry";
 }
 
 export interface Profile {
@@ -919,6 +934,12 @@ export interface StepSummary {
   idle_percent: number | null;
   any_device: AnyDevice | null;
   bottleneck: string;
+}
+
+export interface StepTime {
+  low: number;
+  mid: number | null;
+  high: number | null;
 }
 
 export interface StepTimeChange {

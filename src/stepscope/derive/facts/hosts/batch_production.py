@@ -15,6 +15,7 @@ from stepscope.derive.run_derivation import (
     of_each_host,
     of_run,
 )
+from stepscope.derive.step_windows.windows import window_bounds
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.thresholds import THRESHOLDS
@@ -92,21 +93,60 @@ def python_elements(
             function_frames.longest_called(function_purposes.types_with_work(work))
             for work in _CALLERS
         )
-    waiting = None
-    cores = None if isinstance(processor_signals, Unavailable) else processor_signals
-    are_full = cores is not None and cores.are_full(THRESHOLDS)
-    if not isinstance(core_time, Unavailable) and not are_full:
-        clocks = [*core_time.threads.values(), *core_time.rest.values()]
-        known = called & Spans.union_of(time.seen for time in clocks)
-        if len(known) and 2 * known.length_ps >= called.length_ps:
-            awake = Spans.union_of(time.awake for time in clocks)
-            waiting = 100 * (known - awake).length_ps / known.length_ps
+    computing = computing_share(called, core_time, processor_signals)
+    waiting = None if computing is None else 100 * (1 - computing)
     return PythonElements(
         100 * called.length_ps / waits.length_ps,
         None if function is None else Part.from_function(function, 0.0),
         of_keras=function is not None and keras == function,
         waiting=waiting,
     )
+
+
+def computing_share(
+    spans: Spans, core_time: CoreTime | Unavailable, cores: Processors | Unavailable
+) -> float | None:
+    """Return in which part of some time a thread of the program wants a core.
+
+    None if the clocks of threads were read in less than half of the time, or if all
+    cores are in use: a thread that is on none may then be ready for one.
+    """
+    are_full = not isinstance(cores, Unavailable) and cores.are_full(THRESHOLDS)
+    if isinstance(core_time, Unavailable) or are_full:
+        return None
+    clocks = [*core_time.threads.values(), *core_time.rest.values()]
+    known = spans & Spans.union_of(time.seen for time in clocks)
+    if not len(known) or 2 * known.length_ps < spans.length_ps:
+        return None
+    awake = Spans.union_of(time.awake for time in clocks)
+    return (known & awake).length_ps / known.length_ps
+
+
+class BatchTimes(Frozen, frozen=True, eq=True):
+    """The time that the judged steps of a host take to fetch batches.
+
+    Attributes:
+        fetch_ps: Time of each judged step, also if a device works meanwhile.
+        computing: Part of that time in which the program computes; None if unknown.
+    """
+
+    fetch_ps: tuple[int, ...]
+    computing: float | None
+
+
+@of_each_host
+def batch_times(
+    *,
+    host_classes: HostClasses,
+    windows: Windows,
+    core_time: CoreTime | Unavailable,
+    processor_signals: Processors | Unavailable,
+) -> BatchTimes:
+    """Return the fetches of batches of each host."""
+    starts, ends = window_bounds(windows.measured)
+    waits = host_classes.input_wait
+    computing = computing_share(waits & windows.judged, core_time, processor_signals)
+    return BatchTimes(tuple(waits.within(starts, ends).tolist()), computing)
 
 
 #: A loader mostly calls a function if this percentage of its time is in such calls.

@@ -251,7 +251,7 @@ _PARALLEL_READERS: Final = frozenset({"ParallelInterleave", "LegacyParallelInter
 _PYTHON_STAGES: Final = frozenset({"Generator", "GeneratorDatasetOp", "PyFunc"})
 #: Best practices are advised for stages with this percentage of a batch's time or more.
 _MIN_PERCENT: Final = 30.0
-_MIN_PYTHON_PERCENT: Final = 20.0
+MIN_PYTHON_PERCENT: Final = 20.0
 #: If a Python function waits for at least this percentage of its time, it counts as
 #: waiting, not computing: it does not hold the GIL. The value is low because CPU times
 #: are sampled, which misses a part of the waiting.
@@ -325,4 +325,4 @@ def _is_python(share: Mapping[str, float], python: PythonElements | None) -> boo
     if python is not None and (python.waiting or 0.0) >= _MIN_WAITING_PERCENT:
         return False
     stages = sum(share.get(kind, 0.0) for kind in _PYTHON_STAGES)
-    return max(inside, stages) >= _MIN_PYTHON_PERCENT
+    return max(inside, stages) >= MIN_PYTHON_PERCENT

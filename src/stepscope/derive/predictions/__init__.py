@@ -1,0 +1,1 @@
+"""Models of what a step becomes after a change."""

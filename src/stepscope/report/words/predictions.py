@@ -1,0 +1,73 @@
+"""What the step becomes after an action, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.words.names import ms, range_ms
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Action, Finding
+    from stepscope.derive.predictions.step_times import Parameter, StepTime
+
+#: Text for a change of steps that no model predicts.
+UNKNOWN_GAIN: Final = "how much is not known until it is tried"
+#: The assumption of a model, before the step time: with a number, or without one.
+_ASSUMED: Final = {
+    "workers": ("with 1 worker", "with {} workers"),
+    "every": ("each time", "once in {} times"),
+}
+
+
+def prediction_text(finding: Finding, action: Action) -> str | None:
+    """Write the step after an action, and that a larger number changes little.
+
+    None if the action changes no step, or is not about the time of steps.
+    """
+    own = [one for one in finding.predictions if one.action == action.id]
+    if not own:
+        is_about_steps = finding.ms_per_step is not None and action.models != (
+            "inquiry",
+        )
+        return UNKNOWN_GAIN if is_about_steps else None
+    first = own[0]
+    texts = [f"{_assumption(first.parameter)}{step_text(first.step_ms)}"]
+    advised = 0 if first.parameter is None else first.parameter.value
+    larger = next(
+        (one for one in own[1:] if one.parameter and one.parameter.value > advised),
+        None,
+    )
+    if larger is not None and larger.model == first.model:
+        is_same = first.step_ms.is_as_short_as(larger.step_ms)
+        more = "the same" if is_same else step_text(larger.step_ms)
+        texts.append(f"{_assumption(larger.parameter)}{more}")
+    return "; ".join(texts)
+
+
+def predicted_gain(finding: Finding, action: Action) -> str | None:
+    """Write the predicted step of a finding that is not a part of another one.
+
+    None if only a bound of the step is known: then the gain says more.
+    """
+    known = any(
+        one.action == action.id and one.step_ms.mid is not None
+        for one in finding.predictions
+    )
+    is_own = known and not finding.explained_by
+    return prediction_text(finding, action) if is_own else None
+
+
+def step_text(step: StepTime) -> str:
+    """Write a step time with its 90 % interval, or its lower bound."""
+    if step.mid is None or step.high is None:
+        return f"a step of at least {ms(step.low)}; {UNKNOWN_GAIN}"
+    mid, ends = ms(step.mid), range_ms(step.low, step.high)
+    return f"a step of {mid}" if mid == ends else f"a step of {mid}, {ends}"
+
+
+def _assumption(parameter: Parameter | None) -> str:
+    if parameter is None:
+        return ""
+    single, several = _ASSUMED[parameter.name]
+    text = single if parameter.value == 1 else several.format(parameter.value)
+    return f"{text}: "
