@@ -72,5 +72,5 @@ def test_a_dataset_of_keras_has_workers_of_its_own() -> None:
     generator = f"{KERAS}/py_dataset_adapter.py:300 PyDatasetAdapter._finite_generator"
     found = fetching(generator, "$/app/train.py:9 Signals.__getitem__")
     assert found.parts[0].function == "Signals.__getitem__"
-    assert (found.actions[0].code or "").startswith("super().__init__(workers=4, ")
+    assert (found.actions[0].code or "").startswith("super().__init__(workers=1, ")
     assert not any("num_workers" in (action.code or "") for action in found.actions)

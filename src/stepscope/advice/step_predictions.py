@@ -101,18 +101,18 @@ def predict_actions(finding: Finding, signals: Signals) -> Finding:
         for model, parameter, step_ms in by_model.get(declared_model, ())
     )
     advised = {
-        one.action: str(one.parameter.value)
+        one.action: one.parameter.value
         for one in reversed(predictions)
         if one.model == "queue" and one.parameter is not None
     }
-    # Without a limit by cores, no number of workers would be enough.
-    codes = {} if judged.free_cores is None else rule_item(finding.id).worker_codes
+    codes = {}
+    for name, (code, declared_number) in rule_item(finding.id).worker_codes.items():
+        # If the cores are unknown, more workers than usual may be too many.
+        most = declared_number if judged.free_cores is None else math.inf
+        if name in advised and advised[name] <= most:
+            codes[name] = code.replace("{workers}", str(advised[name]))
     actions = tuple(
-        msgspec.structs.replace(
-            action, code=codes[action.id][0].replace("{workers}", advised[action.id])
-        )
-        if action.id in codes and action.id in advised
-        else action
+        msgspec.structs.replace(action, code=codes.get(action.id, action.code))
         for action in finding.actions
     )
     return msgspec.structs.replace(finding, predictions=predictions, actions=actions)

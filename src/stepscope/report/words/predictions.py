@@ -47,14 +47,17 @@ def prediction_text(finding: Finding, action: Action) -> str | None:
 def predicted_gain(finding: Finding, action: Action) -> str | None:
     """Write the predicted step of a finding that is not a part of another one.
 
-    None if only a bound of the step is known: then the gain says more.
+    None if the interval of the prediction contains the present step, or if only a bound
+    is known: then the gain says more.
     """
-    known = any(
-        one.action == action.id and one.step_ms.mid is not None
-        for one in finding.predictions
-    )
-    is_own = known and not finding.explained_by
-    return prediction_text(finding, action) if is_own else None
+    first = next((one for one in finding.predictions if one.action == action.id), None)
+    effect_ms, share = finding.ms_per_step, finding.share_percent
+    if first is None or first.step_ms.high is None or not effect_ms or not share:
+        return None
+    present_ms = 100 * effect_ms / share
+    if finding.explained_by or first.step_ms.high >= present_ms:
+        return None
+    return f"{prediction_text(finding, action)} (now {ms(present_ms)})"
 
 
 def step_text(step: StepTime) -> str:
