@@ -38,9 +38,9 @@ def finding(*steps: tuple[str | None, int, StepTime], **fields: Any) -> Finding:
         title="",
         stage=1,
         status="fail",
-        # 6 % of a step of 50 ms.
+        # 3 % of a step of 100 ms.
         ms_per_step=3.0,
-        share_percent=6.0,
+        share_percent=3.0,
         predictions=predictions,
         **fields,
     )
@@ -92,10 +92,10 @@ def test_no_model_promises_no_number() -> None:
 
 def test_the_gain_is_the_predicted_step_unless_another_finding_has_it() -> None:
     one = ("workers", 1, known(38.0, 41.0, 44.0))
-    text = "with 1 worker: a step of 41.0 ms, 38.0 to 44.0 ms (now 50.0 ms)"
+    text = "with 1 worker: a step of 41.0 ms, 38.0 to 44.0 ms (now 100 ms)"
     assert predicted_gain(finding(one), ACTION) == text
     # The step may stay as it is.
-    unsure = ("workers", 1, known(38.0, 41.0, 50.0))
+    unsure = ("workers", 1, known(38.0, 41.0, 100.0))
     assert predicted_gain(finding(unsure), ACTION) is None
     assert predicted_gain(finding(one, explained_by=("host.work",)), ACTION) is None
     assert predicted_gain(finding((None, 0, BOUND)), ACTION) is None

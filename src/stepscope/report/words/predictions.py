@@ -22,15 +22,17 @@ _ASSUMED: Final = {
 def prediction_text(finding: Finding, action: Action) -> str | None:
     """Write the step after an action, and that a larger number changes little.
 
-    None if the action changes no step, or is not about the time of steps.
+    None if the action changes no step, if it is not about the time of steps, or if the
+    interval contains the present step: then the gain of the finding says more.
     """
     own = [one for one in finding.predictions if one.action == action.id]
+    present_ms = _present_step_ms(finding)
     if not own:
-        is_about_steps = finding.ms_per_step is not None and action.models != (
-            "inquiry",
-        )
-        return UNKNOWN_GAIN if is_about_steps else None
+        is_inquiry = action.models == ("inquiry",)
+        return None if finding.ms_per_step is None or is_inquiry else UNKNOWN_GAIN
     first = own[0]
+    if present_ms is not None and (first.step_ms.high or 0.0) >= present_ms:
+        return None
     texts = [f"{_assumption(first.parameter)}{step_text(first.step_ms)}"]
     advised = 0 if first.parameter is None else first.parameter.value
     larger = next(
@@ -47,17 +49,24 @@ def prediction_text(finding: Finding, action: Action) -> str | None:
 def predicted_gain(finding: Finding, action: Action) -> str | None:
     """Write the predicted step of a finding that is not a part of another one.
 
-    None if the interval of the prediction contains the present step, or if only a bound
-    is known: then the gain says more.
+    None if only a bound of the step is known: then the gain says more.
     """
-    first = next((one for one in finding.predictions if one.action == action.id), None)
-    effect_ms, share = finding.ms_per_step, finding.share_percent
-    if first is None or first.step_ms.high is None or not effect_ms or not share:
+    known = any(
+        one.action == action.id and one.step_ms.mid is not None
+        for one in finding.predictions
+    )
+    present_ms = _present_step_ms(finding)
+    text = prediction_text(finding, action)
+    if not known or finding.explained_by or present_ms is None or text is None:
         return None
-    present_ms = 100 * effect_ms / share
-    if finding.explained_by or first.step_ms.high >= present_ms:
+    return f"{text} (now {ms(present_ms)})"
+
+
+def _present_step_ms(finding: Finding) -> float | None:
+    """Return the mean step time, of which the finding's lost time is a share."""
+    if not finding.ms_per_step or not finding.share_percent:
         return None
-    return f"{prediction_text(finding, action)} (now {ms(present_ms)})"
+    return 100 * finding.ms_per_step / finding.share_percent
 
 
 def step_text(step: StepTime) -> str:
