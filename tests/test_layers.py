@@ -48,7 +48,21 @@ MAY_IMPORT = {
     "analysis": BASE | {"trace", "derive"},
     "advice": BASE | {"trace", "derive", "analysis"},
     "compare": BASE | {"trace", "derive", "analysis", "advice"},
+    "trials": BASE | {"capture", "derive", "advice", "compare"},
+    # What runs inside the program, next to its own packages.
+    **dict.fromkeys(
+        [
+            f"trials.inside.{module}"
+            for module in (
+                *("armed", "losses", "plan", "process_report", "setters"),
+                *("step_timer", "tensorflow_setters", "torch_setters"),
+            )
+        ],
+        BASE | {"capture"},
+    ),
     "report": BASE | {"analysis", "advice", "compare"},
+    "report.outline.trials": BASE | {"advice", "compare", "trials"},
+    "report.to_json": BASE | {"analysis", "advice", "compare", "trials"},
     # Its doors: from a profile to what the renderers are given.
     "report.envelope": BASE | {"trace", "derive"},
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
@@ -70,7 +84,7 @@ MAY_IMPORT = {
     "cli": BASE
     | {
         *("capture", "remote", "formats", "derive", "analysis", "advice", "compare"),
-        *("report", "session", "serve", "doctor"),
+        *("report", "session", "serve", "doctor", "trials"),
     },
     "profiler": BASE | {"capture", "derive", "analysis", "advice", "report", "session"},
     "tracking": BASE | {"formats", "analysis", "advice", "report", "session"},
@@ -126,6 +140,7 @@ ROOMS = {
     },
     "cli": {
         "demo_programs": "",
+        "trials": "light_start output requests",
     },
     "derive": {
         "account": (
@@ -197,6 +212,9 @@ ROOMS = {
     },
     "trace": {
         "reading": "quality",
+    },
+    "trials": {
+        "inside": "",
     },
     "xspace": {
         "merging": "fields reading wire writing",

@@ -1,0 +1,253 @@
+"""The loop of `stepscope try` on made-up turns, worked out by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stepscope.advice.finding import Finding
+from stepscope.compare.timing import RunTimes
+from stepscope.derive.facts.evidence import Saving
+from stepscope.trials.measured_changes import compare_losses, compare_turns
+from stepscope.trials.trying import Trials
+from stepscope.trials.turns import Output, Turn
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from stepscope.trials.knobs import Change
+
+#: What each value of a knob adds to a step of 40 ms, in ms; others change nothing.
+Gains = dict[tuple[str, object], float]
+
+
+def times(mean_ms: float, spread_ms: float = 0.1) -> RunTimes:
+    """Twenty steps around a mean, alternately above and below it."""
+    steps = (mean_ms + (spread_ms if step % 2 else -spread_ms) for step in range(20))
+    return RunTimes(window_ps=tuple(round(each * PS_PER_MS) for each in steps))
+
+
+class Invented:
+    """A laboratory in which each turn takes ten seconds of an invented clock."""
+
+    def __init__(self, gains: Gains, folder: Path) -> None:
+        self.gains = gains
+        self.turns: list[tuple[str, ...]] = []
+        self.recorded: list[tuple[str, ...]] = []
+        self.later: tuple[Finding, ...] = ()
+        self.fails: dict[str, str] = {}
+        self.same: set[object] = set()
+        self.clock_s = 0.0
+        self.output = Output(folder / "out", folder / "err")
+        self.output.out.write_text("", "utf-8")
+        self.output.err.write_text("Traceback\nOSError: no more\n", "utf-8")
+
+    def time_steps(self, changes: Sequence[Change], limit_s: float) -> Turn:
+        del limit_s
+        self.clock_s += 10
+        self.turns.append(tuple(change.name for change in changes))
+        failed = [self.fails[each.knob] for each in changes if each.knob in self.fails]
+        gain = sum(
+            self.gains.get((each.knob, each.setting.value), 0.0) for each in changes
+        )
+        same = {c.knob: "it" for c in changes if c.setting.value in self.same}
+        return Turn(
+            times=None if failed else times(40 - gain),
+            status=1 if failed else None,
+            output=self.output,
+            seconds=10,
+            changed={each.knob: "it" for each in changes if each.knob not in same},
+            same=same,
+            frameworks=frozenset({"torch"}),
+            losses=tuple(1 - 0.01 * step + 0.001 * len(changes) for step in range(20)),
+        )
+
+    def find_causes(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
+        self.recorded.append(tuple(change.name for change in changes))
+        return self.later
+
+
+def finding(rule: str, low: float | None = None, high: float = 0.0) -> Finding:
+    saving = None if low is None else Saving(low=low, high=high)
+    return Finding(
+        id=rule, title="t", stage=1, status="fail", saving_ms=saving, ms_per_step=high
+    )
+
+
+@pytest.fixture
+def trials_of(tmp_path: Path) -> Callable[..., tuple[Trials, Invented]]:
+    def made(
+        gains: Gains, *, budget_s: float = 1e6, numerics: bool = False
+    ) -> tuple[Trials, Invented]:
+        laboratory = Invented(gains, tmp_path)
+        trials = Trials(
+            laboratory,
+            environment={"OMP_NUM_THREADS": "1"},
+            temporary=str(tmp_path),
+            budget_s=budget_s,
+            numerics=numerics,
+            now_s=lambda: laboratory.clock_s,
+        )
+        trials.begin()
+        return trials, laboratory
+
+    return made
+
+
+def outcomes(trials: Trials) -> dict[str, str]:
+    return {row.change: row.outcome for row in trials.rows}
+
+
+@pytest.fixture(autouse=True)
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepscope.trials.knobs.core_count", lambda: 4)
+
+
+def test_what_helps_is_kept_and_later_changes_are_added_to_it(
+    trials_of: Callable[..., tuple[Trials, Invented]],
+) -> None:
+    """Two workers gain 16 ms, four gain 20: four replace two, as 4 ms more is clear."""
+    gains: Gains = {
+        ("loader.num_workers", 2): 16.0,
+        ("loader.num_workers", 4): 20.0,
+        ("loader.prefetch_factor", 4): 2.0,
+        ("loader.persistent_workers", True): -3.0,
+    }
+    trials, laboratory = trials_of(gains)
+    trials.try_findings([finding("input.bound", 10.0, 20.0)])
+    assert outcomes(trials) == {
+        "DataLoader(num_workers=2)": "replaced",
+        "DataLoader(num_workers=4)": "kept",
+        "DataLoader(persistent_workers=True)": "slower",
+        "DataLoader(prefetch_factor=4)": "kept",
+    }
+    answer = trials.answer(("train.py",), interrupted=False)
+    assert answer.ended == "left"
+    assert answer.as_is_ms == pytest.approx(40)
+    assert answer.together is not None
+    assert answer.together.new_ms == pytest.approx(18)
+    assert answer.write == (
+        "DataLoader(…, num_workers=4)",
+        "DataLoader(…, prefetch_factor=4)",
+    )
+    # As it is, changed, as it is, changed.
+    two = "DataLoader(num_workers=2)"
+    assert laboratory.turns[:4] == [(), (two,), (), (two,)]
+    assert laboratory.recorded == [(two[:-2] + "4)", "DataLoader(prefetch_factor=4)")]
+
+
+def test_only_the_first_kept_change_is_judged_by_the_promise(
+    trials_of: Callable[..., tuple[Trials, Invented]],
+) -> None:
+    gains: Gains = {("loader.num_workers", 2): 16.0, ("loader.num_workers", 4): 24.0}
+    trials, _ = trials_of(gains)
+    trials.try_findings([finding("input.bound", 20.0, 30.0)])
+    first, second, *_ = trials.rows
+    assert first.promise is not None
+    assert (first.promise.low_ms, first.promise.high_ms) == (20.0, 30.0)
+    assert first.verdict == "below"
+    assert (second.promise, second.verdict) == (None, None)
+
+
+def test_a_change_that_does_nothing_costs_one_turn(
+    trials_of: Callable[..., tuple[Trials, Invented]],
+) -> None:
+    trials, laboratory = trials_of({})
+    trials.try_finding(finding("gap.gc", 1.0, 2.0))
+    assert set(outcomes(trials).values()) == {"no_gain"}
+    assert len(laboratory.turns) == 1 + len(trials.rows)
+    assert trials.rows[0].verdict == "below"
+
+
+def test_a_change_that_fails_is_a_row(
+    trials_of: Callable[..., tuple[Trials, Invented]],
+) -> None:
+    trials, laboratory = trials_of({("gc.threshold", 100_000): 10.0})
+    laboratory.fails["gc.freeze"] = "x"
+    trials.try_finding(finding("gap.gc"))
+    assert outcomes(trials) == {
+        "gc.freeze() after the first step": "failed",
+        "gc.set_threshold(100000)": "kept",
+    }
+    assert trials.rows[0].reason == "The program ended with status 1: OSError: no more"
+    assert trials.rows[0].step_time is None
+
+
+def test_other_values_are_tried_where_the_program_has_the_first(
+    trials_of: Callable[..., tuple[Trials, Invented]],
+) -> None:
+    trials, laboratory = trials_of({("torch.threads", 1): 12.0})
+    laboratory.same = {4}
+    trials.try_finding(finding("cpu.threads"))
+    rows = outcomes(trials)
+    assert rows["torch.set_num_threads(4)"] == "same"
+    assert rows["torch.set_num_threads(2)"] == "no_gain"
+    assert rows["torch.set_num_threads(1)"] == "kept"
+    # OMP_NUM_THREADS=1 is what the environment has.
+    assert "OMP_NUM_THREADS=1" not in rows
+
+
+def test_what_changes_results_needs_leave_and_shows_the_loss(
+    trials_of: Callable[..., tuple[Trials, Invented]],
+) -> None:
+    trials, laboratory = trials_of({("torch.autocast", "bfloat16"): 12.0})
+    trials.try_finding(finding("amp.share"))
+    assert set(outcomes(trials).values()) == {"not_tried"}
+    assert len(laboratory.turns) == 1
+
+    trials, _ = trials_of({("torch.autocast", "bfloat16"): 12.0}, numerics=True)
+    trials.try_finding(finding("amp.share"))
+    (row,) = trials.rows
+    assert row.outcome == "kept"
+    assert row.loss is not None
+    # The last ten of twenty losses, 0.90 to 0.81, and 0.001 more.
+    assert row.loss.before == pytest.approx(0.855)
+    assert row.loss.after == pytest.approx(0.856)
+    assert row.loss.largest_percent == pytest.approx(0.1 / 0.81)
+
+
+def test_no_turn_begins_that_would_exceed_the_budget(
+    trials_of: Callable[..., tuple[Trials, Invented]],
+) -> None:
+    """Turns end at 10, 20, 30 and 40 s; a fifth one would end at 50 s."""
+    trials, laboratory = trials_of({("loader.num_workers", 2): 16.0}, budget_s=45)
+    trials.try_findings([finding("input.bound")])
+    assert len(laboratory.turns) == 4
+    assert outcomes(trials)["DataLoader(num_workers=2)"] == "kept"
+    assert {row.outcome for row in trials.rows[1:]} == {"not_tried"}
+    assert trials.answer((), interrupted=False).ended == "budget"
+
+
+def test_findings_that_appear_later_are_tried_too(
+    trials_of: Callable[..., tuple[Trials, Invented]],
+) -> None:
+    trials, laboratory = trials_of({("gc.freeze", True): 10.0})
+    laboratory.later = (finding("input.bound"),)
+    trials.try_findings([finding("gap.gc")])
+    assert laboratory.recorded == [("gc.freeze() after the first step",)]
+    assert trials.rows[-1].finding == "input.bound"
+
+
+def test_the_interval_of_a_change_covers_each_pair_of_neighbouring_turns() -> None:
+    """Gains of 10, 8 and 9 ms: their intervals reach from at most 8 to at least 10."""
+    change = compare_turns([times(40), times(38)], [times(30), times(29)])
+    assert change.change_ms == pytest.approx(-9.5)
+    assert change.low_ms <= -10
+    assert change.high_ms >= -8
+    assert change.verdict == "faster"
+
+
+def test_turns_that_disagree_prove_nothing() -> None:
+    change = compare_turns([times(40), times(20)], [times(30), times(25)])
+    assert change.verdict == "noise"
+
+
+def test_losses_are_compared_as_far_as_both_reach() -> None:
+    assert compare_losses((1.0, 0.5), (1.0, 0.5, 0.2)) is None
+    change = compare_losses((2.0, 1.0, 0.5), (2.0, 1.1, 0.5, 0.1))
+    assert change is not None
+    assert change.losses == 3
+    assert change.largest_percent == pytest.approx(10)
