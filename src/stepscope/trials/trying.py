@@ -68,8 +68,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         change: Name of the change.
         finding: Id of the finding that the change answers.
         outcome: What became of the change.
-        promise: Saving that the finding predicts; null if it predicts none, or if a
-            change that answers the same finding has been kept.
+        promise: Saving that the finding predicts; null if it predicts none, or was
+            recorded before a change was kept.
         step_time: Step time without and with the change; null if not measured.
         verdict: Whether the saving is inside the promise; null without a promise.
         numerics: Whether results can differ.
@@ -171,7 +171,8 @@ class Trials:
         self._now_s = now_s
         self._ends_s = now_s() + budget_s
         self._tried: set[str] = set()
-        self._answered: set[str] = set()
+        #: Number of kept changes with which the current findings were recorded.
+        self._recorded = 0
 
     def answer(self, command: Sequence[str], *, interrupted: bool) -> TryAnswer:
         """Summarise what is known now."""
@@ -198,34 +199,47 @@ class Trials:
     def try_findings(self, findings: Sequence[Finding]) -> None:
         """Try what answers the findings, in their order, until nothing is left.
 
-        While changes are kept, the changed program is recorded, and what answers its
-        new findings is tried too.
+        After a change is kept, the changed program is recorded, because the findings
+        and their promises are those of the program before the change.
         """
-        while findings:
-            kept = len(self.kept)
-            for finding in findings:
-                self.try_finding(finding)
-            if len(self.kept) == kept or self._is_late():
-                return
+        while not self._tried_all(findings):
+            self._recorded = len(self.kept)
             findings = [
                 finding
                 for finding in self._laboratory.find_causes(self.kept)
                 if finding.status == "fail"
             ]
 
-    def try_finding(self, finding: Finding) -> None:
-        """Try each knob that answers a finding and was not tried before."""
-        frameworks = self.first.frameworks if self.first else frozenset()
-        for knob in knobs_for_rule(finding.id, frameworks):
-            if knob.id not in self._tried:
-                self._tried.add(knob.id)
+    def _tried_all(self, findings: Sequence[Finding]) -> bool:
+        """Try what answers the findings; return False once a change is kept."""
+        kept = list(self.kept)
+        for finding in findings:
+            for knob in self._untried_knobs(finding):
                 self._try_knob(knob, finding)
+                if self.kept != kept and not self._is_late():
+                    return False
+        return True
+
+    def try_finding(self, finding: Finding) -> None:
+        """Try each knob that answers a finding."""
+        for knob in self._untried_knobs(finding):
+            self._try_knob(knob, finding)
+
+    def _untried_knobs(self, finding: Finding) -> tuple[Knob, ...]:
+        frameworks = self.first.frameworks if self.first else frozenset()
+        knobs = knobs_for_rule(finding.id, frameworks)
+        return tuple(knob for knob in knobs if knob.id not in self._tried)
 
     def _try_knob(self, knob: Knob, finding: Finding) -> None:
         """Try the values of a knob; a further value replaces the one that was kept."""
+        self._tried.add(knob.id)
+        # A finding that was recorded before a change was kept promises nothing more.
+        is_old = len(self.kept) != self._recorded
+        promises = () if is_old else promises_of_findings((finding,))
+        promise = promises[0] if promises else None
         current: Change | None = None
         for change in knob.changes(self._environment, self._temporary):
-            row = self._measure_change(change, finding, instead_of=current)
+            row = self._measure_change(change, finding.id, promise, current)
             self.rows.append(row)
             self._tell(row)
             if row.outcome == "kept":
@@ -233,8 +247,7 @@ class Trials:
                     self.kept.remove(current)
                     self._mark_replaced(current)
                 self.kept.append(change)
-                self._answered.add(finding.id)
-                current = change
+                current, promise = change, None
             elif row.outcome != "same" and (
                 current is not None or row.outcome in _OF_ALL_VALUES
             ):
@@ -246,16 +259,18 @@ class Trials:
                 self.rows[index] = msgspec.structs.replace(row, outcome="replaced")
 
     def _measure_change(
-        self, change: Change, finding: Finding, *, instead_of: Change | None
+        self,
+        change: Change,
+        finding: str,
+        promise: Promise | None,
+        instead_of: Change | None,
     ) -> Trial:
-        promises = promises_of_findings((finding,))
-        promise = promises[0] if promises else None
         row = Trial(
             knob=change.knob,
             change=change.name,
-            finding=finding.id,
+            finding=finding,
             outcome="not_tried",
-            promise=None if finding.id in self._answered else promise,
+            promise=promise,
             numerics=change.numerics,
             write=change.write,
         )
@@ -280,7 +295,7 @@ class Trials:
         after: list[RunTimes] = []
         while True:
             turn = self._laboratory.time_steps(changes, limit_s)
-            problem = _problem_of(turn, row.knob)
+            problem = _problem_of(turn, row.knob, expected=last.status)
             if problem is not None or turn.times is None or last.times is None:
                 outcome, reason = problem or ("not_tried", _NO_STEPS)
                 return msgspec.structs.replace(row, outcome=outcome, reason=reason)
@@ -306,12 +321,18 @@ class Trials:
         return self._now_s() + turn_s >= self._ends_s
 
 
-def _problem_of(turn: Turn, knob: str) -> tuple[TrialOutcome, str] | None:
-    """Return why a turn with a change measures nothing, or None."""
+def _problem_of(
+    turn: Turn, knob: str, *, expected: int | None
+) -> tuple[TrialOutcome, str] | None:
+    """Return why a turn with a change measures nothing, or None.
+
+    Args:
+        expected: Exit status without the change; it may not be 0.
+    """
     failure = None
     if knob in turn.faults:
         failure = f"It could not be set: {turn.faults[knob]}."
-    elif turn.status:
+    elif turn.status and turn.status != expected:
         error = turn.output.last_error()
         failure = f"The program ended with status {turn.status}: {error}"
     elif turn.times is None:
@@ -330,14 +351,14 @@ def _judged_row(row: Trial, change: StepTimeChange) -> Trial:
     """Return the row with the measured change, and whether the promise holds."""
     noise: TrialOutcome = "unclear" if _may_help(change) else "no_gain"
     outcomes: dict[str, TrialOutcome] = {"faster": "kept", "slower": "slower"}
+    outcome = outcomes.get(change.verdict, noise)
     verdict: Verdict | None = None
     if row.promise is not None:
-        verdict = judge_gain((row.promise,), change).verdict
+        judged = judge_gain((row.promise,), change).verdict
+        # Gains that may be zero or large fulfil and break any promise.
+        verdict = "not_comparable" if outcome == "unclear" else judged
     return msgspec.structs.replace(
-        row,
-        outcome=outcomes.get(change.verdict, noise),
-        step_time=change,
-        verdict=verdict,
+        row, outcome=outcome, step_time=change, verdict=verdict
     )
 
 

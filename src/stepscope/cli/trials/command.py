@@ -18,7 +18,7 @@ from stepscope.cli.light_start import check_threads
 from stepscope.cli.output import check_free, deliver_answer, text_width
 from stepscope.cli.requests import REPORT_FORMS
 from stepscope.cli.trials.laboratory import Laboratory
-from stepscope.errors import BadUsage, StepscopeError
+from stepscope.errors import BadUsage
 from stepscope.trials.trying import Trials
 from stepscope.trials.turns import end_processes
 
@@ -34,6 +34,8 @@ _BUDGET: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 #: Exit status that shells report for an interrupted program.
 _INTERRUPTED: Final = 130
+#: Exit status if stepscope ended a program without steps.
+_NO_ANSWER: Final = 2
 _ENDING_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
@@ -42,7 +44,7 @@ def answer_request(request: TryRequest) -> int:
 
     Raises:
         BadUsage: An option is invalid, or there is no such program or rule.
-        StepscopeError: The unchanged program has no steps.
+        StepscopeError: The unchanged program could not be recorded.
     """
     from stepscope.trials.store import check_store  # noqa: PLC0415 - imports polars
 
@@ -82,7 +84,10 @@ def _try_program(
     try:
         say_line("the program runs in short turns; each is ended after some steps")
         turn = trials.begin()
-        _check_first(turn)
+        if turn.times is None:
+            _replay_output(turn.output, is_json=request.form != "text")
+            say_line(_no_steps_sentence(turn))
+            return turn.status or _NO_ANSWER
         findings = laboratory.find_causes(())
         if request.rule is None:
             trials.try_findings([each for each in findings if each.status == "fail"])
@@ -123,18 +128,14 @@ def _check_rule(rule: str | None) -> None:
         )
 
 
-def _check_first(turn: Turn) -> None:
-    if turn.times is not None and not turn.status:
-        return
-    _replay_output(turn.output, is_json=False)
+def _no_steps_sentence(turn: Turn) -> str:
     if turn.status:
-        raise StepscopeError(
-            f"the unchanged program ended with status {turn.status}, so nothing was "
-            "tried. Its output is above"
+        return (
+            f"the unchanged program ended with status {turn.status}: nothing is tried"
         )
-    raise StepscopeError(
-        "fewer than three steps of the unchanged program could be timed, so nothing "
-        "was tried. Let it run for more steps, or mark them (docs/errors/no_steps.md)"
+    return (
+        "fewer than three steps of the unchanged program could be timed, so nothing is "
+        "tried. Let it run for more steps, or mark them (docs/errors/no_steps.md)"
     )
 
 

@@ -61,7 +61,7 @@ def trials_outline(answer: TryAnswer) -> Iterator[Part]:
             )
             for trial in answer.trials
         )
-        header = ("change", "finding", "promised", "measured a step", "kept")
+        header = ("change", "finding", "promised", "measured", "kept")
         yield Table(header, rows, words=frozenset({1, 4}), expendable=("finding",))
     notes = tuple(_trial_notes(answer))
     if notes:
@@ -115,6 +115,10 @@ def _gain_text(change: StepTimeChange | None) -> str:
         _signed_ms(-value)
         for value in (change.change_ms, change.high_ms, change.low_ms)
     )
+    unit = f" {gain.rpartition(' ')[2]}"
+    if low.endswith(unit) and high.endswith(unit):
+        low, high = low.removesuffix(unit), high.removesuffix(unit)
+        return f"{gain.removesuffix(unit)} ({low} to {high}){unit}"
     return f"{gain} ({low} to {high})"
 
 

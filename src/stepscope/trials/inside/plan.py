@@ -36,7 +36,7 @@ class TurnPlan(NamedTuple):
         folder: Folder to which each process writes a report.
         settings: Knobs to set; later ones are set after earlier ones.
         warm_steps: Steps before the window, which may compile or fill caches.
-        warm_s: Seconds that these steps last at least.
+        warm_s: Seconds that these steps last at least, or there are twice as many.
         steps: Steps of the window, unless it reaches `max_s` first.
         least_s: Seconds that the window lasts at least.
         max_s: Seconds after which the window ends with the step in progress.

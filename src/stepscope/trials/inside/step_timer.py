@@ -147,7 +147,9 @@ class StepTimer:
             self._warm_since_ns = now_ns
         self._warm += self._batches
         lasted_s = (now_ns - self._warm_since_ns) / _NS
-        if self._warm >= self._plan.warm_steps and lasted_s >= self._plan.warm_s:
+        # Programs with few short steps would end before a long warm-up.
+        steps = self._plan.warm_steps * (1 if lasted_s >= self._plan.warm_s else 2)
+        if self._warm >= steps:
             imported = [name for name in FRAMEWORKS if name in sys.modules]
             gpu = ["gpu"] if uses_gpu() else []
             self._report.write("frameworks", " ".join(imported + gpu))
