@@ -122,7 +122,7 @@ def test_what_helps_is_kept_and_later_changes_are_added_to_it(
     assert outcomes(trials) == {
         "DataLoader(num_workers=2)": "replaced",
         "DataLoader(num_workers=4)": "kept",
-        "DataLoader(persistent_workers=True)": "slower",
+        "DataLoader(persistent_workers=True)": "no_gain",
         "DataLoader(prefetch_factor=4)": "kept",
     }
     answer = trials.answer(("train.py",), interrupted=False)
@@ -235,18 +235,30 @@ def test_findings_that_appear_later_are_tried_too(
     assert trials.rows[-1].finding == "input.bound"
 
 
-def test_the_interval_of_a_change_covers_each_pair_of_neighbouring_turns() -> None:
-    """Gains of 10, 8 and 9 ms: their intervals reach from at most 8 to at least 10."""
+def test_turns_that_differ_widen_the_interval_of_a_change() -> None:
+    """Means 40, 38 and 30, 29: the pooled variance is (2 + 0.5) / 2, and the half of
+    the interval 4.303 × √1.25 × √(2 / 2) = 4.811 ms around −9.5 ms."""
     change = compare_turns([times(40), times(38)], [times(30), times(29)])
     assert change.change_ms == pytest.approx(-9.5)
-    assert change.low_ms <= -10
-    assert change.high_ms >= -8
+    assert change.low_ms == pytest.approx(-14.311, abs=1e-3)
+    assert change.high_ms == pytest.approx(-4.689, abs=1e-3)
     assert change.verdict == "faster"
 
 
-def test_turns_that_disagree_prove_nothing() -> None:
-    change = compare_turns([times(40), times(20)], [times(30), times(25)])
+def test_turns_that_overlap_prove_nothing() -> None:
+    """Four turns fall into such an order by chance once in six times."""
+    change = compare_turns([times(24), times(21)], [times(17), times(16)])
     assert change.verdict == "noise"
+    assert change.low_ms < 0 < change.high_ms
+
+
+def test_a_third_pair_of_turns_decides() -> None:
+    """Means 24, 21, 23 and 17, 16, 16: variances 7/3 and 1/3, so the half of the
+    interval is 2.776 × √(4/3) × √(2/3) = 2.617 ms around −6.333 ms."""
+    before, after = [24, 21, 23], [17, 16, 16]
+    change = compare_turns([times(x) for x in before], [times(x) for x in after])
+    assert change.high_ms == pytest.approx(-3.716, abs=1e-3)
+    assert change.verdict == "faster"
 
 
 def test_losses_are_compared_as_far_as_both_reach() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Literal
+import math
+from itertools import chain
+from statistics import fmean, variance
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from stepscope.compare.changes import StepTimeChange, step_time_change
+from stepscope.compare.timing import RunTimes
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from stepscope.compare.timing import RunTimes
 
 #: Losses at the end of the compared part of two curves whose means are shown.
 _LAST_LOSSES: Final = 10
@@ -37,40 +39,43 @@ class LossChange(msgspec.Struct, frozen=True, kw_only=True):
     largest_percent: float | None
 
 
+#: Turns with and without a change → 97.5 % quantile of Student's t for their means,
+#: which have 2n − 2 degrees of freedom.
+_T_QUANTILES: Final = {2: 4.303, 3: 2.776}
+
+
 def compare_turns(
     before: Sequence[RunTimes], after: Sequence[RunTimes]
 ) -> StepTimeChange:
-    """Compare turns without and with a change, which alternate.
+    """Compare as many turns without a change as with it.
 
     Steps of one turn resemble each other more than those of two turns. So the interval
-    of the change covers the 95 % intervals of all pairs of neighbouring turns.
-
-    Args:
-        before: Turns without the change: the first, third, … of all turns.
-        after: Turns with the change: the second, fourth, … of all turns.
+    is the wider one of two: the 95 % interval of the steps (block bootstrap), and that
+    of the turns' means (Student's t), which needs two turns each.
     """
-    turns = [turn for pair in zip(before, after, strict=True) for turn in pair]
-    pairs = [
-        step_time_change(*(pair if index % 2 == 0 else pair[::-1]))
-        for index, pair in enumerate(pairwise(turns))
-    ]
-    base_ms, new_ms = (
-        sum(turn.mean_ms or 0.0 for turn in each) / len(each)
-        for each in (before, after)
+    steps = [[_steps_of(turn) for turn in turns] for turns in (before, after)]
+    change = step_time_change(
+        *(RunTimes(window_ps=tuple(chain.from_iterable(turns))) for turns in steps)
     )
-    low = min(pair.low_ms for pair in pairs)
-    high = max(pair.high_ms for pair in pairs)
-    verdict: Literal["faster", "slower", "noise"]
-    verdict = "faster" if high < 0 else "slower" if low > 0 else "noise"
-    return StepTimeChange(
-        base_ms=base_ms,
-        new_ms=new_ms,
-        change_ms=new_ms - base_ms,
-        low_ms=low,
-        high_ms=high,
-        change_percent=100 * (new_ms - base_ms) / base_ms if base_ms else 0.0,
-        verdict=verdict,
+    if len(before) not in _T_QUANTILES:
+        return change
+    means_ms = [[fmean(turn) / PS_PER_MS for turn in turns] for turns in steps]
+    spread_ms = math.sqrt(fmean(variance(turns) for turns in means_ms))
+    half_ms = _T_QUANTILES[len(before)] * spread_ms * math.sqrt(2 / len(before))
+    low_ms = min(change.low_ms, change.change_ms - half_ms)
+    high_ms = max(change.high_ms, change.change_ms + half_ms)
+    is_certain = low_ms > 0 or high_ms < 0
+    return msgspec.structs.replace(
+        change,
+        low_ms=low_ms,
+        high_ms=high_ms,
+        verdict=change.verdict if is_certain else "noise",
     )
+
+
+def _steps_of(turn: RunTimes) -> list[int]:
+    """Return the length of each step, in ps: the mean over processes in lock step."""
+    return [round(value) for value in turn.values_by_step(turn.window_ps)]
 
 
 def compare_losses(

@@ -39,7 +39,6 @@ TrialOutcome = Literal[
     "replaced",
     "no_gain",
     "unclear",
-    "slower",
     "failed",
     "same",
     "not_applied",
@@ -48,8 +47,9 @@ TrialOutcome = Literal[
 
 #: Outcomes that other values of the same knob would have too.
 _OF_ALL_VALUES: Final = frozenset({"not_applied", "not_tried"})
-#: Maximum number of turns with a change, each after a turn without it.
-_MAX_TURNS: Final = 2
+#: Minimum and maximum number of turns with a change that is kept, each after a turn
+#: without it.
+_MIN_TURNS, _MAX_TURNS = 2, 3
 #: A gain below this share of the step time is not looked for in a second turn.
 _MIN_GAIN: Final = 0.02
 #: A turn with a change is ended after this many times the duration of a turn without.
@@ -302,10 +302,12 @@ class Trials:
             before.append(last.times)
             after.append(turn.times)
             change = compare_turns(before, after)
-            if not _may_help(change) or len(after) == _MAX_TURNS or self._is_late():
+            is_clear = change.verdict == "faster" and len(after) >= _MIN_TURNS
+            is_over = len(after) == _MAX_TURNS or self._is_late()
+            if is_clear or is_over or not _may_help(change):
                 break
             self.last = last = self._laboratory.time_steps(self.kept, limit_s)
-        row = _judged_row(row, change)
+        row = _judged_row(row, change, is_repeated=len(after) >= _MIN_TURNS)
         if row.numerics:
             loss = compare_losses(last.losses, turn.losses)
             row = msgspec.structs.replace(
@@ -347,11 +349,11 @@ def _problem_of(
     return "not_applied", "The program has nothing that this changes."
 
 
-def _judged_row(row: Trial, change: StepTimeChange) -> Trial:
+def _judged_row(row: Trial, change: StepTimeChange, *, is_repeated: bool) -> Trial:
     """Return the row with the measured change, and whether the promise holds."""
-    noise: TrialOutcome = "unclear" if _may_help(change) else "no_gain"
-    outcomes: dict[str, TrialOutcome] = {"faster": "kept", "slower": "slower"}
-    outcome = outcomes.get(change.verdict, noise)
+    outcome: TrialOutcome = "unclear" if _may_help(change) else "no_gain"
+    if change.verdict == "faster" and is_repeated:
+        outcome = "kept"
     verdict: Verdict | None = None
     if row.promise is not None:
         judged = judge_gain((row.promise,), change).verdict

@@ -26,7 +26,6 @@ _OUTCOME_TEXTS: Final = {
     "replaced": "no: replaced",
     "no_gain": "no: no gain",
     "unclear": "no: unclear",
-    "slower": "no: slower",
     "failed": "no: failed",
     "same": "no: set already",
     "not_applied": "no: nothing to change",
