@@ -24,31 +24,31 @@ _FRAMEWORKS = {
     "jax": "JAX",
 }
 _NAMED: dict[object, str] = {
+    "": "–",
     "cores": "all cores",
     "half_cores": "half of the cores",
-    "temporary_folder": "an empty folder",
+    "folder": "an empty folder",
 }
 
 
 def render() -> str:
     """Write a table of all knobs, in the order in which they are tried."""
     lines = [
-        "| knob | for | values | answers | what to write |",
-        "|---|---|---|---|---|",
-        *(f"| {' | '.join(_cells(knob))} |" for knob in load_knobs()),
+        "| knob | for | values | results may differ | answers | what to write |",
+        "|---|---|---|---|---|---|",
+        *(f"| {' | '.join(_cells(*row))} |" for row in load_knobs().items()),
     ]
     return "\n".join(lines)
 
 
-def _cells(knob: Knob) -> tuple[str, ...]:
-    notes = ["on a GPU"] if knob.device == "gpu" else []
-    notes += ["results may differ"] if knob.numerics else []
-    values = ", ".join(_NAMED.get(value, f"`{value}`") for value in knob.values)
-    write = "; ".join(line.format(value="VALUE", last="LAST") for line in knob.write)
+def _cells(name: str, knob: Knob) -> tuple[str, ...]:
+    lines = knob.write or (knob.change,)
+    write = "; ".join(line.format(value="VALUE", last="LAST") for line in lines)
     return (
-        f"`{knob.id}`",
-        ", ".join([_FRAMEWORKS[knob.framework], *notes]),
-        values,
+        f"`{name}`",
+        _FRAMEWORKS[name.partition(".")[0]],
+        ", ".join(_NAMED.get(value, f"`{value}`") for value in knob.values),
+        "yes" if knob.numerics else "",
         ", ".join(f"`{rule}`" for rule in knob.rules),
         f"`{write}`",
     )

@@ -52,11 +52,8 @@ MAY_IMPORT = {
     # What runs inside the program, next to its own packages.
     **dict.fromkeys(
         [
-            f"trials.inside.{module}"
-            for module in (
-                *("armed", "losses", "plan", "process_report", "setters"),
-                *("step_timer", "tensorflow_setters", "torch_setters"),
-            )
+            f"trials.inside.{_}"
+            for _ in ("armed", "setters", "step_timer", "turn_files")
         ],
         BASE | {"capture"},
     ),
@@ -140,7 +137,7 @@ ROOMS = {
     },
     "cli": {
         "demo_programs": "",
-        "trials": "light_start output requests",
+        "trials": "light_start output report requests",
     },
     "derive": {
         "account": (

@@ -9,68 +9,78 @@ from pathlib import Path
 import pytest
 
 from stepscope.advice.registry import RULES
-from stepscope.trials.inside.plan import Setting, TurnPlan
-from stepscope.trials.inside.setters import SETTERS
-from stepscope.trials.knobs import Knob, knobs_for_rule, load_knobs
+from stepscope.trials.inside.turn_files import Setting, TurnPlan
+from stepscope.trials.knobs import knob_changes, knobs_for_rule, load_knobs
 
 ROOT = Path(__file__).resolve().parents[2]
-KNOBS = {knob.id: knob for knob in load_knobs()}
 
 
-@pytest.mark.parametrize("knob", load_knobs(), ids=lambda knob: knob.id)
-def test_a_knob_answers_rules_by_a_setter_that_exists(knob: Knob) -> None:
+@pytest.fixture(autouse=True)
+def sixteen_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepscope.trials.knobs.core_count", lambda: 16)
+
+
+@pytest.mark.parametrize("name", load_knobs())
+def test_a_knob_answers_rules_and_each_value_is_a_change(name: str) -> None:
+    knob = load_knobs()[name]
     assert set(knob.rules) <= {rule.item.id for rule in RULES}
-    assert callable(SETTERS[knob.setter].load_function())
-    changes = knob.changes({}, "folder", cores=16)
+    changes = knob_changes(name, {}, "folder")
     assert len(changes) == len(knob.values)
     for change in changes:
+        assert change.settings
         assert change.write
         assert "{" not in change.name + "".join(change.write)
 
 
-def test_ids_and_setters_are_used_once_and_all() -> None:
-    assert len(KNOBS) == len(load_knobs())
-    assert {knob.setter for knob in load_knobs()} == SETTERS.keys()
+def values_of(name: str) -> list[object]:
+    return [change.settings[0].value for change in knob_changes(name, {}, "")]
 
 
-def test_values_are_those_of_the_machine_each_once() -> None:
-    workers = KNOBS["loader.num_workers"]
-    assert [c.setting.value for c in workers.changes({}, "", cores=16)] == [2, 8, 16]
-    assert [c.setting.value for c in workers.changes({}, "", cores=2)] == [2, 1]
-    assert [c.setting.value for c in workers.changes({}, "", cores=1)] == [2, 1]
+def test_values_are_those_of_the_machine_each_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert values_of("torch.num_workers") == [2, 8, 16]
+    monkeypatch.setattr("stepscope.trials.knobs.core_count", lambda: 2)
+    assert values_of("torch.num_workers") == [2, 1]
+    monkeypatch.setattr("stepscope.trials.knobs.core_count", lambda: 1)
+    assert values_of("torch.num_workers") == [2, 1]
 
 
-def test_a_variable_that_is_set_already_is_no_change() -> None:
-    mode = KNOBS["tensorflow.gpu_thread_mode"]
-    assert mode.changes({"TF_GPU_THREAD_MODE": "gpu_private"}, "") == ()
-    (change,) = mode.changes({"TF_GPU_THREAD_MODE": "global"}, "")
-    assert change.environment == (("TF_GPU_THREAD_MODE", "gpu_private"),)
-
-
-def test_flags_of_the_program_stay() -> None:
-    (change,) = KNOBS["tensorflow.xla_auto_jit"].changes({"TF_XLA_FLAGS": "--own"}, "")
-    ((name, value),) = change.environment
-    assert (name, value.split()[:2]) == (
-        "TF_XLA_FLAGS",
-        ["--own", "--tf_xla_auto_jit=2"],
-    )
-
-
-def test_knobs_fit_the_frameworks_and_the_device() -> None:
-    def ids(*frameworks: str) -> list[str]:
-        return [knob.id for knob in knobs_for_rule("copy.exposed", frameworks)]
-
-    assert ids("torch") == []
-    assert ids("torch", "gpu") == ["loader.pin_memory"]
-    assert [knob.id for knob in knobs_for_rule("gap.gc", ())] == [
-        "gc.freeze",
-        "gc.threshold",
+def test_a_knob_may_set_several_functions() -> None:
+    (change,) = knob_changes("torch.fused_optimizer", {}, "")
+    assert [setting.target for setting in change.settings] == [
+        "torch.optim:Adam.__init__",
+        "torch.optim:AdamW.__init__",
+        "torch.optim:SGD.__init__",
     ]
 
 
+def test_a_variable_that_is_set_already_is_no_change() -> None:
+    mode = "tensorflow.gpu_thread_mode"
+    assert knob_changes(mode, {"TF_GPU_THREAD_MODE": "gpu_private"}, "") == ()
+    (change,) = knob_changes(mode, {"TF_GPU_THREAD_MODE": "global"}, "")
+    assert change.environment == (("TF_GPU_THREAD_MODE", "gpu_private"),)
+
+
+def test_flags_of_the_user_stay() -> None:
+    (change,) = knob_changes("tensorflow.xla_auto_jit", {"TF_XLA_FLAGS": "--own"}, "")
+    ((name, value),) = change.environment
+    assert name == "TF_XLA_FLAGS"
+    assert value.split()[:2] == ["--own", "--tf_xla_auto_jit=2"]
+
+
+def test_knobs_fit_the_frameworks_of_the_program() -> None:
+    assert knobs_for_rule("copy.exposed", {"jax"}) == []
+    assert knobs_for_rule("copy.exposed", {"torch"}) == ["torch.pin_memory"]
+    assert knobs_for_rule("gap.gc", ()) == ["any.gc_freeze", "any.gc_threshold"]
+
+
 def test_a_plan_survives_the_environment() -> None:
-    settings = (Setting("k", "s", "a", value="x y"), Setting("l", "s", "b", value=-1))
-    plan = TurnPlan("/a b\n", settings)
+    settings = (
+        Setting("k", "call", "m:f", "", "x y"),
+        Setting("l", "call", "m:f", "n", -1),
+    )
+    plan = TurnPlan("/a b\n", settings, warm_s=0.5)
     assert TurnPlan.from_environment({"STEPSCOPE_TRY": plan.to_text()}) == plan
     assert TurnPlan.from_environment({}) is None
 

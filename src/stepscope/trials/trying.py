@@ -2,62 +2,67 @@
 
 from __future__ import annotations
 
+import math
 import time
+from itertools import chain
+from statistics import fmean, variance
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
-from stepscope.compare.changes import StepTimeChange
+from stepscope.compare.changes import StepTimeChange, step_time_change
 from stepscope.compare.promises import (
     Promise,
     Verdict,
     judge_gain,
     promises_of_findings,
 )
-from stepscope.trials.knobs import knobs_for_rule
-from stepscope.trials.measured_changes import (
-    LossChange,
-    compare_losses,
-    compare_turns,
-)
+from stepscope.compare.timing import RunTimes
+from stepscope.trials.knobs import knob_changes, knobs_for_rule
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.compare.timing import RunTimes
-    from stepscope.trials.knobs import Change, Knob
+    from stepscope.trials.knobs import Change
     from stepscope.trials.turns import Turn
 
 #: What became of a change. `kept`: it helps, and later changes are added to it.
-#: `replaced`: it helps, and a later value of the same knob helps more. `unclear`: the
-#: interval contains 0 and gains that matter. `same`: the program has the value already.
-#: `not_applied`: the program has nothing that the knob changes.
-#: `not_tried`: the budget or the user ended the trials first, or results may differ.
+#: `replaced`: it helps, and a later value helps more. `unclear`: the interval contains
+#: 0 and gains that matter. `not_applied`: there is nothing to change, or it has the
+#: value. `not_tried`: budget, user or --allow-numerics did not allow it.
 TrialOutcome = Literal[
-    "kept",
-    "replaced",
-    "no_gain",
-    "unclear",
-    "failed",
-    "same",
-    "not_applied",
-    "not_tried",
+    "kept", "replaced", "no_gain", "unclear", "failed", "not_applied", "not_tried"
 ]
 
-#: Outcomes that other values of the same knob would have too.
-_OF_ALL_VALUES: Final = frozenset({"not_applied", "not_tried"})
-#: Minimum and maximum number of turns with a change that is kept, each after a turn
-#: without it.
-_MIN_TURNS, _MAX_TURNS = 2, 3
+#: Turns with and without a change → 97.5 % quantile of Student's t for their means,
+#: which have 2n − 2 degrees of freedom. A change is kept only after so many turns.
+_T_QUANTILES: Final = {2: 4.303, 3: 2.776}
 #: A gain below this share of the step time is not looked for in a second turn.
 _MIN_GAIN: Final = 0.02
-#: A turn with a change is ended after this many times the duration of a turn without.
+#: A turn with a change ends after this many times the duration of one without, but not
+#: before some seconds.
 _MAX_TIMES: Final = 4
-#: Seconds that every turn may take.
 _MIN_LIMIT_S: Final = 60.0
-_NO_STEPS: Final = "The program without the change had no steps in a further turn."
-_UNKNOWN_LOSS: Final = "The loss is unknown: compare it yourself."
+#: Losses at the end of two curves whose means are compared; fewer are no curve.
+_LAST_LOSSES, _MIN_LOSSES = 10, 3
+_NEEDS_NUMERICS: Final = "Results may differ: --allow-numerics tries it."
+_NEEDS_BUDGET: Final = "The budget was used up: a larger --budget tries it."
+
+
+class LossChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Losses without and with a change, as far as both turns printed them.
+
+    Attributes:
+        losses: Number of losses compared, from the first on.
+        before: Mean of the last ten of them without the change.
+        after: Mean of the same ones with the change.
+    """
+
+    losses: int
+    before: float
+    after: float
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,15 +78,15 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         step_time: Step time without and with the change; null if not measured.
         verdict: Whether the saving is inside the promise; null without a promise.
         numerics: Whether results can differ.
-        loss: The loss curves; null if they are unknown, or results cannot differ.
-        reason: Why the change was not measured or not kept, as a sentence.
+        loss: The losses; null if they are unknown, or results cannot differ.
+        reason: Why the change was not measured, as a sentence.
         write: Lines that make the change permanent.
     """
 
     knob: str
     change: str
     finding: str
-    outcome: TrialOutcome
+    outcome: TrialOutcome = "not_tried"
     promise: Promise | None = None
     step_time: StepTimeChange | None = None
     verdict: Verdict | None = None
@@ -92,13 +97,12 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TryAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that `stepscope try` found out.
+    """Everything that `stepscope try` found out; times are per batch.
 
     Attributes:
         command: The program and its arguments.
         ended: Why no further change was tried: nothing was "left", the "budget" was
             used up, or the user "interrupted" the trials.
-        per: Unit of all times. A step that runs several batches counts as several.
         as_is_ms: Mean step time of the unchanged program; null if not measured.
         together: Step time of the unchanged program and with all kept changes; null if
             none is kept.
@@ -110,7 +114,6 @@ class TryAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     command: tuple[str, ...]
     ended: Literal["left", "budget", "interrupted"]
-    per: Literal["batch"] = "batch"
     as_is_ms: float | None
     together: StepTimeChange | None
     trials: tuple[Trial, ...]
@@ -126,16 +129,16 @@ class Laboratory(Protocol):
         """Time a window of steps of the program with these changes."""
 
     def find_causes(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
-        """Record the program with these changes; return its findings in order."""
+        """Record the program with these changes; return its failing findings."""
 
 
 class Trials:
-    """The state of the loop; its rows are valid at any time, for an interruption.
+    """The state of the loop, which is valid at any time, for an interruption.
 
     Attributes:
         rows: Changes that were tried, in order.
         kept: Changes that help, in the order in which they were kept.
-        first: First turn of the unchanged program; None before its end.
+        first: First turn of the unchanged program.
         last: Last turn of the program as it is kept.
     """
 
@@ -144,28 +147,26 @@ class Trials:
         laboratory: Laboratory,
         *,
         environment: Mapping[str, str],
-        temporary: str,
+        folder: str,
         budget_s: float,
         numerics: bool = False,
         tell: Callable[[Trial], None] = lambda _: None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare the loop.
+        """Time the unchanged program.
 
         Args:
             environment: The program's environment.
-            temporary: Folder for knobs that need one.
+            folder: Temporary folder, for knobs that need one.
             budget_s: Seconds after which no further turn begins.
             numerics: Whether to try changes with which results may differ.
             tell: Called with each row.
         """
         self.rows: list[Trial] = []
         self.kept: list[Change] = []
-        self.first: Turn | None = None
-        self.last: Turn | None = None
         self._laboratory = laboratory
         self._environment = environment
-        self._temporary = temporary
+        self._folder = folder
         self._numerics = numerics
         self._tell = tell
         self._now_s = now_s
@@ -173,84 +174,64 @@ class Trials:
         self._tried: set[str] = set()
         #: Number of kept changes with which the current findings were recorded.
         self._recorded = 0
+        self.first = laboratory.time_steps((), max(budget_s, _MIN_LIMIT_S))
+        self.last = self.first
 
-    def answer(self, command: Sequence[str], *, interrupted: bool) -> TryAnswer:
-        """Summarise what is known now."""
-        first = self.first and self.first.times
-        last = self.last and self.last.times
-        together = compare_turns([first], [last]) if first and last else None
+    def summarise_rows(self, command: Sequence[str], *, interrupted: bool) -> TryAnswer:
+        """Return the answer with what is known now."""
+        first, last = self.first.times, self.last.times
         ended: Literal["left", "budget"] = "budget" if self._is_late() else "left"
         return TryAnswer(
             command=tuple(command),
             ended="interrupted" if interrupted else ended,
             as_is_ms=first.mean_ms if first else None,
-            together=together if self.kept else None,
+            together=compare_turns([first], [last])
+            if first and last and self.kept
+            else None,
             trials=tuple(self.rows),
             write=tuple(line for change in self.kept for line in change.write),
-            status=self.last.status if self.last else None,
+            status=self.last.status,
         )
-
-    def begin(self) -> Turn:
-        """Time the unchanged program."""
-        limit_s = max(self._ends_s - self._now_s(), _MIN_LIMIT_S)
-        self.first = self.last = self._laboratory.time_steps((), limit_s)
-        return self.first
 
     def try_findings(self, findings: Sequence[Finding]) -> None:
         """Try what answers the findings, in their order, until nothing is left.
 
-        After a change is kept, the changed program is recorded, because the findings
-        and their promises are those of the program before the change.
+        After a change is kept, the changed program is recorded, because findings and
+        their promises are those of the program before the change.
         """
         while not self._tried_all(findings):
             self._recorded = len(self.kept)
-            findings = [
-                finding
-                for finding in self._laboratory.find_causes(self.kept)
-                if finding.status == "fail"
-            ]
+            findings = self._laboratory.find_causes(self.kept)
 
     def _tried_all(self, findings: Sequence[Finding]) -> bool:
         """Try what answers the findings; return False once a change is kept."""
         kept = list(self.kept)
         for finding in findings:
-            for knob in self._untried_knobs(finding):
-                self._try_knob(knob, finding)
+            for knob in knobs_for_rule(finding.id, self.first.frameworks):
+                if knob not in self._tried:
+                    self._tried.add(knob)
+                    self._try_knob(knob, finding)
                 if self.kept != kept and not self._is_late():
                     return False
         return True
 
-    def try_finding(self, finding: Finding) -> None:
-        """Try each knob that answers a finding."""
-        for knob in self._untried_knobs(finding):
-            self._try_knob(knob, finding)
-
-    def _untried_knobs(self, finding: Finding) -> tuple[Knob, ...]:
-        frameworks = self.first.frameworks if self.first else frozenset()
-        knobs = knobs_for_rule(finding.id, frameworks)
-        return tuple(knob for knob in knobs if knob.id not in self._tried)
-
-    def _try_knob(self, knob: Knob, finding: Finding) -> None:
+    def _try_knob(self, knob: str, finding: Finding) -> None:
         """Try the values of a knob; a further value replaces the one that was kept."""
-        self._tried.add(knob.id)
-        # A finding that was recorded before a change was kept promises nothing more.
         is_old = len(self.kept) != self._recorded
         promises = () if is_old else promises_of_findings((finding,))
         promise = promises[0] if promises else None
-        current: Change | None = None
-        for change in knob.changes(self._environment, self._temporary):
-            row = self._measure_change(change, finding.id, promise, current)
+        others = list(self.kept)
+        for change in knob_changes(knob, self._environment, self._folder):
+            row = self._measure_change(change, finding.id, promise, others)
+            if row.outcome == "kept":
+                if len(self.kept) > len(others):
+                    self._mark_replaced(self.kept[-1])
+                self.kept = [*others, change]
+                promise = None
             self.rows.append(row)
             self._tell(row)
-            if row.outcome == "kept":
-                if current is not None:
-                    self.kept.remove(current)
-                    self._mark_replaced(current)
-                self.kept.append(change)
-                current, promise = change, None
-            elif row.outcome != "same" and (
-                current is not None or row.outcome in _OF_ALL_VALUES
-            ):
+            is_worse = len(self.kept) > len(others) and row.outcome != "kept"
+            if is_worse or row.outcome == "not_tried":
                 return
 
     def _mark_replaced(self, change: Change) -> None:
@@ -263,106 +244,119 @@ class Trials:
         change: Change,
         finding: str,
         promise: Promise | None,
-        instead_of: Change | None,
+        others: Sequence[Change],
     ) -> Trial:
         row = Trial(
             knob=change.knob,
             change=change.name,
             finding=finding,
-            outcome="not_tried",
             promise=promise,
             numerics=change.numerics,
             write=change.write,
         )
         if change.numerics and not self._numerics:
-            reason = "Results may differ: --allow-numerics tries it."
-            return msgspec.structs.replace(row, reason=reason)
-        if self._is_late() or self.last is None:
-            reason = "The budget was used up: a larger --budget tries it."
-            return msgspec.structs.replace(row, reason=reason)
-        others = [other for other in self.kept if other is not instead_of]
-        return self._take_turns(row, self.last, [*others, change])
-
-    def _take_turns(self, row: Trial, last: Turn, changes: Sequence[Change]) -> Trial:
-        """Run turns with and without the change until it is clear whether it helps.
-
-        Args:
-            last: Last turn without the change.
-            changes: The changes that are kept, and the change.
-        """
-        limit_s = max(_MAX_TIMES * last.seconds, _MIN_LIMIT_S)
+            return msgspec.structs.replace(row, reason=_NEEDS_NUMERICS)
+        if self._is_late():
+            return msgspec.structs.replace(row, reason=_NEEDS_BUDGET)
+        limit_s = max(_MAX_TIMES * self.last.seconds, _MIN_LIMIT_S)
         before: list[RunTimes] = []
         after: list[RunTimes] = []
         while True:
-            turn = self._laboratory.time_steps(changes, limit_s)
-            problem = _problem_of(turn, row.knob, expected=last.status)
+            last = self.last
+            turn = self._laboratory.time_steps([*others, change], limit_s)
+            problem = _problem_of_turn(turn, change.knob, expected=last.status)
             if problem is not None or turn.times is None or last.times is None:
-                outcome, reason = problem or ("not_tried", _NO_STEPS)
-                return msgspec.structs.replace(row, outcome=outcome, reason=reason)
+                return msgspec.structs.replace(
+                    row,
+                    outcome="failed" if problem else "not_applied",
+                    reason=problem or None,
+                )
             before.append(last.times)
             after.append(turn.times)
-            change = compare_turns(before, after)
-            is_clear = change.verdict == "faster" and len(after) >= _MIN_TURNS
-            is_over = len(after) == _MAX_TURNS or self._is_late()
-            if is_clear or is_over or not _may_help(change):
+            step_time = compare_turns(before, after)
+            is_clear = step_time.verdict == "faster" and len(after) in _T_QUANTILES
+            is_over = len(after) == max(_T_QUANTILES) or self._is_late()
+            may_help = step_time.low_ms <= -_MIN_GAIN * step_time.base_ms
+            if is_clear or is_over or not may_help:
                 break
-            self.last = last = self._laboratory.time_steps(self.kept, limit_s)
-        row = _judged_row(row, change, is_repeated=len(after) >= _MIN_TURNS)
-        if row.numerics:
-            loss = compare_losses(last.losses, turn.losses)
-            row = msgspec.structs.replace(
-                row, loss=loss, reason=None if loss else _UNKNOWN_LOSS
-            )
-        if row.outcome == "kept":
+            self.last = self._laboratory.time_steps(self.kept, limit_s)
+        if is_clear:
             self.last = turn
-        return row
+        noise: TrialOutcome = "unclear" if may_help else "no_gain"
+        verdict: Verdict | None = None
+        if promise is not None:
+            judged = judge_gain((promise,), step_time).verdict
+            # Gains that may be zero or large fulfil and break any promise.
+            verdict = judged if is_clear or not may_help else "not_comparable"
+        return msgspec.structs.replace(
+            row,
+            outcome="kept" if is_clear else noise,
+            step_time=step_time,
+            verdict=verdict,
+            loss=compare_losses(last.losses, turn.losses) if row.numerics else None,
+        )
 
     def _is_late(self) -> bool:
         """Return whether one more turn would exceed the budget."""
-        turn_s = self.last.seconds if self.last else 0.0
-        return self._now_s() + turn_s >= self._ends_s
+        return self._now_s() + self.last.seconds >= self._ends_s
 
 
-def _problem_of(
-    turn: Turn, knob: str, *, expected: int | None
-) -> tuple[TrialOutcome, str] | None:
-    """Return why a turn with a change measures nothing, or None.
+def _problem_of_turn(turn: Turn, knob: str, *, expected: int | None) -> str | None:
+    """Return why the changed program failed; "" if nothing was changed; else None.
 
     Args:
         expected: Exit status without the change; it may not be 0.
     """
-    failure = None
-    if knob in turn.faults:
-        failure = f"It could not be set: {turn.faults[knob]}."
-    elif turn.status and turn.status != expected:
-        error = turn.output.last_error()
-        failure = f"The program ended with status {turn.status}: {error}"
-    elif turn.times is None:
-        late = "did not reach its steps in time" if turn.is_late else "ended too early"
-        failure = f"The program {late}: fewer than three steps were timed."
-    if failure is not None:
-        return "failed", failure
-    if knob in turn.changed:
-        return None
-    if knob in turn.same:
-        return "same", f"The program has it already: {turn.same[knob]}."
-    return "not_applied", "The program has nothing that this changes."
+    fault = next((text for text in turn.faults if text.startswith(f"{knob} ")), None)
+    if fault is not None:
+        return f"It could not be set: {fault.removeprefix(knob).strip()}."
+    if turn.status and turn.status != expected:
+        return f"The program ended with status {turn.status}: {turn.last_error}"
+    if turn.times is None:
+        return "The program had fewer than three steps in its turn."
+    return None if knob in turn.applied else ""
 
 
-def _judged_row(row: Trial, change: StepTimeChange, *, is_repeated: bool) -> Trial:
-    """Return the row with the measured change, and whether the promise holds."""
-    outcome: TrialOutcome = "unclear" if _may_help(change) else "no_gain"
-    if change.verdict == "faster" and is_repeated:
-        outcome = "kept"
-    verdict: Verdict | None = None
-    if row.promise is not None:
-        judged = judge_gain((row.promise,), change).verdict
-        # Gains that may be zero or large fulfil and break any promise.
-        verdict = "not_comparable" if outcome == "unclear" else judged
+def compare_turns(
+    before: Sequence[RunTimes], after: Sequence[RunTimes]
+) -> StepTimeChange:
+    """Compare as many turns without a change as with it.
+
+    Steps of one turn resemble each other more than those of two turns. So the interval
+    is the wider one of two: the 95 % interval of the steps (block bootstrap), and that
+    of the turns' means (Student's t), which needs two turns each.
+    """
+    # Processes in lock step are not independent: a step is their mean.
+    steps = [
+        [[round(ps) for ps in turn.values_by_step(turn.window_ps)] for turn in turns]
+        for turns in (before, after)
+    ]
+    change = step_time_change(
+        *(RunTimes(window_ps=tuple(chain.from_iterable(turns))) for turns in steps)
+    )
+    if len(before) not in _T_QUANTILES:
+        return change
+    means_ms = [[fmean(turn) / PS_PER_MS for turn in turns] for turns in steps]
+    spread_ms = math.sqrt(fmean(variance(turns) for turns in means_ms))
+    half_ms = _T_QUANTILES[len(before)] * spread_ms * math.sqrt(2 / len(before))
+    low_ms = min(change.low_ms, change.change_ms - half_ms)
+    high_ms = max(change.high_ms, change.change_ms + half_ms)
+    is_certain = low_ms > 0 or high_ms < 0
     return msgspec.structs.replace(
-        row, outcome=outcome, step_time=change, verdict=verdict
+        change,
+        low_ms=low_ms,
+        high_ms=high_ms,
+        verdict=change.verdict if is_certain else "noise",
     )
 
 
-def _may_help(change: StepTimeChange) -> bool:
-    return change.low_ms <= -_MIN_GAIN * change.base_ms
+def compare_losses(
+    before: Sequence[float], after: Sequence[float]
+) -> LossChange | None:
+    """Compare the losses of two turns; None if one of them is unknown."""
+    count = min(len(before), len(after))
+    if count < _MIN_LOSSES:
+        return None
+    first = max(count - _LAST_LOSSES, 0)
+    old, new = (fmean(losses[first:count]) for losses in (before, after))
+    return LossChange(losses=count, before=old, after=new)

@@ -8,35 +8,56 @@ import re
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
+import msgspec
+
+from stepscope.advice.registry import RULES
+from stepscope.capture.base.options import MAX_EVENTS, MIN_WINDOW_S
 from stepscope.capture.launching.harmless import say_line
 from stepscope.capture.launching.launcher import resolve_command
+from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
-from stepscope.cli.output import check_free, deliver_answer, text_width
+from stepscope.cli.output import check_free, deliver_answer
+from stepscope.cli.report import show_outline
 from stepscope.cli.requests import REPORT_FORMS
-from stepscope.cli.trials.laboratory import Laboratory
-from stepscope.errors import BadUsage
+from stepscope.compare.measured import measure_run
+from stepscope.compare.store import (
+    answer_promises,
+    promise_file,
+    read_promises,
+    write_promises,
+)
+from stepscope.errors import BadUsage, StepscopeError
+from stepscope.report import to_json
+from stepscope.report.compose import judge_profile
+from stepscope.report.outline.trials import outcome_text, trials_outline
+from stepscope.rundir import new_run_name, run_directory, traces_in
+from stepscope.session import open_profile
+from stepscope.thresholds import THRESHOLDS
 from stepscope.trials.trying import Trials
-from stepscope.trials.turns import end_processes
+from stepscope.trials.turns import Program, end_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FrameType
 
+    from stepscope.advice.finding import Finding
     from stepscope.cli.requests import TryRequest
-    from stepscope.trials.trying import Trial, TryAnswer
-    from stepscope.trials.turns import Output, Turn
+    from stepscope.trials.knobs import Change
 
 _BUDGET: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 #: Exit status that shells report for an interrupted program.
 _INTERRUPTED: Final = 130
-#: Exit status if stepscope ended a program without steps.
+#: Exit status if stepscope ended an unchanged program without steps.
 _NO_ANSWER: Final = 2
-_ENDING_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+_ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Seconds after which a turn that is recorded ends in any case.
+_MAX_RECORDED_S: Final = 120.0
 
 
 def answer_request(request: TryRequest) -> int:
@@ -46,150 +67,138 @@ def answer_request(request: TryRequest) -> int:
         BadUsage: An option is invalid, or there is no such program or rule.
         StepscopeError: The unchanged program could not be recorded.
     """
-    from stepscope.trials.store import check_store  # noqa: PLC0415 - imports polars
-
     if request.form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", request.form, REPORT_FORMS)
     check_free(request.output, force=request.force)
-    budget_s = _budget_seconds(request.budget)
-    _check_rule(request.rule)
+    budget = _BUDGET.fullmatch(request.budget)
+    if budget is None:
+        raise BadUsage(f"--budget {request.budget} is no time; give 90s, 10m or 1h.")
     if not request.program:
         raise BadUsage("there is nothing to try; stepscope try [RULE] -- script.py")
+    rules = [rule.item.id for rule in RULES]
+    if request.rule not in {None, *rules}:
+        hint = "Put -- before the program."
+        raise BadUsage.unknown_name("rule", str(request.rule), rules, hint=hint)
     arguments = resolve_command(request.program)
     check_threads()
-    if request.store:
-        check_store(request.logdir)
     folder = Path(make_folder("try"))
     try:
         with _interruptible():
-            return _try_program(request, arguments, folder, budget_s)
+            laboratory = _Laboratory(request, arguments, folder)
+            budget_s = float(budget[1]) * _SECONDS[budget[2]]
+            return _try_changes(request, laboratory, folder, budget_s)
     finally:
         end_processes(str(folder))
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _try_program(
-    request: TryRequest, arguments: Sequence[str], folder: Path, budget_s: float
+def _try_changes(
+    request: TryRequest, laboratory: _Laboratory, folder: Path, budget_s: float
 ) -> int:
-    laboratory = Laboratory(request, arguments, folder)
+    say_line("the program runs in short turns; each is ended after some steps")
     trials = Trials(
         laboratory,
         environment=os.environ,
-        temporary=str(folder),
+        folder=str(folder),
         budget_s=budget_s,
         numerics=request.allow_numerics,
-        tell=lambda row: say_line(_progress_text(row)),
+        tell=lambda row: say_line(f"{row.change}: {outcome_text(row)}"),
     )
     interrupted = False
+    if trials.first.times is None:
+        sys.stderr.write(trials.first.out + trials.first.err)
+        say_line(
+            f"the unchanged program had fewer than three steps (exit status "
+            f"{trials.first.status}): nothing is tried. See docs/errors/no_steps.md"
+        )
+        return trials.first.status or _NO_ANSWER
     try:
-        say_line("the program runs in short turns; each is ended after some steps")
-        turn = trials.begin()
-        if turn.times is None:
-            _replay_output(turn.output, is_json=request.form != "text")
-            say_line(_no_steps_sentence(turn))
-            return turn.status or _NO_ANSWER
-        findings = laboratory.find_causes(())
-        if request.rule is None:
-            trials.try_findings([each for each in findings if each.status == "fail"])
-        else:
-            chosen = next(each for each in findings if each.id == request.rule)
-            if chosen.status != "fail":
-                say_line(
-                    f"{chosen.id} does not fail here; its changes are tried anyway"
-                )
-            trials.try_finding(chosen)
+        trials.try_findings(laboratory.find_causes(()))
     except KeyboardInterrupt:
         interrupted = True
-    if trials.last is None:
-        raise KeyboardInterrupt
-    answer = trials.answer(request.program or (), interrupted=interrupted)
-    _replay_output(trials.last.output, is_json=request.form != "text")
-    _print_answer(laboratory.store_outcomes(answer), request)
+    answer = trials.summarise_rows(request.program or (), interrupted=interrupted)
+    if laboratory.promises is not None:
+        answer = msgspec.structs.replace(answer, stored_in=str(laboratory.promises))
+    sys.stderr.write(trials.last.out + trials.last.err)
+    if request.form == "json":
+        deliver_answer(to_json.render_trials(answer), request.output)
+    else:
+        show_outline(trials_outline(answer), request)
     return _INTERRUPTED if interrupted else answer.status or 0
 
 
-def _budget_seconds(text: str) -> float:
-    found = _BUDGET.fullmatch(text)
-    if found is None:
-        raise BadUsage(f"--budget {text} is not a duration; give 90s, 10m or 1h.")
-    return float(found[1]) * _SECONDS[found[2]]
+class _Laboratory:
+    """Turns of one program; recordings go to a temporary or the log directory.
 
+    Attributes:
+        promises: File in which promises are stored; None without `--store`.
+    """
 
-def _check_rule(rule: str | None) -> None:
-    from stepscope.trials.knobs import load_knobs  # noqa: PLC0415 - needed only here
+    def __init__(
+        self, request: TryRequest, arguments: Sequence[str], folder: Path
+    ) -> None:
+        self._program = Program(tuple(arguments), folder, os.environ)
+        self._rule = request.rule
+        self._logdir = Path(request.logdir) if request.store else folder / "logs"
+        self.promises = promise_file(self._logdir) if request.store else None
+        if self.promises is not None:
+            # A damaged file is detected before any turn.
+            read_promises(self.promises)
+        self.time_steps = self._program.time_steps
 
-    known = sorted({each for knob in load_knobs() for each in knob.rules})
-    if rule is not None and rule not in known:
-        raise BadUsage.unknown_name(
-            "rule that stepscope can try a change for, named",
-            rule,
-            known,
-            hint="Put -- before the program.",
+    def find_causes(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
+        """Record the program with these changes; return its failing findings.
+
+        If a rule was chosen, only its finding is returned, even if it does not fail.
+        """
+        run = RunPlan(
+            logdir=str(self._logdir.absolute()),
+            run=new_run_name(time.time()),
+            notes="",
+            least_s=MIN_WINDOW_S,
+            max_events=MAX_EVENTS,
         )
-
-
-def _no_steps_sentence(turn: Turn) -> str:
-    if turn.status:
-        return (
-            f"the unchanged program ended with status {turn.status}: nothing is tried"
+        self._logdir.mkdir(parents=True, exist_ok=True)
+        turn = self._program.record_steps(changes, _MAX_RECORDED_S, run)
+        directory = run_directory(Path(run.logdir), run.run)
+        if not directory.is_dir() or not traces_in(directory):
+            raise StepscopeError(f"the program was not recorded: {turn.last_error}")
+        profile = open_profile(directory)
+        findings = judge_profile(profile).findings
+        if self.promises is not None:
+            measured = measure_run(profile, findings)
+            # The turns execute one program, so they do the same work.
+            stored, _ = answer_promises(
+                read_promises(self.promises),
+                measured,
+                thresholds=THRESHOLDS,
+                same_work=True,
+            )
+            write_promises(self.promises, stored)
+        return tuple(
+            finding
+            for finding in findings
+            if (
+                finding.status == "fail"
+                if self._rule is None
+                else finding.id == self._rule
+            )
         )
-    return (
-        "fewer than three steps of the unchanged program could be timed, so nothing is "
-        "tried. Let it run for more steps, or mark them (docs/errors/no_steps.md)"
-    )
-
-
-def _progress_text(row: Trial) -> str:
-    from stepscope.report.outline.trials import outcome_text  # noqa: PLC0415 - needed after a turn
-
-    return f"{row.change}: {outcome_text(row)}"
-
-
-def _replay_output(output: Output, *, is_json: bool) -> None:
-    """Print what the last turn printed; next to JSON, all of it on standard error."""
-    for path, stream in ((output.out, sys.stdout), (output.err, sys.stderr)):
-        target = sys.stderr if is_json else stream
-        target.write(path.read_text("utf-8", "replace"))
-        target.flush()
-
-
-def _print_answer(answer: TryAnswer, request: TryRequest) -> None:
-    from stepscope.report import to_json  # noqa: PLC0415 - needed at the end
-    from stepscope.report.outline import as_markdown, as_text  # noqa: PLC0415 - needed at the end
-    from stepscope.report.outline.trials import trials_outline  # noqa: PLC0415 - needed at the end
-    from stepscope.report.page import plain_text  # noqa: PLC0415 - needed at the end
-
-    if request.form == "json":
-        deliver_answer(to_json.render_trials(answer), request.output)
-        return
-    outline = trials_outline(answer)
-    if request.form == "markdown":
-        deliver_answer(as_markdown.render(outline), request.output)
-        return
-    text = plain_text(as_text.render(outline, width=text_width()))
-    if request.output is None:
-        # The program may print to standard output.
-        sys.stderr.write(text)
-    else:
-        deliver_answer(text, request.output)
 
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
     """Let the first signal that asks for an end interrupt the block; ignore others."""
-    numbers = [
-        getattr(signal, name) for name in _ENDING_SIGNALS if hasattr(signal, name)
-    ]
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         del number, frame
-        for other in numbers:
+        for other in _ENDING_SIGNALS:
             signal.signal(other, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     before = {
         number: signal.signal(number, interrupt)
-        for number in numbers
+        for number in _ENDING_SIGNALS
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:

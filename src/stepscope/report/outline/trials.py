@@ -27,15 +27,14 @@ _OUTCOME_TEXTS: Final = {
     "no_gain": "no: no gain",
     "unclear": "no: unclear",
     "failed": "no: failed",
-    "same": "no: set already",
     "not_applied": "no: nothing to change",
     "not_tried": "not tried",
 }
 _VERDICT_TEXTS: Final = {
-    "inside": "as promised",
-    "below": "less than promised",
-    "above": "more than promised",
-    "not_comparable": "too noisy to judge the promise",
+    "inside": "as promised.",
+    "below": "less than promised.",
+    "above": "more than promised.",
+    "not_comparable": "too noisy to judge the promise.",
 }
 _ENDED_TEXTS: Final = {
     "left": "Nothing is left to try.",
@@ -48,101 +47,84 @@ _ENDED_TEXTS: Final = {
 def trials_outline(answer: TryAnswer) -> Iterator[Part]:
     """Write the changes in the order in which they were tried."""
     yield Heading("Tried changes")
-    yield Paragraph(" ".join(_summary_sentences(answer)), strong=True)
+    sentence = "No change helps." if answer.trials else "There is no change to try."
+    if (change := answer.together) is not None:
+        kept = sum(trial.outcome == "kept" for trial in answer.trials)
+        less = percent(abs(change.change_percent))
+        sentence = (
+            f"{kept} of {len(answer.trials)} changes help: {ms(change.base_ms)} a step "
+            f"became {ms(change.new_ms)} "
+            f"({less} {'less' if change.change_ms < 0 else 'more'})."
+        )
+    yield Paragraph(f"{sentence} {_ENDED_TEXTS[answer.ended]}", strong=True)
     if answer.trials:
         rows = tuple(
             (
                 trial.change,
                 trial.finding,
-                _promise_cell(trial),
-                _gain_text(trial.step_time),
+                range_ms(trial.promise.low_ms, trial.promise.high_ms)
+                if trial.promise
+                else "–",
+                _gain_cell(trial.step_time),
                 _OUTCOME_TEXTS[trial.outcome],
             )
             for trial in answer.trials
         )
         header = ("change", "finding", "promised", "measured", "kept")
         yield Table(header, rows, words=frozenset({1, 4}), expendable=("finding",))
-    notes = tuple(_trial_notes(answer))
-    if notes:
-        yield Bullets(notes)
+    changes_by_note: dict[str, list[str]] = {}
+    for trial in answer.trials:
+        for note in _trial_notes(trial):
+            changes_by_note.setdefault(note, []).append(trial.change)
+    if changes_by_note:
+        yield Bullets(
+            tuple(
+                f"{', '.join(changes)}: {note}"
+                for note, changes in changes_by_note.items()
+            )
+        )
     if answer.write:
         yield Heading("Write into the program")
-        for line in dict.fromkeys(answer.write):
+        for line in answer.write:
             yield Code(line, indent=2)
     if answer.stored_in is not None:
-        yield Paragraph(
-            f"Promises and measured gains are stored in {answer.stored_in}."
-        )
+        yield Paragraph(f"Promises are stored in {answer.stored_in}.")
 
 
 def outcome_text(trial: Trial) -> str:
     """Write what became of a change in a few words."""
-    kept = "kept" if trial.outcome == "kept" else _OUTCOME_TEXTS[trial.outcome]
-    if trial.step_time is None:
-        return kept.removeprefix("no: ")
-    times = f"{ms(trial.step_time.base_ms)} to {ms(trial.step_time.new_ms)} a step"
-    return f"{times}, {kept.removeprefix('no: ')}"
+    text = "kept" if trial.outcome == "kept" else _OUTCOME_TEXTS[trial.outcome]
+    short = text.removeprefix("no: ")
+    change = trial.step_time
+    if change is None:
+        return short
+    return f"{ms(change.base_ms)} to {ms(change.new_ms)} a step, {short}"
 
 
-def _summary_sentences(answer: TryAnswer) -> Iterator[str]:
-    kept = sum(trial.outcome == "kept" for trial in answer.trials)
-    change = answer.together
-    if change is not None:
-        saved = percent(abs(change.change_percent))
-        word = "less" if change.change_ms < 0 else "more"
-        yield (
-            f"{kept} of {len(answer.trials)} changes help: {ms(change.base_ms)} a step "
-            f"became {ms(change.new_ms)} ({saved} {word})."
-        )
-    elif answer.trials:
-        yield "No change helps."
-    else:
-        yield "There is no change to try: no knob answers a finding of this program."
-    yield _ENDED_TEXTS[answer.ended]
-
-
-def _promise_cell(trial: Trial) -> str:
-    if trial.promise is None:
-        return "–"
-    return range_ms(trial.promise.low_ms, trial.promise.high_ms)
-
-
-def _gain_text(change: StepTimeChange | None) -> str:
+def _gain_cell(change: StepTimeChange | None) -> str:
+    """Write a gain and its interval: `9.5 (4.7 to 14.3) ms`."""
     if change is None:
         return "–"
     gain, low, high = (
-        _signed_ms(-value)
+        ms(-value) if value <= 0 else f"−{ms(value)}"
         for value in (change.change_ms, change.high_ms, change.low_ms)
     )
     unit = f" {gain.rpartition(' ')[2]}"
     if low.endswith(unit) and high.endswith(unit):
-        low, high = low.removesuffix(unit), high.removesuffix(unit)
-        return f"{gain.removesuffix(unit)} ({low} to {high}){unit}"
+        gain, low = gain.removesuffix(unit), low.removesuffix(unit)
+        return f"{gain} ({low} to {high.removesuffix(unit)}){unit}"
     return f"{gain} ({low} to {high})"
 
 
-def _signed_ms(value: float) -> str:
-    return ms(value) if value >= 0 else f"−{ms(-value)}"
-
-
-def _trial_notes(answer: TryAnswer) -> Iterator[str]:
-    """Write about promises, losses and problems; equal sentences are joined."""
-    by_text: dict[str, list[str]] = {}
-    for trial in answer.trials:
-        for text in _notes_of(trial):
-            by_text.setdefault(text, []).append(trial.change)
-    for text, changes in by_text.items():
-        yield f"{', '.join(changes)}: {text}"
-
-
-def _notes_of(trial: Trial) -> Iterator[str]:
+def _trial_notes(trial: Trial) -> Iterator[str]:
     if trial.verdict is not None:
-        yield f"{_VERDICT_TEXTS[trial.verdict]}."
+        yield _VERDICT_TEXTS[trial.verdict]
     if trial.loss is not None:
-        loss = trial.loss
         yield (
-            f"the mean of the last losses of {loss.losses} is {loss.after:.4g}, and "
-            f"{loss.before:.4g} without the change."
+            f"of {trial.loss.losses} printed losses, the mean of the last ten is "
+            f"{trial.loss.after:.4g}, and {trial.loss.before:.4g} without the change."
         )
-    if trial.reason is not None and trial.outcome not in {"not_applied", "same"}:
+    elif trial.numerics and trial.step_time is not None:
+        yield "the program prints no loss: compare the results yourself."
+    if trial.reason is not None:
         yield f"{trial.reason[0].lower()}{trial.reason[1:]}"
