@@ -47,7 +47,7 @@ def _cells(name: str, knob: Knob) -> tuple[str, ...]:
     return (
         f"`{name}`",
         _FRAMEWORKS[name.partition(".")[0]],
-        ", ".join(_NAMED.get(value, f"`{value}`") for value in knob.values),
+        ", ".join(_NAMED.get(value, f"`{value}`") for value in knob.set[3:]),
         "yes" if knob.numerics else "",
         ", ".join(f"`{rule}`" for rule in knob.rules),
         f"`{write}`",

@@ -152,12 +152,14 @@ def test_a_program_without_steps_is_told_so() -> None:
     assert "no_steps.md" in done.err
 
 
-def test_promises_and_gains_are_stored() -> None:
+def test_promises_are_stored_and_judged() -> None:
     done = run("host.work", "--store", "--", script(COLLECTS), 10**6, 0)
     assert done.status == 0, done.err
     kept = read_promises(Path("stepscope-logs.promises.json"))
-    (run_name, stored), *_ = kept.runs.items()
+    (run_name, stored), (changed, _) = kept.runs.items()
     assert stored.promises
+    # The recording with the kept change judges what the first one promised.
+    assert stored.answers.keys() == {changed}
     assert Path("stepscope-logs", "plugins", "profile", run_name).is_dir()
     assert "stored in" in done.out
 

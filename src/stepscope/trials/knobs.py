@@ -42,12 +42,11 @@ class Change(Frozen, frozen=True, eq=True):
     write: tuple[str, ...]
 
 
-class Knob(Frozen, frozen=True, forbid_unknown_fields=True, rename={"setter": "set"}):
+class Knob(Frozen, frozen=True, forbid_unknown_fields=True):
     """A row of `knobs.toml`, which describes the columns."""
 
     rules: tuple[str, ...]
-    setter: tuple[str, str, str]
-    values: tuple[bool | int | str, ...]
+    set: tuple[bool | int | str, ...]
     change: str
     write: tuple[str, ...] = ()
     numerics: bool = False
@@ -56,9 +55,13 @@ class Knob(Frozen, frozen=True, forbid_unknown_fields=True, rename={"setter": "s
 
 @cache
 def load_knobs() -> dict[str, Knob]:
-    """Return all knobs by id, in the order of their file."""
+    """Return all knobs by id, in the order in which they are tried."""
     text = Path(__file__).with_name("knobs.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), dict[str, Knob])
+    return {
+        name: msgspec.convert(row | {"numerics": group == "differ"}, Knob)
+        for group, rows in tomllib.loads(text).items()
+        for name, row in rows.items()
+    }
 
 
 def knobs_for_rule(rule: str, frameworks: Collection[str]) -> list[str]:
@@ -82,42 +85,34 @@ def knob_changes(
         folder: Parent of the folder for a knob that needs one.
     """
     knob = load_knobs()[name]
+    how, target, argument, *declared = knob.set
     cores = core_count()
-    meanings: dict[str, Value] = {
+    meanings: dict[Value, Value] = {
         "cores": cores,
         "half_cores": max(cores // 2, 1),
         "folder": f"{folder}/{name}",
     }
-    values: dict[Value, None] = dict.fromkeys(
-        meanings.get(value, value) if isinstance(value, str) else value
-        for value in knob.values
-    )
-    return tuple(
-        _change_to(name, knob, value, environment)
-        for value in values
-        if knob.setter[0] != "environment"
-        or environment.get(knob.setter[2]) != str(value)
-    )
-
-
-def _change_to(
-    name: str, knob: Knob, value: Value, environment: Mapping[str, str]
-) -> Change:
-    how, target, argument = knob.setter
-    variables = dict(knob.also)
-    if how == "environment":
-        own = environment.get(argument) if argument in _FLAG_LISTS else None
-        variables[argument] = f"{own} {value}" if own else str(value)
-    module, _, paths = target.partition(":")
-    shown = {"value": value, "last": value - 1 if isinstance(value, int) else 0}
-    return Change(
-        knob=name,
-        name=knob.change.format(**shown),
-        numerics=knob.numerics,
-        settings=tuple(
-            Setting(name, how, f"{module}:{path}", argument, value)
+    module, _, paths = str(target).partition(":")
+    before = environment.get(str(argument)) if how == "environment" else None
+    changes = []
+    for value in dict.fromkeys(meanings.get(each, each) for each in declared):
+        variables = dict(knob.also)
+        if how == "environment":
+            is_list = before and argument in _FLAG_LISTS
+            variables[str(argument)] = f"{before} {value}" if is_list else str(value)
+        shown = {"value": value, "last": value - 1 if isinstance(value, int) else 0}
+        settings = tuple(
+            Setting(name, str(how), f"{module}:{path}", str(argument), value)
             for path in paths.split() or [""]
-        ),
-        environment=tuple(variables.items()),
-        write=tuple(line.format(**shown) for line in knob.write or (knob.change,)),
-    )
+        )
+        change = Change(
+            knob=name,
+            name=knob.change.format(**shown),
+            numerics=knob.numerics,
+            settings=settings,
+            environment=tuple(variables.items()),
+            write=tuple(line.format(**shown) for line in knob.write or (knob.change,)),
+        )
+        if before != str(value):
+            changes.append(change)
+    return tuple(changes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -10,7 +9,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -42,8 +41,7 @@ from stepscope.trials.trying import Trials
 from stepscope.trials.turns import Program, end_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FrameType
+    from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.cli.requests import TryRequest
@@ -55,7 +53,8 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 _INTERRUPTED: Final = 130
 #: Exit status if stepscope ended an unchanged program without steps.
 _NO_ANSWER: Final = 2
-_ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Signals that interrupt the trials as Ctrl-C does.
+_ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 #: Seconds after which a turn that is recorded ends in any case.
 _MAX_RECORDED_S: Final = 120.0
 
@@ -83,10 +82,11 @@ def answer_request(request: TryRequest) -> int:
     check_threads()
     folder = Path(make_folder("try"))
     try:
-        with _interruptible():
-            laboratory = _Laboratory(request, arguments, folder)
-            budget_s = float(budget[1]) * _SECONDS[budget[2]]
-            return _try_changes(request, laboratory, folder, budget_s)
+        laboratory = _Laboratory(request, arguments, folder)
+        for number in _ENDING_SIGNALS:
+            signal.signal(number, signal.default_int_handler)
+        budget_s = float(budget[1]) * _SECONDS[budget[2]]
+        return _try_changes(request, laboratory, folder, budget_s)
     finally:
         end_processes(str(folder))
         shutil.rmtree(folder, ignore_errors=True)
@@ -115,7 +115,14 @@ def _try_changes(
     try:
         trials.try_findings(laboratory.find_causes(()))
     except KeyboardInterrupt:
+        # The answer is printed within a second, whatever is pressed meanwhile.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         interrupted = True
+    except StepscopeError as error:
+        # What was measured before a recording failed is still shown.
+        if not trials.rows:
+            raise
+        say_line(str(error))
     answer = trials.summarise_rows(request.program or (), interrupted=interrupted)
     if laboratory.promises is not None:
         answer = msgspec.structs.replace(answer, stored_in=str(laboratory.promises))
@@ -140,6 +147,7 @@ class _Laboratory:
         self._program = Program(tuple(arguments), folder, os.environ)
         self._rule = request.rule
         self._logdir = Path(request.logdir) if request.store else folder / "logs"
+        self._logdir.mkdir(parents=True, exist_ok=True)
         self.promises = promise_file(self._logdir) if request.store else None
         if self.promises is not None:
             # A damaged file is detected before any turn.
@@ -158,7 +166,6 @@ class _Laboratory:
             least_s=MIN_WINDOW_S,
             max_events=MAX_EVENTS,
         )
-        self._logdir.mkdir(parents=True, exist_ok=True)
         turn = self._program.record_steps(changes, _MAX_RECORDED_S, run)
         directory = run_directory(Path(run.logdir), run.run)
         if not directory.is_dir() or not traces_in(directory):
@@ -184,25 +191,3 @@ class _Laboratory:
                 else finding.id == self._rule
             )
         )
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let the first signal that asks for an end interrupt the block; ignore others."""
-
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        del number, frame
-        for other in _ENDING_SIGNALS:
-            signal.signal(other, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {
-        number: signal.signal(number, interrupt)
-        for number in _ENDING_SIGNALS
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
