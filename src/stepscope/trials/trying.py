@@ -37,7 +37,7 @@ TrialOutcome = Literal[
 ]
 
 #: Turns with and without a change → 97.5 % quantile of Student's t for their means,
-#: which have 2n − 2 degrees of freedom. A change is kept only after so many turns.
+#: which have 2n − 2 degrees of freedom. A change is kept after two turns at least.
 _T_QUANTILES: Final = {2: 4.303, 3: 2.776}
 #: A gain below this share of the step time is not looked for in a second turn.
 _MIN_GAIN: Final = 0.02
