@@ -164,6 +164,16 @@ def test_a_change_that_does_nothing_costs_one_turn(
     assert trials.rows[0].verdict == "below"
 
 
+def test_a_certain_gain_of_one_percent_is_not_kept(
+    trials_of: Callable[..., tuple[Trials, Invented]],
+) -> None:
+    trials, _ = trials_of({("any.gc_freeze", ""): 0.4})
+    trials.try_findings([finding("gap.gc")])
+    assert trials.rows[0].outcome == "no_gain"
+    assert trials.rows[0].step_time is not None
+    assert trials.rows[0].step_time.high_ms < 0
+
+
 def test_a_change_that_fails_is_a_row(
     trials_of: Callable[..., tuple[Trials, Invented]],
 ) -> None:

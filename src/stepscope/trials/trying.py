@@ -39,7 +39,8 @@ TrialOutcome = Literal[
 #: Turns with and without a change → 97.5 % quantile of Student's t for their means,
 #: which have 2n − 2 degrees of freedom. A change is kept after two turns at least.
 _T_QUANTILES: Final = {2: 4.303, 3: 2.776}
-#: A gain below this share of the step time is not looked for in a second turn.
+#: A gain below this share of the step time is not looked for in a second turn, and no
+#: reason to change a program: of many changes, some seem to gain a little by chance.
 _MIN_GAIN: Final = 0.02
 #: A turn with a change ends after this many times the duration of one without, but not
 #: before some seconds.
@@ -274,15 +275,17 @@ class Trials:
             before.append(last.times)
             after.append(turn.times)
             step_time = compare_turns(before, after)
-            is_clear = step_time.verdict == "faster" and len(after) in _T_QUANTILES
+            matters_ms = -_MIN_GAIN * step_time.base_ms
+            is_known = step_time.verdict == "faster" and len(after) in _T_QUANTILES
+            is_clear = is_known and step_time.change_ms <= matters_ms
             is_over = len(after) == max(_T_QUANTILES) or self._is_late()
-            may_help = step_time.low_ms <= -_MIN_GAIN * step_time.base_ms
+            may_help = step_time.low_ms <= matters_ms
             if is_clear or is_over or not may_help:
                 break
             self.last = self._laboratory.time_steps(self.kept, limit_s)
         if is_clear:
             self.last = turn
-        noise: TrialOutcome = "unclear" if may_help else "no_gain"
+        noise: TrialOutcome = "unclear" if may_help and not is_known else "no_gain"
         verdict: Verdict | None = None
         if promise is not None:
             judged = judge_gain((promise,), step_time).verdict
