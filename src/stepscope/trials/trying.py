@@ -265,7 +265,7 @@ class Trials:
         while True:
             last = self.last
             turn = self._laboratory.time_steps([*others, change], limit_s)
-            problem = _problem_of_turn(turn, change.knob, expected=last.status)
+            problem = problem_of_turn(turn, change.knob, expected=last.status)
             if problem is not None or turn.times is None or last.times is None:
                 return msgspec.structs.replace(
                     row,
@@ -304,7 +304,7 @@ class Trials:
         return self._now_s() + self.last.seconds >= self._ends_s
 
 
-def _problem_of_turn(turn: Turn, knob: str, *, expected: int | None) -> str | None:
+def problem_of_turn(turn: Turn, knob: str, *, expected: int | None) -> str | None:
     """Return why the changed program failed; "" if nothing was changed; else None.
 
     Args:

@@ -104,13 +104,13 @@ class Program(Frozen, frozen=True):
             limit_s: Seconds after which the turn ends in any case.
             plan: Window to time; its folder and settings are set here.
         """
-        return self._run_turn(changes, limit_s, plan or TurnPlan(""), _windows_are_over)
+        return self._run_turn(changes, limit_s, plan or TurnPlan(""), windows_are_over)
 
     def record_steps(
         self, changes: Sequence[Change], limit_s: float, run: RunPlan
     ) -> Turn:
         """Run a turn that is recorded as by `stepscope run`, and keep what trained."""
-        return self._run_turn(changes, limit_s, TurnPlan(""), _recordings_are_over, run)
+        return self._run_turn(changes, limit_s, TurnPlan(""), recordings_are_over, run)
 
     def _run_turn(
         self,
@@ -135,7 +135,7 @@ class Program(Frozen, frozen=True):
             keep_the_best(read_notes(plan.folder))
         processes = read_facts(plan.folder)
         return Turn(
-            times=_measured_times(processes),
+            times=measured_times(processes),
             status=status,
             out=(folder / "out").read_text("utf-8", "replace"),
             err=(folder / "err").read_text("utf-8", "replace"),
@@ -197,19 +197,21 @@ def _processes_with(mark: bytes) -> list[int]:
     return found
 
 
-def _windows_are_over(folder: str) -> bool:
+def windows_are_over(folder: str) -> bool:
+    """Return whether every process that trains has timed its window."""
     training = [facts for facts in read_facts(folder) if "frameworks" in facts]
     return bool(training) and all("end" in facts for facts in training)
 
 
-def _recordings_are_over(folder: str) -> bool:
+def recordings_are_over(folder: str) -> bool:
+    """Return whether every process that counts steps has stored its recording."""
     counting = {path.stem for path in Path(folder).glob("*.steps")}
     return bool(counting) and counting <= {
         str(note.process) for note in read_notes(folder)
     }
 
 
-def _measured_times(processes: Sequence[Facts]) -> RunTimes | None:
+def measured_times(processes: Sequence[Facts]) -> RunTimes | None:
     """Return the times of all processes that train, each with equally many steps.
 
     What devices needed after the last step belongs to all steps of the window.

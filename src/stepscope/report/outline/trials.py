@@ -65,7 +65,7 @@ def trials_outline(answer: TryAnswer) -> Iterator[Part]:
                 range_ms(trial.promise.low_ms, trial.promise.high_ms)
                 if trial.promise
                 else "–",
-                _gain_cell(trial.step_time),
+                gain_cell(trial.step_time),
                 _OUTCOME_TEXTS[trial.outcome],
             )
             for trial in answer.trials
@@ -101,7 +101,7 @@ def outcome_text(trial: Trial) -> str:
     return f"{ms(change.base_ms)} to {ms(change.new_ms)} a step, {short}"
 
 
-def _gain_cell(change: StepTimeChange | None) -> str:
+def gain_cell(change: StepTimeChange | None) -> str:
     """Write a gain and its interval: `9.5 (4.7 to 14.3) ms`."""
     if change is None:
         return "–"
