@@ -91,7 +91,7 @@ def _set_argument(
     @functools.wraps(original)
     def call_with_value(*args: Any, **kwargs: Any) -> Any:
         try:
-            bound = signature.bind(*args, **kwargs)
+            bound = signature.bind_partial(*args, **kwargs)
         except TypeError:
             # The original function raises the error that the program expects.
             bound = None
