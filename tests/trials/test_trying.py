@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from stepscope.advice.finding import Finding
 from stepscope.compare.timing import RunTimes
 from stepscope.derive.facts.evidence import Saving
+from stepscope.derive.predictions.step_times import Parameter, Prediction, StepTime
 from stepscope.trials.trying import Trials, compare_losses, compare_turns
 from stepscope.trials.turns import Turn
 from stepscope.units import PS_PER_MS
@@ -152,6 +154,31 @@ def test_only_the_first_kept_change_is_judged_by_the_promise(
     assert (first.promise.low_ms, first.promise.high_ms) == (20.0, 30.0)
     assert first.verdict == "below"
     assert (second.promise, second.verdict) == (None, None)
+
+
+def test_a_prediction_of_the_same_number_is_the_promise(
+    trials_of: Callable[..., tuple[Trials, Invented]],
+) -> None:
+    """Steps of 40 ms should take 19 to 26 ms with two workers: 14 to 21 less."""
+    predictions = [
+        Prediction(
+            action="load_in_workers",
+            parameter=Parameter(name="workers", value=workers),
+            step_ms=StepTime(low=21 - workers, mid=22.0, high=28 - workers),
+            model="queue",
+        )
+        for workers in (1, 2)
+    ]
+    waits = msgspec.structs.replace(
+        finding("input.bound", 20.0, 30.0), predictions=tuple(predictions)
+    )
+    trials, _ = trials_of({("torch.num_workers", 2): 16.0})
+    trials.try_findings([waits])
+    row = trials.rows[0]
+    assert row.promise is not None
+    assert row.promise.low_ms == pytest.approx(14)
+    assert row.promise.high_ms == pytest.approx(21)
+    assert row.verdict == "inside"
 
 
 def test_a_change_that_does_nothing_costs_one_turn(

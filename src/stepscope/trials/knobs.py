@@ -29,6 +29,7 @@ class Change(Frozen, frozen=True, eq=True):
         knob: Id of the knob.
         name: Name of the change, for display.
         numerics: Whether results can differ.
+        actions: Actions of findings that it carries out.
         settings: What is set inside the program.
         environment: Variables that the launcher sets.
         write: Lines that make the change permanent.
@@ -37,6 +38,7 @@ class Change(Frozen, frozen=True, eq=True):
     knob: str
     name: str
     numerics: bool
+    actions: tuple[str, ...]
     settings: tuple[Setting, ...]
     environment: tuple[tuple[str, str], ...]
     write: tuple[str, ...]
@@ -48,6 +50,7 @@ class Knob(Frozen, frozen=True, forbid_unknown_fields=True):
     rules: tuple[str, ...]
     set: tuple[bool | int | str, ...]
     change: str
+    actions: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     numerics: bool = False
     also: dict[str, str] = msgspec.field(default_factory=dict)
@@ -109,6 +112,7 @@ def knob_changes(
             knob=name,
             name=knob.change.format(**shown),
             numerics=knob.numerics,
+            actions=knob.actions,
             settings=settings,
             environment=tuple(variables.items()),
             write=tuple(line.format(**shown) for line in knob.write or (knob.change,)),

@@ -74,8 +74,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         change: Name of the change.
         finding: Id of the finding that the change answers.
         outcome: What became of the change.
-        promise: Saving that the finding predicts; null if it predicts none, or was
-            recorded before a change was kept.
+        promise: Saving that the finding predicts of the change or, without a model of
+            it, of its actions; null if it predicts none, or was recorded before a
+            change was kept.
         step_time: Step time without and with the change; null if not measured.
         verdict: Whether the saving is inside the promise; null without a promise.
         numerics: Whether results can differ.
@@ -219,16 +220,17 @@ class Trials:
     def _try_knob(self, knob: str, finding: Finding) -> None:
         """Try the values of a knob; a further value replaces the one that was kept."""
         is_old = len(self.kept) != self._recorded
-        promises = () if is_old else promises_of_findings((finding,))
-        promise = promises[0] if promises else None
         others = list(self.kept)
+        as_is = self.last.times
         for change in knob_changes(knob, self._environment, self._folder):
+            promise = None
+            if not is_old and as_is is not None and self.kept == others:
+                promise = predicted_gain(finding, change, as_is.mean_ms or 0.0)
             row = self._measure_change(change, finding.id, promise, others)
             if row.outcome == "kept":
                 if len(self.kept) > len(others):
                     self._mark_replaced(self.kept[-1])
                 self.kept = [*others, change]
-                promise = None
             self.rows.append(row)
             self._tell(row)
             is_worse = len(self.kept) > len(others) and row.outcome != "kept"
@@ -318,6 +320,30 @@ def problem_of_turn(turn: Turn, knob: str, *, expected: int | None) -> str | Non
     if turn.times is None:
         return "The program had fewer than three steps in its turn."
     return None if knob in turn.applied else ""
+
+
+def predicted_gain(finding: Finding, change: Change, as_is_ms: float) -> Promise | None:
+    """Return the gain that a finding predicts: of this change, else of any action.
+
+    Args:
+        as_is_ms: Step time without the change and without a recording.
+    """
+    promises = promises_of_findings((finding,))
+    promise = promises[0] if promises else None
+    value = change.settings[0].value
+    for prediction in finding.predictions:
+        parameter, step_ms = prediction.parameter, prediction.step_ms
+        fits = parameter is None or parameter.value == value
+        if prediction.action in change.actions and fits and step_ms.high is not None:
+            return Promise(
+                finding=finding.id,
+                title=finding.title,
+                low_ms=max(as_is_ms - step_ms.high, 0.0),
+                high_ms=max(as_is_ms - step_ms.low, 0.0),
+                basis="replay",
+                effect_ms=finding.ms_per_step,
+            )
+    return promise
 
 
 def compare_turns(
