@@ -36,6 +36,7 @@ class Invented:
 
     def __init__(self, gains: Gains) -> None:
         self.gains = gains
+        self.recorded_ms: float | None = 40.0
         self.turns: list[tuple[str, ...]] = []
         self.recorded: list[tuple[str, ...]] = []
         self.later: tuple[Finding, ...] = ()

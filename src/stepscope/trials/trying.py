@@ -125,7 +125,13 @@ class TryAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Laboratory(Protocol):
-    """What runs the program."""
+    """What runs the program.
+
+    Attributes:
+        recorded_ms: Mean step time in the last recording; None if unknown.
+    """
+
+    recorded_ms: float | None
 
     def time_steps(self, changes: Sequence[Change], limit_s: float) -> Turn:
         """Time a window of steps of the program with these changes."""
@@ -221,11 +227,11 @@ class Trials:
         """Try the values of a knob; a further value replaces the one that was kept."""
         is_old = len(self.kept) != self._recorded
         others = list(self.kept)
-        as_is = self.last.times
         for change in knob_changes(knob, self._environment, self._folder):
             promise = None
-            if not is_old and as_is is not None and self.kept == others:
-                promise = predicted_gain(finding, change, as_is.mean_ms or 0.0)
+            if not is_old and self.kept == others:
+                as_is_ms = self._laboratory.recorded_ms
+                promise = predicted_gain(finding, change, as_is_ms)
             row = self._measure_change(change, finding.id, promise, others)
             if row.outcome == "kept":
                 if len(self.kept) > len(others):
@@ -322,11 +328,13 @@ def problem_of_turn(turn: Turn, knob: str, *, expected: int | None) -> str | Non
     return None if knob in turn.applied else ""
 
 
-def predicted_gain(finding: Finding, change: Change, as_is_ms: float) -> Promise | None:
+def predicted_gain(
+    finding: Finding, change: Change, recorded_ms: float | None
+) -> Promise | None:
     """Return the gain that a finding predicts: of this change, else of any action.
 
     Args:
-        as_is_ms: Step time without the change and without a recording.
+        recorded_ms: Mean step time in the recording of the finding; None if unknown.
     """
     promises = promises_of_findings((finding,))
     promise = promises[0] if promises else None
@@ -334,12 +342,13 @@ def predicted_gain(finding: Finding, change: Change, as_is_ms: float) -> Promise
     for prediction in finding.predictions:
         parameter, step_ms = prediction.parameter, prediction.step_ms
         fits = parameter is None or parameter.value == value
-        if prediction.action in change.actions and fits and step_ms.high is not None:
+        is_meant = prediction.action in change.actions and fits
+        if is_meant and recorded_ms is not None and step_ms.high is not None:
             return Promise(
                 finding=finding.id,
                 title=finding.title,
-                low_ms=max(as_is_ms - step_ms.high, 0.0),
-                high_ms=max(as_is_ms - step_ms.low, 0.0),
+                low_ms=max(recorded_ms - step_ms.high, 0.0),
+                high_ms=max(recorded_ms - step_ms.low, 0.0),
                 basis="replay",
                 effect_ms=finding.ms_per_step,
             )

@@ -30,6 +30,7 @@ from stepscope.compare.store import (
     read_promises,
     write_promises,
 )
+from stepscope.compare.timing import run_times
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.report import to_json
 from stepscope.report.compose import judge_profile
@@ -39,6 +40,7 @@ from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trials.trying import Trials
 from stepscope.trials.turns import Program, end_processes
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,6 +141,7 @@ class _Laboratory:
 
     Attributes:
         promises: File in which promises are stored; None without `--store`.
+        recorded_ms: Mean step time in the last recording; None if unknown.
     """
 
     def __init__(
@@ -152,6 +155,7 @@ class _Laboratory:
         if self.promises is not None:
             # A damaged file is detected before any turn.
             read_promises(self.promises)
+        self.recorded_ms: float | None = None
         self.time_steps = self._program.time_steps
 
     def find_causes(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
@@ -172,6 +176,8 @@ class _Laboratory:
             raise StepscopeError(f"the program was not recorded: {turn.last_error}")
         profile = open_profile(directory)
         findings = judge_profile(profile).findings
+        times = run_times(profile)
+        self.recorded_ms = None if isinstance(times, Unavailable) else times.mean_ms
         if self.promises is not None:
             measured = measure_run(profile, findings)
             # The turns execute one program, so they do the same work.
