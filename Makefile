@@ -66,6 +66,7 @@ fix: $(VENV)/.ready-test ## apply what formatter and linter can apply
 	$(VENV)/bin/ruff check --fix .
 	$(PY) build_tools/table_docs.py
 	$(PY) build_tools/rule_list.py
+	$(PY) build_tools/knob_list.py
 	$(PY) build_tools/rule_pages.py
 	$(PY) build_tools/transcripts.py
 	$(PY) build_tools/web_sources.py

@@ -49,16 +49,17 @@ def _seen(item: Item) -> str:
 
 
 def with_rules(page: str, rules: Sequence[Rule]) -> str:
-    """Put the table and the list between their marks.
+    """Put the table and the list between their marks."""
+    page = between_marks(page, "rules", render(rules))
+    return between_marks(page, "uncalibrated", uncalibrated(rules))
+
+
+def between_marks(page: str, name: str, text: str) -> str:
+    """Put a text between the two marks of a name.
 
     Raises:
         ValueError: The page has no such marks.
     """
-    page = _between(page, "rules", render(rules))
-    return _between(page, "uncalibrated", uncalibrated(rules))
-
-
-def _between(page: str, name: str, text: str) -> str:
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     before, begun, rest = page.partition(begin)
     _, ended, after = rest.partition(end)

@@ -48,7 +48,18 @@ MAY_IMPORT = {
     "analysis": BASE | {"trace", "derive"},
     "advice": BASE | {"trace", "derive", "analysis"},
     "compare": BASE | {"trace", "derive", "analysis", "advice"},
+    "trials": BASE | {"capture", "derive", "advice", "compare"},
+    # What runs inside the program, next to its own packages.
+    **dict.fromkeys(
+        [
+            f"trials.inside.{_}"
+            for _ in ("armed", "setters", "step_timer", "turn_files")
+        ],
+        BASE | {"capture"},
+    ),
     "report": BASE | {"analysis", "advice", "compare"},
+    "report.outline.trials": BASE | {"advice", "compare", "trials"},
+    "report.to_json": BASE | {"analysis", "advice", "compare", "trials"},
     # Its doors: from a profile to what the renderers are given.
     "report.envelope": BASE | {"trace", "derive"},
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
@@ -70,7 +81,7 @@ MAY_IMPORT = {
     "cli": BASE
     | {
         *("capture", "remote", "formats", "derive", "analysis", "advice", "compare"),
-        *("report", "session", "serve", "doctor"),
+        *("report", "session", "serve", "doctor", "trials"),
     },
     "profiler": BASE | {"capture", "derive", "analysis", "advice", "report", "session"},
     "tracking": BASE | {"formats", "analysis", "advice", "report", "session"},
@@ -126,6 +137,7 @@ ROOMS = {
     },
     "cli": {
         "demo_programs": "",
+        "trials": "light_start output report requests",
     },
     "derive": {
         "account": (
@@ -197,6 +209,9 @@ ROOMS = {
     },
     "trace": {
         "reading": "quality",
+    },
+    "trials": {
+        "inside": "",
     },
     "xspace": {
         "merging": "fields reading wire writing",

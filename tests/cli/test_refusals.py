@@ -153,6 +153,10 @@ def test_a_name_as_long_as_the_system_takes_is_written(tmp_path: Path) -> None:
 
 
 PATHS = {
+    "try": [
+        ["--logdir", "@", "--", "x.py"],
+        ["-o", "@", "--", "x.py"],
+    ],
     "report": [["@"], [str(RECORDED), "-o", "@"], [str(RECORDED), "--kernels", "@"]],
     "show": [["overview_page", "@"]],
     "explain": [["@"]],

@@ -36,6 +36,7 @@ from stepscope.cli.requests import (
     RunRequest,
     ServeRequest,
     ShowRequest,
+    TryRequest,
 )
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage, StepscopeError, printable_line
@@ -126,6 +127,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("nsys", NsysRequest, "nsight", "record_timeline", runs_program=True),
     Command("ncu", NcuRequest, "nsight", "measure_kernels", runs_program=True),
     Command("report", ReportRequest, "report"),
+    Command("try", TryRequest, "trials.command", kind=_WithProgram),
     Command("show", ShowRequest, "show"),
     Command("explain", ExplainRequest, "explain"),
     Command("diff", DiffRequest, "report", "answer_difference"),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.cli.requests import DiffRequest, ExplainRequest
+    from stepscope.cli.requests import DiffRequest, ExplainRequest, TryRequest
     from stepscope.compare.measured import MeasuredSteps
     from stepscope.compare.store import RunOutcomes
     from stepscope.derive.profile_data import ProfileData
@@ -157,7 +157,9 @@ def _explain_verdict(request: ReportRequest, rule: str) -> None:
     show_outline(explanation_outline(explanation), request)
 
 
-def show_outline(outline: Outline, request: ReportRequest | ExplainRequest) -> None:
+def show_outline(
+    outline: Outline, request: ReportRequest | ExplainRequest | TryRequest
+) -> None:
     """Write an outline as Markdown or as a page of text."""
     if request.form == "markdown":
         deliver_answer(as_markdown.render(outline), request.output)

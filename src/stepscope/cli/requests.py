@@ -148,6 +148,27 @@ class RunRequest(Frozen, frozen=True, kw_only=True):
     key: str | None = None
 
 
+class TryRequest(Frozen, frozen=True, kw_only=True):
+    """Try changes to a program from outside, and measure what each brings.
+
+    The program runs in short turns, as it is and with one change, until its budget is
+    used up or nothing is left to try. What helps is kept. RULE is the id of a finding;
+    by default the changes answer all findings of the program's report, in their order.
+    No file of the program is changed. The exit status is that of the last turn, or 0 if
+    its steps were over before it ended.
+    """
+
+    rule: str | None = None
+    program: tuple[str, ...] | None = None
+    budget: str = "10m"
+    allow_numerics: bool = False
+    store: bool = False
+    logdir: str = _LOG_DIRECTORY
+    form: str = "text"
+    output: str | None = None
+    force: bool = False
+
+
 class CaptureRequest(Frozen, frozen=True, kw_only=True):
     """Record running programs that have a profiler server, then report.
 

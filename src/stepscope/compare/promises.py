@@ -135,14 +135,14 @@ def judge_promises(
     tried = [
         promise for promise, gone in zip(promises, states, strict=True) if gone is True
     ]
-    outcomes = [_judge_gain(tried, time)] if len(tried) > 1 else []
+    outcomes = [judge_gain(tried, time)] if len(tried) > 1 else []
     for promise, gone in zip(promises, states, strict=True):
         if gone is None:
             outcomes.append(
                 _unjudged_outcome(promise, "not_comparable", _CAUSE_UNKNOWN)
             )
         elif gone and len(tried) == 1:
-            outcomes.append(_judge_gain(tried, time))
+            outcomes.append(judge_gain(tried, time))
         else:
             verdict: Verdict = "joint" if gone else "untried"
             outcomes.append(_unjudged_outcome(promise, verdict, None))
@@ -164,7 +164,7 @@ def _cause_is_gone(
     return now.status != "fail"
 
 
-def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
+def judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     """Compare the total saving of some changes with their joint prediction.
 
     The joint prediction is at least the largest minimum, and at most the sum of the

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.report.plain import Plain
+    from stepscope.trials.trying import TryAnswer
 
 #: Fields of a result that are next to `data` in the envelope, not inside it.
 _ENVELOPE_FIELDS: Final = frozenset({"missing", "inputs", "quality"})
@@ -113,6 +114,11 @@ def render_comparison(
 def render_explanation(explained: Explanation) -> bytes:
     """Write how a rule reached its verdict, as one object."""
     return _indented_json({"schema": 1, **plain_fields(explained)})
+
+
+def render_trials(answer: TryAnswer) -> bytes:
+    """Write what `stepscope try` found out, as one object."""
+    return _indented_json({"schema": 1, **plain_fields(answer)})
 
 
 def render_gap(gap: GapExplanation | Unavailable) -> bytes:

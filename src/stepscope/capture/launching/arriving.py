@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Arrivals:
     """First entry of `sys.meta_path`; reports when chosen modules have been imported.
 
-    The finder finds no module itself: it asks the other finders and replaces
+    The finder finds no module itself: it asks the finders after it and replaces
     `exec_module` of the loader of a chosen module. The replacement is removed before
     that module runs.
     """
@@ -46,9 +46,12 @@ class Arrivals:
         """Return a spec from another finder; None for modules not watched."""
         if name not in self._waited:
             return None
-        for finder in sys.meta_path:
+        # Finders before this one have not found the module. Asking them would recurse
+        # if one of them is also an `Arrivals`, which asks this one.
+        place = sys.meta_path.index(self) if self in sys.meta_path else -1
+        for finder in sys.meta_path[place + 1 :]:
             find = getattr(finder, "find_spec", None)
-            if finder is self or find is None:
+            if find is None:
                 continue
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:

@@ -19,6 +19,7 @@ _LEVELS_UP = 4
 _OLDEST = (3, 11)
 #: Environment variable with a plan → module that arms a process by that plan.
 _ARMED_BY = {
+    "STEPSCOPE_TRY": "stepscope.trials.inside.armed",
     "STEPSCOPE_RUN": "stepscope.capture.launching.armed_process",
     "STEPSCOPE_SERVE": "stepscope.remote.autoserve",
 }
