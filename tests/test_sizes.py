@@ -21,15 +21,14 @@ FUNCTION_LINES = 80
 P95_FUNCTION_LINES = 50
 #: What `src` may hold at most. Lower a figure when the code has become smaller; raise
 #: one only together with a new capability, and name the capability beside the figure.
-#: Raised last for the short report; for start-up and waiting as owners; for the end of
-#: a recording, passes of inference and recordings without steps; for devices that no
-#: tracer sees; for advice by the compiled functions that lines call.
+#: Raised last for the predictions of steps (`derive/predictions`) and for trials of
+#: changes (`trials`, `stepscope try`); before both, 134,102 lines of Python.
 MOST = {
-    "lines of Python": 134_102,
-    "lines of Python and declared data": 142_932,
-    "modules of Python": 684,
-    "functions with names of one word, %": 8.3,
-    "private functions that are used once": 1_098,
+    "lines of Python": 136_988,
+    "lines of Python and declared data": 146_117,
+    "modules of Python": 702,
+    "functions with names of one word, %": 8.41,
+    "private functions that are used once": 1_126,
 }
 #: Function → the reason why it may be longer.
 LONG_FUNCTIONS: dict[str, str] = {}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.support.programs.frameworks import interpreter
 
-pytestmark = [pytest.mark.framework, pytest.mark.slow]
+pytestmark = [pytest.mark.framework, pytest.mark.integration]
 
 #: Each sample takes 4 ms, in the process that trains.
 LOADS = """
