@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from stepscope.derive.predictions.step_times import Parameter, StepTime
 
 #: Text for a change of steps that no model predicts.
-UNKNOWN_GAIN: Final = "how much is not known until it is tried"
+UNKNOWN_GAIN: Final = "how much is not known: `stepscope try` measures it"
 #: The assumption of a model, before the step time: with a number, or without one.
 _ASSUMED: Final = {
     "workers": ("with 1 worker", "with {} workers"),
