@@ -229,6 +229,7 @@ def test_knobs_of_pytorch(tmp_path: Path) -> None:
 
 
 @pytest.mark.framework
+@pytest.mark.integration
 def test_knobs_of_pytorch_that_exclude_others(tmp_path: Path) -> None:
     changes = changes_of("torch_compiled", tmp_path)
     turn, seen = run_turn(interpreter("torch"), TORCH, tmp_path, changes)

@@ -164,7 +164,16 @@ def test_promises_are_stored_and_judged() -> None:
     assert "stored in" in done.out
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "spawn",
+        *(
+            pytest.param(method, marks=pytest.mark.integration)
+            for method in ("fork", "forkserver")
+        ),
+    ],
+)
 def test_all_processes_are_timed_and_none_is_left(method: str) -> None:
     done = run("gap.gc", "--format", "json", "--", script(SPAWNS), method)
     assert done.status == 0, done.err
@@ -196,6 +205,7 @@ def test_an_interruption_ends_everything_in_a_second() -> None:
     assert took_s < 1.0 + 0.2 * os.getloadavg()[0]
 
 
+@pytest.mark.integration
 def test_a_program_that_pytest_runs() -> None:
     script(TESTS, "test_training.py")
     done = run("gap.gc", "--", sys.executable, "-m", "pytest", "-q", "test_training.py")
