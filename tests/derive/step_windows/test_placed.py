@@ -376,7 +376,8 @@ def rows_of(flags: list[list[str]], ends: list[bool]) -> pl.DataFrame:
     ("flags", "ends", "typical"),
     [
         ([[], ["other_kind"], ["first", "outlier"], []], [0, 0, 0, 1], [1, 0, 1, 0]),
-        ([["unrecorded"], ["first", "warm_up"], []], [0, 0, 1], [1, 1, 0]),
+        ([["unrecorded"], ["first", "warm_up"], []], [0, 0, 1], [0, 1, 0]),
+        ([["unrecorded"], []], [0, 1], [1, 0]),
         ([["warm_up"], []], [1, 1], [1, 1]),
     ],
 )

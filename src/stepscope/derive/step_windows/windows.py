@@ -319,13 +319,16 @@ NOTHING_RECORDED: Final = WHY["nothing_recorded"]
 def are_typical(rows: pl.DataFrame) -> Bools:
     """Return a mask of the typical windows: complete ones without a flag in `LEFT_OUT`.
 
-    If no window is typical, return the complete windows; if none is complete, all.
+    If no window is typical, return the complete windows whose records are all there,
+    else the complete windows; if none is complete, all.
     `rows` has at least one window, with `open_end` and `flags`.
     """
     closed = ~rows["open_end"].to_numpy()
     # Loop in Python: windows are few, and polars expressions over lists start slowly.
-    usual = [_LEFT_OUT_FLAGS.isdisjoint(flags) for flags in rows["flags"].to_list()]
-    for wanted in (closed & np.array(usual, np.bool_), closed):
+    flags_of_rows = rows["flags"].to_list()
+    usual = [_LEFT_OUT_FLAGS.isdisjoint(flags) for flags in flags_of_rows]
+    recorded = ["unrecorded" not in flags for flags in flags_of_rows]
+    for wanted in (closed & usual, closed & recorded, closed):
         if wanted.any():
             return wanted
     return np.ones(len(rows), np.bool_)
