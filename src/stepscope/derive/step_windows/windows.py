@@ -328,7 +328,8 @@ def are_typical(rows: pl.DataFrame) -> Bools:
     flags_of_rows = rows["flags"].to_list()
     usual = [_LEFT_OUT_FLAGS.isdisjoint(flags) for flags in flags_of_rows]
     recorded = ["unrecorded" not in flags for flags in flags_of_rows]
-    for wanted in (closed & usual, closed & recorded, closed):
+    for kept in (usual, recorded, [True] * len(rows)):
+        wanted = closed & np.array(kept, np.bool_)
         if wanted.any():
             return wanted
     return np.ones(len(rows), np.bool_)
