@@ -32,11 +32,10 @@ def times(mean_ms: float, spread_ms: float = 0.1) -> RunTimes:
 
 
 class Invented:
-    """A laboratory in which each turn takes ten seconds of an invented clock."""
+    """A program of which each turn takes ten seconds of an invented clock."""
 
     def __init__(self, gains: Gains) -> None:
         self.gains = gains
-        self.recorded_ms: float | None = 40.0
         self.turns: list[tuple[str, ...]] = []
         self.recorded: list[tuple[str, ...]] = []
         self.later: tuple[Finding, ...] = ()
@@ -74,8 +73,15 @@ class Invented:
 
 def finding(rule: str, low: float | None = None, high: float = 0.0) -> Finding:
     saving = None if low is None else Saving(low=low, high=high)
+    # The recorded step lasts 80 ms, twice as long as a timed one.
     return Finding(
-        id=rule, title="t", stage=1, status="fail", saving_ms=saving, ms_per_step=high
+        id=rule,
+        title="t",
+        stage=1,
+        status="fail",
+        saving_ms=saving,
+        ms_per_step=high,
+        share_percent=100 * high / 80,
     )
 
 
@@ -84,16 +90,16 @@ def trials_of(tmp_path: Path) -> Callable[..., tuple[Trials, Invented]]:
     def made(
         gains: Gains, *, budget_s: float = 1e6, numerics: bool = False
     ) -> tuple[Trials, Invented]:
-        laboratory = Invented(gains)
+        program = Invented(gains)
         trials = Trials(
-            laboratory,
+            program,
             environment={"OMP_NUM_THREADS": "1"},
             folder=str(tmp_path),
             budget_s=budget_s,
             numerics=numerics,
-            now_s=lambda: laboratory.clock_s,
+            now_s=lambda: program.clock_s,
         )
-        return trials, laboratory
+        return trials, program
 
     return made
 
@@ -117,8 +123,8 @@ def test_what_helps_is_kept_and_later_changes_are_added_to_it(
         ("torch.prefetch_factor", 4): 2.0,
         ("torch.persistent_workers", True): -3.0,
     }
-    trials, laboratory = trials_of(gains)
-    laboratory.later = (finding("input.bound"),)
+    trials, program = trials_of(gains)
+    program.later = (finding("input.bound"),)
     trials.try_findings([finding("input.bound", 10.0, 20.0)])
     assert outcomes(trials) == {
         "DataLoader(num_workers=2)": "replaced",
@@ -137,11 +143,11 @@ def test_what_helps_is_kept_and_later_changes_are_added_to_it(
     )
     # As it is, changed, as it is, changed.
     two = "DataLoader(num_workers=2)"
-    assert laboratory.turns[:4] == [(), (two,), (), (two,)]
+    assert program.turns[:4] == [(), (two,), (), (two,)]
     # After each change that is kept, the program is recorded again.
     four = "DataLoader(num_workers=4)"
     both = (four, "DataLoader(prefetch_factor=4)")
-    assert laboratory.recorded == [(four,), both]
+    assert program.recorded == [(four,), both]
 
 
 def test_only_the_first_kept_change_is_judged_by_the_promise(
@@ -149,7 +155,7 @@ def test_only_the_first_kept_change_is_judged_by_the_promise(
 ) -> None:
     gains: Gains = {("torch.num_workers", 2): 16.0, ("torch.num_workers", 4): 24.0}
     trials, _ = trials_of(gains)
-    trials.try_findings([finding("input.bound", 20.0, 30.0)])
+    trials.try_findings([finding("input.bound", 40.0, 60.0)])
     first, second, *_ = trials.rows
     assert first.promise is not None
     assert (first.promise.low_ms, first.promise.high_ms) == (20.0, 30.0)
@@ -160,18 +166,18 @@ def test_only_the_first_kept_change_is_judged_by_the_promise(
 def test_a_prediction_of_the_same_number_is_the_promise(
     trials_of: Callable[..., tuple[Trials, Invented]],
 ) -> None:
-    """Steps of 40 ms should take 19 to 26 ms with two workers: 14 to 21 less."""
+    """Recorded steps of 80 ms should take 38 to 52: half of it is 19 to 26 of 40."""
     predictions = [
         Prediction(
             action="load_in_workers",
             parameter=Parameter(name="workers", value=workers),
-            step_ms=StepTime(low=21 - workers, mid=22.0, high=28 - workers),
+            step_ms=StepTime(low=2 * (21 - workers), mid=44.0, high=2 * (28 - workers)),
             model="queue",
         )
         for workers in (1, 2)
     ]
     waits = msgspec.structs.replace(
-        finding("input.bound", 20.0, 30.0), predictions=tuple(predictions)
+        finding("input.bound", 40.0, 60.0), predictions=tuple(predictions)
     )
     trials, _ = trials_of({("torch.num_workers", 2): 16.0})
     trials.try_findings([waits])
@@ -185,10 +191,10 @@ def test_a_prediction_of_the_same_number_is_the_promise(
 def test_a_change_that_does_nothing_costs_one_turn(
     trials_of: Callable[..., tuple[Trials, Invented]],
 ) -> None:
-    trials, laboratory = trials_of({})
+    trials, program = trials_of({})
     trials.try_findings([finding("gap.gc", 1.0, 2.0)])
     assert set(outcomes(trials).values()) == {"no_gain"}
-    assert len(laboratory.turns) == 1 + len(trials.rows)
+    assert len(program.turns) == 1 + len(trials.rows)
     assert trials.rows[0].verdict == "below"
 
 
@@ -205,8 +211,8 @@ def test_a_certain_gain_of_one_percent_is_not_kept(
 def test_a_change_that_fails_is_a_row(
     trials_of: Callable[..., tuple[Trials, Invented]],
 ) -> None:
-    trials, laboratory = trials_of({("any.gc_threshold", 100_000): 10.0})
-    laboratory.fails["any.gc_freeze"] = "x"
+    trials, program = trials_of({("any.gc_threshold", 100_000): 10.0})
+    program.fails["any.gc_freeze"] = "x"
     trials.try_findings([finding("gap.gc")])
     assert outcomes(trials) == {
         "gc.freeze()": "failed",
@@ -219,8 +225,8 @@ def test_a_change_that_fails_is_a_row(
 def test_other_values_are_tried_where_the_program_has_the_first(
     trials_of: Callable[..., tuple[Trials, Invented]],
 ) -> None:
-    trials, laboratory = trials_of({("torch.threads", 1): 12.0})
-    laboratory.same = {4}
+    trials, program = trials_of({("torch.threads", 1): 12.0})
+    program.same = {4}
     trials.try_findings([finding("cpu.threads")])
     rows = outcomes(trials)
     assert rows["torch.set_num_threads(4)"] == "not_applied"
@@ -233,10 +239,10 @@ def test_other_values_are_tried_where_the_program_has_the_first(
 def test_what_changes_results_needs_leave_and_shows_the_loss(
     trials_of: Callable[..., tuple[Trials, Invented]],
 ) -> None:
-    trials, laboratory = trials_of({("torch.autocast", "bfloat16"): 12.0})
+    trials, program = trials_of({("torch.autocast", "bfloat16"): 12.0})
     trials.try_findings([finding("amp.share")])
     assert set(outcomes(trials).values()) == {"not_tried"}
-    assert len(laboratory.turns) == 1
+    assert len(program.turns) == 1
 
     trials, _ = trials_of({("torch.autocast", "bfloat16"): 12.0}, numerics=True)
     trials.try_findings([finding("amp.share")])
@@ -253,9 +259,9 @@ def test_no_turn_begins_that_would_exceed_the_budget(
     trials_of: Callable[..., tuple[Trials, Invented]],
 ) -> None:
     """Turns end at 10, 20, 30 and 40 s; a fifth one would end at 50 s."""
-    trials, laboratory = trials_of({("torch.num_workers", 2): 16.0}, budget_s=45)
+    trials, program = trials_of({("torch.num_workers", 2): 16.0}, budget_s=45)
     trials.try_findings([finding("input.bound")])
-    assert len(laboratory.turns) == 4
+    assert len(program.turns) == 4
     assert outcomes(trials)["DataLoader(num_workers=2)"] == "kept"
     assert {row.outcome for row in trials.rows[1:]} == {"not_tried"}
     assert trials.summarise_rows((), interrupted=False).ended == "budget"
@@ -264,10 +270,10 @@ def test_no_turn_begins_that_would_exceed_the_budget(
 def test_findings_that_appear_later_are_tried_too(
     trials_of: Callable[..., tuple[Trials, Invented]],
 ) -> None:
-    trials, laboratory = trials_of({("any.gc_freeze", ""): 10.0})
-    laboratory.later = (finding("input.bound"),)
+    trials, program = trials_of({("any.gc_freeze", ""): 10.0})
+    program.later = (finding("input.bound"),)
     trials.try_findings([finding("gap.gc")])
-    assert laboratory.recorded == [("gc.freeze()",)]
+    assert program.recorded == [("gc.freeze()",)]
     assert trials.rows[-1].finding == "input.bound"
 
 

@@ -171,3 +171,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...] = ()
     explained_by: tuple[str, ...] = ()
     after_stage: int | None = None
+
+    @property
+    def mean_step_ms(self) -> float | None:
+        """Return the mean recorded step, of which the lost time is a share."""
+        if not self.ms_per_step or not self.share_percent:
+            return None
+        return 100 * self.ms_per_step / self.share_percent

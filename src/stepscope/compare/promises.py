@@ -38,7 +38,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
         title: The problem in a few words.
         low_ms: Minimum saving per step, in ms.
         high_ms: Maximum saving per step, in ms.
-        basis: "replay" or "bound", as in the finding's saving.
+        basis: "replay" or "bound", as in the finding's saving; "model" if one predicts
+            the step after the change.
         effect_ms: Time per step that the finding is about; null if unknown.
         open_above: Whether the saving can be larger than `high_ms`.
     """
@@ -47,7 +48,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     low_ms: _Ms
     high_ms: _Ms
-    basis: Literal["replay", "bound"]
+    basis: Literal["replay", "bound", "model"]
     effect_ms: _Ms | None
     open_above: bool = False
 

@@ -124,14 +124,8 @@ class TryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     stored_in: str | None = None
 
 
-class Laboratory(Protocol):
-    """What runs the program.
-
-    Attributes:
-        recorded_ms: Mean step time in the last recording; None if unknown.
-    """
-
-    recorded_ms: float | None
+class TrialProgram(Protocol):
+    """The program that is tried."""
 
     def time_steps(self, changes: Sequence[Change], limit_s: float) -> Turn:
         """Time a window of steps of the program with these changes."""
@@ -152,7 +146,7 @@ class Trials:
 
     def __init__(
         self,
-        laboratory: Laboratory,
+        program: TrialProgram,
         *,
         environment: Mapping[str, str],
         folder: str,
@@ -172,7 +166,7 @@ class Trials:
         """
         self.rows: list[Trial] = []
         self.kept: list[Change] = []
-        self._laboratory = laboratory
+        self._program = program
         self._environment = environment
         self._folder = folder
         self._numerics = numerics
@@ -182,7 +176,7 @@ class Trials:
         self._tried: set[str] = set()
         #: Number of kept changes with which the current findings were recorded.
         self._recorded = 0
-        self.first = laboratory.time_steps((), max(budget_s, _MIN_LIMIT_S))
+        self.first = program.time_steps((), max(budget_s, _MIN_LIMIT_S))
         self.last = self.first
 
     def summarise_rows(self, command: Sequence[str], *, interrupted: bool) -> TryAnswer:
@@ -209,7 +203,7 @@ class Trials:
         """
         while not self._tried_all(findings):
             self._recorded = len(self.kept)
-            findings = self._laboratory.find_causes(self.kept)
+            findings = self._program.find_causes(self.kept)
 
     def _tried_all(self, findings: Sequence[Finding]) -> bool:
         """Try what answers the findings; return False once a change is kept."""
@@ -230,8 +224,7 @@ class Trials:
         for change in knob_changes(knob, self._environment, self._folder):
             promise = None
             if not is_old and self.kept == others:
-                as_is_ms = self._laboratory.recorded_ms
-                promise = predicted_gain(finding, change, as_is_ms)
+                promise = promised_gain(finding, change, self.last.times)
             row = self._measure_change(change, finding.id, promise, others)
             if row.outcome == "kept":
                 if len(self.kept) > len(others):
@@ -272,7 +265,7 @@ class Trials:
         after: list[RunTimes] = []
         while True:
             last = self.last
-            turn = self._laboratory.time_steps([*others, change], limit_s)
+            turn = self._program.time_steps([*others, change], limit_s)
             problem = problem_of_turn(turn, change.knob, expected=last.status)
             if problem is not None or turn.times is None or last.times is None:
                 return msgspec.structs.replace(
@@ -290,7 +283,7 @@ class Trials:
             may_help = step_time.low_ms <= matters_ms
             if is_clear or is_over or not may_help:
                 break
-            self.last = self._laboratory.time_steps(self.kept, limit_s)
+            self.last = self._program.time_steps(self.kept, limit_s)
         if is_clear:
             self.last = turn
         noise: TrialOutcome = "unclear" if may_help and not is_known else "no_gain"
@@ -328,31 +321,33 @@ def problem_of_turn(turn: Turn, knob: str, *, expected: int | None) -> str | Non
     return None if knob in turn.applied else ""
 
 
-def predicted_gain(
-    finding: Finding, change: Change, recorded_ms: float | None
+def promised_gain(
+    finding: Finding, change: Change, times: RunTimes | None
 ) -> Promise | None:
     """Return the gain that a finding predicts: of this change, else of any action.
 
     Args:
-        recorded_ms: Mean step time in the recording of the finding; None if unknown.
+        times: The steps without the change, which were not recorded.
     """
-    promises = promises_of_findings((finding,))
-    promise = promises[0] if promises else None
-    value = change.settings[0].value
+    recorded_ms, as_is_ms = finding.mean_step_ms, times.mean_ms if times else None
+    if recorded_ms is None or as_is_ms is None:
+        return None
+    # A recorded step may last longer than others, and may have several batches: the
+    # predicted share of the recorded step is promised of a step as it is.
+    scale = as_is_ms / recorded_ms
     for prediction in finding.predictions:
         parameter, step_ms = prediction.parameter, prediction.step_ms
-        fits = parameter is None or parameter.value == value
-        is_meant = prediction.action in change.actions and fits
-        if is_meant and recorded_ms is not None and step_ms.high is not None:
+        fits = parameter is None or parameter.value == change.settings[0].value
+        if prediction.action in change.actions and fits and step_ms.high is not None:
             return Promise(
                 finding=finding.id,
                 title=finding.title,
-                low_ms=max(recorded_ms - step_ms.high, 0.0),
-                high_ms=max(recorded_ms - step_ms.low, 0.0),
-                basis="replay",
-                effect_ms=finding.ms_per_step,
+                low_ms=max(recorded_ms - step_ms.high, 0.0) * scale,
+                high_ms=max(recorded_ms - step_ms.low, 0.0) * scale,
+                basis="model",
+                effect_ms=(finding.ms_per_step or 0.0) * scale or None,
             )
-    return promise
+    return next(iter(promises_of_findings((finding,), 1 / scale)), None)
 
 
 def compare_turns(

@@ -153,17 +153,17 @@ class Program(Frozen, frozen=True):
         ends_s: float,
     ) -> int | None:
         """Run the program until its windows are over, and leave no process."""
+        with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+            process = subprocess.Popen(  # noqa: S603 - the command is the user's
+                self.arguments,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                process_group=0,
+            )
+        status: int | None = None
         try:
-            with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
-                process = subprocess.Popen(  # noqa: S603 - the command is the user's
-                    self.arguments,
-                    env=dict(environment),
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    process_group=0,
-                )
-            status: int | None = None
             while status is None and time.monotonic() < ends_s:
                 with suppress(subprocess.TimeoutExpired):
                     status = process.wait(_POLL_S)
@@ -171,10 +171,10 @@ class Program(Frozen, frozen=True):
                     break
         finally:
             end_processes(str(folder))
-        with suppress(OSError):
-            # Where /proc does not show the environment, the group is known.
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+            with suppress(OSError):
+                # Where /proc does not show the environment, the group is known.
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         return BY_SIGNAL - status if status is not None and status < 0 else status
 
 

@@ -30,7 +30,6 @@ from stepscope.compare.store import (
     read_promises,
     write_promises,
 )
-from stepscope.compare.timing import run_times
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.report import to_json
 from stepscope.report.compose import judge_profile
@@ -40,7 +39,6 @@ from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trials.trying import Trials
 from stepscope.trials.turns import Program, end_processes
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,22 +82,22 @@ def answer_request(request: TryRequest) -> int:
     check_threads()
     folder = Path(make_folder("try"))
     try:
-        laboratory = _Laboratory(request, arguments, folder)
+        program = _TrialProgram(request, arguments, folder)
         for number in _ENDING_SIGNALS:
             signal.signal(number, signal.default_int_handler)
         budget_s = float(budget[1]) * _SECONDS[budget[2]]
-        return _try_changes(request, laboratory, folder, budget_s)
+        return _try_changes(request, program, folder, budget_s)
     finally:
         end_processes(str(folder))
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _try_changes(
-    request: TryRequest, laboratory: _Laboratory, folder: Path, budget_s: float
+    request: TryRequest, program: _TrialProgram, folder: Path, budget_s: float
 ) -> int:
     say_line("the program runs in short turns; each is ended after some steps")
     trials = Trials(
-        laboratory,
+        program,
         environment=os.environ,
         folder=str(folder),
         budget_s=budget_s,
@@ -115,7 +113,7 @@ def _try_changes(
         )
         return trials.first.status or _NO_ANSWER
     try:
-        trials.try_findings(laboratory.find_causes(()))
+        trials.try_findings(program.find_causes(()))
     except KeyboardInterrupt:
         # The answer is printed within a second, whatever is pressed meanwhile.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -126,8 +124,8 @@ def _try_changes(
             raise
         say_line(str(error))
     answer = trials.summarise_rows(request.program or (), interrupted=interrupted)
-    if laboratory.promises is not None:
-        answer = msgspec.structs.replace(answer, stored_in=str(laboratory.promises))
+    if program.promises is not None:
+        answer = msgspec.structs.replace(answer, stored_in=str(program.promises))
     sys.stderr.write(trials.last.out + trials.last.err)
     if request.form == "json":
         deliver_answer(to_json.render_trials(answer), request.output)
@@ -136,12 +134,11 @@ def _try_changes(
     return _INTERRUPTED if interrupted else answer.status or 0
 
 
-class _Laboratory:
+class _TrialProgram:
     """Turns of one program; recordings go to a temporary or the log directory.
 
     Attributes:
         promises: File in which promises are stored; None without `--store`.
-        recorded_ms: Mean step time in the last recording; None if unknown.
     """
 
     def __init__(
@@ -155,7 +152,6 @@ class _Laboratory:
         if self.promises is not None:
             # A damaged file is detected before any turn.
             read_promises(self.promises)
-        self.recorded_ms: float | None = None
         self.time_steps = self._program.time_steps
 
     def find_causes(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
@@ -176,8 +172,6 @@ class _Laboratory:
             raise StepscopeError(f"the program was not recorded: {turn.last_error}")
         profile = open_profile(directory)
         findings = judge_profile(profile).findings
-        times = run_times(profile)
-        self.recorded_ms = None if isinstance(times, Unavailable) else times.mean_ms
         if self.promises is not None:
             measured = measure_run(profile, findings)
             # The turns execute one program, so they do the same work.

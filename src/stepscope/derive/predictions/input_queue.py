@@ -91,9 +91,9 @@ def predict_queue(
     """
     fewest = min(len(times.production_ms), len(times.step_ms))
     quantile = student_quantile(fewest)
-    dice = np.random.default_rng(_SEED)
+    generator = np.random.default_rng(_SEED)
     made, used = (
-        _drawn_again(np.asarray(sides, np.float64), dice)
+        _drawn_again(np.asarray(sides, np.float64), generator)
         for sides in (times.production_ms, times.step_ms)
     )
     predicted = {}
@@ -123,14 +123,14 @@ def worker_numbers(cores: int | None) -> tuple[int, ...]:
     return (*powers, most)
 
 
-def _drawn_again(values: Floats, dice: np.random.Generator) -> Floats:
+def _drawn_again(values: Floats, generator: np.random.Generator) -> Floats:
     """Return times of `_DRAWS` × `_STEPS` steps, drawn from the recorded ones.
 
     Each draw takes its steps from a drawn sample as large as the recording, so that
     draws scatter as the mean of the recording does.
     """
-    rows = dice.integers(len(values), size=(_DRAWS, len(values)))
-    columns = dice.integers(len(values), size=(_DRAWS, _STEPS))
+    rows = generator.integers(len(values), size=(_DRAWS, len(values)))
+    columns = generator.integers(len(values), size=(_DRAWS, _STEPS))
     drawn: Floats = values[np.take_along_axis(rows, columns, axis=1)]
     return drawn
 

@@ -26,7 +26,7 @@ def prediction_text(finding: Finding, action: Action) -> str | None:
     interval contains the present step: then the gain of the finding says more.
     """
     own = [one for one in finding.predictions if one.action == action.id]
-    present_ms = _present_step_ms(finding)
+    present_ms = finding.mean_step_ms
     if not own:
         is_inquiry = action.models == ("inquiry",)
         return None if finding.ms_per_step is None or is_inquiry else UNKNOWN_GAIN
@@ -55,18 +55,11 @@ def predicted_gain(finding: Finding, action: Action) -> str | None:
         one.action == action.id and one.step_ms.mid is not None
         for one in finding.predictions
     )
-    present_ms = _present_step_ms(finding)
+    present_ms = finding.mean_step_ms
     text = prediction_text(finding, action)
     if not known or finding.explained_by or present_ms is None or text is None:
         return None
     return f"{text} (now {ms(present_ms)})"
-
-
-def _present_step_ms(finding: Finding) -> float | None:
-    """Return the mean step time, of which the finding's lost time is a share."""
-    if not finding.ms_per_step or not finding.share_percent:
-        return None
-    return 100 * finding.ms_per_step / finding.share_percent
 
 
 def step_text(step: StepTime) -> str:
