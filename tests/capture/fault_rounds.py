@@ -114,11 +114,14 @@ def left_over(threads: set[threading.Thread]) -> list[str]:
         for callback in ours:
             gc.callbacks.remove(callback)
     mine = [
-        thread.name
+        thread
         for thread in set(threading.enumerate()) - threads
         if thread.name.startswith("stepscope")
     ]
-    return found + [f"the thread {name} still runs" for name in mine]
+    for thread in mine:
+        # A thread that was told to end may take a moment.
+        thread.join(5)
+    return found + [f"the thread {it.name} still runs" for it in mine if it.is_alive()]
 
 
 def _clean(train: Train, truth: float, when: str) -> list[str]:

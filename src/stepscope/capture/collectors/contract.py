@@ -76,16 +76,17 @@ class ThreadCollector(Collector):
         """Record until `_stop` is set; called on the thread."""
 
     def halt_collecting(self) -> None:
-        """Stop the thread."""
+        """Stop the thread; before that, no call can fail and leave it running."""
         self._stop.set()
-        if self._thread is not None and self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join()
 
     def _start_thread(self, name: str) -> None:
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._record_until_error, name=f"stepscope-{name}", daemon=True
         )
-        self._thread.start()
+        thread.start()
+        self._thread = thread
 
     def _record_until_error(self) -> None:
         try:

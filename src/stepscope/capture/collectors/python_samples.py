@@ -111,7 +111,7 @@ class PythonSamplesCollector(ThreadCollector):
         #: Time of the last sample in ns; 0 before the first.
         self._sampled_ns = 0
         #: Time at which sampling ended, in ns; 0 before the end.
-        self._halted_ns = 0
+        self._ended_ns = 0
         #: System ids of threads that are sampled only because a step may wait for them,
         #: including threads that have ended.
         self._parallel: set[int] = set()
@@ -147,7 +147,6 @@ class PythonSamplesCollector(ThreadCollector):
             return
         self._clock = clock
         self._hz = options.python_sampling_hz
-        self._choose_threads()
         self._start_thread("samples")
 
     def take_fragment(self) -> Fragment:
@@ -166,13 +165,6 @@ class PythonSamplesCollector(ThreadCollector):
             return Fragment(b"", 0)
         return self._write_ended(ended, self._clock, self._core_time.take_times())
 
-    def halt_collecting(self) -> None:
-        """Stop the thread."""
-        self._halted_ns = self._halted_ns or recorder.clock_ns()
-        super().halt_collecting()
-        self._clocks.close_files()
-        switching.restore_interval()
-
     def hand_over(self) -> Collected:
         """Return the remaining frames, including those running at the last sample."""
         self.halt_collecting()
@@ -181,7 +173,7 @@ class PythonSamplesCollector(ThreadCollector):
             return Collected(b"")
         spooled = self.take_fragment()
         half_ns = int(_NS_PER_S / self._hz / 2)
-        until_ns = min(self._sampled_ns + half_ns, self._halted_ns)
+        until_ns = min(self._sampled_ns + half_ns, self._ended_ns)
         last = self._write_ended(self._store.end_frames(until_ns), clock)
         self._clock = None
         return Collected(spooled.xspace + last.xspace, self._failures)
@@ -243,16 +235,22 @@ class PythonSamplesCollector(ThreadCollector):
 
     def record_until_stopped(self) -> None:
         """Sample the stacks until the thread is stopped."""
-        for due_ns in sample_times(self._hz, self._stop):
-            threads = self._threads
-            stacks = recorder.thread_stacks([ident for ident, _ in threads])
-            visitors = recorder.stacks_beside(self._known)
-            at_ns = recorder.clock_ns()
-            self._readings.append(self._clocks.read(at_ns))
-            for (_, thread), stack in zip(threads, stacks, strict=True):
-                self._keep_sample(thread, due_ns, at_ns, stack)
-            self._keep_visitors(visitors, due_ns, at_ns)
-            self._sampled_ns = at_ns
+        try:
+            self._choose_threads()
+            for due_ns in sample_times(self._hz, self._stop):
+                threads = self._threads
+                stacks = recorder.thread_stacks([ident for ident, _ in threads])
+                visitors = recorder.stacks_beside(self._known)
+                at_ns = recorder.clock_ns()
+                self._readings.append(self._clocks.read(at_ns))
+                for (_, thread), stack in zip(threads, stacks, strict=True):
+                    self._keep_sample(thread, due_ns, at_ns, stack)
+                self._keep_visitors(visitors, due_ns, at_ns)
+                self._sampled_ns = at_ns
+        finally:
+            self._ended_ns = recorder.clock_ns()
+            self._clocks.close_files()
+            switching.restore_interval()
 
     def _keep_visitors(
         self, stacks: Mapping[int, Stack], due_ns: int, at_ns: int
