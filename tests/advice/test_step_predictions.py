@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.advice.conftest import shares, signals_of
+from tests.advice.conftest import MS, shares, signals_of
 from tests.conftest import DATA, recorded_runs
 
 from stepscope.advice.catalogue import catalogue, rule_item
@@ -182,6 +182,26 @@ def test_on_a_device_the_replay_decides() -> None:
     assert after["read_result_step", "replay", None] == pytest.approx((8, 8.5, 9))
     rare = after["return_tensors_step", "replay", 10]
     assert rare == pytest.approx((8.2, 8.65, 9.1))
+
+
+def test_a_profiler_that_works_in_one_step_makes_no_step_scatter() -> None:
+    each = {"output": 3 * MS, "compute_16": 7 * MS, "profiler": 0}
+    first = {**each, "profiler": 12 * MS}
+    recorded = [first] + [each] * (EQUAL_STEPS - 1)
+    account = shares(
+        fields={
+            "window_ps": tuple(sum(step.values()) for step in recorded),
+            "inside_ps": {own: tuple(step[own] for step in recorded) for own in each},
+        },
+    )
+    fields = {
+        "devices": ("vm:0",),
+        "saving_ms": Saving(low=1.0, high=2.0, basis="replay"),
+    }
+    finding = failing("gap.readback", ["read_result_step"], 3.0, "output", **fields)
+    # The mean recorded step lasts 11 ms.
+    after = predicted(account, finding)
+    assert after["read_result_step", "replay", None] == pytest.approx((9, 9.5, 10))
 
 
 def test_on_a_device_without_a_replay_only_a_bound_is_known() -> None:

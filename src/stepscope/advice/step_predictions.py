@@ -66,9 +66,10 @@ if TYPE_CHECKING:
 _OF_A_FUNCTION: Final = "host.work"
 #: Fact with the share of a function's time in which it waits, in percent.
 _WAITING_FACT: Final = "off_core"
-#: Causes of time: the program's own thread sleeps; a step waits for its batch.
+#: Causes of time: the thread sleeps; a step waits for its batch; a profiler works.
 _WAITING_OWNER: Final = "wait"
 _INPUT_OWNER: Final = "input"
+_PROFILER_OWNER: Final = "profiler"
 #: Cause of time: a batch is copied to the device.
 _COPY_OWNER: Final = "copy_in"
 #: Rules about steps that take longer than others, whatever they do meanwhile.
@@ -175,8 +176,13 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
 
     @cached_property
     def window_ms(self) -> Floats:
-        """Return the duration of each step."""
-        return _milliseconds(self.shares.window_ps)
+        """Return the duration of each step, with the mean work of a profiler in it.
+
+        A profiler works in few of the steps, which makes them scatter.
+        """
+        recording_ms = _milliseconds(self.shares.times(_PROFILER_OWNER))
+        own_ms = _milliseconds(self.shares.window_ps) - recording_ms
+        return own_ms + float(recording_ms.mean())
 
     def _work_ms(self) -> Floats:
         """Return the lost time of each step."""

@@ -62,7 +62,7 @@ _DERIVATIONS: Final = {
     "steps.recording_end": "recording_end",
     "step_windows.windows": "windows",
     "device.correlation": "device_timeline correlation launch_latency launch_facts",
-    "host.values": "host_values recorder_work",
+    "host.values": "host_values profiler_work",
     "host.op_events": "host_op_events",
     "device.attribution": "activity_ops",
     "device.activity_classes": (

@@ -31,6 +31,7 @@ from stepscope.derive.account.thread_waits import (
 from stepscope.derive.host.function_frames import FunctionFrames
 from stepscope.derive.host.function_names import FunctionName
 from stepscope.derive.host.function_purposes import FunctionPurpose, FunctionPurposes
+from stepscope.derive.host.values import profiler_work
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
@@ -109,6 +110,7 @@ class Host:
             computing=computing or nothing,
         )
         reasons = FunctionPurposes(np.array(purposes, np.uint8), {})
+        no_trace: Any = None
         sleep: Any = frames
         if not isinstance(frames, Unavailable):
             sleep = thread_sleep(
@@ -126,7 +128,13 @@ class Host:
             steps=steps_of([0], marker=["train"], name=["train 0"]),
             host_classes=self.classes,
             function_frames=frames,
-            recorder_work=Spans.empty(),
+            profiler_work=profiler_work(
+                trace=no_trace,
+                tracks=self.tracks,
+                events=self.events,
+                event_kinds=KINDS,
+                stats=WHY,
+            ),
             function_lines=WHY,
             function_purposes=reasons,
             thread_sleep=sleep,

@@ -7,7 +7,14 @@ import polars as pl
 from tests.support.traces import blueprint
 
 from stepscope.derive.columns.stat_values import StatRows
-from stepscope.derive.host.values import host_values, int_values, text_codes
+from stepscope.derive.host.values import (
+    host_values,
+    int_values,
+    profiler_work,
+    text_codes,
+)
+from stepscope.derive.intervals.spans import Spans
+from stepscope.patterns import RECORDING_CALL
 from stepscope.trace.model import TraceData
 from stepscope.trace.tables import PLACE_TEXT, REF, TYPE_STATS
 
@@ -65,3 +72,20 @@ def test_texts_are_told_apart_wherever_they_stand() -> None:
     assert owner.tolist() == [1, 2, 3, 4]
     assert [texts[number] for number in code] == ["Add", "Mul", "Interned", "Mul"]
     assert code[1] == code[3]
+
+
+def test_a_profiler_works_in_its_events_and_in_lines_that_call_the_recorder() -> None:
+    trace = blueprint.trace(
+        [
+            ("main", "train.py:7", 0, 5, {"called": RECORDING_CALL}),
+            ("main", "train.py:8", 10, 5, {"called": "np.sum"}),
+            ("main", "Activity Buffer Request", 20, 5),
+            ("other", "Activity Buffer Request", 24, 5),
+            ("gpu:0/7", "Activity Buffer Request", 40, 5),
+        ]
+    )
+    spans = blueprint.profile(trace).derived("vm", profiler_work)
+    assert isinstance(spans, Spans)
+    begin_us = (spans.start_ps - spans.start_ps[0]) // 10**6
+    length_us = (spans.end_ps - spans.start_ps) // 10**6
+    assert (begin_us.tolist(), length_us.tolist()) == ([0, 20], [5, 9])

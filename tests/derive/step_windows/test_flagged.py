@@ -309,7 +309,7 @@ def flags_of(
         event_kinds=kinds_of(len(labels), classes=classes),
         host_values=None,
         complete_until_ps=complete_until_ps,
-        recorder_work=Spans.of(recorded),
+        profiler_work=Spans.of(recorded),
         device_activity=activity,
         activity_steps=None
         if activity_steps is None

@@ -41,7 +41,7 @@ def windows_of(steps: Any, **given_values: Any) -> Windows | Unavailable:
         "activity_steps": WHY,
         "device_activity": WHY,
         "recording_end": None,
-        "recorder_work": Spans.empty(),
+        "profiler_work": Spans.empty(),
     }
     return windows(
         trace=None,

@@ -425,7 +425,7 @@ def host_states(
     steps: Steps | Unavailable,
     host_classes: HostClasses,
     function_frames: FunctionFrames | Unavailable,
-    recorder_work: Spans,
+    profiler_work: Spans,
     function_lines: FunctionLines | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
     thread_sleep: ThreadSleep | Unavailable,
@@ -478,14 +478,7 @@ def host_states(
         classes=host_classes,
         threads=tuple(threads),
         notes=tuple(notes),
-        # The profiler works on the program's threads or on separate lines.
-        profiler=recorder_work
-        | Spans.union_of(
-            rows_of.spans_of_types(
-                np.flatnonzero(absent_mask(tracks["device"])).tolist(),
-                *(types, event_kinds.host_class == HostClass.PROFILER),
-            )
-        ),
+        profiler=profiler_work,
         marks=Spans.union_of(marks),
         chores=Spans.union_of(rows_of.spans_of_types(threads, types, chore)),
         between=between_steps,

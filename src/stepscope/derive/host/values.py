@@ -20,7 +20,9 @@ from stepscope.derive.columns.stat_values import (
     stats_in_rows,
 )
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import HostClass
 from stepscope.patterns import RECORDING_CALL
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.unavailable import Unavailable
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from stepscope.array_types import Bools, Int32s, Int64s
+    from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
 #: Names of the values that are read. Definition:
@@ -148,16 +151,25 @@ def host_stats(
     return {name: values.only(values.key == handle) for name, handle in found.items()}
 
 
-def recorder_work(
-    *, trace: TraceData, events: pl.DataFrame, stats: pl.DataFrame | Unavailable
+def profiler_work(
+    *,
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_kinds: EventKinds,
+    stats: pl.DataFrame | Unavailable,
 ) -> Spans:
-    """Return when the recorder starts, stores or stops a recording in sampled lines."""
+    """Return when a profiler works, by its events and by lines that call it."""
+    is_profiler = event_kinds.host_class == HostClass.PROFILER
+    own = wanted_rows(handles(events, "type"), is_profiler)
+    on_host = absent_mask(tracks["device"])[handles(events, "track")[own]]
+    spans = Spans.from_rows(events, own[on_host])
     if isinstance(stats, Unavailable):
-        return Spans.empty()
+        return spans
     handle = find_handle(trace.strings, StatKey.CALLED)
     owner, code, texts = text_codes(trace, rows_with_key(stats, "event", handle))
     chosen = np.array([text == RECORDING_CALL for text in texts], np.bool_)[code]
-    return Spans.from_rows(events, owner[chosen].astype(np.int64))
+    return spans | Spans.from_rows(events, owner[chosen].astype(np.int64))
 
 
 def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:

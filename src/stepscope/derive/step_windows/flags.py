@@ -93,7 +93,7 @@ def window_flags(
     event_kinds: EventKinds,
     host_values: dict[str, StatRows] | None,
     complete_until_ps: int | None,
-    recorder_work: Spans,
+    profiler_work: Spans,
     device_activity: pl.DataFrame | None,
     activity_steps: Int32s | None,
     fewer_records: Bools | None,
@@ -126,7 +126,7 @@ def window_flags(
     is_other = steps_of_other_kinds(work, count, np.arange(count) < count - 1)[step]
     is_other &= ~missing
     early = warm_up(steps, events, event_kinds)[step]
-    early |= (2 * recorder_work.within(start, end) > end - start) & ~missing
+    early |= (2 * profiler_work.within(start, end) > end - start) & ~missing
     # Mark windows in which the host compiled, or traced a function again.
     of_compiling = event_kinds.host_class == HostClass.COMPILE
     compiling = wanted_rows(handles(events, "type"), of_compiling)

@@ -375,7 +375,7 @@ def windows(
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     recording_end: int | Unavailable | None,
-    recorder_work: Spans,
+    profiler_work: Spans,
 ) -> Windows | Unavailable:
     """Find the windows of the steps and flag the unusual ones."""
     if isinstance(steps, Unavailable):
@@ -419,7 +419,7 @@ def windows(
         event_kinds=event_kinds,
         host_values=values,
         complete_until_ps=environment["complete_until_ps"].item(),
-        recorder_work=recorder_work,
+        profiler_work=profiler_work,
         device_activity=work,
         activity_steps=of_steps,
         fewer_records=fewer,
