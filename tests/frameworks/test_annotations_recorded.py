@@ -76,9 +76,17 @@ WORDS: Final = {
         "tf.profiler.experimental.Trace({!r})",
     ),
 }
+#: Frameworks whose loops are recorded among the integrations.
+LATER: Final = ("jax", "tensorflow")
 
 
-@pytest.fixture(scope="module", params=list(WORDS))
+@pytest.fixture(
+    scope="module",
+    params=[
+        *("plain", "torch"),
+        *(pytest.param(name, marks=pytest.mark.integration) for name in LATER),
+    ],
+)
 def recorded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:

@@ -62,6 +62,7 @@ def train_step():
 }
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("framework", sorted(FRAMEWORKS))
 def test_what_the_framework_recorded_is_kept(framework: str, tmp_path: Path) -> None:
     step, sign = FRAMEWORKS[framework]

@@ -304,7 +304,8 @@ def test_the_tensorboard_callback_of_keras_profiles_as_without_us(
     assert ours.our_names().count("step") == 20
 
 
-@pytest.mark.parametrize("when", ["early", "within"])
+@pytest.mark.sweep(every=2)
+@pytest.mark.parametrize("when", ["within", "early"])
 def test_a_profiler_server_of_jax_is_left_to_who_captures_there(
     when: str, tmp_path: Path, alone: Callable[[str], Done]
 ) -> None:

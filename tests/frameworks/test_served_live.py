@@ -95,6 +95,7 @@ def served(*command: object) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_that_knows_nothing_of_it_is_recorded_by_steps(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

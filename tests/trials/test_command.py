@@ -115,8 +115,11 @@ def programs_left() -> list[int]:
     return [number for number, text in environments() if mark in text]
 
 
-def test_a_program_that_collects_by_hand(folder: Path) -> None:
-    done = run("host.work", "--format", "json", "--", script(COLLECTS), 10**6, 0)
+def test_what_helps_a_program_that_collects_by_hand_is_kept_and_stored(
+    folder: Path,
+) -> None:
+    options = ("host.work", "--store", "--format", "json")
+    done = run(*options, "--", script(COLLECTS), 10**6, 0)
     assert done.status == 0, done.err
     answer = json.loads(done.out)
     (row,) = answer["trials"]
@@ -127,12 +130,20 @@ def test_a_program_that_collects_by_hand(folder: Path) -> None:
     assert answer["write"] == ["gc.freeze()  # after the first step"]
     # Stepscope ended the program after its window.
     assert answer["status"] is None
-    assert [path.name for path in folder.iterdir()] == ["program.py"]
+    stored_in = folder / "stepscope-logs.promises.json"
+    assert Path(answer["stored_in"]) == stored_in
+    kept = read_promises(stored_in)
+    (run_name, stored), (changed, _) = kept.runs.items()
+    assert stored.promises
+    # The recording with the kept change judges what the first one promised.
+    assert stored.answers.keys() == {changed}
+    assert Path("stepscope-logs", "plugins", "profile", run_name).is_dir()
 
 
-def test_status_and_output_of_the_last_turn_are_kept() -> None:
+def test_status_and_output_of_the_last_turn_are_kept(folder: Path) -> None:
     done = run("host.work", "--", script(COLLECTS), 25, 3)
     assert done.status == 3
+    assert [path.name for path in folder.iterdir()] == ["program.py"]
     # The program's output is apart from the answer.
     assert "trained 25" in done.err
     assert "Write into the program" in done.out
@@ -150,18 +161,6 @@ def test_a_program_without_steps_is_told_so() -> None:
     done = run("--", script("print('done')"))
     assert (done.status, done.out) == (2, "")
     assert "no_steps.md" in done.err
-
-
-def test_promises_are_stored_and_judged() -> None:
-    done = run("host.work", "--store", "--", script(COLLECTS), 10**6, 0)
-    assert done.status == 0, done.err
-    kept = read_promises(Path("stepscope-logs.promises.json"))
-    (run_name, stored), (changed, _) = kept.runs.items()
-    assert stored.promises
-    # The recording with the kept change judges what the first one promised.
-    assert stored.answers.keys() == {changed}
-    assert Path("stepscope-logs", "plugins", "profile", run_name).is_dir()
-    assert "stored in" in done.out
 
 
 @pytest.mark.parametrize(
@@ -186,11 +185,12 @@ def test_all_processes_are_timed_and_none_is_left(method: str) -> None:
 def test_an_interruption_ends_everything_in_a_second() -> None:
     with started("gap.gc", "--", script(SPAWNS), "fork") as process:
         assert process.stderr is not None
-        # The first turn is over when the first change has been tried.
+        # A change has been tried, and the processes of the next turn have started.
         for line in process.stderr:
             if "gc.freeze()" in line:
                 break
-        time.sleep(1)
+        while len(programs_left()) < 4:
+            time.sleep(0.02)
         began_s = time.monotonic()
         process.send_signal(signal.SIGINT)
         process.stderr.read()

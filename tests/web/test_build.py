@@ -215,6 +215,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.integration
 @pytest.mark.slow(seconds=25)
 def test_a_wheel_from_a_clone_holds_the_page(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
@@ -225,6 +226,7 @@ def test_a_wheel_from_a_clone_holds_the_page(wheel: Path) -> None:
     assert not [name for name in names if "node_modules" in name]
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 def test_the_demonstration_runs_from_a_wheel(wheel: Path, tmp_path: Path) -> None:
     installed = tmp_path / "installed"
