@@ -51,6 +51,16 @@ def test_every_rule_is_listed_with_its_verdict(
             assert card.inner_text().count(finding["unavailable"]["reason"]) == 1
 
 
+def test_an_action_tells_the_step_after_it(view: View, server: Server) -> None:
+    view.go("findings", run="busy_gpu", rule="launch.delay")
+    said = view.page.locator("article.finding[data-id='launch.delay']").inner_text()
+    (delay,) = (it for it in server.findings("busy_gpu") if it["id"] == "launch.delay")
+    middles = {one["step_ms"]["mid"] for one in delay["predictions"]}
+    (mid_ms,) = middles - {None}
+    assert f"Then: a step of {mid_ms:.2f} ms, " in said
+    assert f"Gain: a step of {mid_ms:.2f} ms, " in said
+
+
 def test_the_costliest_can_come_first(view: View, server: Server) -> None:
     view.go("findings", run="vector")
     view.page.get_by_label("Order").select_option("cost")

@@ -11,6 +11,7 @@ from stepscope.derive.predictions.step_times import Parameter, Prediction, StepT
 from stepscope.report.words.predictions import (
     UNKNOWN_GAIN,
     predicted_gain,
+    prediction_sentences,
     prediction_text,
     step_text,
 )
@@ -93,10 +94,22 @@ def test_no_model_promises_no_number() -> None:
 def test_the_gain_is_the_predicted_step_unless_another_finding_has_it() -> None:
     one = ("workers", 1, known(38.0, 41.0, 44.0))
     text = "with 1 worker: a step of 41.0 ms, 38.0 to 44.0 ms (now 100 ms)"
-    assert predicted_gain(finding(one), ACTION) == text
+    assert predicted_gain(finding(one), (ACTION,)) == text
     # The step may stay as it is.
     unsure = ("workers", 1, known(38.0, 41.0, 100.0))
-    assert predicted_gain(finding(unsure), ACTION) is None
-    assert predicted_gain(finding(one, explained_by=("host.work",)), ACTION) is None
-    assert predicted_gain(finding((None, 0, BOUND)), ACTION) is None
-    assert predicted_gain(finding(), ACTION) is None
+    assert predicted_gain(finding(unsure), (ACTION,)) is None
+    assert predicted_gain(finding(one, explained_by=("host.work",)), (ACTION,)) is None
+    assert predicted_gain(finding((None, 0, BOUND)), (ACTION,)) is None
+    assert predicted_gain(finding(), (ACTION,)) is None
+    assert predicted_gain(finding(one), ()) is None
+
+
+def test_all_predictions_of_an_action_are_told_with_their_model() -> None:
+    two = ("workers", 2, known(38.0, 41.0, 44.0))
+    one = ("workers", 1, known(75.0, 80.0, 85.0))
+    (told,) = prediction_sentences(finding(two, one, actions=(ACTION,)))
+    assert told == (
+        "Do: with 2 workers: a step of 41.0 ms, 38.0 to 44.0 ms; "
+        "with 1 worker: a step of 80.0 ms, 75.0 to 85.0 ms (model `queue`)."
+    )
+    assert list(prediction_sentences(finding(actions=(ACTION,)))) == []

@@ -37,8 +37,8 @@ export interface ToldFinding extends Finding {
     evidence: Place[];
     /** Tools that show the numbers that the rule rests on. */
     pages: string[];
-    /** Those of the frameworks that the profile shows. */
-    actions: Action[];
+    /** Those of the frameworks that the profile shows, and the step after each. */
+    actions: (Action & { then: string | null })[];
   };
 }
 

@@ -3,7 +3,6 @@ import { useEffect, useRef } from "preact/hooks";
 
 import { address, useAnswer } from "../data/client";
 import { STATUS_SIGNS, type FindingsAnswer, type ToldFinding, type ToldStage } from "../data/findings";
-import type { Action } from "../data/made/types";
 import { percent } from "../format";
 import { Fact } from "../parts/fact";
 import { Pick } from "../parts/pick";
@@ -147,7 +146,7 @@ function Effect({ finding }: { finding: ToldFinding }) {
 }
 
 /** What to change, as it is done in the frameworks that the profile shows. */
-function Actions({ actions }: { actions: Action[] }) {
+function Actions({ actions }: { actions: ToldFinding["words"]["actions"] }) {
   if (actions.length === 0) return null;
   return (
     <>
@@ -157,6 +156,7 @@ function Actions({ actions }: { actions: Action[] }) {
           <li key={k}>
             <Prose text={each.text} />
             {(each.code ?? each.env) && <pre>{each.code ?? each.env}</pre>}
+            {each.then && <p>Then: <Prose text={each.then} /></p>}
           </li>
         ))}
       </ul>

@@ -30,6 +30,7 @@ from stepscope.report.words.findings import (
     pattern_sentence,
 )
 from stepscope.report.words.names import join_phrases
+from stepscope.report.words.predictions import prediction_sentences
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ def explanation_outline(explained: Explanation) -> Iterator[Part]:
     if rows := number_rows(finding):
         yield Heading("Numbers of the finding")
         yield Table(("number", "value", "from"), tuple(rows), frozenset({2}))
+    if finding.predictions:
+        yield Heading("The step after each change")
+        yield Bullets(tuple(prediction_sentences(finding)))
     for signal in explained.signals:
         yield from _signal_parts(signal)
     yield from _evidence_parts(finding)

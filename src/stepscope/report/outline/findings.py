@@ -108,8 +108,7 @@ def _failing_parts(
     yield Check(*_MARKS[finding.severity], finding.id, finding.title)
     yield Paragraph(finding_headline(finding), indent=4)
     actions = fitting_actions(finding, document.frameworks)
-    predicted = predicted_gain(finding, actions[0]) if actions else None
-    gain = predicted or gain_text(finding)
+    gain = predicted_gain(finding, actions) or gain_text(finding)
     labelled = {
         "causes": causes_text(finding),
         "parts": part_shares(finding),

@@ -147,7 +147,7 @@ def _make_valuable(
     action = actions[0].text if actions else ""
     if actions and not frameworks and actions[0].framework != "any":
         action = f"{action.removesuffix('.')} (as in {actions[0].framework})."
-    predicted = predicted_gain(finding, actions[0]) if actions else None
+    predicted = predicted_gain(finding, actions)
     promise = gain_text(finding) if _gains_something(finding) else None
     return Valuable(
         finding=finding.id,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from stepscope.report.words.names import ms, range_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from stepscope.advice.finding import Action, Finding
     from stepscope.derive.predictions.step_times import Parameter, StepTime
 
@@ -46,20 +48,31 @@ def prediction_text(finding: Finding, action: Action) -> str | None:
     return "; ".join(texts)
 
 
-def predicted_gain(finding: Finding, action: Action) -> str | None:
-    """Write the predicted step of a finding that is not a part of another one.
+def predicted_gain(finding: Finding, actions: Sequence[Action]) -> str | None:
+    """Write the step after the first action, of a finding that is no part of another.
 
     None if only a bound of the step is known: then the gain says more.
     """
+    present_ms = finding.mean_step_ms
+    if not actions or finding.explained_by or present_ms is None:
+        return None
     known = any(
-        one.action == action.id and one.step_ms.mid is not None
+        one.action == actions[0].id and one.step_ms.mid is not None
         for one in finding.predictions
     )
-    present_ms = finding.mean_step_ms
-    text = prediction_text(finding, action)
-    if not known or finding.explained_by or present_ms is None or text is None:
-        return None
-    return f"{text} (now {ms(present_ms)})"
+    text = prediction_text(finding, actions[0]) if known else None
+    return f"{text} (now {ms(present_ms)})" if text else None
+
+
+def prediction_sentences(finding: Finding) -> Iterator[str]:
+    """Write all predictions of each action, and the model that computed them."""
+    for action in finding.actions:
+        own = [one for one in finding.predictions if one.action == action.id]
+        if own:
+            steps = "; ".join(
+                f"{_assumption(one.parameter)}{step_text(one.step_ms)}" for one in own
+            )
+            yield f"{action.text.removesuffix('.')}: {steps} (model `{own[0].model}`)."
 
 
 def step_text(step: StepTime) -> str:

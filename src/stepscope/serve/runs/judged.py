@@ -19,6 +19,7 @@ from stepscope.report.words.checks import (
     most_valuable_findings,
     stage_line,
 )
+from stepscope.report.words.predictions import predicted_gain, prediction_text
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -108,6 +109,8 @@ def _finding_texts(
 ) -> Plain:
     failed = finding.status == "fail"
     absent = finding.unavailable
+    actions = finding_words.fitting_actions(finding, frameworks)
+    gain = predicted_gain(finding, actions) or finding_words.gain_text(finding)
     return {
         "status": finding_words.status_text(finding),
         "headline": finding_words.finding_headline(finding),
@@ -117,11 +120,14 @@ def _finding_texts(
         "names": finding_words.part_shares(finding) if failed else None,
         "pattern": finding_words.pattern_sentence(finding),
         "owners": [OWNER_TEXTS[owner] for owner in finding.owners],
-        "gain": finding_words.gain_text(finding) if failed else None,
+        "gain": gain if failed else None,
         "standing": finding_words.evidence_basis_text(finding) if failed else None,
         "threshold": finding_words.threshold_text(finding),
         "numbers": [list(row) for row in finding_words.number_rows(finding)],
         "evidence": [spots.describe_place(evidence) for evidence in finding.evidence],
         "pages": list(_PAGES[finding.id]),
-        "actions": plain(finding_words.fitting_actions(finding, frameworks)),
+        "actions": [
+            {**plain_fields(action), "then": prediction_text(finding, action)}
+            for action in actions
+        ],
     }
