@@ -240,6 +240,11 @@ def test_what_the_loader_gains_holds_what_eight_workers_measured(
     # What is left without the mean wait is near to the median that was measured.
     copies = 22.6
     assert mean_ms - found.ms_per_step + copies == pytest.approx(176.7, rel=0.05)
+    # The recording does not say how many cores there are.
+    first = found.predictions[0]
+    assert first.parameter.value == 8
+    assert first.step_ms.mid == pytest.approx(176.7, rel=0.05)
+    assert first.step_ms.low < 176.7 < first.step_ms.high
 
 
 @pytest.mark.parametrize(

@@ -368,8 +368,11 @@ def _queued(
         chosen: The numbers of producers; none for all that are more than there are.
     """
     times, now = _input_times(judged)
-    cores = judged.signals.of(machine_cores).get(judged.shares.host)
-    numbers = chosen or [number for number in worker_numbers(cores) if number > now]
+    most = judged.signals.of(machine_cores).get(judged.shares.host) or max(
+        (usual for _, usual in rule_item(judged.finding.id).worker_codes.values()),
+        default=1,
+    )
+    numbers = chosen or [number for number in worker_numbers(most) if number > now]
     if not times or not numbers:
         return
     cases = [predict_queue(case, numbers) for case in times]

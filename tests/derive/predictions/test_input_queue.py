@@ -78,7 +78,6 @@ def test_the_fewest_workers_within_two_percent_are_enough() -> None:
 
 
 def test_numbers_of_workers_double_up_to_the_cores() -> None:
-    assert worker_numbers(None) == (1,)
     assert worker_numbers(2) == (1, 2)
     assert worker_numbers(6) == (1, 2, 4, 6)
 

@@ -116,9 +116,8 @@ def enough_workers(predicted: dict[int, StepTime]) -> int:
     )
 
 
-def worker_numbers(cores: int | None) -> tuple[int, ...]:
-    """Return the numbers of producers to compare: 1, 2, 4 … up to the cores."""
-    most = cores or 1
+def worker_numbers(most: int) -> tuple[int, ...]:
+    """Return the numbers of producers to compare: 1, 2, 4 … up to `most`."""
     powers = [1 << power for power in range(most.bit_length()) if 1 << power < most]
     return (*powers, most)
 
