@@ -24,8 +24,8 @@ P95_FUNCTION_LINES = 50
 #: Raised last for the predictions of steps (`derive/predictions`) and for trials of
 #: changes (`trials`, `stepscope try`); before both, 134,261 lines of Python.
 MOST = {
-    "lines of Python": 137_016,
-    "lines of Python and declared data": 146_145,
+    "lines of Python": 137_022,
+    "lines of Python and declared data": 146_152,
     "modules of Python": 702,
     "functions with names of one word, %": 8.41,
     "private functions that are used once": 1_126,

@@ -245,6 +245,18 @@ def test_what_the_loader_gains_holds_what_eight_workers_measured(
     assert first.parameter.value == 8
     assert first.step_ms.mid == pytest.approx(176.7, rel=0.05)
     assert first.step_ms.low < 176.7 < first.step_ms.high
+    # With the stalls it takes 211.7 ms.
+    assert first.step_ms.mid < 211.7 < first.step_ms.high
+
+
+def test_workers_uncover_other_stalls_of_a_recorded_program(
+    shared_profile: Any,
+) -> None:
+    """With four workers six steps took 838 ms (MANIFEST.md)."""
+    document = read(shared_profile("kineto/resnet50_num_workers_0"))
+    (found,) = (one for one in document.findings if one.id == "input.bound")
+    first = found.predictions[0].step_ms
+    assert first.mid < 838 / 6 < first.high < found.mean_step_ms
 
 
 def test_mixed_precision_made_the_step_as_short_as_predicted(

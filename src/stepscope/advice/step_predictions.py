@@ -79,6 +79,7 @@ _OF_STAGES: Final = "input.stage"
 _RARE_EVERY: Final = int(THRESHOLDS.rare_every.value)
 _RUN_SPREAD: Final = THRESHOLDS.run_spread.value / 100
 _SHARED_SPREAD: Final = THRESHOLDS.shared_run_spread.value / 100
+_UNCOVERED_STALLS: Final = THRESHOLDS.uncovered_stalls.value / 100
 
 
 def predict_actions(finding: Finding, signals: Signals) -> Finding:
@@ -132,8 +133,12 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
             return ()
         floor_ms = saving_limits(self.finding, self.signals).floor_ms
         ends = floor_ms, float(self.divided_steps.rest_ms.mean())
+        spread, longer = self.run_spread, self.run_spread
+        if not self.is_host and self.fetching_steps is not None:
+            # Waits for batches hid that launches or some batches are late.
+            longer += _UNCOVERED_STALLS
         return tuple(
-            (model, number, step_ms.of_another_run(self.run_spread).not_below(*ends))
+            (model, number, step_ms.of_another_run(spread, longer).not_below(*ends))
             for model, number, step_ms in _MODELS[declared](self, self.divided_steps)
         )
 

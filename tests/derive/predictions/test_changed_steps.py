@@ -109,7 +109,7 @@ def test_undecided_cases_span_their_intervals() -> None:
 
 
 def test_another_run_adds_its_own_scatter() -> None:
-    # 3 and 4 % of 100 are 5 % together.
-    time = StepTime(low=97, mid=100, high=103).of_another_run(0.04)
-    assert numbers(time) == pytest.approx((95, 100, 105))
-    assert numbers(StepTime(low=100).of_another_run(0.04)) == (96, None, None)
+    # 3 and 4 % of 100 are 5 % together, and 5 and 12 % are 13 %.
+    time = StepTime(low=97, mid=100, high=105).of_another_run(0.04, 0.12)
+    assert numbers(time) == pytest.approx((95, 100, 113))
+    assert numbers(StepTime(low=100).of_another_run(0.04, 0.12)) == (96, None, None)

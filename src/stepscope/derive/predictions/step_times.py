@@ -42,18 +42,18 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
     mid: float | None = None
     high: float | None = None
 
-    def of_another_run(self, spread: float) -> StepTime:
-        """Return the step time of another run, whose mean differs by a share.
+    def of_another_run(self, shorter: float, longer: float) -> StepTime:
+        """Return the step time of another run, whose mean differs by some share.
 
-        The share and the interval are independent of each other.
+        The shares and the interval are independent of each other.
         """
         if self.mid is None or self.high is None:
-            return StepTime(low=self.low * (1 - spread))
-        apart_ms = spread * self.mid
+            return StepTime(low=self.low * (1 - shorter))
+        below_ms, above_ms = shorter * self.mid, longer * self.mid
         return StepTime(
-            low=max(self.mid - math.hypot(self.mid - self.low, apart_ms), 0.0),
+            low=max(self.mid - math.hypot(self.mid - self.low, below_ms), 0.0),
             mid=self.mid,
-            high=self.mid + math.hypot(self.high - self.mid, apart_ms),
+            high=self.mid + math.hypot(self.high - self.mid, above_ms),
         )
 
     def is_as_short_as(self, other: StepTime) -> bool:
