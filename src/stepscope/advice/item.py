@@ -49,6 +49,8 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     the threshold, any fact by its name, and
 
     - `{passed}`: what is true when the rule passes;
+    - `{of_step}`, `{the_step}`, `{the_steps}`: "of the step", "the step", "the steps";
+      for a share of the recording "of the recording" and "the program";
     - `{named}`: the largest part by name, with file and line;
     - `{function}`: the largest part, if it is a function that the steps call;
     - `{worker_function}`: the function that worker processes of the program run;
@@ -70,12 +72,14 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         lead: Alternatives for the headline about a fail; if there are none, the
             headline is the first sentence about the fail.
         passed: What is true when the rule passes.
+        title_of_recording: The title if shares are those of the recording.
         causes: Displayed words by identifier of a cause or reason.
     """
 
     texts: dict[str, tuple[tuple[str, ...], ...]]
     lead: tuple[str, ...] = ()
     passed: str | None = None
+    title_of_recording: str | None = None
     causes: dict[str, str] = {}
 
     def sentences(

@@ -153,7 +153,10 @@ def _resolve(name: str, key: str, action: Any, files: Mapping[str, Any]) -> Any:
 
 
 #: Keys of a rule's file that describe its sentences.
-_OF_WORDS: Final = ("passed", "lead", "causes", "phrases", "says", "says_like")
+_OF_WORDS: Final = (
+    *("passed", "title_of_recording"),
+    *("lead", "causes", "phrases", "says", "says_like"),
+)
 
 
 def _compile_sentences(
@@ -168,6 +171,7 @@ def _compile_sentences(
         causes = {key: text for group in owners.values() for key, text in group.items()}
     return {
         "passed": file.get("passed"),
+        "title_of_recording": file.get("title_of_recording"),
         "lead": _list_alternatives(file.get("lead", []), phrases),
         "causes": causes,
         "texts": {

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Action, Finding, Pattern
 from stepscope.advice.headline import Lead
 from stepscope.derive.facts.evidence import Fact, Part, Saving
@@ -16,7 +17,6 @@ from stepscope.report.words.findings import (
     fitting_actions,
     gain_text,
     lead_sentence,
-    rewrite_for_recording,
 )
 from stepscope.report.words.first_sentence import first_sentence
 from stepscope.report.words.names import part_text, plain_name
@@ -279,21 +279,29 @@ def test_a_share_without_steps_is_of_the_recording() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of_steps", "told"),
+    ("rule", "owner", "of_steps", "told"),
     [
-        ("`f` takes 20 % of the step.", "`f` takes 20 % of the recording."),
-        (
-            "Garbage collections delay the steps: 3 %.",
-            "Garbage collections delay the program: 3 %.",
-        ),
-        (
-            "Work on the host delays the step: 3 %.",
-            "Work on the host delays the program: 3 %.",
-        ),
+        ("host.work", "host_compute", "delays the step", "delays the program"),
+        ("host.wait", "wait", "3.0 % of the step", "3.0 % of the recording"),
+        ("gap.gc", "between", "delay the steps", "delay the program"),
+        ("input.bound", "input", "The step waits", "The program waits"),
     ],
 )
-def test_without_steps_nothing_is_said_of_steps(of_steps: str, told: str) -> None:
-    assert rewrite_for_recording(of_steps) == told
+def test_without_steps_nothing_is_said_of_steps(
+    rule: str, owner: str, of_steps: str, told: str
+) -> None:
+    of_recording = Finding(
+        id=rule,
+        title=rule_item(rule).title,
+        stage=0,
+        status="fail",
+        share_percent=3.0,
+        owners=(owner,),
+    )
+    with_steps = msgspec.structs.replace(of_recording, ms_per_step=4.0)
+    assert of_steps in finding_headline(with_steps)
+    assert told in finding_headline(of_recording)
+    assert "step" not in finding_headline(of_recording).replace(" a step", "")
 
 
 def test_the_code_of_a_file_is_called_what_it_is() -> None:

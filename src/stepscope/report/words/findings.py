@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -49,6 +48,17 @@ _LIMITS: Final[dict[str, Callable[[float], str]]] = {
     "ratio": "{:g}".format,
 }
 UNCALIBRATED: Final = "uncalibrated: the rule was tested on synthetic programs only"
+#: Words of templates, by what the finding's share refers to.
+_OF_STEPS: Final = {
+    "of_step": "of the step",
+    "the_step": "the step",
+    "the_steps": "the steps",
+}
+_OF_RECORDING: Final = {
+    "of_step": "of the recording",
+    "the_step": "the program",
+    "the_steps": "the program",
+}
 _SENTENCES: Final = {rule.item.id: rule.item.words for rule in RULES}
 
 
@@ -120,8 +130,7 @@ def finding_headline(finding: Finding) -> str:
     text = declared.sentences(finding.status, finding.note)
     known = _known_values(finding, declared)
     sentences = [_first_complete(alternatives, known) for alternatives in text]
-    headline = " ".join(sentence for sentence in sentences if sentence is not None)
-    return _fit_to_recording(finding, headline)
+    return " ".join(sentence for sentence in sentences if sentence is not None)
 
 
 def lead_sentence(finding: Finding) -> str:
@@ -130,24 +139,7 @@ def lead_sentence(finding: Finding) -> str:
     known = _known_values(finding, declared)
     text = declared.sentences(finding.status, finding.note)
     first = _first_complete((*declared.lead, *text[0]), known)
-    return (
-        finding_headline(finding)
-        if first is None
-        else _fit_to_recording(finding, first)
-    )
-
-
-def _fit_to_recording(finding: Finding, text: str) -> str:
-    """Replace "step" by "recording" if the finding's share refers to the recording."""
-    of_steps = finding.ms_per_step is not None or not (finding.owners or finding.topics)
-    return text if of_steps else rewrite_for_recording(text)
-
-
-def rewrite_for_recording(text: str) -> str:
-    """Rewrite a sentence about the step as a sentence about the recording."""
-    text = re.sub(r"\b([Hh]olds?|[Dd]elays?) the steps?\b", r"\1 the program", text)
-    text = re.sub(r"\b([Tt]he) step waits\b", r"\1 program waits", text)
-    return re.sub(r"\bof the step\b", "of the recording", text)
+    return finding_headline(finding) if first is None else first
 
 
 class _KnownValue(Frozen, frozen=True, eq=True):
@@ -184,11 +176,16 @@ def _known_values(finding: Finding, declared: Sentences) -> dict[str, _KnownValu
             for cause in finding.causes[:1]
         ),
     ]
-    limit = finding.threshold
+    limit, title = finding.threshold, finding.title
+    about = _OF_STEPS
+    if finding.ms_per_step is None and (finding.owners or finding.topics):
+        # The finding's share is one of the recording.
+        about, title = _OF_RECORDING, declared.title_of_recording or title
     texts: dict[str, str | None] = {
         **{f"{fact.name}_note": fact.note for fact in finding.facts},
-        "title": finding.title,
-        "passed": declared.passed,
+        **about,
+        "title": title,
+        "passed": declared.passed and declared.passed.format_map(about),
         "threshold": None if limit is None else limit_text(limit),
         "pattern": pattern_sentence(finding),
         "function": _called_function(finding.parts),

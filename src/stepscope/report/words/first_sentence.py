@@ -9,7 +9,7 @@ import polars as pl
 from stepscope.advice.catalogue import OWNER_TEXTS
 from stepscope.patterns import Pattern
 from stepscope.report.page import cut_middle
-from stepscope.report.words.findings import lead_sentence, rewrite_for_recording
+from stepscope.report.words.findings import lead_sentence
 from stepscope.report.words.names import part_text, percent, plain_name
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text, duration_text
@@ -31,9 +31,7 @@ def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
         (finding,) = (check for check in findings if check.id == lead.finding)
         sentence = _name_place(lead_sentence(finding), lead if finding.owners else None)
         return _write_outside(lead) + sentence
-    sentence = _name_place(_time_sentence(lead), lead)
-    sentence = sentence if lead.has_steps else rewrite_for_recording(sentence)
-    return _write_outside(lead) + sentence
+    return _write_outside(lead) + _name_place(_time_sentence(lead), lead)
 
 
 def _write_outside(lead: Lead) -> str:
