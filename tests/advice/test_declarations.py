@@ -50,6 +50,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = {
     "passed",
     "cause",
+    "reason",
     "named",
     "subject",
     "detail",
