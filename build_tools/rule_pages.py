@@ -68,7 +68,9 @@ def _page(path: Path, compiled: dict[str, Any]) -> str:
         }
     sections = {
         "": _introduction(file, page),
-        "What is measured": page["measured"],
+        "What is measured": "\n\n".join(
+            text.strip("\n") for text in (page["measured"], *_combinations(file))
+        ),
         "Levels": "\n\n".join([*_levels(file, page), *_texts_of((page,), "levels")]),
         "When it cannot tell": _when_it_cannot_tell(page),
         "What it promises": _filled(page.get("promises", "")),
@@ -136,6 +138,29 @@ def _levels(file: dict[str, Any], page: dict[str, Any]) -> Iterator[str]:
         enough = f" ({_DOMINANT} % with fewer than 10 steps)" if few else ""
         rows.append(f"| {word} | {threshold[0]:g} %{enough} |")
     yield "\n".join(rows)
+
+
+def _combinations(file: dict[str, Any]) -> Iterator[str]:
+    """Give the table of the combinations of versions, with their sources."""
+    if "combinations" not in file:
+        return
+    rows = ["| versions | what happens |", "|---|---|"]
+    for key, declared in file["combinations"].items():
+        limits = ", ".join(
+            _range_text(*limits) for limits in declared["versions"].items()
+        )
+        words = " ".join(file["causes"][key].split())
+        rows.append(f"| {limits} | {words} ([source]({declared['source']})) |")
+    yield "\n".join(rows)
+
+
+def _range_text(library: str, limits: list[Any]) -> str:
+    first, end = (
+        limit if isinstance(limit, str) else ".".join(map(str, limit))
+        for limit in limits
+    )
+    since = "" if first == "0" else f" from {first}"
+    return f"`{library}`{since} before {end}"
 
 
 def _when_it_cannot_tell(page: dict[str, Any]) -> str:

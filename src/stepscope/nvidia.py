@@ -19,6 +19,7 @@ _MAPS: Final = Path("/proc/self/maps")
 _TELLING: Final = {
     "libcudart": "cudaRuntimeGetVersion",
     "libcuda": "cuDriverGetVersion",
+    "libnccl": "ncclGetVersion",
 }
 
 
@@ -63,16 +64,33 @@ def cuda_versions() -> CudaVersions:
     The call loads no library. It misses a CUDA runtime that is statically linked into
     another library.
     """
+    return CudaVersions(*map(_number_told, ("libcudart", "libcuda")))
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of cuDNN and NCCL, if this process has loaded them."""
+    versions = {}
+    for name in ("cudnn", "nccl"):
+        if number := _number_told(f"lib{name}"):
+            # Older releases count the major version in thousands: 8902 is 8.9.2.
+            unit = 10_000 if number >= 10_000 else 1_000
+            versions[name] = f"{number // unit}.{number % unit // 100}.{number % 100}"
+    return versions
+
+
+def _number_told(name: str) -> int | None:
+    """Return the version that a loaded library reports; None if it is not loaded."""
     loaded = _MAPS.read_text("utf-8", "replace") if sys.platform == "linux" else ""
-    return CudaVersions(*(_parse_version(name, loaded) for name in _TELLING))
-
-
-def _parse_version(name: str, loaded: str) -> int | None:
     found = re.search(rf"/\S*/{name}\.so\S*$", loaded, re.MULTILINE)
     if found is None:
         return None
     try:
-        return version_told(ctypes.CDLL(found[0]), _TELLING[name])
-    except OSError:
+        library = ctypes.CDLL(found[0])
+        if name in _TELLING:
+            return version_told(library, _TELLING[name])
+        function = library.cudnnGetVersion
+    except (OSError, AttributeError):
         # The library's file was replaced after the process had loaded it.
         return None
+    function.restype = ctypes.c_size_t
+    return int(function())

@@ -170,6 +170,8 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     long_first_step: Threshold
     memory_warn: Threshold
     memory_critical: Threshold
+    buffer_share: Threshold
+    others_share: Threshold
     fragmented: Threshold
     worth_defragmenting: Threshold
     leak_steps: Threshold

@@ -10,6 +10,7 @@ PS_PER_MS: Final = 1_000_000_000
 PS_PER_S: Final = 1_000_000_000_000
 GIB: Final = 2**30
 MIB: Final = 2**20
+MB: Final = 1_000_000
 
 _DURATIONS: Final = (
     (PS_PER_S, "s"),

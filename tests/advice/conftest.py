@@ -30,6 +30,7 @@ from stepscope.derive.facts.hosts.function_divisions import (
 )
 from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.facts.hosts.own_lines import enclosing_functions
+from stepscope.derive.facts.hosts.pipeline_buffers import pipeline_buffers
 from stepscope.derive.facts.hosts.pipeline_stages import (
     PipelineSignals,
     pipeline_signals,
@@ -235,6 +236,7 @@ def signals_of(
         worker_time: {},
         made_elsewhere: {},
         made_in_own_threads: frozenset(),
+        pipeline_buffers: {},
         pipeline_signals: PipelineSignals(None, (), own_process=False, absent=None),
         python_elements: {},
         replay_signals: ReplaySignals({}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = {
     "passed",
     "cause",
+    "reason",
     "named",
     "subject",
     "detail",
@@ -59,6 +61,8 @@ NAMES = {
 }
 #: Of a part that waits, and of what another thread is in meanwhile.
 NAMES |= {"sleeper", "elsewhere", "worker_function"}
+#: Words for the step, or for the recording if shares are of that.
+NAMES |= {"of_step", "the_step", "the_steps"}
 #: Of the largest part, before a verb.
 NAMES |= {"subject"}
 #: PyTorch's allocator takes memory.
@@ -223,3 +227,13 @@ def test_a_rules_docs_name_the_tools_that_show_its_numbers(rule: Rule) -> None:
     assert {
         tool for tool in rule.item.tools if f"../tools/{tool}.md" not in text
     } == set()
+
+
+@every_rule
+def test_sentences_choose_between_the_step_and_the_recording(rule: Rule) -> None:
+    """`{of_step}` and `{the_step}` stand in them, for both."""
+    words = rule.item.words
+    texts = [*words.lead, words.passed or ""]
+    texts += [text for each in words.texts.values() for many in each for text in many]
+    of_steps = re.compile(r"of the step[ .,:;]|delays? the step|he step waits")
+    assert [text for text in texts if of_steps.search(text)] == []

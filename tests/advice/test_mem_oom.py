@@ -12,6 +12,7 @@ from tests.support.traces.training import findings, together
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.report.compose import compose_report
+from stepscope.report.words.findings import finding_headline
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def memory(name: str, us: float, *, asked: int, used: int, held: int) -> dict[st
     }
 
 
-def judged(folder: Path, *events: dict[str, Any]) -> Finding:
+def recorded(*events: dict[str, Any], device_gib: int | None = None) -> bytes:
+    """A recording of PyTorch; the size of the device is not recorded by default."""
     ops = [
         {
             "ph": "X",
@@ -59,10 +61,21 @@ def judged(folder: Path, *events: dict[str, Any]) -> Finding:
     document = {
         "schemaVersion": 1,
         "baseTimeNanoseconds": 1_700_000_000_000_000_000,
+        "deviceProperties": []
+        if device_gib is None
+        else [{"id": 0, "name": "GPU", "totalGlobalMem": device_gib * GIB}],
         "traceEvents": [*ops, *events],
     }
+    return json.dumps(document).encode()
+
+
+def judged(folder: Path, *events: dict[str, Any], **fields: int) -> Finding:
     path = folder / "host.1795.pt.trace.json"
-    path.write_text(json.dumps(document), encoding="utf-8")
+    path.write_bytes(recorded(*events, **fields))
+    return finding_of(folder)
+
+
+def finding_of(folder: Path) -> Finding:
     found = evaluate(signals_of(open_profile(folder)))
     return next(one for one in found if one.id == "mem.oom")
 
@@ -81,13 +94,42 @@ def test_what_was_kept_decides_what_lacked(
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.because == (because,)
     assert {one.cause for one in finding.actions} == {because}
-    facts = {fact.name: fact.value for fact in finding.facts}
-    assert facts == {
+    assert known_facts(finding) == {
         "asked_gib": asked / GIB,
         "allocated_gib": 20,
         "kept_gib": 6,
-        "free": None,
     }
+
+
+def known_facts(finding: Finding) -> dict[str, float]:
+    return {fact.name: fact.value for fact in finding.facts if fact.value is not None}
+
+
+@pytest.mark.parametrize(
+    ("device_gib", "asked_gib", "others_gib"),
+    [
+        # 80 GiB without the reserve of 26 and the request of 7: 47 are not available.
+        (80, 7, 47),
+        (37, 7, 4),
+        # 3 of 36 GiB are less than a tenth: contexts and libraries need as much.
+        (36, 7, None),
+        # The allocator's own reserve was fragmented.
+        (80, 5, None),
+    ],
+)
+def test_memory_that_the_allocator_could_not_get_belongs_to_others(
+    tmp_path: Path, device_gib: int, asked_gib: int, others_gib: int | None
+) -> None:
+    asked = asked_gib * GIB
+    failed = memory("[OutOfMemory]", 220.0, asked=asked, used=20 * GIB, held=26 * GIB)
+    finding = judged(tmp_path, TAKEN, failed, device_gib=device_gib)
+    others = None if others_gib is None else others_gib * GIB
+    assert known_facts(finding).get("others") == others
+    assert ("others" in finding.because) is (others is not None)
+    advised = [action.id for action in finding.actions]
+    assert ("free_memory_of_others" in advised[:1]) is (others is not None)
+    said = f"At least {others_gib}." if others_gib else "outside"
+    assert (said in finding_headline(finding)) is (others is not None)
 
 
 def test_a_try_after_which_the_program_goes_on_is_a_note(tmp_path: Path) -> None:
@@ -133,7 +175,7 @@ def test_a_failure_in_a_snapshot_leads_with_the_largest_holders(tmp_path: Path) 
     report = compose_report(open_profile(path))
     finding = next(one for one in report.findings if one.id == "mem.oom")
     assert (finding.status, finding.severity) == ("fail", "critical")
-    assert {fact.name: fact.value for fact in finding.facts} == {
+    assert known_facts(finding) == {
         "asked_gib": 0.0312,
         "allocated_gib": 0.109,
         "kept_gib": 0.0469,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.advice.memories import told
+from tests.advice.memories import memory, told
 from tests.support.traces.training import (
     KERNELS,
+    ahead,
     allocating,
     findings,
     on_host,
@@ -15,8 +16,14 @@ from tests.support.traces.training import (
     together,
 )
 
+from stepscope.advice.engine import add_memory_warning
+from stepscope.advice.registry import RULES
 from stepscope.advice.rules.compilation.compiling import judge_uncompiled as evaluate
 from stepscope.derive.facts.devices.device_fill import compiled_percent
+
+if TYPE_CHECKING:
+    from stepscope.advice.item import Rule
+    from stepscope.derive.facts.memory_use import MemoryUse
 
 RULE = "xla.off"
 
@@ -127,3 +134,74 @@ def test_waits_that_lost_records_may_be_cannot_tell(
     finding = evaluate(signals)
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
+
+
+@pytest.mark.parametrize(
+    ("memories", "level", "torch", "said"),
+    [
+        ((memory(peak_gib=36.7),), 2, "reduce-overhead'", False),
+        ((memory(peak_gib=36.9),), 1, "needs more memory", True),
+        # The fullest device decides: every device runs the compiled program.
+        ((memory(peak_gib=10.0), memory(name="GPU_1_bfc", peak_gib=39.0)), 1, "", True),
+        # The headroom of the devices is unknown.
+        ((), 2, "reduce-overhead'", False),
+        ((memory(capacity_bytes=None),), 2, "", False),
+        ((memory(peak_gib=39.0, counted=False),), 2, "", False),
+        ((memory(name="process", peak_gib=39.5),), 2, "", False),
+    ],
+)
+def test_the_level_of_compilation_follows_the_headroom(
+    signals_of: Any,
+    shares: Any,
+    *,
+    memories: tuple[MemoryUse, ...],
+    level: int,
+    torch: str,
+    said: bool,
+) -> None:
+    given = {compiled_percent: {"vm:0": 0.0}} | told(*memories)
+    finding = evaluate(signals_of(shares(launch=3.1), given))
+    assert finding.status == "fail"
+    levels = {one.env for one in finding.actions if one.framework == "TensorFlow"}
+    assert levels == {f"TF_XLA_FLAGS=--tf_xla_auto_jit={level}"}
+    (code,) = (one.code for one in finding.actions if one.framework == "PyTorch")
+    assert code is not None
+    assert torch in code
+    assert any("nearly full" in one.text for one in finding.actions) is said
+
+
+@pytest.mark.parametrize(("peak_gib", "warned"), [(30.0, False), (38.9, True)])
+def test_a_recorded_program_with_a_full_memory_is_warned(
+    *, peak_gib: float, warned: bool
+) -> None:
+    allocations = allocating(peak_gib=peak_gib)[len(ahead()) :]
+    found = findings(paced(early_us=10.0) + allocations)
+    for rule in ("launch.delay", RULE):
+        assert found[rule].status == "fail"
+        texts = [action.text for action in found[rule].actions]
+        assert any("nearly full" in text for text in texts) is warned
+    # It is one warning for all frameworks, and one for TensorFlow.
+    ids = {action.id for action in found["launch.delay"].actions}
+    assert ({"watch_memory", "compile_at_level_one"} <= ids) is warned
+
+
+@pytest.mark.parametrize(("peak_gib", "warned"), [(36.7, False), (36.9, True)])
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.item.compiling])
+def test_every_advice_to_compile_has_the_warning(
+    signals_of: Any, rule: Rule, peak_gib: float, *, warned: bool
+) -> None:
+    advised = rule.item.chosen(*rule.item.declared_actions)
+    finding = rule.item.finding("fail", actions=advised)
+    signals = signals_of(told(memory(peak_gib=peak_gib)))
+    actions = add_memory_warning(finding, rule.item, signals).actions
+    if not warned:
+        assert actions == advised
+        return
+    ids = [action.id for action in actions]
+    place = ids.index("watch_memory")
+    assert ids[place + 1] == "compile_at_level_one"
+    assert ids[place - 1] == rule.item.compiling[-1]
+    # Advice that compiles nothing needs no warning.
+    other = tuple(one for one in advised if one.id not in rule.item.compiling)
+    alone = rule.item.finding("fail", actions=other)
+    assert add_memory_warning(alone, rule.item, signals) == alone

@@ -70,5 +70,51 @@ def test_what_is_not_loaded_or_tells_nothing_is_unknown(tmp_path: Path) -> None:
     assert noted(tmp_path, failing, other) == (None, None)
 
 
+#: cuDNN returns its version, and takes no argument.
+CUDNN = "unsigned long cudnnGetVersion(void) {{ return {version}; }}"
+LIBRARIES = """
+import ctypes, sys, types
+import stepscope as ss
+
+logdir, *libraries = sys.argv[1:]
+sys.modules["jax"] = types.ModuleType("jax")
+sys.modules["jax"].__version__ = "0.8.0"
+sys.modules["tensorflow"] = types.ModuleType("tensorflow")
+with ss.Profile(logdir, ss.ProfilerOptions(collectors=("host",))):
+    for library in libraries:
+        ctypes.CDLL(library)
+"""
+
+
+@pytest.mark.slow(seconds=0.5)
+@pytest.mark.parametrize(
+    ("cudnn", "nccl", "expected"),
+    [
+        (91002, 22703, "jax 0.8.0, cudnn 9.10.2, nccl 2.27.3"),
+        (8902, 2708, "jax 0.8.0, cudnn 8.9.2, nccl 2.7.8"),
+        (None, None, "jax 0.8.0"),
+    ],
+)
+def test_loaded_libraries_and_imported_frameworks_are_noted(
+    tmp_path: Path, cudnn: int | None, nccl: int | None, expected: str
+) -> None:
+    loaded = []
+    if cudnn is not None and nccl is not None:
+        source, path = tmp_path / "cudnn.c", tmp_path / "libcudnn.so.9"
+        source.write_text(CUDNN.format(version=cudnn), encoding="utf-8")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", path, source], check=True)
+        # A part of cuDNN has no function that tells a version.
+        part = library(tmp_path, "libcudnn_ops.so.9", "otherFunction", 1)
+        loaded = [part, path, library(tmp_path, "libnccl.so.2", "ncclGetVersion", nccl)]
+    logdir = tmp_path / "logs"
+    subprocess.run(
+        [sys.executable, "-c", LIBRARIES, logdir, *loaded], check=True, timeout=60
+    )
+    profile = ss.open(logdir)
+    (host,) = profile.hosts
+    (row,) = profile.table(host, "environment").rows(named=True)
+    assert row["libraries"] == expected
+
+
 def test_a_program_without_cuda_has_neither(tmp_path: Path) -> None:
     assert noted(tmp_path) == (None, None)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import MIN_SIMILAR_RATIO, are_slow_steps
+from stepscope.advice.judging.program_facts import headroom_fact
 from stepscope.advice.lost_time_verdict import mark_epoch_bursts
 from stepscope.advice.predicted_gains import predict_gain
 from stepscope.advice.registry import RULES
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.item import Rule
+    from stepscope.advice.item import Item, Rule
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.profile_data import ProfileData
 
@@ -82,7 +83,9 @@ def evaluate(signals: Signals) -> tuple[Finding, ...]:
             shared_texts("judging").reason("no_framework")
         )
         if plain and rule.item.of_frameworks
-        else mark_epoch_bursts(rule.evaluate(signals), signals)
+        else mark_epoch_bursts(
+            add_memory_warning(rule.evaluate(signals), rule.item, signals), signals
+        )
         for rule in RULES
     }
     of_devices = () if isinstance(accounted, Unavailable) else accounted.shares
@@ -91,6 +94,20 @@ def evaluate(signals: Signals) -> tuple[Finding, ...]:
     return mark_stage_order(
         predict_actions(predict_gain(finding, signals), signals) for finding in marked
     )
+
+
+def add_memory_warning(finding: Finding, item: Item, signals: Signals) -> Finding:
+    """Add a warning after advice to compile if a device's memory is nearly full."""
+    places = [
+        place
+        for place, action in enumerate(finding.actions, 1)
+        if action.id in item.compiling
+    ]
+    if not places or headroom_fact(signals) != "memory_full":
+        return finding
+    warnings = shared_texts("judging").chosen("watch_memory", "compile_at_level_one")
+    before, after = finding.actions[: places[-1]], finding.actions[places[-1] :]
+    return replace(finding, actions=(*before, *warnings, *after))
 
 
 def mark_explained_findings(

@@ -42,6 +42,23 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     remedy: str
 
 
+class Combination(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
+    """Versions that together are slow or wrong, as their vendor documents.
+
+    Attributes:
+        versions: Library → first affected version, and the first later one that is not;
+            a name stands for the version of that library.
+        events: Pattern of an event's name that shows that the program is affected.
+        source: Address of the documentation.
+    """
+
+    versions: dict[str, tuple[tuple[int, ...], tuple[int, ...] | str]]
+    events: str
+    source: str
+
+
 class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The sentences of one rule; numbers are inserted when findings are written.
 
@@ -55,6 +72,7 @@ class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     - `{function}`: the largest part, if it is a function that the steps call;
     - `{worker_function}`: the function that worker processes of the program run;
     - `{cause}`: the largest cause, in words;
+    - `{reason}`: the first of the reasons (`because`), in words;
     - `{subject}`: the largest part, if a verb follows;
     - `{sleeper}`: that the largest part waits, and in which call;
     - `{elsewhere}`: what another thread of the program runs while the steps wait;
@@ -95,6 +113,7 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         declared_actions: What to change.
         conditions: By key of an action: facts that must hold in addition to its cause.
+        compiling: Keys of actions that compile the program, which may need memory.
         groups: Keys of actions that are advised together; "default" has the actions of
             a failing rule that chooses none.
         worker_codes: By key of an action: its code with `{workers}` in place of the
@@ -106,6 +125,7 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     declared_actions: dict[str, Action] = msgspec.field(default={}, name="actions")
     conditions: dict[str, tuple[str, ...]] = {}
+    compiling: tuple[str, ...] = ()
     groups: dict[str, tuple[str, ...]] = {}
     worker_codes: dict[str, tuple[str, int]] = {}
     reasons: dict[str, Reason] = {}
@@ -209,6 +229,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ends_program: Whether the item is about a failure that ends the program if it is
             critical; such a finding is the headline.
         of_late_worker: Whether the item says which worker the other workers wait for.
+        combinations: Combinations of versions that the rule knows, by reason.
         seen_on: A recording on which the rule fails: a folder of the repository, a
             planted fault of the experiments ("experiment …") or a public profile
             ("public …"). None if the rule has failed on synthetic profiles only: its
@@ -232,6 +253,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     collects: bool = False
     ends_program: bool = False
     of_late_worker: bool = False
+    combinations: dict[str, Combination] = {}
     seen_on: str | None = None
 
     @property

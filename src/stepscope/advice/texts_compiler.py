@@ -87,6 +87,7 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
     actions: dict[str, Any] = {}
     codes: dict[str, tuple[str, int]] = {}
     conditions = {}
+    compiling = []
     defaults = {"models": texts.pop("models")} if "models" in texts else {}
     declared = {
         each_key: action
@@ -96,6 +97,8 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
     for key, action in declared.items():
         if "when" in action:
             conditions[key] = action.pop("when")
+        if action.pop("compiles", False):
+            compiling.append(key)
         if "workers" in action:
             workers = action.pop("workers")
             codes[key] = (action["code"], workers)
@@ -114,6 +117,7 @@ def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) 
         },
         "actions": actions,
         "conditions": conditions,
+        "compiling": compiling,
         "worker_codes": codes,
     }
 

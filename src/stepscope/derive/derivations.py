@@ -132,6 +132,7 @@ _FACTS: Final = {
     "facts.hosts.function_runs": "function_runs",
     "facts.hosts.function_divisions": "function_divisions rare_functions",
     "facts.hosts.own_lines": "enclosing_functions",
+    "facts.hosts.pipeline_buffers": "pipeline_buffers",
     "facts.hosts.pipeline_stages": (
         "pipeline_signals host_pipelines service_signals slowest_stage"
     ),

@@ -250,3 +250,5 @@ class EnvironmentStat:
     #: CUDA version of the program, as CUDA encodes versions; left out if unknown.
     CUDA_RUNTIME: Final = "cuda_runtime_version"
     CUDA_DRIVER: Final = "cuda_driver_version"
+    #: Versions of frameworks and libraries: "torch 2.9.0, cudnn 9.10.2".
+    LIBRARIES: Final = "stepscope_libraries"

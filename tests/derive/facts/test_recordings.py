@@ -27,7 +27,6 @@ from stepscope.derive.facts.program_traits import (
 )
 from stepscope.derive.facts.recording import (
     CaptureSignals,
-    HostVersions,
     RecorderTime,
     capture_signals,
     record_grade,
@@ -230,15 +229,28 @@ def test_the_newest_used_device_is_noted() -> None:
             "name": ["A100", "T4", "A10", "H100", "?"],
         }
     )
-    environment = pl.DataFrame({"cuda_runtime": [12040], "cuda_driver": [12050]})
-    found = version_signals.function(devices=devices, environment=environment)
-    expected = HostVersions(12040, 12050, (8, 6), "A10")
-    assert fields_of(found) == fields_of(expected)
-    unused = devices.with_columns(activities=0)
-    assert version_signals.function(devices=unused, environment=environment) is None
-    unknown = devices[[4]]
-    found = version_signals.function(devices=unknown, environment=environment)
-    assert (found.newest, found.device) == (None, None)
+    environment = pl.DataFrame(
+        {
+            "cuda_runtime": [12040],
+            "cuda_driver": [12050],
+            "libraries": ["torch 2.9.0+cu128, cudnn 9.10.2, unversioned"],
+        }
+    )
+    types = pl.DataFrame({"name": ["aten::conv3d"]})
+
+    def versions(devices: pl.DataFrame, environment: pl.DataFrame) -> Any:
+        return version_signals.function(
+            devices=devices, environment=environment, event_types=types
+        )
+
+    found = versions(devices, environment)
+    assert (found.runtime, found.driver) == (12040, 12050)
+    assert (found.newest, found.device) == ((8, 6), "A10")
+    assert found.libraries == {"torch": "2.9.0+cu128", "cudnn": "9.10.2"}
+    assert list(found.names) == ["aten::conv3d"]
+    assert versions(devices.with_columns(activities=0), environment) is None
+    found = versions(devices[[4]], environment.with_columns(libraries=None))
+    assert (found.newest, found.device, found.libraries) == (None, None, {})
 
 
 def test_the_profilers_own_time_counts_once() -> None:

@@ -15,7 +15,7 @@ from stepscope.derive.input_pipeline.stages import (
     PIPELINES,
     last_stages,
     list_pipelines,
-    mean_fill,
+    numbers_of_key,
     read_name,
     recorded_parameters,
     unite_stages,
@@ -184,10 +184,10 @@ def test_parameters_are_what_identifies_nothing_and_is_known() -> None:
 
 def test_fill_is_read_where_it_is_a_whole_number() -> None:
     trace, stats = recorded()
-    events, fill = mean_fill(trace, stats, np.array([2, 1, 0]))
+    events, fill = numbers_of_key(trace, stats, np.array([2, 1, 0]))
     assert list(zip(events.tolist(), fill.tolist(), strict=True)) == [
         (0, 2.0),
         (1, 9.0),
     ]
-    events, fill = mean_fill(trace, stats, np.array([1]))
+    events, fill = numbers_of_key(trace, stats, np.array([1]))
     assert (events.tolist(), fill.tolist()) == ([1], [9.0])

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.derive.verdicts.recorded_devices import device_signals
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -36,6 +38,13 @@ def program_facts(signals: Signals) -> tuple[str, ...]:
         "one_graph" if traits.graphed else "several_ops",
         *(() if traits.trains else ("forward",)),
     )
+
+
+def headroom_fact(signals: Signals) -> str:
+    """Return whether a device's memory is nearly full, so that compiling may fail."""
+    used = signals.of(memory_signals).fullest_device
+    full = used is not None and used >= THRESHOLDS.memory_warn.value
+    return "memory_full" if full else "memory_not_known_full"
 
 
 def narrow_type_facts(signals: Signals) -> tuple[str, ...]:

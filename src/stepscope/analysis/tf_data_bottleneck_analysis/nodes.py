@@ -10,7 +10,7 @@ import numpy as np
 from stepscope.derive.input_pipeline.stages import (
     FILL,
     Parameter,
-    mean_fill,
+    numbers_of_key,
     recorded_parameters,
 )
 from stepscope.units import PS_PER_US
@@ -147,7 +147,7 @@ def _reported_parameters(
         for stage, event in zip(stages.tolist(), events.tolist(), strict=True)
     }
     executed = graph.event[executions]
-    owner, fill = mean_fill(trace, stats, executed)
+    owner, fill = numbers_of_key(trace, stats, executed)
     of_event = dict(
         zip(executed.tolist(), graph.stage[executions].tolist(), strict=True)
     )

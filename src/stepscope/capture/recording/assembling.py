@@ -8,6 +8,7 @@ relative to the earliest start.
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from stepscope import __version__
 from stepscope.capture.base.clock import drift_ns
 from stepscope.capture.collectors.levels import environment_stats
 from stepscope.cores import core_count
-from stepscope.nvidia import cuda_versions
+from stepscope.nvidia import cuda_versions, library_versions
 from stepscope.xspace.merging.merge import Part, merge_messages
 from stepscope.xspace.vocabulary import (
     ENVIRONMENT_PLANE,
@@ -158,6 +159,13 @@ def _describe_end(
     ):
         if version is not None:
             environment.set_stat(name, version)
+    versions_by_name = {
+        name: getattr(sys.modules.get(name), "__version__", None)
+        for name in ("torch", "tensorflow", "jax")
+    } | library_versions()
+    listed = [f"{name} {text}" for name, text in versions_by_name.items() if text]
+    if listed:
+        environment.set_stat(EnvironmentStat.LIBRARIES, ", ".join(listed))
     environment.set_stat(EnvironmentStat.DRIFT_NS, drift_ns(recording.begin, end))
 
 

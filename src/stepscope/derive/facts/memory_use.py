@@ -96,6 +96,7 @@ class Failure(Frozen, frozen=True):
         recovered: Whether a later allocation succeeded, so that the program went on.
         free_bytes: Free memory of the device; None if not recorded.
         alive: Ops or lines with the largest blocks in use, as shares of the use.
+        capacity_bytes: Size of the device's memory; None if not recorded.
     """
 
     host: str
@@ -108,6 +109,19 @@ class Failure(Frozen, frozen=True):
     memory: str | None = None
     free_bytes: int | None = None
     alive: tuple[Part, ...] = ()
+    capacity_bytes: int | None = None
+
+    @property
+    def others_bytes(self) -> int | None:
+        """Return the minimum of memory outside the allocator; None if unknown.
+
+        The device's free memory was smaller than the failed request.
+        """
+        sizes = (self.capacity_bytes, self.reserved_bytes, self.asked_bytes)
+        if None in sizes or self.fits_in_pieces:
+            return None
+        capacity, reserved, asked = (size or 0 for size in sizes)
+        return max(capacity - reserved - asked, 0)
 
     @property
     def label(self) -> str:
@@ -145,6 +159,16 @@ class MemorySignals(Frozen, frozen=True):
     absent: Unavailable | None
     failures: tuple[Failure, ...] = ()
     tells_failures: bool = False
+
+    @property
+    def fullest_device(self) -> float | None:
+        """Return the largest used share of a device's memory; None if unknown."""
+        used = (
+            memory.used
+            for memory in self.memories
+            if memory.of_device and memory.counted and memory.used is not None
+        )
+        return max(used, default=None)
 
 
 @of_run
@@ -320,6 +344,7 @@ def _failed_allocations(trace: TraceData) -> list[Failure]:
     if isinstance(events, Unavailable) or isinstance(stats, Unavailable):
         return []
     texts = trace.strings
+    allocations = trace.table("allocations")
     start_ps = ints(events, "start_ps")
     taken = start_ps[_rows_of_events(trace, _ALLOCATION)]
     failures = []
@@ -329,10 +354,18 @@ def _failed_allocations(trace: TraceData) -> list[Failure]:
             texts[key]: value
             for key, value in values.select("key", "value").iter_rows()
         }
+        device = stat_of_key.get("Device Id")
+        of_device = pl.col("allocator").str.ends_with(f":{device}")
+        capacity = (
+            None
+            if isinstance(allocations, Unavailable)
+            else allocations.filter(of_device)["capacity_bytes"].max()
+        )
         failures.append(
             Failure(
                 host=trace.host,
-                device=stat_of_key.get("Device Id"),
+                device=device,
+                capacity_bytes=capacity if isinstance(capacity, int) else None,
                 time_ps=int(start_ps[row]),
                 asked_bytes=stat_of_key.get("Bytes"),
                 allocated_bytes=stat_of_key.get("Total Allocated"),

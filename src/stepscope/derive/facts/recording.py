@@ -24,6 +24,8 @@ from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.function_frames import FunctionFrames
@@ -222,17 +224,21 @@ class HostVersions(Frozen, frozen=True):
         driver: Newest CUDA version of the driver, as `runtime`; null if unknown.
         newest: Compute capability of the newest used device; null if unknown.
         device: Product name of the newest used device; null if not recorded.
+        libraries: Version of each framework and library, as far as recorded.
+        names: Names of the types of events.
     """
 
     runtime: int | None
     driver: int | None
     newest: tuple[int, int] | None
     device: str | None
+    libraries: Mapping[str, str] = {}
+    names: tuple[str, ...] | pl.Series = ()
 
 
 @of_each_host_or_why
 def version_signals(
-    *, devices: pl.DataFrame, environment: pl.DataFrame
+    *, devices: pl.DataFrame, environment: pl.DataFrame, event_types: pl.DataFrame
 ) -> HostVersions | None:
     """Return the versions of each host; hosts without used devices are left out."""
     used = devices.filter(pl.col("activities") > 0)
@@ -246,6 +252,12 @@ def version_signals(
         driver=row["cuda_driver"],
         newest=(newest[0][0], newest[0][1]) if newest else None,
         device=newest[0][2] if newest else None,
+        libraries=dict(
+            listed.split(" ", 1)
+            for listed in (row["libraries"] or "").split(", ")
+            if " " in listed
+        ),
+        names=event_types["name"],
     )
 
 

@@ -270,12 +270,12 @@ def recorded_parameters(
     return dict(parameters)
 
 
-def mean_fill(
-    trace: TraceData, stats: pl.DataFrame, events: Int64s
+def numbers_of_key(
+    trace: TraceData, stats: pl.DataFrame, events: Int64s, key: StatKey = FILL
 ) -> tuple[Int64s, NDArray[np.float64]]:
-    """Return the events with a recorded buffer size, and the sizes in elements."""
+    """Return the events with an integer under a key, and the integers."""
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
-    plain = rows.only(rows.key == find_handle(trace.strings, FILL))
+    plain = rows.only(rows.key == find_handle(trace.strings, key))
     fill = plain.only((plain.kind == INT) | (plain.kind == UINT))
     return fill.owner.astype(np.int64), fill.value.astype(np.float64)
 

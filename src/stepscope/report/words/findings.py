@@ -193,6 +193,8 @@ def _known_values(finding: Finding, declared: Sentences) -> dict[str, _KnownValu
     }
     if finding.causes:
         texts["cause"] = declared.causes.get(finding.causes[0].cause)
+    if finding.because:
+        texts["reason"] = declared.causes.get(finding.because[0])
     texts["epoch"] = _epoch_text(finding)
     if finding.pattern is not None and texts["epoch"] is not None:
         waits = _wait_range(finding.pattern)

@@ -63,6 +63,7 @@ class StatKey(StrEnum):
     ID = "id"
     ELEMENT_ID = "element_id"
     BUFFERED_ELEMENTS = "buffered_elements"
+    BUFFERED_MEGABYTES = "buffered_bytes_MB"
     STAGE_NAME = "_ipl_stage_name"
     STAGE_CATEGORY = "_ipl_stage_cat"
     # Serving

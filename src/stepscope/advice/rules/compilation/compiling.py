@@ -15,6 +15,7 @@ from stepscope.advice.judging.lost_time import (
     judge_owned,
     owned_shares,
 )
+from stepscope.advice.judging.program_facts import headroom_fact
 from stepscope.advice.rules.kernels.needless_kernels import judge_fusable_runs
 from stepscope.advice.rules.launches import launch_delay, op_launches
 from stepscope.derive.facts.devices.device_fill import compiled_percent
@@ -89,11 +90,7 @@ def _finding_of_compilation(
         note = "shapes" if recompiles else None if late else "fusable"
     else:
         note = "outside" if outside else None
-    used = [
-        memory.used
-        for memory in signals.of(memory_signals).memories
-        if memory.of_device and memory.counted and memory.used is not None
-    ]
+    used = signals.of(memory_signals).fullest_device
     # The finding on late launches, or on fusable kernels, already has this saving.
     owner = launch_delay.evaluate if late else judge_fusable_runs
     return _UNCOMPILED_ITEM.finding(
@@ -109,10 +106,11 @@ def _finding_of_compilation(
             fusable=None if runs is None else runs.value,
             joint=joint if failed else None,
             # A compiled program may need more memory than the fullest memory has free.
-            memory_used=100 * max(used) if used else None,
+            memory_used=None if used is None else 100 * used,
         ),
         inputs=("account", "device_activity", "kernels"),
         explained_by=(owner.item.id,) if failed else (),
+        actions=_UNCOMPILED_ITEM.actions_for(headroom_fact(signals)),
     )
 
 

@@ -10,6 +10,7 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
 from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.evidence import Evidence, Part
+from stepscope.derive.facts.hosts.pipeline_buffers import pipeline_buffers
 from stepscope.derive.facts.memory_use import PROCESS, kept_growth, memory_signals
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.hosts.pipeline_buffers import PipelineBuffer
     from stepscope.derive.facts.memory_use import Failure, KeptGrowth, MemoryUse
 
 _PEAK_ITEM: Final = rule_item("mem.peak")
 
 
-@rule(_PEAK_ITEM, memory_signals, program_traits, record_grade)
+@rule(_PEAK_ITEM, memory_signals, pipeline_buffers, program_traits, record_grade)
 def judge_peak(signals: Signals) -> Finding:
     memories = signals.of(memory_signals)
     warn, critical = THRESHOLDS.memory_warn, THRESHOLDS.memory_critical
@@ -53,20 +55,30 @@ def judge_peak(signals: Signals) -> Finding:
     facts = program_facts(signals)
     # A serving engine fills the device's memory with its cache in advance.
     engine = failed and fullest.of_device and "engine" in facts
+    buffers = _large_buffers(signals, fullest) if failed else ()
+    kinds = [buffer.kind for buffer in buffers]
+    peak_bytes = fullest.peak_bytes or 1
+    parts = tuple(
+        Part(name=buffer.type, share_percent=100 * buffer.held_bytes / peak_bytes)
+        for buffer in buffers
+    )
     return _PEAK_ITEM.finding(
         "fail" if failed else "pass",
         severity=severity if failed and not engine else "info",
-        note="engine" if engine else None,
+        note="engine" if engine else "buffer" if buffers else None,
         confidence=signals.of(record_grade),
         value=used,
         unit="ratio",
         threshold=critical if used >= critical.value else warn,
         devices=tuple(label for _, label, _ in known),
-        parts=fullest.alive if failed else (),
-        actions=_PEAK_ITEM.actions_for(*facts),
+        parts=parts or (fullest.alive if failed else ()),
+        actions=_PEAK_ITEM.actions_for(*(kinds or facts)),
         facts=(
             _PEAK_ITEM.fact("used", 100 * used, note=fullest.label),
             *_PEAK_ITEM.facts(
+                held=buffers[0].held_bytes if buffers else None,
+                element=buffers[0].element_bytes if buffers else None,
+                before=buffers[0].smallest_bytes if buffers else None,
                 limit=100 * warn.value,
                 peak_gib=_as_gib(fullest.peak_bytes or 0),
                 capacity_gib=_as_gib(fullest.capacity_bytes or 0),
@@ -75,6 +87,15 @@ def judge_peak(signals: Signals) -> Finding:
         evidence=_evidence_of_peak(fullest, *(part.name for part in fullest.alive[:1])),
         inputs=("allocations", "memory_replay"),
     )
+
+
+def _large_buffers(signals: Signals, memory: MemoryUse) -> tuple[PipelineBuffer, ...]:
+    """Return the buffers of tf.data that are a large part of a process's memory."""
+    if memory.name != PROCESS:
+        return ()
+    least = THRESHOLDS.buffer_share.value * (memory.peak_bytes or 0) / 100
+    buffers = signals.of(pipeline_buffers).get(memory.host, ())
+    return tuple(buffer for buffer in buffers if buffer.held_bytes >= least)
 
 
 _FRAGMENTATION_ITEM: Final = rule_item("mem.fragmentation")
@@ -139,7 +160,8 @@ def judge_failed_allocation(signals: Signals) -> Finding:
             "pass", facts=_failed_allocation_facts(None), inputs=("events",)
         )
     last = memories.failures[-1]
-    because = "pieces" if last.fits_in_pieces else "capacity"
+    others = () if _bytes_of_others(last) is None else ("others",)
+    because = (*others, "pieces" if last.fits_in_pieces else "capacity")
     return _FAILED_ALLOCATION_ITEM.finding(
         "fail",
         severity="info" if last.recovered else "critical",
@@ -149,7 +171,7 @@ def judge_failed_allocation(signals: Signals) -> Finding:
         unit="count",
         devices=(last.label,),
         parts=last.alive,
-        because=(because,),
+        because=because,
         facts=_failed_allocation_facts(last),
         evidence=(
             Evidence(
@@ -161,21 +183,35 @@ def judge_failed_allocation(signals: Signals) -> Finding:
             ),
         ),
         inputs=("events",),
-        actions=_FAILED_ALLOCATION_ITEM.actions_for(because),
+        actions=_FAILED_ALLOCATION_ITEM.actions_for(*because),
     )
+
+
+def _bytes_of_others(failure: Failure) -> int | None:
+    """Return the memory outside the allocator if it is a large part of the device's."""
+    others, capacity = failure.others_bytes, failure.capacity_bytes or 0
+    large = others is not None and (
+        100 * others >= THRESHOLDS.others_share.value * capacity
+    )
+    return others if large else None
 
 
 def _failed_allocation_facts(failure: Failure | None) -> tuple[Fact, ...]:
     sizes: tuple[int | None, ...] = (None, None, None)
-    free = memory = None
+    free = memory = others = capacity = None
     if failure is not None:
+        others, capacity = _bytes_of_others(failure), failure.capacity_bytes
         sizes = (failure.asked_bytes, failure.allocated_bytes, failure.kept_bytes)
         free, memory = failure.free_bytes, failure.memory
     asked, allocated, kept = (None if size is None else _as_gib(size) for size in sizes)
     return (
         _FAILED_ALLOCATION_ITEM.fact("asked_gib", asked, note=memory),
         *_FAILED_ALLOCATION_ITEM.facts(
-            allocated_gib=allocated, kept_gib=kept, free=free
+            allocated_gib=allocated,
+            kept_gib=kept,
+            free=free,
+            device=capacity,
+            others=others,
         ),
     )
 

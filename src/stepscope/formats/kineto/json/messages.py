@@ -254,6 +254,7 @@ class DistributedInfo(msgspec.Struct):
     backend: str | None = None
     rank: int | None = None
     world_size: int | None = None
+    nccl_version: str | None = None
 
 
 _Args = TypeVar(

@@ -51,6 +51,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
         silent = recorded_ps > max(_SILENT_RATIO * worked_ps, worked_ps + _STARTING_PS)
         analysed = full_range if silent else work
     host = recording.field("host_name")
+    nccl = recording.distributed.nccl_version
     row = {
         "hostname": host if isinstance(host, str) and host else None,
         "start_unix_ns": start,
@@ -61,6 +62,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
         "rank": recording.distributed.rank,
         "cuda_runtime": _recorded_version(recording, "cuda_runtime_version"),
         "cuda_driver": _recorded_version(recording, "cuda_driver_version"),
+        "libraries": nccl and f"nccl {nccl}",
         "begin_ps": analysed and analysed[0],
         "end_ps": analysed and analysed[1],
     }

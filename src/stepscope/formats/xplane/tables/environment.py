@@ -55,6 +55,7 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
         cores: Number of cores that the program may use.
         cuda_runtime: Version of the CUDA runtime; None also if it was not found.
         cuda_driver: Newest CUDA version that the driver supports.
+        libraries: Versions of frameworks and libraries, as `environment` has them.
         complete_until_ns: Time from which events are missing, in ns since 1970; None if
             no events are known to be missing.
     """
@@ -67,6 +68,7 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
     cores: int | None = None
     cuda_runtime: int | None = None
     cuda_driver: int | None = None
+    libraries: str | None = None
     complete_until_ns: int | None = None
 
 
@@ -89,6 +91,7 @@ def task_environment(recording: Recording) -> TaskEnvironment:
                 cuda_driver=_number_up_to(
                     integer_stat(plane, EnvironmentStat.CUDA_DRIVER), _MAX_VERSION
                 ),
+                libraries=text_stat(plane, EnvironmentStat.LIBRARIES),
                 complete_until_ns=integer_stat(plane, EnvironmentStat.COMPLETE_UNTIL),
             )
     return TaskEnvironment()
@@ -149,6 +152,7 @@ def environment_table(recording: Recording) -> pl.DataFrame:
         "python_tracer_level": python,
         "cuda_runtime": task.cuda_runtime,
         "cuda_driver": task.cuda_driver,
+        "libraries": task.libraries,
         "grouped": recording.handle("group_id") >= 0,
         "collectors": task.collectors,
         "cores": task.cores,
