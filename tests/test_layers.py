@@ -65,12 +65,11 @@ MAY_IMPORT = {
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
     # What a finding consists of is declared where it is derived.
     **dict.fromkeys(
-        (
-            *("report.outline.gaps", "report.words.findings", "report.words.names"),
-            "report.words.predictions",
-        ),
+        (*("report.outline.gaps", "report.words.findings", "report.words.names"),),
         BASE | {"derive", "analysis", "advice", "compare"},
     ),
+    # Whether a change can be tried is declared with the knobs.
+    "report.words.predictions": BASE | {"derive", "advice", "trials"},
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},
     "serve": BASE

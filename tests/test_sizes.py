@@ -26,8 +26,8 @@ P95_FUNCTION_LINES = 50
 #: library versions); before it, 137,025 lines of Python. Before that, raised for the
 #: predictions of steps (`derive/predictions`) and for trials of changes (`trials`).
 MOST = {
-    "lines of Python": 137_372,
-    "lines of Python and declared data": 146_656,
+    "lines of Python": 137_388,
+    "lines of Python and declared data": 146_687,
     "modules of Python": 703,
     "functions with names of one word, %": 8.41,
     "private functions that are used once": 1_129,

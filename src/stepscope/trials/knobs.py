@@ -77,6 +77,13 @@ def knobs_for_rule(rule: str, frameworks: Collection[str]) -> list[str]:
     ]
 
 
+def can_try(rule: str, action: str) -> bool:
+    """Return whether a knob carries out an action of a finding."""
+    return any(
+        rule in knob.rules and action in knob.actions for knob in load_knobs().values()
+    )
+
+
 def knob_changes(
     name: str, environment: Mapping[str, str], folder: str
 ) -> tuple[Change, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from stepscope.advice.finding import Action, Finding
 from stepscope.derive.predictions.step_times import Parameter, Prediction, StepTime
 from stepscope.report.words.predictions import (
-    UNKNOWN_GAIN,
     predicted_gain,
     prediction_sentences,
     prediction_text,
@@ -53,7 +53,7 @@ def finding(*steps: tuple[str | None, int, StepTime], **fields: Any) -> Finding:
         (known(38.0, 41.0, 44.0), "a step of 41.0 ms, 38.0 to 44.0 ms"),
         (known(0.9, 1.0, 1.1), "a step of 1.00 ms, 900 µs to 1.10 ms"),
         (known(7.0, 7.0, 7.0), "a step of 7.00 ms"),
-        (BOUND, f"a step of at least 38.0 ms; {UNKNOWN_GAIN}"),
+        (BOUND, "a step of at least 38.0 ms"),
     ],
 )
 def test_a_step_has_its_interval_or_a_bound(step_ms: StepTime, text: str) -> None:
@@ -87,8 +87,23 @@ def test_no_model_promises_no_number() -> None:
     inquiry = Action(
         cause="any", framework="any", text="Look.", id="look", models=("inquiry",)
     )
-    assert prediction_text(finding(), ACTION) == UNKNOWN_GAIN
+    assert prediction_text(finding(), ACTION) == "how much is not known"
     assert prediction_text(finding(), inquiry) is None
+
+
+def test_a_bound_names_the_command_that_measures_what_a_knob_can_try() -> None:
+    cached, loaded = (
+        msgspec.structs.replace(ACTION, id=name)
+        for name in ("cache_epochs", "load_in_workers")
+    )
+    text = "a step of at least 38.0 ms; how much is not known"
+    for action, told in (
+        (cached, text),
+        (loaded, f"{text}: `stepscope try` measures it"),
+    ):
+        bound = Prediction(action=action.id, step_ms=BOUND, model="bound")
+        made = msgspec.structs.replace(finding(), predictions=(bound,))
+        assert prediction_text(made, action) == told
 
 
 def test_the_gain_is_the_predicted_step_unless_another_finding_has_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.words.names import ms, range_ms
+from stepscope.trials.knobs import can_try
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Action, Finding
     from stepscope.derive.predictions.step_times import Parameter, StepTime
 
-#: Text for a change of steps that no model predicts.
-UNKNOWN_GAIN: Final = "how much is not known: `stepscope try` measures it"
+#: Text for a change of steps that no model predicts, and whether it can be tried.
+_UNKNOWN_GAIN: Final = "how much is not known"
+_TRIED: Final = ": `stepscope try` measures it"
 #: The assumption of a model, before the step time: with a number, or without one.
 _ASSUMED: Final = {
     "workers": ("with 1 worker", "with {} workers"),
@@ -31,11 +33,14 @@ def prediction_text(finding: Finding, action: Action) -> str | None:
     present_ms = finding.mean_step_ms
     if not own:
         is_inquiry = action.models == ("inquiry",)
-        return None if finding.ms_per_step is None or is_inquiry else UNKNOWN_GAIN
+        has_no_gain = finding.ms_per_step is None or is_inquiry
+        return None if has_no_gain else _unknown_gain(finding, action)
     first = own[0]
     if present_ms is not None and (first.step_ms.high or 0.0) >= present_ms:
         return None
     texts = [f"{_assumption(first.parameter)}{step_text(first.step_ms)}"]
+    if first.step_ms.mid is None:
+        texts.append(_unknown_gain(finding, action))
     advised = 0 if first.parameter is None else first.parameter.value
     larger = next(
         (one for one in own[1:] if one.parameter and one.parameter.value > advised),
@@ -78,9 +83,13 @@ def prediction_sentences(finding: Finding) -> Iterator[str]:
 def step_text(step: StepTime) -> str:
     """Write a step time with its 90 % interval, or its lower bound."""
     if step.mid is None or step.high is None:
-        return f"a step of at least {ms(step.low)}; {UNKNOWN_GAIN}"
+        return f"a step of at least {ms(step.low)}"
     mid, ends = ms(step.mid), range_ms(step.low, step.high)
     return f"a step of {mid}" if mid == ends else f"a step of {mid}, {ends}"
+
+
+def _unknown_gain(finding: Finding, action: Action) -> str:
+    return _UNKNOWN_GAIN + (_TRIED if can_try(finding.id, action.id) else "")
 
 
 def _assumption(parameter: Parameter | None) -> str:
