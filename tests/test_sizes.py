@@ -22,13 +22,14 @@ P95_FUNCTION_LINES = 50
 #: What `src` may hold at most. Lower a figure when the code has become smaller; raise
 #: one only together with a new capability, and name the capability beside the figure.
 #: Raised last for the predictions of steps (`derive/predictions`) and for trials of
-#: changes (`trials`, `stepscope try`); before both, 134,261 lines of Python.
+#: changes (`trials`, `stepscope try`); before both, 134,261 lines of Python. Then for
+#: waits of the loop itself for what produces its batches, and for the lock: 190.
 MOST = {
-    "lines of Python": 136_992,
-    "lines of Python and declared data": 146_121,
+    "lines of Python": 137_177,
+    "lines of Python and declared data": 146_308,
     "modules of Python": 702,
     "functions with names of one word, %": 8.41,
-    "private functions that are used once": 1_126,
+    "private functions that are used once": 1_129,
 }
 #: Function → the reason why it may be longer.
 LONG_FUNCTIONS: dict[str, str] = {}
