@@ -201,6 +201,26 @@ ANSWERS = beside(DECODE, GET, SERVE)
 #: A pool's thread takes its tasks in compiled code, so `_worker` itself is innermost.
 ANSWERS_IN_POOL = beside(DECODE, None, TASKS)
 STARTED_ANEW = beside(DECODE, None)
+#: A thread answers for 2.4 ms of each wait, while another one is always busy.
+BUSY = beside(SERVE, SERVE, line=LOADER.replace("loader", "statistics"))
+ANSWERS_LATE = [
+    (LOADER, SERVE, 0.0, 200_050.0),
+    *(
+        (LOADER, name, at, length)
+        for begin, end in WAITS
+        for name, at, length in (
+            (GET, begin, 3_500.0),
+            (DECODE, begin + 3_500.0, 2_400.0),
+            (GET, end, 4_100.0),
+        )
+    ),
+]
+#: A thread decodes for 4 of each 10 ms: 2.4 while the step waits, 1.6 while it works.
+AT_TIMES = [
+    *(it for it in ANSWERS_LATE if it[2:] not in {(end, 4_100.0) for _, end in WAITS}),
+    *((LOADER, GET, end, 2_500.0) for _, end in WAITS),
+    *((LOADER, DECODE, end + 2_500.0, 1_600.0) for _, end in WAITS),
+]
 
 
 @pytest.mark.parametrize(
@@ -228,6 +248,9 @@ STARTED_ANEW = beside(DECODE, None)
         ((GET,), "answers.get", STARTED_ANEW, False),
         # One of two that work meanwhile began when it was asked.
         ((GET,), "answers.get", ANSWERS + beside(SERVE, SERVE, line=WORKER), False),
+        ((GET,), "answers.get", ANSWERS_LATE + BUSY, False),
+        # Two threads in a row make the batches: one is idle at times, whoever waits.
+        ((GET,), "batches.get", AT_TIMES + BUSY, True),
         # Nobody is known, nobody works, or nothing is received.
         ((GET,), "answers.get", [], False),
         ((GET,), "answers.get", beside(GET, GET, SERVE), False),

@@ -220,29 +220,31 @@ class _Producer(NamedTuple):
     in_process: bool
 
     def works_during(self, waits: Spans) -> bool:
-        """Return whether it works in at least half of the waits."""
+        """Return whether it works in at least a third of the waits."""
         seen = self.sampled & waits if self.in_process else waits
-        return 2 * (self.busy & waits).length_ps >= seen.length_ps > 0
+        return 3 * (self.busy & waits).length_ps >= seen.length_ps > 0
 
     def works_ahead(self, waits: Spans, elsewhere: Spans) -> bool | None:
         """Return whether it works while a thread does not wait; None if unknown.
 
-        A thread or process that is asked for each answer has nothing to do then.
+        A thread or process that is asked for each answer has little to do then, at most
+        half as much as during the waits.
 
         Args:
             waits: When the thread waits.
             elsewhere: When it does anything else, between its first and last wait.
         """
-        if not self.in_process:
-            idle, seen_ps = elsewhere - self.busy, float(elsewhere.length_ps)
-        else:
+        seen = self.sampled & (waits | elsewhere)
+        seen_ps = float(elsewhere.length_ps)
+        if self.in_process:
             # Which of its samples belong to `elsewhere` is unknown.
-            seen = self.sampled & (waits | elsewhere)
-            idle, total_ps = seen - self.busy, (waits | elsewhere).length_ps
-            seen_ps = seen.length_ps * elsewhere.length_ps / total_ps
+            seen_ps *= seen.length_ps / (waits | elsewhere).length_ps
         if seen_ps <= 0 or seen_ps * (self.hz or np.inf) < _MIN_SEEN:
             return None
-        return 2 * idle.length_ps <= seen_ps
+        if self.in_process:
+            return 2 * (seen - self.busy).length_ps <= seen_ps
+        share = (self.busy & waits).length_ps / waits.length_ps
+        return 2 * (self.busy & elsewhere).length_ps >= share * seen_ps
 
 
 def _sampled_producers(
