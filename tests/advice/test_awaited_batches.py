@@ -24,6 +24,12 @@ RESULT = "$/usr/lib/python3.12/concurrent/futures/_base.py:428 Future.result"
 RECEIVE = "$/usr/lib/python3.12/multiprocessing/connection.py:374 Connection._recv"
 ACCEPT = "$/usr/lib/python3.12/socket.py:286 socket.accept"
 ACQUIRE = "$/usr/lib/python3.12/threading.py:446 Semaphore.acquire"
+IMAP = "$/usr/lib/python3.12/multiprocessing/pool.py:853 IMapIterator.next"
+MAP = "$/usr/lib/python3.12/concurrent/futures/_base.py:608 result_iterator"
+CONDITION = "$/usr/lib/python3.12/threading.py:323 Condition.wait"
+JOIN = "$/usr/lib/python3.12/threading.py:1087 Thread.join"
+TASKS = "$/usr/lib/python3.12/concurrent/futures/thread.py:70 _worker"
+PUT = GET.replace("154 Queue.get", "122 Queue.put")
 
 
 def fed(
@@ -73,6 +79,43 @@ def by_process() -> list[Any]:
             (WORKER, "$/app/data.py:41 augment", begin, end - begin),
             (WORKER, IN_PROCESS, end, 4_100.0),
         ]
+    return lines
+
+
+def fed_directly(
+    *called_functions: str, called: str, unused: bool = False
+) -> list[Any]:
+    """Line 63 of `main` itself waits for 5.9 ms of each step, in a library's functions.
+
+    Args:
+        called_functions: The library's functions, outer first.
+        called: What the line calls.
+        unused: Whether the line does nothing with what the call returns.
+    """
+    outer, *inner = called_functions
+    lines = fed(called, feed=outer, inner=inner[0] if inner else None)
+    if not unused:
+        return lines
+    return [
+        (*it[:4], {**it[4], "result_unused": 1})
+        if it[0] == LINES and it[4].get("called") == called
+        else it
+        for it in lines
+    ]
+
+
+def beside(
+    while_waiting: str | None, else_in: str | None, *around: str, line: str = LOADER
+) -> list[Any]:
+    """What another thread does while the program waits, and while it does not."""
+    lines: list[Any] = [(line, name, 0.0, 200_050.0) for name in around]
+    if while_waiting == else_in:
+        return [*lines, (line, while_waiting, 0.0, 200_050.0)]
+    for begin, end in WAITS:
+        if while_waiting is not None:
+            lines.append((line, while_waiting, begin, end - begin))
+        if else_in is not None:
+            lines.append((line, else_in, end, 4_100.0))
     return lines
 
 
@@ -147,6 +190,91 @@ def test_a_generator_that_waits_for_a_process_is_input() -> None:
 def test_what_an_iterator_waits_for_decides(change: Any, *, is_input: bool) -> None:
     found = findings(fed(**change) + by_thread())
     assert owners(found).get("input.bound") == (SHARE if is_input else None)
+
+
+DECODE, AUGMENT = "$/app/data.py:7 decode", "$/app/data.py:41 augment"
+SERVE = "$/app/metrics.py:5 serve"
+AHEAD = beside(DECODE, DECODE)
+#: The thread sleeps in `decode`, as for a slow disk, and gives a batch to a full queue.
+GIVES = beside(DECODE, PUT)
+ANSWERS = beside(DECODE, GET, SERVE)
+#: A pool's thread takes its tasks in compiled code, so `_worker` itself is innermost.
+ANSWERS_IN_POOL = beside(DECODE, None, TASKS)
+STARTED_ANEW = beside(DECODE, None)
+#: A thread answers for 2.4 ms of each wait, while another one is always busy.
+BUSY = beside(SERVE, SERVE, line=LOADER.replace("loader", "statistics"))
+ANSWERS_LATE = [
+    (LOADER, SERVE, 0.0, 200_050.0),
+    *(
+        (LOADER, name, at, length)
+        for begin, end in WAITS
+        for name, at, length in (
+            (GET, begin, 3_500.0),
+            (DECODE, begin + 3_500.0, 2_400.0),
+            (GET, end, 4_100.0),
+        )
+    ),
+]
+#: A thread decodes for 4 of each 10 ms: 2.4 while the step waits, 1.6 while it works.
+AT_TIMES = [
+    *(it for it in ANSWERS_LATE if it[2:] not in {(end, 4_100.0) for _, end in WAITS}),
+    *((LOADER, GET, end, 2_500.0) for _, end in WAITS),
+    *((LOADER, DECODE, end + 2_500.0, 1_600.0) for _, end in WAITS),
+]
+
+
+@pytest.mark.parametrize(
+    ("chain", "called", "other", "is_input"),
+    [
+        # The loop iterates on the results of a pool; nobody was sampled, or it works.
+        ((IMAP, CONDITION), "for", [], True),
+        ((IMAP, CONDITION), "for", beside(AUGMENT, AUGMENT, line=WORKER), True),
+        ((MAP, RESULT), "for", AHEAD, True),
+        ((MAP, RESULT), "next", AHEAD, True),
+        # The pool has nothing to do until the step waits: parts of the step, not input.
+        ((IMAP, CONDITION), "for", beside(AUGMENT, IN_PROCESS, line=WORKER), False),
+        ((MAP, RESULT), "for", ANSWERS_IN_POOL, False),
+        # The step takes what a thread or process made while the step worked.
+        ((GET,), "batches.get", AHEAD, True),
+        ((GET,), "batches.get", GIVES, True),
+        ((GET, CONDITION), "batches.get", AHEAD, True),
+        ((IN_PROCESS,), "batches.get", beside(AUGMENT, AUGMENT, line=WORKER), True),
+        ((RECEIVE,), "pipe.recv", beside(AUGMENT, AUGMENT, line=WORKER), True),
+        ((RESULT,), "batch.result", AHEAD, True),
+        # A service that begins when it is asked, and a thread that the step starts.
+        ((GET,), "answers.get", ANSWERS, False),
+        ((IN_PROCESS,), "answers.get", beside(AUGMENT, IN_PROCESS, line=WORKER), False),
+        ((RESULT,), "score.result", ANSWERS_IN_POOL, False),
+        ((GET,), "answers.get", STARTED_ANEW, False),
+        # One of two that work meanwhile began when it was asked.
+        ((GET,), "answers.get", ANSWERS + beside(SERVE, SERVE, line=WORKER), False),
+        ((GET,), "answers.get", ANSWERS_LATE + BUSY, False),
+        # Two threads in a row make the batches: one is idle at times, whoever waits.
+        ((GET,), "batches.get", AT_TIMES + BUSY, True),
+        # Nobody is known, nobody works, or nothing is received.
+        ((GET,), "answers.get", [], False),
+        ((GET,), "answers.get", beside(GET, GET, SERVE), False),
+        ((ACQUIRE,), "lock.acquire", AHEAD, False),
+        ((ACCEPT,), "server.accept", AHEAD, False),
+    ],
+)
+def test_a_loop_that_waits_for_a_producer_itself_is_input(
+    chain: tuple[str, ...], called: str, other: list[Any], *, is_input: bool
+) -> None:
+    found = findings(fed_directly(*chain, called=called) + other)
+    assert owners(found) == {"input.bound" if is_input else "host.wait": SHARE}
+
+
+@pytest.mark.parametrize(
+    ("chain", "called"),
+    [((RESULT,), "saving.result"), ((JOIN,), "thread.join"), ((GET,), "done.get")],
+)
+def test_a_result_that_nobody_uses_is_no_input(
+    chain: tuple[str, ...], called: str
+) -> None:
+    """The step waits for the end of a checkpoint, whose thread works all the time."""
+    found = findings(fed_directly(*chain, called=called, unused=True) + AHEAD)
+    assert owners(found) == {"host.wait": SHARE}
 
 
 def test_a_thread_that_waits_itself_is_named_too() -> None:

@@ -293,6 +293,47 @@ def test_of_gains_that_are_about_the_same_the_order_is_that_of_the_checklist() -
 
 
 @pytest.mark.parametrize(
+    ("mean_ms", "gain", "launch_ms", "first", "label"),
+    [
+        # From 4.5 to 6.5 ms, and from 6 to 14: either may be the longer one.
+        ((4.5, 6.5), 5.5, 10.0, "host.work", "Perhaps as valuable"),
+        # At most 5.9 ms, against at least 6.
+        ((5.1, 5.9), 5.5, 10.0, "launch.delay", "Then"),
+        # Half of the lost time can be gained, from 4.5 to 6.5 ms: less exact.
+        ((9.0, 13.0), 5.5, 10.0, "launch.delay", "Perhaps as valuable"),
+        ((9.0, 11.9), 5.5, 10.0, "launch.delay", "Then"),
+        # No chance makes three times as much of it.
+        ((1.0, 6.5), 3.2, 10.0, "launch.delay", "Then"),
+        # Nothing is known of how sure the mean is.
+        (None, 5.5, 10.0, "launch.delay", "Then"),
+    ],
+)
+def test_of_gains_whose_order_the_steps_do_not_show_the_order_is_the_checklists(
+    mean_ms: Any, gain: float, launch_ms: float, first: str, label: str
+) -> None:
+    def lost(name: str, mean_ms: Any, lost_ms: float, saved_ms: float) -> Finding:
+        hit: Any = {"kind": "every", "steps_hit": 12, "steps": 12}
+        return failing(
+            name,
+            50.0,
+            ms_per_step=lost_ms,
+            saving_ms=Saving(low=0.0, high=saved_ms),
+            pattern=Pattern(**hit, shortest_ms=1.0, longest_ms=20.0, mean_ms=mean_ms),
+        )
+
+    middle_ms = gain if mean_ms is None or mean_ms[1] < 7.0 else 2 * gain
+    found = (
+        lost("host.work", mean_ms, middle_ms, gain),
+        lost("launch.delay", (6.0, 14.0), launch_ms, launch_ms),
+    )
+    one = costliest_finding(found)
+    assert one is not None
+    assert one.id == first
+    told = most_valuable_findings(found, first=first, frameworks=())
+    assert [each.label for each in told] == ["Do first", label]
+
+
+@pytest.mark.parametrize(
     ("gain", "first"), [(62.6, "multi.balance"), (62.7, "host.work")]
 )
 def test_of_gains_that_are_about_the_same_the_more_exact_finding_comes_first(

@@ -178,6 +178,35 @@ def test_a_line_says_what_it_calls_as_the_source_does() -> None:
     assert [called[at.offset] for at in back] == [None]
 
 
+def receiving(batches: Any, answers: Any, step: Any) -> Any:
+    first = batches.take()
+    answers.drop()
+    step(batches.give())
+    return [answers.find(first) for _ in batches.all()]
+
+
+def test_a_line_says_whether_it_uses_what_a_call_returns() -> None:
+    lines, codes = LinesOfCode(), [receiving.__code__]
+    # Before Python 3.12 the comprehension is a function of its own.
+    codes += [it for it in receiving.__code__.co_consts if hasattr(it, "co_code")]
+    unused = {
+        line.called: line.is_unused
+        for code in codes
+        for at in dis.get_instructions(code)
+        if (line := lines.code_line(code, at.offset)).called is not None
+    }
+    used = {name: unused[name] for name in unused if "." in (name or "")}
+    assert used == {
+        "batches.take": False,
+        "answers.drop": True,
+        "batches.give": False,
+        "answers.find": False,
+        "batches.all": False,
+    }
+    assert unused["step"]
+    assert not unused["for"]
+
+
 def marking(number: int, lock: Any) -> None:
     with ss.StepTrace(number, name="train"):
         lock.release()

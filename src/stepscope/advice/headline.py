@@ -46,6 +46,8 @@ _COST_PART: Final = 1 / 3
 #: Minimum ratio of two gains (smaller / larger) that count as about the same: two
 #: recordings of one program on a busy machine differ by this much.
 MIN_SIMILAR_RATIO: Final = 0.8
+#: Minimum ratio of two gains of which the recorded steps do not show the larger one.
+_MIN_TIED_RATIO: Final = 1 / 3
 #: The shares of their lost time that findings gain differ if they do by more than this.
 _PRECISION_UNIT: Final = 0.25
 #: Minimum share of the judged time, in percent, of a finding that can be the headline.
@@ -123,13 +125,18 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     )
     if not ranked or _is_grave(ranked[0]) or not _gain_ms(ranked[0]):
         return ranked[0] if ranked else None
-    # Of findings with about equal gains, take the one whose gain is the largest share
+    # Of findings with about equal gains, or of which the steps do not show the largest,
+    # take the one whose gain is the largest share
     # of its own lost time: its action is the most precise. Among equals the order of
     # the checklist decides, which is the same in all recordings of a program.
     position = {finding.id: place for place, finding in enumerate(findings)}
-    largest_ms = max(map(_gain_ms, ranked))
+    largest = max(ranked, key=_gain_ms)
     similar = sorted(
-        (finding for finding in ranked if is_similar_gain(finding, largest_ms)),
+        (
+            finding
+            for finding in ranked
+            if is_similar_gain(finding, largest) or is_tied_gain(finding, largest)
+        ),
         key=lambda finding: position[finding.id],
     )
     return max(
@@ -144,9 +151,32 @@ def _ends_program(finding: Finding) -> bool:
     return finding.id in _FAILURE_FINDINGS and finding.severity == "critical"
 
 
-def is_similar_gain(finding: Finding, largest_ms: float) -> bool:
-    """Return whether a gain is about as large as the largest one."""
-    return 0 < MIN_SIMILAR_RATIO * largest_ms <= _gain_ms(finding)
+def is_similar_gain(finding: Finding, other: Finding) -> bool:
+    """Return whether two gains are about the same."""
+    smaller, larger = sorted((_gain_ms(finding), _gain_ms(other)))
+    return 0 < MIN_SIMILAR_RATIO * larger <= smaller
+
+
+def is_tied_gain(finding: Finding, other: Finding) -> bool:
+    """Return whether the judged steps do not show which of two gains is larger.
+
+    In another recording of the program the order may be the other one.
+    """
+    smaller, larger = sorted((finding, other), key=_gain_ms)
+    most_ms = _gain_ms(larger)
+    return (
+        0 < _MIN_TIED_RATIO * most_ms <= _gain_ms(smaller)
+        and _gain_range_ms(smaller)[1] >= _gain_range_ms(larger)[0]
+    )
+
+
+def _gain_range_ms(finding: Finding) -> tuple[float, float]:
+    """Return the 95 % interval of a gain: that of the lost time, in proportion."""
+    gain, mean = _gain_ms(finding), finding.pattern and finding.pattern.mean_ms
+    if not mean or not finding.ms_per_step:
+        return gain, gain
+    part = gain / finding.ms_per_step
+    return part * mean[0], part * mean[1]
 
 
 def _outweighs_flaws(finding: Finding, flaws: Sequence[Finding]) -> bool:

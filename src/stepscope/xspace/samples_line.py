@@ -66,6 +66,8 @@ FILE_PATH: Final = "file_path"
 LINE: Final = "source_line"
 #: Stat of a source line's event: what the line calls, as in the source: `os.fsync`.
 CALLED: Final = "called"
+#: Stat of a source line's event: 1 if the line does not use what this call returns.
+UNUSED: Final = "result_unused"
 #: Names of core time events: the range of several readings, and inside this range, the
 #: times on a core or ready to run while all cores were in use, and the times in a
 #: system call that does not wait for another thread.

@@ -118,6 +118,7 @@ class Host:
                 core_time=WHY,
                 function_frames=frames,
                 function_purposes=reasons,
+                non_step_frames=beside,
                 host_classes=self.classes,
             )
         self.states = host_states(

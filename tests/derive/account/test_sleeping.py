@@ -118,7 +118,9 @@ def waits(
     )
     sleep = Spans.empty()
     if not any(isinstance(values[key], Unavailable) for key in list(values)[1:]):
-        slept = thread_sleep(tracks=tracks, host_classes=classes, **values)
+        slept = thread_sleep(
+            tracks=tracks, host_classes=classes, non_step_frames=WHY, **values
+        )
         sleep = slept.spans.get(0, sleep)
     values |= {
         "account": SimpleNamespace(

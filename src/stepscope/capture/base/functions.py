@@ -94,11 +94,13 @@ class CodeLine(NamedTuple):
         line: Line number in the file; None if the instruction belongs to no line.
         called: What the line calls, as `called_name` returns it, or a name of
             `stepscope.patterns`.
+        is_unused: Whether the line does not use what this call returns.
     """
 
     code: CodeType
     line: int | None
     called: str | None = None
+    is_unused: bool = False
 
 
 def called_name(code: Sequence[dis.Instruction], offset: int) -> str | None:
@@ -168,6 +170,8 @@ class _Table:
         # The offset of a function that has not begun is before the first instruction.
         row = max(bisect_right(self.begins, offset) - 1, 0)
         called = called_name(self._instructions, offset)
-        line = CodeLine(self._code, self.lines[row], called)
+        after = (each.opname for each in self._instructions if each.offset > offset)
+        is_unused = called is not None and next(after, None) == "POP_TOP"
+        line = CodeLine(self._code, self.lines[row], called, is_unused)
         line = self.found[offset] = self._known.setdefault(line, line)
         return line

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope._core import recorder
 from stepscope.xspace.fields import INT, TEXT
-from stepscope.xspace.samples_line import CALLED, FILE_PATH, LINE
+from stepscope.xspace.samples_line import CALLED, FILE_PATH, LINE, UNUSED
 from stepscope.xspace.writing.encode import StatColumn
 
 if TYPE_CHECKING:
@@ -243,6 +243,10 @@ class FrameStore(Generic[Line]):
                 texts, index = np.unique(names, return_inverse=True)
                 key, of_texts = plane.stat_id(CALLED), [text.encode() for text in texts]
                 stats.append(StatColumn(key, TEXT, index, texts[index] != "", of_texts))
+                unused = [getattr(frame.code, "is_unused", False) for frame in rows]
+                of_rows = np.array(unused, np.bool_)
+                key, ones = plane.stat_id(UNUSED), np.ones(len(rows), np.int64)
+                stats.append(StatColumn(key, INT, ones, present=of_rows))
             begin = np.array([frame.begin_ns for frame in rows], np.int64)
             end = np.array([frame.end_ns for frame in rows], np.int64)
             plane.line(line.id, name=line.name).events(

@@ -207,6 +207,7 @@ def thread_sleep(
     core_time: CoreTime | Unavailable,
     function_frames: FunctionFrames,
     function_purposes: FunctionPurposes,
+    non_step_frames: FunctionFrames | Unavailable,
     host_classes: HostClasses,
 ) -> ThreadSleep:
     """Find when threads wait, from their clocks and the functions that they are in.
@@ -216,6 +217,14 @@ def thread_sleep(
     frames, thread_ids = function_frames, thread_identities(tracks)
     work = host_classes.host_compute
     tasks = work if host_classes.no_device and isinstance(work, Spans) else None
+    clocks = {} if isinstance(core_time, Unavailable) else core_time.threads
+    running = {
+        track: ran_by.spans(ran_by.track == track) & clocks[thread_ids[track]].awake
+        for ran_by in (frames, non_step_frames)
+        if not isinstance(ran_by, Unavailable)
+        for track in np.unique(ran_by.track).tolist()
+        if thread_ids[track] in clocks
+    }
     spans, for_threads, for_peers = {}, {}, {}
     for track in np.unique(frames.track).tolist():
         on_track = frames.track == track
@@ -230,15 +239,21 @@ def thread_sleep(
         named = frames.spans(on_track) - spans_of(*_OTHER_PURPOSES) - ran
         named = named if tasks is None else named - tasks
         waits = named & spans_of(*_WAIT_PURPOSES)
-        if not isinstance(core_time, Unavailable):
-            clock = core_time.threads.get(thread_ids[track])
-            if clock is not None:
-                rest = core_time.rest.get(thread_ids[track][:2])
-                waits = _clocked_waits(
-                    *(named, waits, clock, rest),
-                    are_full=core_time.are_full,
-                    on_device=not host_classes.no_device,
+        clock = clocks.get(thread_ids[track])
+        if clock is not None and not isinstance(core_time, Unavailable):
+            rest = core_time.rest.get(thread_ids[track][:2])
+            waits = _clocked_waits(
+                *(named, waits, clock, rest),
+                are_full=core_time.are_full,
+                on_device=not host_classes.no_device,
+            )
+            if tasks is not None:
+                # The result is there, and another thread has the interpreter's lock.
+                ready = (spans_of(FunctionPurpose.SYNC) & clock.asleep) - ran - tasks
+                python = Spans.union_of(
+                    times for other, times in running.items() if other != track
                 )
+                waits = waits | (ready & python)
         spans[track] = waits
         for_threads[track] = waits & spans_of(FunctionPurpose.AWAIT)
         for_peers[track] = waits & spans_of(FunctionPurpose.PEER)

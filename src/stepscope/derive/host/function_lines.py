@@ -28,7 +28,7 @@ from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import polars as pl
 
@@ -60,6 +60,7 @@ class FunctionLines(Frozen, frozen=True):
         names: Function of each `type`.
         called: int32; index in `callees` of what the line calls, -1 if not recorded.
         callees: Names of called functions and operators, as in the source.
+        unused: Whether the line does not use what this call returns.
     """
 
     track: Int32s
@@ -70,6 +71,7 @@ class FunctionLines(Frozen, frozen=True):
     names: Mapping[int, FunctionName]
     called: Int32s | None = None
     callees: tuple[str, ...] = ()
+    unused: Bools | None = None
 
     def known(self) -> FunctionLines | None:
         """Return the executed lines; None if no line is known."""
@@ -85,6 +87,7 @@ class FunctionLines(Frozen, frozen=True):
             *(self.track[rows], self.start_ps[rows], self.end_ps[rows]),
             *(self.type[rows], self.line[rows], self.names),
             *(None if self.called is None else self.called[rows], self.callees),
+            None if self.unused is None else self.unused[rows],
         )
 
     def depth_of_runs(self) -> Int32s:
@@ -142,6 +145,28 @@ class FunctionLines(Frozen, frozen=True):
             for calls, inside in ((called == number, caller == number),)
             if calls.any() and name != LOOP_CALL
         }
+
+    def calling_spans(
+        self, track: int, waits: Spans
+    ) -> Iterator[tuple[str, bool, Spans]]:
+        """Yield what lines of a thread's functions call, if the result is unused, when.
+
+        Only lines that run during `waits` count, one at a time for each function and
+        callee, without the time of functions of the program that the line calls.
+        """
+        chosen = (self.track == track) & np.isin(self.type, self._types_of_program())
+        own = self.chosen_rows(chosen)
+        start, dur = own.start_ps, own.end_ps - own.start_ps
+        around = nest_subset(start, dur, track=own.track).parent
+        if own.called is None or own.unused is None:
+            return
+        key = np.stack((own.type, own.called, own.unused.astype(np.int32)), axis=1)
+        during = (waits.within(start, own.end_ps) > 0) & (own.called >= 0)
+        for kind, called, unused in np.unique(key[during], axis=0).tolist():
+            rows = (key == (kind, called, unused)).all(axis=1)
+            inner = (around >= 0) & rows[around]
+            spans = own.spans_of_rows(rows) - own.spans_of_rows(inner)
+            yield self.callees[called], bool(unused), spans
 
     def types_called_as(self, pattern: Pattern[str]) -> list[int]:
         """Return the program's functions that its lines call by a matching name.
@@ -234,6 +259,9 @@ def _cut_frames(
         if lines.called is None
         else np.concatenate((np.full(before.sum(), _NONE), lines.called[after])),
         lines.callees,
+        None
+        if lines.unused is None
+        else np.concatenate((np.zeros(before.sum(), np.bool_), lines.unused[after])),
     )
     order = np.lexsort((both.start_ps - both.end_ps, both.start_ps, both.track))
     return both.chosen_rows(order)
@@ -262,6 +290,8 @@ def _line_runs(
     number, present = owner_numbers(of_rows, rows, key)
     key = find_handle(trace.strings, StatKey.CALLED)
     called = [name or "" for name in owner_texts(trace, of_rows, rows, key)]
+    key = find_handle(trace.strings, StatKey.RESULT_UNUSED)
+    _, unused = owner_numbers(of_rows, rows, key)
     callees, index = np.unique(np.array(called, dtype=np.str_), return_inverse=True)
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     track = thread[handles(events, "track")[rows]]
@@ -272,6 +302,7 @@ def _line_runs(
         names.names,
         np.where(callees[index] == "", _NONE, index).astype(np.int32),
         tuple(callees.tolist()),
+        unused,
     )
     return runs.chosen_rows(np.lexsort((-dur, start, track)))
 

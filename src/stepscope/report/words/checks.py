@@ -6,7 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import OWNER_TEXTS
-from stepscope.advice.headline import findings_by_cost, is_similar_gain
+from stepscope.advice.headline import (
+    findings_by_cost,
+    is_similar_gain,
+    is_tied_gain,
+)
 from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
 from stepscope.report.words.findings import (
@@ -59,10 +63,12 @@ def stage_line(
     return f"{stage.title}: {' · '.join(parts)}"
 
 
-#: Labels of the most valuable findings, in order, and of one that gains about as much
-#: as the first: another recording of the program may show these in the other order.
+#: Labels of the most valuable findings, in order, of one that gains about as much as
+#: the first, and of one that may: another recording of the program may show these in
+#: the other order.
 _ORDER: Final = ("First", "Then", "After that")
 _AS_VALUABLE: Final = "About as valuable"
+_PERHAPS_AS_VALUABLE: Final = "Perhaps as valuable"
 
 
 class Valuable(Frozen, frozen=True, eq=True):
@@ -115,14 +121,15 @@ def most_valuable_findings(
     if ranked and ranked[0].note == "ended":
         # If a program ended before its first step, no other finding matters.
         ranked = ranked[:1]
-    largest_ms = 0.0
-    if ranked and ranked[0].saving_ms is not None:
-        largest_ms = ranked[0].saving_ms.high
     return tuple(
         _make_valuable(
             finding,
-            _AS_VALUABLE
-            if finding is not ranked[0] and is_similar_gain(finding, largest_ms)
+            label
+            if finding is ranked[0]
+            else _AS_VALUABLE
+            if is_similar_gain(finding, ranked[0])
+            else _PERHAPS_AS_VALUABLE
+            if is_tied_gain(finding, ranked[0])
             else label,
             is_first=finding.id == first,
             frameworks=frameworks,

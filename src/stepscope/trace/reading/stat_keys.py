@@ -45,6 +45,7 @@ class StatKey(StrEnum):
     FILE_PATH = "file_path"
     SOURCE_LINE = "source_line"
     CALLED = "called"
+    RESULT_UNUSED = "result_unused"
     # Operands
     SHAPE = "shape"
     SHAPES = "shapes"
