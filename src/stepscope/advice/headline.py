@@ -163,11 +163,12 @@ def is_tied_gain(finding: Finding, other: Finding) -> bool:
     In another recording of the program the order may be the other one.
     """
     smaller, larger = sorted((finding, other), key=_gain_ms)
-    most_ms = _gain_ms(larger)
-    return (
-        0 < _MIN_TIED_RATIO * most_ms <= _gain_ms(smaller)
-        and _gain_range_ms(smaller)[1] >= _gain_range_ms(larger)[0]
+    less_ms, most_ms = _gain_ms(smaller), _gain_ms(larger)
+    # The interval of a difference: both gains scatter, independently of each other.
+    doubt_ms = math.hypot(
+        _gain_range_ms(smaller)[1] - less_ms, most_ms - _gain_range_ms(larger)[0]
     )
+    return 0 < _MIN_TIED_RATIO * most_ms <= less_ms and most_ms - less_ms <= doubt_ms
 
 
 def _gain_range_ms(finding: Finding) -> tuple[float, float]:
