@@ -22,10 +22,11 @@ P95_FUNCTION_LINES = 50
 #: What `src` may hold at most. Lower a figure when the code has become smaller; raise
 #: one only together with a new capability, and name the capability beside the figure.
 #: Raised last for the predictions of steps (`derive/predictions`) and for trials of
-#: changes (`trials`, `stepscope try`); before both, 134,261 lines of Python.
+#: changes (`trials`, `stepscope try`), before both 134,261 lines of Python, and for
+#: checks that no recording confirms (`CheckedStage.unconfirmed`).
 MOST = {
-    "lines of Python": 136_992,
-    "lines of Python and declared data": 146_121,
+    "lines of Python": 137_028,
+    "lines of Python and declared data": 146_157,
     "modules of Python": 702,
     "functions with names of one word, %": 8.41,
     "private functions that are used once": 1_126,
