@@ -116,10 +116,14 @@ class Failure(Frozen, frozen=True):
 
     @property
     def kept_bytes(self) -> int | None:
-        """Return the memory that the allocator reserved without using it."""
-        if self.reserved_bytes is None or self.allocated_bytes is None:
+        """Return the memory that the allocator reserved without using it.
+
+        An allocator that reserves nothing in advance, as that of the host, has none.
+        """
+        reserved, allocated = self.reserved_bytes, self.allocated_bytes
+        if reserved is None or allocated is None or reserved < allocated:
             return None
-        return self.reserved_bytes - self.allocated_bytes
+        return reserved - allocated
 
     @property
     def fits_in_pieces(self) -> bool:
