@@ -348,6 +348,17 @@ def test_sizes_that_no_matrix_unit_likes() -> None:
         # The first two sizes of the weights of a convolution.
         ("Conv2D", "(f16[7,9,16,16], f16[8,16,3,3])", None),
         ("Conv2D", "(f16[8,8,16,16], f16[8,3,3,3])", 3),
+        # The gradients are given the output's, the input with its batch, the weights.
+        (
+            "aten::convolution_backward",
+            "(f16[10,64,56,56], f16[10,64,56,56], f16[64,64,3,3])",
+            None,
+        ),
+        (
+            "aten::convolution_backward",
+            "(f16[8,64,56,56], f16[8,3,224,224], f16[64,3,7,7])",
+            3,
+        ),
         (None, "(f16[8,9], f16[9,8])", 9),
     ]
     for op_type, operands, odd in cases:

@@ -163,11 +163,8 @@ _ODD_SIZES_GAIN: Final = (0.3, 0.6)
 
 def _odd_sizes_worked(work: KernelWork) -> Worked:
     """Return 16-bit products of odd sizes that do not use the matrix units."""
-    without_units = work.rows.filter(
-        pl.col("eligible")
-        & ~pl.col("collective")
-        & ~pl.col("matrix_units")
-        & (pl.col("precision") == "16")
+    without_units = _eligible_products(work).filter(
+        ~pl.col("matrix_units") & (pl.col("precision") == "16")
     )
     return Worked(
         without_units.filter(pl.col("odd_size").is_not_null()),
@@ -232,9 +229,9 @@ def judge_unused_units(signals: Signals) -> Finding:
 
 
 def _eligible_products(work: KernelWork) -> pl.DataFrame:
-    return work.rows.filter(
-        pl.col("eligible") & ~pl.col("collective") & ~pl.col("reorders")
-    )
+    # An op that computes a product also runs kernels that only prepare its operands.
+    prepares = pl.col("reorders") | pl.col("plain")
+    return work.rows.filter(pl.col("eligible") & ~pl.col("collective") & ~prepares)
 
 
 _SCALING_ITEM: Final = rule_item("amp.scaling")
