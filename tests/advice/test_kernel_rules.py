@@ -251,12 +251,21 @@ def test_work_in_64_bit_is_found_from_one_percent_on() -> None:
     assert [action.cause for action in found.actions] == ["doubles"]
 
 
+WARP = "void (anonymous namespace)::softmax_warp_forward"
+
+
 @pytest.mark.parametrize(
     ("kernel", "status"),
     [
         ("void cunn_SoftMaxForward<8, c10::Half, c10::Half, c10::Half>", "fail"),
         ("void cunn_SoftMaxForward<8, c10::Half, float, float>", "pass"),
         ("flash_fwd_kernel_softmax<c10::Half>", "pass"),
+        # As PyTorch names its kernels: result, operand, and what it computes in.
+        (f"{WARP}<c10::Half, c10::Half, float>(c10::Half*, c10::Half const*)", "fail"),
+        (f"{WARP}<c10::Half, float, float>(float*, c10::Half const*)", "pass"),
+        ("void cunn_SoftMaxForward<8, float>(c10::BFloat16*, float const*)", "fail"),
+        # As TensorFlow names them: the result is not the first parameter.
+        ("void SoftmaxProb<float>(Eigen::half const*, Eigen::half*, int)", "fail"),
     ],
 )
 @pytest.mark.sweep(every=3)
