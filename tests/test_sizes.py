@@ -25,8 +25,8 @@ P95_FUNCTION_LINES = 50
 #: changes (`trials`, `stepscope try`), before both 134,261 lines of Python, and for
 #: checks that no recording confirms (`CheckedStage.unconfirmed`).
 MOST = {
-    "lines of Python": 137_040,
-    "lines of Python and declared data": 146_182,
+    "lines of Python": 137_041,
+    "lines of Python and declared data": 146_184,
     "modules of Python": 702,
     "functions with names of one word, %": 8.41,
     "private functions that are used once": 1_126,

@@ -360,6 +360,9 @@ def test_sizes_that_no_matrix_unit_likes() -> None:
             3,
         ),
         (None, "(f16[8,9], f16[9,8])", 9),
+        # A vector, and the single channels of a depthwise convolution.
+        ("aten::mv", "(f16[4096,1024], f16[1024,1])", None),
+        ("aten::conv2d", "(f16[16,64,56,56], f16[64,1,3,3])", None),
     ]
     for op_type, operands, odd in cases:
         row = traits(op_type, "k", operands, eligible=True)

@@ -68,8 +68,9 @@ def kernel_traits(
             sizes = [size for tensor in weights for size in tensor.sizes[:2]]
             if not _CONVOLUTION.search(type_ or ""):
                 sizes = [size for tensor in tensors[:3] for size in tensor.sizes[-2:]]
-            # The first dimension that is not a multiple of `_SIZE_MULTIPLE`.
-            odd = next((size for size in sizes if size % _SIZE_MULTIPLE), None)
+            # The first dimension that is not a multiple of `_SIZE_MULTIPLE`. Padding
+            # helps neither vectors nor the single channels of depthwise convolutions.
+            odd = next((it for it in sizes if it > 1 and it % _SIZE_MULTIPLE), None)
             if type_ is not None:
                 of_tensors = ("x".join(map(str, tensor.sizes)) for tensor in tensors)
                 shape = " ".join([type_, *of_tensors])
