@@ -63,6 +63,12 @@ def test_what_is_named_is_there(
             assert kind == "public" or (ROOT / kind).exists()
 
 
+def test_a_test_plants_each_fault_that_is_named() -> None:
+    planted = importlib.import_module("tests.frameworks.test_planted_faults")
+    named = {name for name, it in CALIBRATED.items() if it.startswith("experiment ")}
+    assert set().union(*planted.SEEN.values()) == named
+
+
 @pytest.mark.parametrize(("rule", "name"), TESTED)
 def test_rules_fail_in_the_test_that_is_named(rule: str, name: str) -> None:
     """The test itself records the fault, and asserts that the rule fails."""
