@@ -73,6 +73,8 @@ def test_a_program_with_enough_memory_has_no_fault(
         judged, "pass"
     )
     assert all(found[rule]["calibrated"] for rule in judged)
+    # Of the memory of a process alone the rule says nothing good.
+    assert found["mem.peak"]["status"] in {"pass", "cannot_tell"}
 
 
 def test_an_allocator_that_is_nearly_full_is_found(tmp_path: Path) -> None:
@@ -84,6 +86,19 @@ def test_an_allocator_that_is_nearly_full_is_found(tmp_path: Path) -> None:
     )
     assert 242 / 256 <= found["mem.peak"]["value"] <= 246 / 256
     assert found["mem.fragmentation"]["status"] == "pass"
+
+
+def test_a_process_near_its_limit_is_found(tmp_path: Path) -> None:
+    found = recorded_findings(tmp_path, "torch", "full")["mem.peak"]
+    assert (found["status"], found["severity"]) in {
+        ("fail", "warn"),
+        ("fail", "critical"),
+    }
+    (label,) = found["devices"]
+    assert label.endswith(":process")
+    # The limit leaves 1 GiB, of which 950 MiB are held.
+    facts = facts_of(found)
+    assert 0 <= facts["capacity_gib"] - facts["peak_gib"] <= 74 / 1024
 
 
 def test_free_memory_between_what_is_kept_is_fragmented(tmp_path: Path) -> None:

@@ -1,22 +1,24 @@
-"""A training loop whose last batch does not fit the process's memory; a program.
+"""A training loop whose process may map 1 GiB more after some steps; a program.
 
-memory_torch.py too_large|healthy
+memory_torch.py full|too_large|healthy
 
-RLIMIT_AS leaves 1 GiB beyond what the process has mapped; the batch needs 4 GB.
+RLIMIT_AS is the limit. Then the program holds most of that, or takes a batch of 4 GB.
 """
 
 from __future__ import annotations
 
 import resource
 import sys
+import time
 from pathlib import Path
 
 import torch
 from torch import nn
 
 FEATURES = 512
-#: Steps before the batch grows.
+#: Steps before the limit.
 USUAL = 16
+HELD = 950 << 20
 
 
 def leave(size: int) -> None:
@@ -34,10 +36,14 @@ def main(fault: str) -> None:
         if step == USUAL:
             leave(1 << 30)
             rows = 2_000_000 if fault == "too_large" else 256
+            held = torch.ones(HELD if fault == "full" else 1, dtype=torch.uint8)
         loss = model(torch.randn(rows, FEATURES)).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        # Longer than the time from one reading of the process's memory to the next.
+        time.sleep(0.05)
+    assert held.all()
 
 
 if __name__ == "__main__":
