@@ -76,7 +76,7 @@ FAULTS: Final = {
     ("torch", "collect"): (COLLECTING, "garbage"),
     ("torch", "tiny_ops"): (("launch.small",), "tiny ops a step"),
     ("torch", "straggler"): (("allreduce.arrival",), "The other workers wait for "),
-    ("torch", "leak"): (("mem.leak",), "`LOSSES` (torch_program.py:"),
+    ("torch", "leak"): (("mem.leak",), "`LOSSES` (torch_program.py)"),
     ("tensorflow", "sequential_map"): (INPUT, "Input-bound"),
     ("tensorflow", "numpy_function"): (
         INPUT,
