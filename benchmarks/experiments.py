@@ -124,9 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.write(f"{table}\n")
     fired = {rule for one in judged for rule in one.said.fired}
     for rule in sorted(it for it in fired if not rule_item(it).is_calibrated):
-        sys.stdout.write(
-            f"{rule} failed: it is calibrated now (advice/calibration.py)\n"
-        )
+        sys.stdout.write(f"{rule} failed: name it in its text as `seen_on`\n")
     if options.write is not None:
         replace_section(options.write, "experiments", table)
     return 0

@@ -1,4 +1,4 @@
-"""Write the list of rules, by stage, and of uncalibrated ones into a page.
+"""Write the list of rules, by stage, and those that no recording confirms, into a page.
 
 python build_tools/rule_list.py
 """
@@ -30,7 +30,7 @@ def render(rules: Iterable[Rule]) -> str:
     return "\n".join(lines)
 
 
-def uncalibrated(rules: Sequence[Rule]) -> str:
+def unconfirmed(rules: Sequence[Rule]) -> str:
     """Write the list of rules that have failed on no recorded program."""
     silent = [rule for rule in rules if not rule.item.is_calibrated]
     lines = [f"- {_link(rule)}: {rule.item.title}" for rule in silent]
@@ -51,7 +51,7 @@ def _seen(item: Item) -> str:
 def with_rules(page: str, rules: Sequence[Rule]) -> str:
     """Put the table and the list between their marks."""
     page = between_marks(page, "rules", render(rules))
-    return between_marks(page, "uncalibrated", uncalibrated(rules))
+    return between_marks(page, "unconfirmed", unconfirmed(rules))
 
 
 def between_marks(page: str, name: str, text: str) -> str:

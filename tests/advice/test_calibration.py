@@ -23,6 +23,7 @@ CALIBRATED = {
     name: item.seen_on for name, item in ITEMS.items() if item.seen_on is not None
 }
 RECORDED = sorted({it for it in CALIBRATED.values() if it.startswith("tests/data/")})
+TESTED = sorted((rule, it) for rule, it in CALIBRATED.items() if it.endswith(".py"))
 PUBLIC = sorted(
     (rule, name.removeprefix("public "))
     for rule, name in CALIBRATED.items()
@@ -59,7 +60,20 @@ def test_what_is_named_is_there(
         if kind == "experiment":
             assert tuple(fault.split()) in planted
         else:
-            assert kind == "public" or (ROOT / kind).is_dir()
+            assert kind == "public" or (ROOT / kind).exists()
+
+
+def test_a_test_plants_each_fault_that_is_named() -> None:
+    planted = importlib.import_module("tests.frameworks.test_planted_faults")
+    named = {name for name, it in CALIBRATED.items() if it.startswith("experiment ")}
+    assert set().union(*planted.SEEN.values()) == named
+
+
+@pytest.mark.parametrize(("rule", "name"), TESTED)
+def test_rules_fail_in_the_test_that_is_named(rule: str, name: str) -> None:
+    """The test itself records the fault, and asserts that the rule fails."""
+    module = importlib.import_module(name.removesuffix(".py").replace("/", "."))
+    assert rule in module.FAULTS
 
 
 def test_a_finding_says_whether_its_rule_is_calibrated() -> None:

@@ -164,6 +164,18 @@ def test_sizes_off_the_grid_are_named() -> None:
     assert findings(lines)["tc.dims"].status == "cannot_tell"
 
 
+def test_kernels_that_prepare_the_operands_of_a_product_are_no_products() -> None:
+    for name in ("batched_transpose_32x32_half.kd", "SubTensorOpWithCastTensor1d.kd"):
+        lines = together(kernels=[(name, 300.0, MATMUL), *KERNELS[:15]])
+        shaped = [
+            (*line[:4], line[4] | {"shape": "c10::Half[64,1024], c10::Half[1024,10]"})
+            if line[1] == name
+            else line
+            for line in lines
+        ]
+        assert findings(shaped)["tc.dims"].status == "pass"
+
+
 @pytest.mark.slow(seconds=0.6)
 def test_elementwise_kernels_in_a_row_could_be_one() -> None:
     # 120 runs of five, each closed by a product.
@@ -239,12 +251,21 @@ def test_work_in_64_bit_is_found_from_one_percent_on() -> None:
     assert [action.cause for action in found.actions] == ["doubles"]
 
 
+WARP = "void (anonymous namespace)::softmax_warp_forward"
+
+
 @pytest.mark.parametrize(
     ("kernel", "status"),
     [
         ("void cunn_SoftMaxForward<8, c10::Half, c10::Half, c10::Half>", "fail"),
         ("void cunn_SoftMaxForward<8, c10::Half, float, float>", "pass"),
         ("flash_fwd_kernel_softmax<c10::Half>", "pass"),
+        # As PyTorch names its kernels: result, operand, and what it computes in.
+        (f"{WARP}<c10::Half, c10::Half, float>(c10::Half*, c10::Half const*)", "fail"),
+        (f"{WARP}<c10::Half, float, float>(float*, c10::Half const*)", "pass"),
+        ("void cunn_SoftMaxForward<8, float>(c10::BFloat16*, float const*)", "fail"),
+        # As TensorFlow names them: the result is not the first parameter.
+        ("void SoftmaxProb<float>(Eigen::half const*, Eigen::half*, int)", "fail"),
     ],
 )
 @pytest.mark.sweep(every=3)

@@ -54,8 +54,10 @@ def test_a_memory_that_is_full_soon_is_critical(signals_of: Any) -> None:
         [0, 500, 1000, 0, 500, 1000, 0, 500, 1000, 0, 500, 1000],
         [60 * min(at, 6) for at in range(14)],
         [300, -200, 400, -100, 500, -300, 200, -400, 300, -100, 400, 600],
+        # A large block, whose pages are first written over four readings.
+        [*[0] * 6, 250, 500, 750, *[1000] * 3],
     ],
-    ids=["saw-tooth", "warm-up", "noise"],
+    ids=["saw-tooth", "warm-up", "noise", "one block"],
 )
 def test_growth_that_does_not_go_on_is_none(signals_of: Any, grown: list[Any]) -> None:
     assert evaluate(signals_of(use(*grown))).status == "pass"

@@ -115,6 +115,61 @@ def test_a_container_that_hides_files_gives_the_others(tmp_path: Path) -> None:
     assert not {"process reads (bytes/s)", "CPU pressure (percent)"} & names
 
 
+def cgroup(folder: Path, names: tuple[str, ...], limit: object, used: int) -> None:
+    """A memory cgroup as the kernel writes it, with 3 and 4 bytes of cached files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    prefix = "total_" if "bytes" in names[0] else ""
+    (folder / names[0]).write_text(f"{limit}\n")
+    (folder / names[1]).write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(
+        f"anon 9\n{prefix}active_file 3\n{prefix}inactive_file 4\n"
+    )
+
+
+V1, V2 = (
+    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ("memory.max", "memory.current"),
+)
+
+
+@pytest.mark.parametrize(
+    ("groups", "addresses", "left"),
+    [
+        ([], "unlimited", None),
+        # 901 pages are allowed, and 900 are mapped.
+        ([], 901 * PAGE, PAGE),
+        # A batch job's own limit, within a container that has more left.
+        ([("0::/job", "job", V2, 100), ("", "", V2, 900)], "unlimited", 57.0),
+        ([("0::/job", "job", V2, "max"), ("", "", V2, 200)], "unlimited", 157.0),
+        ([("4:memory:/a", "memory/a", V1, 100)], "unlimited", 57.0),
+        ([("4:memory:/a", "memory/a", V1, 2**63 - PAGE)], "unlimited", None),
+        # Within a container the name is that of a folder outside.
+        ([("0::/outside/x", "", V2, 120)], "unlimited", 77.0),
+        ([("0::/job", "job", V2, 10)], 901 * PAGE, 0.0),
+    ],
+)
+def test_the_least_that_limits_leave_is_read(
+    groups: list[tuple[str, str, tuple[str, ...], object]],
+    addresses: object,
+    left: float | None,
+    tmp_path: Path,
+) -> None:
+    proc, mounted = tmp_path / "proc", tmp_path / "cgroup"
+    proc.mkdir()
+    write_proc(proc, cpu_ticks=0, read_bytes=0, busy=0)
+    (proc / "self" / "limits").write_text(
+        "Limit                     Soft Limit           Hard Limit           Units\n"
+        f"Max address space         {addresses}            unlimited       bytes\n"
+    )
+    (proc / "self" / "cgroup").write_text(
+        "\n".join(line for line, *_ in groups if line)
+    )
+    for _, folder, names, limit in reversed(groups):
+        cgroup(mounted / folder, names, limit, used=50)
+    levels, _ = process._MemoryLimits(proc, mounted)()
+    assert levels.get("memory within limits (bytes)") == left
+
+
 def test_where_there_is_no_proc_it_says_so(tmp_path: Path) -> None:
     why_not = ProcessCollector(tmp_path).why_unavailable()
     assert why_not is not None

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 from tests.support.programs.frameworks import interpreter
 
+from stepscope.advice.registry import RULES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -74,7 +76,7 @@ FAULTS: Final = {
     ("torch", "collect"): (COLLECTING, "garbage"),
     ("torch", "tiny_ops"): (("launch.small",), "tiny ops a step"),
     ("torch", "straggler"): (("allreduce.arrival",), "The other workers wait for "),
-    ("torch", "leak"): (("mem.leak",), "`LOSSES` (torch_program.py:"),
+    ("torch", "leak"): (("mem.leak",), "`LOSSES` (torch_program.py)"),
     ("tensorflow", "sequential_map"): (INPUT, "Input-bound"),
     ("tensorflow", "numpy_function"): (
         INPUT,
@@ -112,6 +114,15 @@ OF_INTEGRATIONS: Final = {
     ("tensorflow", "sequential_map"),
     *(("plain", "slow_loader"), ("torch", "slow_transform"), ("torch", "inlined")),
     *(("tensorflow", "eager"), ("jax", "slow_transform")),
+}
+#: Planted fault → the rules that are declared to have been seen to fail on it.
+SEEN: Final = {
+    fault: {
+        rule.item.id
+        for rule in RULES
+        if rule.item.seen_on == " ".join(("experiment", *fault))
+    }
+    for fault in FAULTS
 }
 #: What others on the machine do to a program, and no fault of its own.
 NOISE: Final = {"step.outlier", "gap.contention"}
@@ -227,6 +238,8 @@ def test_the_fault_is_said_first(
 
     made = recordings(lambda: recorded(framework, fault), until=is_named)
     assert is_named(made[-1]), [(it.headline, it.disturbed) for it in made]
+    failing = {it["id"] for it in made[-1].said["findings"] if it["status"] == "fail"}
+    assert failing >= SEEN[framework, fault]
 
 
 @pytest.mark.parametrize(

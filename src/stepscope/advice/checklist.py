@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import STATUSES, Status
+from stepscope.advice.finding import STATUSES, ShownStatus, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,8 @@ class CheckedStage(msgspec.Struct, frozen=True, kw_only=True):
         title: What the checks of the stage are about.
         counts: Number of checks by status, most serious first, without zeros.
         notes: Number of failing checks with severity "info".
+        unconfirmed: Number of passing checks whose rules have failed on synthetic
+            profiles only.
         findings: Ids of the stage's findings, in order.
     """
 
@@ -47,12 +49,22 @@ class CheckedStage(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     counts: dict[Status, int]
     notes: int
+    unconfirmed: int
     findings: tuple[str, ...]
 
     @property
     def fails(self) -> bool:
         """Whether a check of the stage fails with a severity above "info"."""
         return self.counts.get("fail", 0) > self.notes
+
+    @property
+    def worst(self) -> ShownStatus:
+        """The worst status; "note" or "unconfirmed" if all checks of it are that."""
+        worst = next(iter(self.counts))
+        if worst == "fail" and not self.fails:
+            return "note"
+        unseen = worst == "pass" and self.counts[worst] == self.unconfirmed
+        return "unconfirmed" if unseen else worst
 
 
 def checklist(findings: Sequence[Finding]) -> tuple[CheckedStage, ...]:
@@ -68,7 +80,10 @@ def checklist(findings: Sequence[Finding]) -> tuple[CheckedStage, ...]:
                     title=title,
                     counts={one: counts[one] for one in STATUSES if counts[one]},
                     notes=sum(
-                        finding.status == "fail" and finding.severity == "info"
+                        finding.shown_status == "note" for finding in stage_findings
+                    ),
+                    unconfirmed=sum(
+                        finding.shown_status == "unconfirmed"
                         for finding in stage_findings
                     ),
                     findings=tuple(finding.id for finding in stage_findings),

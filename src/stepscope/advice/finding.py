@@ -18,6 +18,9 @@ from stepscope.thresholds import Threshold
 from stepscope.unavailable import Unavailable
 
 Status = Literal["fail", "pass", "cannot_tell", "not_applicable"]
+#: A note is a failing check with severity "info". A pass is unconfirmed if its rule has
+#: failed on synthetic profiles only: it may be unable to fail on real recordings.
+ShownStatus = Literal[Status, "note", "unconfirmed"]
 Severity = Literal["info", "warn", "critical"]
 #: How lost time is distributed over the steps, see `Pattern`.
 PatternKind = Literal["every", "bursts", "once"]
@@ -178,3 +181,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         if not self.ms_per_step or not self.share_percent:
             return None
         return 100 * self.ms_per_step / self.share_percent
+
+    @property
+    def shown_status(self) -> ShownStatus:
+        """Return the status as people see it."""
+        if self.status == "fail" and self.severity == "info":
+            return "note"
+        is_unconfirmed = self.status == "pass" and not self.calibrated
+        return "unconfirmed" if is_unconfirmed else self.status

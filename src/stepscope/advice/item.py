@@ -230,10 +230,10 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
             critical; such a finding is the headline.
         of_late_worker: Whether the item says which worker the other workers wait for.
         combinations: Combinations of versions that the rule knows, by reason.
-        seen_on: A recording on which the rule fails: a folder of the repository, a
-            planted fault of the experiments ("experiment …") or a public profile
-            ("public …"). None if the rule has failed on synthetic profiles only: its
-            thresholds are then unproven, and all its findings say so.
+        seen_on: A recording on which the rule fails: a folder of the repository, a test
+            file that records it, a planted fault of the experiments ("experiment …") or
+            a public profile ("public …"). None if the rule has failed on synthetic
+            profiles only: its thresholds are unproven, and all its findings say so.
     """
 
     id: str

@@ -228,6 +228,7 @@ def test_a_name_that_tells_nothing_is_neither_a_product_nor_plain() -> None:
     assert not is_product_kernel("my_kernel")
     assert not is_plain_kernel("my_kernel")
     assert is_plain_kernel("void multi_tensor_apply_kernel<AdamFunctor<float>>")
+    assert is_plain_kernel("SubTensorOpWithCastTensor1d.kd")
 
 
 @pytest.mark.parametrize(

@@ -348,7 +348,21 @@ def test_sizes_that_no_matrix_unit_likes() -> None:
         # The first two sizes of the weights of a convolution.
         ("Conv2D", "(f16[7,9,16,16], f16[8,16,3,3])", None),
         ("Conv2D", "(f16[8,8,16,16], f16[8,3,3,3])", 3),
+        # The gradients are given the output's, the input with its batch, the weights.
+        (
+            "aten::convolution_backward",
+            "(f16[10,64,56,56], f16[10,64,56,56], f16[64,64,3,3])",
+            None,
+        ),
+        (
+            "aten::convolution_backward",
+            "(f16[8,64,56,56], f16[8,3,224,224], f16[64,3,7,7])",
+            3,
+        ),
         (None, "(f16[8,9], f16[9,8])", 9),
+        # A vector, and the single channels of a depthwise convolution.
+        ("aten::mv", "(f16[4096,1024], f16[1024,1])", None),
+        ("aten::conv2d", "(f16[16,64,56,56], f16[64,1,3,3])", None),
     ]
     for op_type, operands, odd in cases:
         row = traits(op_type, "k", operands, eligible=True)

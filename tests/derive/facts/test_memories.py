@@ -220,6 +220,9 @@ def test_failed_allocations_are_told_in_the_order_of_time() -> None:
     assert (last.label, last.kept_bytes, last.fits_in_pieces) == ("a:1", 100, True)
     short = Failure("a", 1, 30, 101, 500, 600, recovered=False)
     assert not short.fits_in_pieces
+    # The host's allocator reserves nothing in advance, and says so: 0.
+    of_host = Failure("a", None, 30, 100, 500, 0, recovered=False)
+    assert (of_host.kept_bytes, of_host.fits_in_pieces) == (None, False)
 
 
 def counted(counters: dict[str, list[tuple[int, int]]], host: str = "a") -> Tables:

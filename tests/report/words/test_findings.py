@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.checklist import checklist
 from stepscope.advice.finding import Action, Finding, Pattern
 from stepscope.advice.headline import Lead
 from stepscope.derive.facts.evidence import Fact, Part, Saving
+from stepscope.report.words.checks import stage_line
 from stepscope.report.words.findings import (
     evidence_basis_text,
     finding_headline,
     fitting_actions,
     gain_text,
     lead_sentence,
+    status_text,
 )
 from stepscope.report.words.first_sentence import first_sentence
 from stepscope.report.words.names import part_text, plain_name
 from stepscope.thresholds import THRESHOLDS
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Status
 
 ACTIONS = tuple(
     Action(cause="fetch", framework=framework, text=f"for {framework}")
@@ -198,7 +204,48 @@ def test_a_gain_that_may_be_more_says_so() -> None:
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_a_rule_that_failed_on_no_recorded_program_says_so(*, calibrated: bool) -> None:
     told = evidence_basis_text(failing(calibrated=calibrated))
-    assert ("uncalibrated" in told) is not calibrated
+    assert ("tested on synthetic programs only" in told) is not calibrated
+
+
+@pytest.mark.parametrize(
+    ("status", "calibrated", "shown"),
+    [
+        ("pass", True, "Pass"),
+        ("pass", False, "Not confirmed"),
+        ("fail", False, "Warning"),
+        ("cannot_tell", False, "Cannot tell"),
+    ],
+)
+def test_a_pass_of_a_rule_that_never_failed_is_not_shown_as_one(
+    status: Status, shown: str, *, calibrated: bool
+) -> None:
+    finding = Finding(
+        id="x.y",
+        title="",
+        stage=9,
+        severity="warn",
+        status=status,
+        calibrated=calibrated,
+    )
+    assert status_text(finding) == shown
+
+
+def test_a_stage_counts_its_passes_that_nothing_confirms() -> None:
+    kinds: list[tuple[Status, bool]]
+    kinds = [("pass", True), ("pass", False), ("pass", False), ("not_applicable", True)]
+    findings = [
+        Finding(id=f"a.{at}", title="", stage=9, status=status, calibrated=calibrated)
+        for at, (status, calibrated) in enumerate(kinds)
+    ]
+    (stage,) = checklist(findings)
+    # What is stored for programs does not change.
+    assert (stage.counts, stage.unconfirmed) == ({"pass": 3, "not_applicable": 1}, 2)
+    assert stage.worst == "pass"
+    line = "Memory and run: 1 pass · 2 not confirmed · 1 not applicable"
+    assert stage_line(stage, findings) == line
+    (unseen,) = checklist(findings[1:3])
+    assert unseen.worst == "unconfirmed"
+    assert stage_line(unseen, findings) == "Memory and run: 2 not confirmed"
 
 
 def test_without_work_for_16_bit_no_share_is_told() -> None:

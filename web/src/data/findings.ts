@@ -17,6 +17,7 @@ export interface Place {
 
 export interface ToldFinding extends Finding {
   words: {
+    shown: ShownStatus;
     /** Pass or not, and a fail by its severity. */
     status: string;
     headline: string;
@@ -45,7 +46,8 @@ export interface ToldFinding extends Finding {
 /** A stage of the checklist, in one line. */
 export interface ToldStage extends CheckedStage {
   line: string;
-  fails: boolean;
+  /** The status of its gravest check. */
+  worst: ShownStatus;
 }
 
 export interface Verdict {
@@ -75,9 +77,13 @@ export interface FindingsAnswer {
   absent: Record<string, Unavailable>;
 }
 
-export const STATUS_SIGNS: Record<Finding["status"], string> = {
+export type ShownStatus = Finding["status"] | "note" | "unconfirmed";
+
+export const STATUS_SIGNS: Record<ShownStatus, string> = {
   fail: "✗",
   pass: "✓",
+  note: "•",
+  unconfirmed: "○",
   cannot_tell: "?",
   not_applicable: "–",
 };

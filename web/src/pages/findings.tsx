@@ -43,30 +43,23 @@ function Stage({ stage, findings }: { stage: ToldStage; findings: ToldFinding[] 
   const mine = findings.filter(({ id }) => stage.findings.includes(id));
   const open = mine.filter(({ status }) => status === "fail" || status === "cannot_tell");
   const settled = mine.filter((each) => !open.includes(each));
-  const worst = gravest(stage);
-  const noted = worst === "fail" && !stage.fails;
   const wanted = stage.findings.includes(state.value.rule ?? "");
   return (
-    <details class="stage" data-stage={stage.stage} data-worst={noted ? "note" : worst} open={wanted}>
+    <details class="stage" data-stage={stage.stage} data-worst={stage.worst} open={wanted}>
       <summary>
         <h2>
-          <span aria-hidden="true">{noted ? "•" : STATUS_SIGNS[worst]}</span> {stage.line}
+          <span aria-hidden="true">{STATUS_SIGNS[stage.worst]}</span> {stage.line}
         </h2>
       </summary>
       <Cards findings={open} />
       {settled.length > 0 && (
         <details class="settled" open={open.length === 0 || settled.some(({ id }) => id === state.value.rule)}>
-          <summary>{settled.map(({ id, status }) => `${STATUS_SIGNS[status]} ${id}`).join(" · ")}</summary>
+          <summary>{settled.map(({ id, words }) => `${STATUS_SIGNS[words.shown]} ${id}`).join(" · ")}</summary>
           <Cards findings={settled} />
         </details>
       )}
     </details>
   );
-}
-
-/** The server counts the gravest status first. */
-function gravest(stage: ToldStage): ToldFinding["status"] {
-  return Object.keys(stage.counts)[0] as ToldFinding["status"];
 }
 
 function Cards({ findings }: { findings: ToldFinding[] }) {
@@ -94,17 +87,16 @@ function Order() {
 
 function Card({ finding }: { finding: ToldFinding }) {
   const { words } = finding;
-  const noted = finding.status === "fail" && finding.severity === "info";
   const place = useRef<HTMLElement>(null);
   const wanted = state.value.rule === finding.id;
   useEffect(() => {
     if (wanted) place.current?.scrollIntoView({ block: "center" });
   }, [wanted]);
   return (
-    <article ref={place} class="finding" data-status={noted ? "note" : finding.status} data-id={finding.id}>
+    <article ref={place} class="finding" data-status={words.shown} data-id={finding.id}>
       <header>
         <span class="status">
-          <span aria-hidden="true">{noted ? "•" : STATUS_SIGNS[finding.status]}</span> {words.status}
+          <span aria-hidden="true">{STATUS_SIGNS[words.shown]}</span> {words.status}
         </span>
         <h3>{words.headline}</h3>
         <span class="grow" />

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _COUNTERS_LINE: Final = 2**63 - 1
 
 _PROC: Final = Path("/proc")
+_CGROUPS: Final = Path("/sys/fs/cgroup")
 _NS_PER_S: Final = 1_000_000_000
 _READ_BYTES: Final = 65_536
 #: Maximum number of readings between two flushes.
@@ -96,7 +97,7 @@ class ProcessCollector(ThreadCollector):
 
     def record_until_stopped(self) -> None:
         """Read the counters until the thread is stopped."""
-        sources: list[_Source | _Workers | _Children] = []
+        sources: list[_Source | _MemoryLimits | _Workers | _Children] = []
         try:
             sources += _open_sources(self._proc)
             before: dict[str, tuple[int, float]] = {}
@@ -232,6 +233,63 @@ class _Children:
         """Do nothing: no file stays open."""
 
 
+#: Files with limit and use of a memory cgroup, and names of the cached files' sizes in
+#: `memory.stat`: of version 2, and of version 1.
+_CGROUP_FILES: Final = (
+    ("memory.max", "memory.current", "active_file", "inactive_file"),
+    (
+        *("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        *("total_active_file", "total_inactive_file"),
+    ),
+)
+_NO_LIMIT_BYTES: Final = 2**62
+
+
+class _MemoryLimits:
+    """The memory that limits still leave: of the cgroups (container), or RLIMIT_AS."""
+
+    def __init__(self, proc: Path, cgroups: Path) -> None:
+        self._process = proc / "self"
+        self._folders: list[tuple[Path, tuple[str, ...]]] = []
+        with contextlib.suppress(OSError, ValueError):
+            for line in (self._process / "cgroup").read_text().splitlines():
+                _, kinds, name = line.split(":", 2)
+                if kinds not in {"", "memory"}:
+                    continue
+                # In a container, the name may be that of the machine outside.
+                path = Path(name.lstrip("/"))
+                self._folders += [
+                    (folder, names)
+                    for folder in (cgroups / kinds / it for it in (path, *path.parents))
+                    for names in _CGROUP_FILES
+                    if (folder / names[0]).exists()
+                ]
+
+    def __call__(self) -> tuple[Readings, Readings]:
+        left = []
+        for folder, names in self._folders:
+            # "max" is no limit; an old kernel writes the largest page number instead.
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                limit, used = (int((folder / name).read_text()) for name in names[:2])
+                if limit < _NO_LIMIT_BYTES:
+                    # The kernel frees the cache of files before an allocation fails.
+                    stat = (folder / "memory.stat").read_text().split()
+                    sizes = dict(zip(stat[::2], map(int, stat[1::2]), strict=True))
+                    left.append(limit - used + sum(sizes[key] for key in names[2:]))
+        # Format: "Max address space  <soft limit or unlimited>  <hard limit>  bytes".
+        with contextlib.suppress(OSError, ValueError, StopIteration):
+            lines = (self._process / "limits").read_text().splitlines()
+            line = next(one for one in lines if one.startswith("Max address space"))
+            pages = int((self._process / "statm").read_text().split()[0])
+            left.append(int(line.split()[3]) - pages * os.sysconf("SC_PAGE_SIZE"))
+        if not left:
+            return {}, {}
+        return {"memory within limits (bytes)": float(max(min(left), 0))}, {}
+
+    def close_file(self) -> None:
+        """Do nothing: no file stays open."""
+
+
 def child_processes() -> dict[int, str]:
     """Return the unjoined processes that multiprocessing started.
 
@@ -244,9 +302,9 @@ def child_processes() -> dict[int, str]:
     return dict(sorted(names.items()))
 
 
-def _open_sources(proc: Path) -> list[_Source | _Workers | _Children]:
+def _open_sources(proc: Path) -> list[_Source | _MemoryLimits | _Workers | _Children]:
     """Open the sources of this machine; a container may hide some files."""
-    sources: list[_Source | _Workers | _Children] = []
+    sources: list[_Source | _MemoryLimits | _Workers | _Children] = []
     for name, parse in _PARSERS.items():
         try:
             source = _Source(proc / name, parse)
@@ -258,7 +316,8 @@ def _open_sources(proc: Path) -> list[_Source | _Workers | _Children]:
             source.close_file()
         else:
             sources.append(source)
-    return [*sources, _Workers(proc), _Children(proc)]
+    limits = _MemoryLimits(proc, _CGROUPS)
+    return [*sources, limits, _Workers(proc), _Children(proc)]
 
 
 def _stat_fields(text: str) -> list[str]:

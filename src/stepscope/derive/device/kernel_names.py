@@ -154,6 +154,7 @@ _PLAIN: Final = Pattern(
     r"|scatter|embedding|layer_?norm|rms_?norm|batch_?norm|softmax|dropout|copy_kernel"
     r"|fillfunctor|arange|eigenmetakernel|applyadam|bias(?:grad)?nch?w|pooling|max_pool"
     r"|nchwtonhwc|nhwctonchw|transpose|quantize|rotary|copybuffer|fillbuffer|bn_(?:bw|fw)_"
+    r"|subtensorop|tensortransform"
 )
 
 

@@ -32,7 +32,8 @@ PROCESS: Final = "process"
 #: Names of PyTorch's events for an allocation and for a failed allocation.
 _ALLOCATION: Final = "[memory]"
 _FAILED: Final = "[OutOfMemory]"
-_AVAILABLE: Final = "memory available (bytes)"
+#: What the machine has left, and what the limits of a container or process leave.
+_AVAILABLE: Final = ("memory available (bytes)", "memory within limits (bytes)")
 
 
 class MemoryUse(Frozen, frozen=True):
@@ -130,10 +131,14 @@ class Failure(Frozen, frozen=True):
 
     @property
     def kept_bytes(self) -> int | None:
-        """Return the memory that the allocator reserved without using it."""
-        if self.reserved_bytes is None or self.allocated_bytes is None:
+        """Return the memory that the allocator reserved without using it.
+
+        An allocator that reserves nothing in advance, as that of the host, has none.
+        """
+        reserved, allocated = self.reserved_bytes, self.allocated_bytes
+        if reserved is None or allocated is None or reserved < allocated:
             return None
-        return self.reserved_bytes - self.allocated_bytes
+        return reserved - allocated
 
     @property
     def fits_in_pieces(self) -> bool:
@@ -306,7 +311,8 @@ def _largest_ops(
 
 def _process_use(trace: TraceData, steps: _Steps) -> MemoryUse | None:
     """Return the memory use of the process; None if it was not sampled."""
-    size, available = counter_readings(trace, _RSS), counter_readings(trace, _AVAILABLE)
+    size = counter_readings(trace, _RSS)
+    left = [counter_readings(trace, name) for name in _AVAILABLE]
     if size is None:
         return None
     time_ps, use = size.time_ps, size.value.astype(np.int64)
@@ -315,7 +321,8 @@ def _process_use(trace: TraceData, steps: _Steps) -> MemoryUse | None:
     if len(starts) > 1:
         period = float(np.median(np.diff(starts)))
         numbers = tuple(((time_ps - int(starts[0])) / period).tolist())
-    free = None if available is None else int(available.value.min())
+    lowest = (int(it.value.min()) for it in left if it is not None)
+    free = min(lowest, default=None)
     return MemoryUse(
         host=trace.host,
         name=PROCESS,

@@ -28,6 +28,7 @@ from stepscope.report.words.findings import (
     number_text,
     part_shares,
     pattern_sentence,
+    status_name,
 )
 from stepscope.report.words.names import join_phrases
 from stepscope.report.words.predictions import prediction_sentences
@@ -80,7 +81,7 @@ def explanation_outline(explained: Explanation) -> Iterator[Part]:
 def _verdict_parts(explained: Explanation) -> Iterator[Part]:
     finding = explained.finding
     severity = f", {finding.severity}" if finding.status == "fail" else ""
-    status = finding.status.replace("_", " ")
+    status = status_name(finding)
     verdict = f"{status}{severity} ({evidence_basis_text(finding)})"
     place = f"Stage {finding.stage} of the checklist: {explained.stage}."
     sentences = [f"Verdict: {verdict}. {place}"]

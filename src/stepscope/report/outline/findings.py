@@ -19,7 +19,7 @@ from stepscope.report.outline.step_time import unrecorded_text
 from stepscope.report.outline.tools import memory_gaps
 from stepscope.report.words.checks import advises_without_fault, stage_line
 from stepscope.report.words.findings import (
-    UNCALIBRATED,
+    UNCONFIRMED,
     causes_text,
     evidence_basis_text,
     evidence_text,
@@ -35,7 +35,7 @@ from stepscope.report.words.predictions import predicted_gain, prediction_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepscope.advice.finding import Finding, Status
+    from stepscope.advice.finding import Finding, ShownStatus
     from stepscope.report.document import Document
     from stepscope.report.envelope import Doubt
     from stepscope.report.outline.parts import Part
@@ -47,12 +47,13 @@ _MARKS: Final[dict[str, tuple[str, Role]]] = {
     "warn": ("✗ warning", "warn"),
     "info": ("• note", "dim"),
 }
-_NOTE: Final[tuple[str, Role]] = ("•", "dim")
 #: Worst status of a stage's checks → mark of the stage.
-_STAGE_MARKS: Final[dict[Status, tuple[str, Role]]] = {
+_STAGE_MARKS: Final[dict[ShownStatus, tuple[str, Role]]] = {
     "fail": ("✗", "bad"),
     "cannot_tell": ("?", "warn"),
     "pass": ("✓", "good"),
+    "note": ("•", "dim"),
+    "unconfirmed": ("○", "dim"),
     "not_applicable": ("–", "dim"),
 }
 #: Maximum number of list items on missing data; further items are only counted.
@@ -86,8 +87,7 @@ def checklist_parts(document: Document) -> Iterator[Part]:
         findings = [
             finding for finding in document.findings if finding.id in stage.findings
         ]
-        only_notes = stage.notes and not stage.fails
-        mark, role = _NOTE if only_notes else _STAGE_MARKS[next(iter(stage.counts))]
+        mark, role = _STAGE_MARKS[stage.worst]
         below = (
             part
             for finding in sort_by_urgency(findings)
@@ -100,6 +100,12 @@ def checklist_parts(document: Document) -> Iterator[Part]:
         "To see how a check reached its verdict: stepscope report PATH --explain RULE",
         role="dim",
     )
+    if any(stage.unconfirmed for stage in document.checklist):
+        yield Paragraph(
+            "Not confirmed: nothing was found, but the rule has not yet failed on a "
+            "recorded program.",
+            role="dim",
+        )
 
 
 def _failing_parts(
@@ -117,7 +123,7 @@ def _failing_parts(
     }
     if finding.severity == "info":
         # Most notes are shown with sentence and gain only; `--explain` shows the rest.
-        basis = None if finding.calibrated else UNCALIBRATED
+        basis = None if finding.calibrated else UNCONFIRMED
         labelled = {"gain": gain, "basis": basis}
     yield from (Labelled(label, text) for label, text in labelled.items() if text)
     if finding.severity == "info" and not advises_without_fault(finding):

@@ -18,6 +18,7 @@ from stepscope.report.words.findings import (
     gain_text,
     lead_sentence,
     saving_text,
+    status_name,
 )
 from stepscope.report.words.names import join_phrases, percent
 from stepscope.report.words.predictions import predicted_gain
@@ -43,11 +44,12 @@ def stage_line(
     """Write how many checks of a stage have each verdict.
 
     Checks with the verdict "cannot_tell" are named, because they need a better
-    recording. If a page lists the checks below the line, no names are written.
+    recording. If a page lists the checks below the line, no names are written. A pass
+    of a rule that was never seen to fail counts as "not confirmed".
     """
     checks = [finding for finding in findings if finding.id in stage.findings]
     parts = []
-    for status, count in stage.counts.items():
+    for status in stage.counts:
         alike = [finding for finding in checks if finding.status == status]
         if status == "fail":
             counts = Counter(finding.severity for finding in alike)
@@ -59,7 +61,8 @@ def stage_line(
             continue
         has_names = named and status == "cannot_tell"
         names = f" ({', '.join(finding.id for finding in alike)})" if has_names else ""
-        parts.append(f"{count} {status.replace('_', ' ')}{names}")
+        for name, alike_count in Counter(map(status_name, alike)).items():
+            parts.append(f"{alike_count} {name}{names}")
     return f"{stage.title}: {' · '.join(parts)}"
 
 

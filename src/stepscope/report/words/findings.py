@@ -47,7 +47,7 @@ _LIMITS: Final[dict[str, Callable[[float], str]]] = {
     "count": "{:g}".format,
     "ratio": "{:g}".format,
 }
-UNCALIBRATED: Final = "uncalibrated: the rule was tested on synthetic programs only"
+UNCONFIRMED: Final = "the rule was tested on synthetic programs only"
 #: Words of templates, by what the finding's share refers to.
 _OF_STEPS: Final = {
     "of_step": "of the step",
@@ -72,11 +72,18 @@ def limit_text(limit: Threshold) -> str:
     return _LIMITS[limit.unit](limit.value)
 
 
+def status_name(finding: Finding) -> str:
+    """Write a verdict in one or two words."""
+    if finding.shown_status == "unconfirmed":
+        return "not confirmed"
+    return finding.status.replace("_", " ")
+
+
 def status_text(finding: Finding) -> str:
     """Write a verdict in one or two words; for a failed check, write its severity."""
     if finding.status == "fail":
         return _SEVERITY_NAMES[finding.severity]
-    return finding.status.capitalize().replace("_", " ")
+    return status_name(finding).capitalize()
 
 
 def threshold_text(finding: Finding) -> str | None:
@@ -348,7 +355,7 @@ def evidence_basis_text(finding: Finding) -> str:
         "each_epoch": "in the first step of each epoch",
     }
     if not finding.calibrated:
-        parts.append(UNCALIBRATED)
+        parts.append(UNCONFIRMED)
     if finding.note in notes:
         parts.append(notes[finding.note])
     if finding.explained_by:

@@ -65,6 +65,7 @@ def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
                 **plain_fields(stage),
                 "line": stage_line(stage, judged.findings, named=False),
                 "fails": stage.fails,
+                "worst": stage.worst,
             }
             for stage in checklist(judged.findings)
         ],
@@ -112,6 +113,7 @@ def _finding_texts(
     actions = finding_words.fitting_actions(finding, frameworks)
     gain = predicted_gain(finding, actions) or finding_words.gain_text(finding)
     return {
+        "shown": finding.shown_status,
         "status": finding_words.status_text(finding),
         "headline": finding_words.finding_headline(finding),
         # A finding that does not apply has no remedy.
@@ -121,7 +123,9 @@ def _finding_texts(
         "pattern": finding_words.pattern_sentence(finding),
         "owners": [OWNER_TEXTS[owner] for owner in finding.owners],
         "gain": gain if failed else None,
-        "standing": finding_words.evidence_basis_text(finding) if failed else None,
+        "standing": finding_words.evidence_basis_text(finding)
+        if failed or finding.shown_status == "unconfirmed"
+        else None,
         "threshold": finding_words.threshold_text(finding),
         "numbers": [list(row) for row in finding_words.number_rows(finding)],
         "evidence": [spots.describe_place(evidence) for evidence in finding.evidence],

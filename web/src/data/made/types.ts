@@ -161,6 +161,7 @@ export interface CheckedStage {
   title: string;
   counts: Record<string, number>;
   notes: number;
+  unconfirmed: number;
   findings: string[];
 }
 

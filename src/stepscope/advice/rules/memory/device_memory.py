@@ -235,7 +235,7 @@ def _as_gib(size: float) -> float:
 
 _LEAK_ITEM: Final = rule_item("mem.leak")
 
-#: Growth lasts if the second half's slope is at least this part of the whole slope.
+#: Growth lasts if the slope of each half is at least this part of the whole slope.
 _GOES_ON: Final = 0.5
 
 
@@ -366,12 +366,13 @@ def _memory_growth(memory: MemoryUse) -> _Growth:
     step = np.array(memory.at_step, np.float64)
     slope, low = _theil_sen_slope(step, use)
     half = len(use) // 2
+    earlier, _ = _theil_sen_slope(step[:half], use[:half])
     later, _ = _theil_sen_slope(step[half:], use[half:])
     capacity = memory.capacity_bytes or 0
     leaks = (
         low > 0
         and 100 * slope >= THRESHOLDS.leak_growth.value * capacity
-        and later >= _GOES_ON * slope
+        and min(earlier, later) >= _GOES_ON * slope
     )
     left = float((capacity - use[-1]) / slope) if leaks else None
     return _Growth(float(slope), bool(leaks), left, memory)

@@ -20,6 +20,7 @@ from stepscope.advice.judging.lost_time import OWNED_READS, Owned, judge_owned
 from stepscope.advice.judging.program_facts import kernel_type_facts
 from stepscope.derive.facts.devices.kernel_precision import finite_checks
 from stepscope.derive.facts.evidence import MAX_RANGES_SHOWN, Part
+from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.savings.what_if_changes import NotAwaited
 from stepscope.derive.verdicts.recorded_devices import HOST_ONLY, device_signals
@@ -118,11 +119,19 @@ _SOFTMAX_ITEM: Final = rule_item("amp.softmax")
 _SOFTMAX: Final = r"(?i)^(?:aten::)?_?(?:log_?)?softmax"
 _KERNEL: Final = r"(?i)softmax"
 _FUSED: Final = r"(?i)flash|fmha|attention|sdpa|cross_?entropy|nll"
+#: A parameter for a result of 16 bits: a pointer that is not constant. Kernels of
+#: PyTorch compute in `float`, also named, and round the result.
+_NARROW_RESULT: Final = (
+    r"(?i)[(,]\s*(?:(?:c10|eigen)::)?(?:__)?(?:nv_)?b?(?:half|float16)\s*\*"
+)
 
 
-@rule(_SOFTMAX_ITEM, *WORKED_READS)
+@rule(_SOFTMAX_ITEM, *WORKED_READS, program_traits)
 def judge_softmax(signals: Signals) -> Finding:
     work = judged_kernels(signals)
+    traits = signals.known(program_traits)
+    if traits is not None and not traits.trains:
+        return _SOFTMAX_ITEM.not_applicable("no_training")
     computing = _computing_kernels(work)
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
     if narrow < THRESHOLDS.amp_in_use.value:
@@ -136,11 +145,9 @@ def judge_softmax(signals: Signals) -> Finding:
         & ~pl.col("op").fill_null("").str.contains(_FUSED)
     )
     # A kernel with both a 16-bit and a 32-bit type in its name converts between them.
-    harmful = softmax.filter(
-        pl.col("told")
-        & (pl.col("precision") == "16")
-        & ~pl.col("full_name").str.contains(r"\bfloat\b|f32|fp32")
-    )
+    converts = pl.col("full_name").str.contains(r"\bfloat\b|f32|fp32")
+    is_narrow = pl.col("full_name").str.contains(_NARROW_RESULT) | ~converts
+    harmful = softmax.filter(pl.col("told") & (pl.col("precision") == "16") & is_narrow)
     return _SOFTMAX_ITEM.finding(
         "fail" if harmful.height else "pass",
         confidence=signals.of(record_grade),
@@ -163,11 +170,8 @@ _ODD_SIZES_GAIN: Final = (0.3, 0.6)
 
 def _odd_sizes_worked(work: KernelWork) -> Worked:
     """Return 16-bit products of odd sizes that do not use the matrix units."""
-    without_units = work.rows.filter(
-        pl.col("eligible")
-        & ~pl.col("collective")
-        & ~pl.col("matrix_units")
-        & (pl.col("precision") == "16")
+    without_units = _eligible_products(work).filter(
+        ~pl.col("matrix_units") & (pl.col("precision") == "16")
     )
     return Worked(
         without_units.filter(pl.col("odd_size").is_not_null()),
@@ -232,9 +236,9 @@ def judge_unused_units(signals: Signals) -> Finding:
 
 
 def _eligible_products(work: KernelWork) -> pl.DataFrame:
-    return work.rows.filter(
-        pl.col("eligible") & ~pl.col("collective") & ~pl.col("reorders")
-    )
+    # An op that computes a product also runs kernels that only prepare its operands.
+    prepares = pl.col("reorders") | pl.col("plain")
+    return work.rows.filter(pl.col("eligible") & ~pl.col("collective") & ~prepares)
 
 
 _SCALING_ITEM: Final = rule_item("amp.scaling")

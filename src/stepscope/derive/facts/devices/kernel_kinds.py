@@ -35,6 +35,8 @@ _REORDERS: Final = Pattern(
 _PRODUCT: Final = Pattern(r"cutlass|gemm|xmma|fprop|dgrad|wgrad", re.IGNORECASE)
 #: Names of convolutions; all other products multiply matrices.
 _CONVOLUTION: Final = Pattern(r"conv", re.IGNORECASE)
+#: Name of PyTorch's gradients of a convolution: the weights are the third operand.
+_GRADIENTS: Final = "aten::convolution_backward"
 #: Matrix units need sizes that are multiples of this number, for 16-bit operands.
 _SIZE_MULTIPLE: Final = 8
 
@@ -62,11 +64,13 @@ def kernel_traits(
         odd = shape = None
         if eligible and tensors:
             # The first two sizes of the weights are usually output and input channels.
-            sizes = [size for tensor in tensors[1:2] for size in tensor.sizes[:2]]
+            weights = tensors[2:3] if type_ == _GRADIENTS else tensors[1:2]
+            sizes = [size for tensor in weights for size in tensor.sizes[:2]]
             if not _CONVOLUTION.search(type_ or ""):
                 sizes = [size for tensor in tensors[:3] for size in tensor.sizes[-2:]]
-            # The first dimension that is not a multiple of `_SIZE_MULTIPLE`.
-            odd = next((size for size in sizes if size % _SIZE_MULTIPLE), None)
+            # The first dimension that is not a multiple of `_SIZE_MULTIPLE`. Padding
+            # helps neither vectors nor the single channels of depthwise convolutions.
+            odd = next((it for it in sizes if it > 1 and it % _SIZE_MULTIPLE), None)
             if type_ is not None:
                 of_tensors = ("x".join(map(str, tensor.sizes)) for tensor in tensors)
                 shape = " ".join([type_, *of_tensors])
