@@ -27,11 +27,11 @@ P95_FUNCTION_LINES = 50
 #: allocation, compilation by free memory, combinations of library versions); before
 #: these, for predictions of steps and trials of changes (`trials`).
 MOST = {
-    "lines of Python": 137_747,
-    "lines of Python and declared data": 147_064,
+    "lines of Python": 137_753,
+    "lines of Python and declared data": 147_070,
     "modules of Python": 703,
     "functions with names of one word, %": 8.41,
-    "private functions that are used once": 1_132,
+    "private functions that are used once": 1_133,
 }
 #: Function → the reason why it may be longer.
 LONG_FUNCTIONS: dict[str, str] = {}

@@ -44,14 +44,16 @@ TROUBLES = {
 #: loops read the loss back in every step, so that the device has nothing queued while
 #: the next call is launched, and the first of eight steps takes 1.5 to 3.3 times as
 #: long as the others. In `torch_graph` the profiler's request of a buffer takes 3.37 of
-#: the 5.52 ms of the first step, which is left out, and its kernels are those of the
-#: eager loop: a graph saves launches, and fuses nothing.
+#: the 17.2 ms that the steps last, and its kernels are those of the eager loop: a graph
+#: saves launches, and fuses nothing.
 SLOW_START = ("gap.readback", "step.outlier")
 WITHOUT_TROUBLE = {
     # The models are small: a larger batch would fill the memory and the device.
     "jax_healthy": {*SLOW_START, "launch.delay", "multi.batch"},
     "jax_healthy_without_graphs": {*SLOW_START, "launch.delay", "multi.batch"},
-    "torch_graph": {"gap.readback", "launch.delay", "fuse.runs", "xla.off"},
+    "torch_graph": {
+        *(*SLOW_START, "recording.cost", "launch.delay", "fuse.runs", "xla.off"),
+    },
 }
 STEPS = 8
 
@@ -168,7 +170,7 @@ def test_findings_name_the_trouble_that_was_built_in(scene: str) -> None:
 
 
 def test_the_buffers_of_the_recording_are_its_own_time() -> None:
-    """One request of a buffer lies in the steps, with the device idle."""
+    """One request of a buffer lies in the measured steps, with the device idle."""
     profile, _ = opened("torch_graph")
     (host,) = profile.hosts
     found = profile.derived(host, account)

@@ -17,6 +17,7 @@ from stepscope.unavailable import Unavailable
 
 #: Recording → why not all of its marked steps are judged.
 REASONS = {
+    "gpu/planted_kernels": "the profiler takes half of the first step",
     "tf_cpu/sequential_map": "the first batch was ready when the recording began",
     "nsys_ladder/baseline.sqlite.gz": "the batch is fetched between the marks",
     "nsys_ladder/4gpu_baseline.sqlite.gz": "records of launches were lost",

@@ -324,10 +324,16 @@ def flags_of(
     return every
 
 
-@pytest.mark.parametrize(("end", "flags"), [(15, []), (16, ["warm_up"])])
-def test_a_step_that_the_recorder_fills_is_left_out(end: int, flags: list[str]) -> None:
-    found = flags_of([0, 10, 20], [10, 20, 30], recorded=[(8, 9), (10, end)])
-    assert found == [["first"], flags, ["open_end"]]
+@pytest.mark.parametrize(
+    ("count", "end", "flags"), [(9, 15, []), (9, 16, ["warm_up"]), (8, 16, [])]
+)
+def test_a_step_that_a_profiler_fills_is_left_out_beside_eight_others(
+    count: int, end: int, flags: list[str]
+) -> None:
+    starts = list(range(0, 10 * count, 10))
+    ends = [start + 10 for start in starts]
+    found = flags_of(starts, ends, recorded=[(8, 9), (10, end)])
+    assert found == [["first"], flags, *[[]] * (count - 3), ["open_end"]]
 
 
 def test_the_first_window_is_first_and_the_last_open() -> None:

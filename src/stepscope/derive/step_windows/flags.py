@@ -126,7 +126,7 @@ def window_flags(
     is_other = steps_of_other_kinds(work, count, np.arange(count) < count - 1)[step]
     is_other &= ~missing
     early = warm_up(steps, events, event_kinds)[step]
-    early |= (2 * profiler_work.within(start, end) > end - start) & ~missing
+    early |= _filled_windows(start, end, profiler_work) & ~missing
     # Mark windows in which the host compiled, or traced a function again.
     of_compiling = event_kinds.host_class == HostClass.COMPILE
     compiling = wanted_rows(handles(events, "type"), of_compiling)
@@ -162,6 +162,12 @@ def window_flags(
         dtype=pl.List(pl.String),
     )
     return names.gather(index).alias("flags")
+
+
+def _filled_windows(start: Int64s, end: Int64s, profiler_work: Spans) -> Bools:
+    """Return the windows of which a profiler takes half, beside enough others."""
+    filled: Bools = 2 * profiler_work.within(start, end) > end - start
+    return filled & (np.count_nonzero(~filled) >= _MIN_OTHER_STEPS)
 
 
 def _length_outliers(length: Int64s, sample: Bools) -> Bools:
