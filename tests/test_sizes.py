@@ -28,8 +28,8 @@ P95_FUNCTION_LINES = 50
 #: versions), for the predictions of steps (`derive/predictions`) and for trials of
 #: changes (`trials`).
 MOST = {
-    "lines of Python": 137_428,
-    "lines of Python and declared data": 146_714,
+    "lines of Python": 137_430,
+    "lines of Python and declared data": 146_716,
     "modules of Python": 703,
     "functions with names of one word, %": 8.41,
     "private functions that are used once": 1_129,

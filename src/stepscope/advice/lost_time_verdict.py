@@ -188,7 +188,9 @@ def _reason_for_doubt(
 ) -> Unavailable:
     """Return why the verdict may be wrong: unknown time, or lost records."""
     smallest_ps = THRESHOLDS.smallest_effect.value * len(series.window_ps)
-    level = max(warn.value, percent_of(smallest_ps, window))
+    # A share beyond the threshold may still be too short for a finding.
+    smallest = percent_of(smallest_ps, window) if share >= warn.value else 0.0
+    level = max(warn.value, smallest)
     if share >= level:
         # Clock shifts of many short intervals may add up to more than the whole time.
         doubt_percent = min(
