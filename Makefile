@@ -93,6 +93,9 @@ causes: $(VENV)/.ready-test frameworks ## draw programs with causes from laws, a
 gains: $(VENV)/.ready-test frameworks ## carry out what advice names, and compare the steps with the predictions; GAINS="--seed 2" (three minutes)
 	$(PY) benchmarks/gains.py $(GAINS)
 
+cut-evidence: $(VENV)/.ready-test ## cut evidence out of stored recordings, and see whether rules say so (two minutes)
+	$(PY) benchmarks/cut_evidence.py --cases
+
 frameworks: $(VENV)/.made ## one cached virtual environment per framework
 	$(PY) build_tools/framework_venv.py \
 		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof trackers
@@ -140,5 +143,5 @@ $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready $(PAGE_AFTER)
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test test-integrations set-up test-core test-profiles test-thorough test-web check fix bench experiments causes gains frameworks gpu-check kill-loop fuzz mutants core clean
+.PHONY: web chromium help demo test test-integrations set-up test-core test-profiles test-thorough test-web check fix bench experiments causes gains cut-evidence frameworks gpu-check kill-loop fuzz mutants core clean
 .DEFAULT_GOAL := help

@@ -170,8 +170,8 @@ ROOMS = {
             "columns device host intervals memory names schedule step_windows steps"
         ),
         "verdicts": (
-            "account columns device profile_data run_derivation step_time step_windows "
-            "steps"
+            "account columns device profile_data reasons run_derivation step_time "
+            "step_windows steps"
         ),
     },
     "formats": {

@@ -85,5 +85,9 @@ def test_without_the_events_of_the_host_it_cannot_tell(
 ) -> None:
     found = findings(buffering(), without="events")[RULE]
     assert found.status == "cannot_tell"
+    of_device = [line for line in buffering() if line[0].startswith("gpu:")]
+    found = findings(of_device)[RULE]
+    assert found.status == "cannot_tell"
+    assert "host thread" in found.unavailable.reason
     signals = signals_of(shares(missing=["profiler"]), {recorder_signals: {}})
     assert evaluate(signals).status == "cannot_tell"

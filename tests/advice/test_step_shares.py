@@ -121,6 +121,31 @@ def test_unexplained_time_may_be_of_an_owner_whose_time_is_missing(
     assert found.unknown_ps == unknown_ms * MS
 
 
+@pytest.mark.parametrize(
+    ("device", "owner", "unknown_ms"),
+    [(0, "read_back", 5), (0, "sync", 0), (None, "read_back", 0)],
+)
+def test_a_device_may_wait_for_host_work_in_unnamed_time_between_steps(
+    shares: Any, device: int | None, owner: str, unknown_ms: int
+) -> None:
+    """Of 20 ms 2 are unexplained and 3 between the steps have no name: a quarter."""
+    given = {"unexplained": (1.0, 1.0), "between": {"unnamed": (0.0, 3.0)}}
+    found = shares(steps=2, device=device, **given).series(
+        {"all": (owner,)}, unknown_from=25
+    )
+    assert found.unknown_ps == unknown_ms * MS
+
+
+def test_unexplained_time_may_be_outside_of_unknown_steps(shares: Any) -> None:
+    fields = {"step_source": None, "step_confidence": 0.0}
+    whole = shares(steps=1, unexplained=4.0, fields=fields)
+    causes = {"launches": ("launch",)}
+    assert whole.series(causes, of_steps=True).idle_ps == 4 * MS
+    assert whole.series(causes).idle_ps == 0
+    marked = shares(steps=1, unexplained=4.0)
+    assert marked.series(causes, of_steps=True).idle_ps == 0
+
+
 @pytest.mark.parametrize(("gaps", "doubt"), [(0, 20), (2, 20), (3, 30)])
 def test_each_late_launch_and_at_least_one_a_step_may_be_shifted(
     shares: Any, gaps: int, doubt: int

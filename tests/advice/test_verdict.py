@@ -176,6 +176,33 @@ def test_no_doubt_makes_a_finding_of_what_is_too_short_for_one(
     assert verdict.status == status
 
 
+def test_unknown_time_may_lengthen_what_is_too_short_for_a_finding() -> None:
+    """0.06 of 1 ms are 6 %, but too short; with 0.05 ms more they are not."""
+    assert judged([0.06] * 12, step_ms=1.0).note == "short"
+    found = judged([0.06] * 12, step_ms=1.0, unknown_ps=12 * MS // 20)
+    assert found.status == "cannot_tell"
+    assert found.unavailable is not None
+    assert found.unavailable.reason == (
+        "The lost time is 6.0 %, but 5.0 % of the time has no known cause, and the "
+        "verdict changes at 10 %."
+    )
+
+
+@pytest.mark.parametrize(
+    ("idle_ms", "status"), [(0, "pass"), (89, "pass"), (91, "cannot_tell")]
+)
+def test_without_steps_time_without_work_may_be_outside_of_them(
+    idle_ms: int, status: str
+) -> None:
+    """0.5 of 100 ms are 5 % of 10 ms, if no step is in the other 90 ms."""
+    fields = {"step_source": None, "step_confidence": 0.0, "idle_ps": idle_ms * MS}
+    found = judged([0.5], step_ms=100.0, **fields)
+    assert found.status == status
+    if found.unavailable is not None:
+        assert found.unavailable.code == "NO_STEPS"
+        assert "91.0 %" in found.unavailable.reason
+
+
 def test_the_order_of_statuses_holds_for_short_steps_and_doubts() -> None:
     assert judged([0.09] * 12, step_ms=0.5).note == "short"
     assert judged([0.6] * 12, excess_ps=12 * MS // 5).status == "cannot_tell"

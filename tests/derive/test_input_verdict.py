@@ -91,6 +91,7 @@ def test_time_that_may_be_input(
         "unknown_ps": round(unknown_ms * MS),
         "doubt_ps": 0,
         "excess_ps": 7,
+        "idle_ps": 0,
     }
 
 
@@ -226,9 +227,39 @@ def test_lost_records_put_a_finding_in_doubt() -> None:
 def test_waits_for_input_or_stages_of_a_pipeline_are_fetches(
     waits: Any, iterators: Any, *, recorded: bool
 ) -> None:
-    trace: Any = SimpleNamespace(table={"iterators": iterators}.__getitem__)
+    tables = {"iterators": iterators, "tracks": ABSENT}
+    trace: Any = SimpleNamespace(table=tables.__getitem__)
     classes: Any = ABSENT if waits is None else SimpleNamespace(input_wait=waits)
     assert records_fetches(trace, classes) is recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "events", "recorded"),
+    [
+        ("tf_data_iterator/1", 3, None),
+        ("tf_data_iterator/1", 0, False),
+        ("x", 3, False),
+    ],
+)
+def test_threads_of_a_pipeline_without_its_fetches_leave_them_unknown(
+    name: str, events: int, *, recorded: bool | None
+) -> None:
+    track = pl.DataFrame({"name": [name], "event_begin": [0], "event_end": [events]})
+    tables = {"iterators": ABSENT, "tracks": track}
+    trace: Any = SimpleNamespace(table=tables.__getitem__)
+    classes: Any = SimpleNamespace(input_wait=())
+    assert records_fetches(trace, classes) is recorded
+
+
+def test_a_pipeline_whose_fetches_are_unknown_never_passes() -> None:
+    """Ops of tf.data ran beside 44.7 % of computing, and waiting for them passed."""
+    assert decided(time_of(fetch=0.1), fetched=False).word == NOT
+    unseen = decided(time_of(fetch=0.1), fetched=None)
+    assert (unseen.word, unseen.why and unseen.why.code) == (
+        UNKNOWN,
+        "NO_TFDATA_EVENTS",
+    )
+    assert decided(time_of(transfer=1.0), fetched=None).word == MODERATELY
 
 
 # --- over the derivations of hosts ---
@@ -262,7 +293,8 @@ class Hosts:
 
     def trace(self, host: str) -> Any:
         table = self.of_hosts[host].get("iterators", ABSENT)
-        return SimpleNamespace(table={"iterators": table}.__getitem__)
+        tables = {"iterators": table, "tracks": ABSENT}
+        return SimpleNamespace(table=tables.__getitem__)
 
     def of_run(self, derivation: Any) -> Any:
         return {device_signals: RECORDED}[derivation]
@@ -308,6 +340,7 @@ def test_every_number_of_a_host(
         "unknown_ps": 0,
         "doubt_ps": 0,
         "excess_ps": lost_ps,
+        "idle_ps": 0,
     }
     # A window that ends where the next one begins is enough.
     both = pl.concat([rows, rows_of(device, 4)])

@@ -187,7 +187,11 @@ def _reason_for_doubt(
     series: StepSeries, share: float, window: int, warn: Threshold
 ) -> Unavailable:
     """Return why the verdict may be wrong: unknown time, or lost records."""
-    if share >= warn.value:
+    smallest_ps = THRESHOLDS.smallest_effect.value * len(series.window_ps)
+    # A share beyond the threshold may still be too short for a finding.
+    smallest = percent_of(smallest_ps, window) if share >= warn.value else 0.0
+    level = max(warn.value, smallest)
+    if share >= level:
         # Clock shifts of many short intervals may add up to more than the whole time.
         doubt_percent = min(
             percent_of(series.doubt_ps + series.excess_ps, window), 100.0
@@ -211,9 +215,17 @@ def _reason_for_doubt(
         if share >= _MIN_DISPLAYED_PERCENT
         else "No lost time was seen"
     )
+    if series.idle_ps and share + unknown < level:
+        idle = percent_of(series.idle_ps, window)
+        return Unavailable(
+            code="NO_STEPS",
+            reason=f"{effect}, but no steps were found, and {idle:.1f} % of the time, "
+            "without recorded work, may be outside of the steps.",
+            remedy=Remedy.MARK_STEPS,
+        )
     return Unavailable(
         code="NOT_RECORDED",
         reason=f"{effect}, but {unknown:.1f} % of the time has no known cause, and the "
-        f"verdict changes at {warn.value:g} %.",
+        f"verdict changes at {level:.3g} %.",
         remedy=Remedy.RECORD_UNKNOWN_TIME,
     )

@@ -17,6 +17,7 @@ import numpy as np
 from stepscope.derive.columns.arrays import (
     ACTIVITY_CODES,
     TRACK_CODES,
+    are_input_threads,
     codes,
     handles,
     ints,
@@ -106,9 +107,6 @@ _PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
 _MAX_EVENT_SHARE: Final = 0.5
 #: Minimum share of an input worker's op time in functions of the input pipeline.
 _MIN_WORKER_SHARE: Final = 0.5
-#: Prefix of the names of threads of an input pipeline. Definition:
-#: docs/definitions/host-time.md#step-threads.
-_RUNNER: Final = "tf_data_"
 #: Events that are not ops of the program, or that repeat an op.
 _NO_OP: Final = (
     EventFlag.DATASET
@@ -234,8 +232,9 @@ def program_threads(tracks: pl.DataFrame) -> Bools:
     """Return by row of `tracks` whether it is a host thread and not an input worker."""
     thread = TRACK_CODES["thread"]
     on_host: Bools = absent_mask(tracks["device"])
-    worker: Bools = tracks["name"].str.starts_with(_RUNNER).to_numpy()
-    is_program: Bools = (codes(tracks, "kind") == thread) & on_host & ~worker
+    is_program: Bools = (
+        (codes(tracks, "kind") == thread) & on_host & ~are_input_threads(tracks)
+    )
     return is_program
 
 

@@ -166,6 +166,7 @@ class Owned(Frozen, frozen=True, eq=True):
             unknown_from=unexplained if self.unknown else inf,
             clocks=self.clocks,
             lost=self.lost,
+            of_steps=self.device,
         )
 
 

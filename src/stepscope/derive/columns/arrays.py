@@ -59,6 +59,17 @@ def are_host_threads(tracks: pl.DataFrame) -> Bools:
     return is_thread & absent_mask(tracks["device"])
 
 
+#: Prefix of the names of threads of an input pipeline. Definition:
+#: docs/definitions/host-time.md#step-threads.
+_INPUT_THREADS: Final = "tf_data_"
+
+
+def are_input_threads(tracks: pl.DataFrame) -> Bools:
+    """Return by row of `tracks` whether it is a thread of an input pipeline."""
+    by_name: Bools = tracks["name"].str.starts_with(_INPUT_THREADS).to_numpy()
+    return by_name
+
+
 def rows_of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> Int64s:
     """Return the rows of device_activity whose kind is one of the given codes."""
     wanted = np.zeros(256, np.bool_)

@@ -171,6 +171,7 @@ class StepShares(JudgedSteps, frozen=True, kw_only=True):
         unknown_from: float = inf,
         clocks: bool = False,
         lost: bool = False,
+        of_steps: bool = False,
     ) -> StepSeries:
         """Return the time of the given owners as lost time with its uncertainty.
 
@@ -181,18 +182,24 @@ class StepShares(JudgedSteps, frozen=True, kw_only=True):
                 percentage may.
             clocks: Whether the clock offset of host and device changes the lost time.
             lost: Whether lost records of the device may increase the lost time.
+            of_steps: Whether time without recorded work is not judged if it may be
+                outside of the steps.
         """
         owners = [owner for names in parts.values() for owner in names]
-        unknown = sum(self.times("unexplained", place=place))
+        # A device may also wait for a kind of host work in unnamed time between steps.
+        of_topics = self.device is not None and set(owners) <= set(TOPICS)
+        unnamed = ("unnamed",) if of_topics else ()
+        unknown = sum(self.times("unexplained", *unnamed, place=place))
         # On a host without a device, device causes have no time that could be missing.
         nowhere = BUSY_OWNERS if self.device is None else ()
         blind = any(owner in self.missing and owner not in nowhere for owner in owners)
-        dark = self.percent("unexplained", place=place) >= unknown_from
+        dark = self.percent("unexplained", *unnamed, place=place) >= unknown_from
         return self.lost_time(
             {cause: self.times(*names, place=place) for cause, names in parts.items()},
             unknown_ps=unknown if blind or dark else 0,
             doubt_ps=self.clock_doubt_ps if clocks else 0,
             excess_ps=self.lost_ps if lost else 0,
+            idle_ps=unknown if of_steps and self.step_source is None else 0,
         )
 
     def named(self, *owners: str, place: str = "any") -> tuple[NamedTime, ...]:

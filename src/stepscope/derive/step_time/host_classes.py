@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
+import polars as pl
 
 from stepscope._core.rows import paint_codes
 from stepscope.derive.columns.arrays import accepted_answer, codes, handles
@@ -30,8 +31,6 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-
-    import polars as pl
 
     from stepscope.array_types import Int32s, UInt8s
     from stepscope.derive.columns.stat_values import StatRows
@@ -164,6 +163,12 @@ def host_classes(
     """Return the spans of each class on the step threads, by innermost event."""
     if not event_types["known"].any():
         return WHY["nameless_host"]
+    recorded = tracks.filter(
+        pl.col("kind").is_in(["thread", "samples"]) & pl.col("device").is_null(),
+        pl.col("event_end") > pl.col("event_begin"),
+    )
+    if recorded.is_empty():
+        return WHY["no_host_threads"]
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
     unseen = None if isinstance(unseen_device, Unavailable) else unseen_device
     launching = Launching.collect_launches(

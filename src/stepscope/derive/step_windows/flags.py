@@ -165,7 +165,7 @@ def window_flags(
 
 
 def _filled_windows(start: Int64s, end: Int64s, profiler_work: Spans) -> Bools:
-    """Return the windows of which a profiler takes half, beside enough others."""
+    """Return the windows of which a profiler takes half, if enough others remain."""
     filled: Bools = 2 * profiler_work.within(start, end) > end - start
     return filled & (np.count_nonzero(~filled) >= _MIN_OTHER_STEPS)
 

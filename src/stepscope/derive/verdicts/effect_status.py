@@ -87,12 +87,15 @@ class StepSeries(JudgedSteps, frozen=True, eq=True, kw_only=True, dict=True):
         unknown_ps: Time of all windows whose cause is unknown and may be the effect.
         doubt_ps: Maximum error of the effect, up or down, due to clock offsets.
         excess_ps: Part of the effect over all windows that lost records may cause.
+        idle_ps: Time without recorded work in a recording without steps; it may be
+            outside of the steps.
     """
 
     parts_ps: dict[str, tuple[int, ...]]
     unknown_ps: int = 0
     doubt_ps: int = 0
     excess_ps: int = 0
+    idle_ps: int = 0
 
     @cached_property
     def effect_ps(self) -> tuple[int, ...]:
@@ -157,11 +160,13 @@ def percent_of(part: float, total: float) -> float:
 
 def _may_flip(series: StepSeries, warn: Threshold) -> bool:
     effect, bar = sum(series.effect_ps), sum(series.window_ps) * warn.value / 100
-    if effect >= bar:
+    smallest = THRESHOLDS.smallest_effect.value * len(series.window_ps)
+    if effect >= bar and effect >= smallest:
         return effect - series.doubt_ps - series.excess_ps < bar
     highest = effect + series.doubt_ps + series.unknown_ps
-    smallest = THRESHOLDS.smallest_effect.value * len(series.window_ps)
-    return highest >= bar and highest >= smallest
+    # Of the steps alone, the effect may be a larger share than of the recording.
+    lowest_bar = (sum(series.window_ps) - series.idle_ps) * warn.value / 100
+    return highest >= lowest_bar and highest >= smallest
 
 
 def _status_by_levels(

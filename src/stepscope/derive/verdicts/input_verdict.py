@@ -12,8 +12,9 @@ import polars as pl
 
 from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.account.topics import idle_topics
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import are_input_threads, ints
 from stepscope.derive.device.correlation import launch_facts
+from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED, windows
 from stepscope.derive.steps.chosen import steps
@@ -38,7 +39,7 @@ from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.host_classes import HostClasses
@@ -143,7 +144,7 @@ class InputTime(JudgedSteps, frozen=True, kw_only=True):
             sum(sum(self.parts_ps[cause]) for cause in CAUSES), self.total_ps
         )
 
-    def series(self, *, fetched: bool) -> StepSeries:
+    def series(self, *, fetched: bool | None) -> StepSeries:
         """Return the input time of each step, and the time that may also be input.
 
         Args:
@@ -184,12 +185,28 @@ def with_starved_time(
     return rows.with_columns(starved_ps=pl.Series(starved))
 
 
-def records_fetches(trace: TraceData, classes: HostClasses | Unavailable) -> bool:
-    """Return whether a host's recording has any batch fetch or input pipeline."""
+def records_fetches(
+    trace: TraceData, classes: HostClasses | Unavailable
+) -> bool | None:
+    """Return whether a host's recording has any batch fetch or input pipeline.
+
+    None if threads of an input pipeline worked, but neither was recorded.
+    """
     if not isinstance(classes, Unavailable) and len(classes.input_wait):
         return True
-    iterators = trace.table("iterators")
-    return not isinstance(iterators, Unavailable) and not iterators.is_empty()
+    iterators, tracks = trace.table("iterators"), trace.table("tracks")
+    if not isinstance(iterators, Unavailable) and not iterators.is_empty():
+        return True
+    if isinstance(tracks, Unavailable):
+        return False
+    worked = tracks["event_end"] > tracks["event_begin"]
+    return None if (are_input_threads(tracks) & worked.to_numpy()).any() else False
+
+
+def any_known(answers: Iterable[bool | None]) -> bool | None:
+    """Return whether any answer is True; None if none is, and one is unknown."""
+    known = set(answers)
+    return True in known or (None if None in known else False)
 
 
 def verdict_of_run(profile: ProfileData) -> InputVerdict | Unavailable:
@@ -224,7 +241,7 @@ def input_verdict(
             for host, rows in judged.items()
             for device in rows["device"].unique().sort()
         ],
-        fetched=any(
+        fetched=any_known(
             records_fetches(profile.trace(host), classes[host]) for host in judged
         ),
         device=profile.of_run(device_signals),
@@ -235,14 +252,15 @@ def input_verdict(
 def decide_input(
     times: Sequence[InputTime],
     *,
-    fetched: bool,
+    fetched: bool | None,
     device: DeviceSignals,
     blind: Unavailable | None,
 ) -> InputVerdict:
     """Judge the time in which steps did nothing but wait for their input.
 
     Args:
-        fetched: Whether any batch fetch was recorded.
+        fetched: Whether any batch fetch was recorded; None if an input pipeline worked
+            whose fetches were not recorded.
         blind: Why no threads of any host were recorded; None if some were.
     """
     if not times:
@@ -271,6 +289,8 @@ def decide_input(
         why = NO_JUDGED_STEPS
     elif why is None and device.recorded == "silent" and status.status == "fail":
         why = _device_not_recorded(device, judged.percent)
+    elif why is None and fetched is None and status.status == "pass":
+        why = WHY["unseen_fetches"]
     if why is not None:
         status = EffectStatus("cannot_tell")
     unknown_ps = sum(each.unknown_ps for each in all_series)

@@ -19,6 +19,7 @@ from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.verdicts.input_verdict import (
     InputTime,
     InputVerdict,
+    any_known,
     decide_input,
     records_fetches,
 )
@@ -27,7 +28,7 @@ from stepscope.trace.reading.nullable import is_true
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     import polars as pl
 
@@ -65,7 +66,8 @@ class InputSignals(Frozen, frozen=True):
     """Recorded facts about the fetching of batches.
 
     Attributes:
-        consumer_recorded: Whether any batch fetch was recorded.
+        consumer_recorded: Whether any batch fetch was recorded; None if an input
+            pipeline worked whose fetches were not recorded.
         parallel: Whether the pipeline transforms or loads several elements in parallel;
             None if the recording does not show it.
         ahead: Whether the pipeline produces elements before they are requested; None if
@@ -77,7 +79,7 @@ class InputSignals(Frozen, frozen=True):
         pinned: `host:device` of devices whose large copies are all from pinned memory.
     """
 
-    consumer_recorded: bool
+    consumer_recorded: bool | None
     parallel: bool | None
     ahead: bool | None
     mean_fetch_ps: Mapping[str, tuple[float, ...]]
@@ -110,7 +112,9 @@ def input_decision(
         times.append(time)
     return decide_input(
         times,
-        fetched=not isinstance(fetching, Unavailable) and fetching.consumer_recorded,
+        fetched=False
+        if isinstance(fetching, Unavailable)
+        else fetching.consumer_recorded,
         device=device,
         blind=fetching if isinstance(fetching, Unavailable) else None,
     )
@@ -162,18 +166,12 @@ def input_signals(*, host_fetches: OfHosts[InputSignals]) -> InputSignals | Unav
         for field in ("mean_fetch_ps", "hidden_fetch_ps", "pieces")
     )
     return InputSignals(
-        any(host.consumer_recorded for host in hosts),
-        _any_known(host.parallel for host in hosts),
-        _any_known(host.ahead for host in hosts),
+        any_known(host.consumer_recorded for host in hosts),
+        any_known(host.parallel for host in hosts),
+        any_known(host.ahead for host in hosts),
         *(means, hidden, pieces),
         pinned=frozenset(label for host in hosts for label in host.pinned),
     )
-
-
-def _any_known(answers: Iterable[bool | None]) -> bool | None:
-    """Return whether any answer is True; None if none is, and one is unknown."""
-    known = set(answers)
-    return True in known or (None if None in known else False)
 
 
 def _large_copies(
