@@ -49,4 +49,4 @@ def test_every_output_says_that_a_gain_is_open_above() -> None:
     assert told["saving_ms"]["open_above"] is True
     page = findings_record(ProfileWithTools("run", {trace.host: trace}))["findings"]
     (shown,) = (one for one in page if one["id"] == RULE)
-    assert OPEN in shown["words"]["gain"]
+    assert OPEN.replace("more", "less") in shown["words"]["gain"]

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from stepscope.advice.finding import Action, Finding
+from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.predictions.step_times import Parameter, Prediction, StepTime
 from stepscope.report.words.predictions import (
     predicted_gain,
@@ -116,6 +117,10 @@ def test_the_gain_is_the_predicted_step_unless_another_finding_has_it() -> None:
     assert predicted_gain(finding(one, explained_by=("host.work",)), (ACTION,)) is None
     assert predicted_gain(finding((None, 0, BOUND)), (ACTION,)) is None
     assert predicted_gain(finding(), (ACTION,)) is None
+    fast = Saving(low=56.0, high=62.0, basis="replay", open_above=True)
+    assert predicted_gain(finding(one, saving_ms=fast), (ACTION,)) == text.replace(
+        " (", ", or less: the computing speed after the change cannot be predicted ("
+    )
     assert predicted_gain(finding(one), ()) is None
 
 

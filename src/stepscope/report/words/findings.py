@@ -10,6 +10,7 @@ from stepscope.advice.finding import SEVERITIES, STATUSES
 from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
 from stepscope.report.words.names import (
+    UNKNOWN_SPEED,
     join_phrases,
     ms,
     part_text,
@@ -338,7 +339,7 @@ def saving_text(saving: Saving) -> str:
         size = f"{range_ms(saving.low, saving.high)} a step, or more"
     else:
         size = f"{ms(saving.high)} a step, perhaps less or more"
-    return f"{size}: the computing speed after the change cannot be predicted"
+    return f"{size}: {UNKNOWN_SPEED}"
 
 
 def evidence_basis_text(finding: Finding) -> str:

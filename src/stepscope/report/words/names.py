@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from stepscope.derive.facts.evidence import Part
 
+#: Why a gain may be larger than its range.
+UNKNOWN_SPEED: Final = "the computing speed after the change cannot be predicted"
 #: The ten categories in display order (docs/glossary.md#the-ten-categories).
 CATEGORY_NAMES: Final = {
     "compilation": "Compilation",

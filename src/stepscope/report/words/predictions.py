@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.words.names import ms, range_ms
+from stepscope.report.words.names import UNKNOWN_SPEED, ms, range_ms
 from stepscope.trials.knobs import can_try
 
 if TYPE_CHECKING:
@@ -66,6 +66,9 @@ def predicted_gain(finding: Finding, actions: Sequence[Action]) -> str | None:
         for one in finding.predictions
     )
     text = prediction_text(finding, actions[0]) if known else None
+    saving = finding.saving_ms
+    if text and saving is not None and saving.open_above:
+        return f"{text}, or less: {UNKNOWN_SPEED} (now {ms(present_ms)})"
     return f"{text} (now {ms(present_ms)})" if text else None
 
 
