@@ -69,7 +69,7 @@ def test_a_change_is_shown_as_code_below_its_finding() -> None:
     lines = short_page(document_of(trace)).splitlines()
     (code,) = (at for at, line in enumerate(lines) if "mixed_precision" in line)
     assert lines[code].startswith("      tf.keras.")
-    assert lines[code - 2].startswith("Do first (amp.share): Switch the model")
+    assert lines[code - 3].startswith("Do first (amp.share): Switch the model")
 
 
 def test_what_was_not_recorded_is_one_line_and_checks_are_counted_once() -> None:
