@@ -27,8 +27,8 @@ P95_FUNCTION_LINES = 50
 #: pipelines, memory of others at a failed allocation, compilation by free memory,
 #: combinations of library versions); before these, 137,022 lines of Python.
 MOST = {
-    "lines of Python": 137_817,
-    "lines of Python and declared data": 147_136,
+    "lines of Python": 137_819,
+    "lines of Python and declared data": 147_138,
     "modules of Python": 703,
     "functions with names of one word, %": 8.41,
     "private functions that are used once": 1_133,

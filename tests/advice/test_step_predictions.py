@@ -148,6 +148,16 @@ def test_other_programs_leave_fewer_cores() -> None:
     assert crowded[key] == pytest.approx((6.25, 10, 13.75))
 
 
+def test_steps_need_no_more_cores_than_there_are() -> None:
+    """Three cores for 10 ms would be six for the 5 ms without the batch."""
+    used = Processors(4, (0.0,) * EQUAL_STEPS, machine=3.0, own=3.0, threads=3)
+    fetched = {batch_times: {"vm": BatchTimes((5_000_000_000,) * EQUAL_STEPS, 0.0)}}
+    finding = failing("input.bound", ["make_next_in_process"], 5.0, "input")
+    known = {processor_signals: {"vm": used}, **fetched}
+    after = predicted(on_host(input=5.0), finding, FOUR_CORES | known)
+    assert after["make_next_in_process", "queue", 1] == pytest.approx((5, 5, 5))
+
+
 def test_pauses_are_rarer_or_in_the_background() -> None:
     actions = ("write_checkpoints_another_jax", "write_less_often")
     finding = failing("gap.output", actions, 4.0, "output")

@@ -252,7 +252,9 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
             return Work(1.0, locked)
         used_ms = self.core_use[0] * float(self.window_ms.mean())
         spent_ms = work.cores * float(work_ms.mean())
-        return Work(max(used_ms - spent_ms, 0.0) / length_ms, locked)
+        needed = max(used_ms - spent_ms, 0.0) / length_ms
+        # The lost time may have used more cores than `work` says: the rest had no more.
+        return Work(min(needed, self.free_cores or needed), locked)
 
     @cached_property
     def batch_fetches(self) -> BatchTimes | None:
