@@ -92,6 +92,7 @@ def texts(area: str) -> list[tuple[Path, str]]:
     return [(path, path.read_text(encoding="utf-8")) for path in paths if is_read(path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("area", MOST)
 def test_the_fields_words_are_used(area: str) -> None:
     unwanted = [

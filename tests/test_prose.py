@@ -40,6 +40,7 @@ def code_blocks(page: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_every_command_that_is_named_exists(repository: Path) -> None:
     known = {command.name for command in COMMANDS}
     named: set[tuple[str, str]] = set()

@@ -11,6 +11,9 @@ import pytest
 from tests.support.code_counts import count_functions, words_of
 from tests.support.programs.statements import statements
 
+#: `make check` runs them too.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "stepscope"
 #: Whatever is read is held to the same sizes, what proves the program included.
