@@ -11,6 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow(seconds=0.1)
+
 HEAVY = [
     "numpy",
     "polars",

@@ -13,6 +13,8 @@ from tests.support.programs.statements import statements
 
 import stepscope
 
+pytestmark = pytest.mark.slow(seconds=0.1)
+
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "stepscope"
 
 BASE = {

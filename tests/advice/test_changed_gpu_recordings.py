@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Change = Callable[[list[Any]], list[Any]]
 
+pytestmark = pytest.mark.slow(seconds=0.1)
+
 STEPS, STEP_US, KERNELS = 6, 2_000.0, 40
 ADD = "model/add/AddV2:AddV2"
 

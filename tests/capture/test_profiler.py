@@ -17,6 +17,8 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow(seconds=0.1)
+
 SLEEP_S = 0.004
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.tools import ProfileWithTools
 
+pytestmark = pytest.mark.slow(seconds=0.1)
+
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "gpu" / "ways"
 #: Four layers: forward, the gradient of each weight, and of each input but the first.
 PRODUCTS = 4 + 4 + 3

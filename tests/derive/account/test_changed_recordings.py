@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     Change = Callable[[Recording], None]
 
+pytestmark = pytest.mark.slow(seconds=0.1)
+
 US, MS = 1_000_000, 1_000_000_000
 #: Recorded on an H100: three XSpaces, and PyTorch's own JSON.
 LAUNCH_BOUND = ("gpu/torch_launch_bound", "gpu/check_torch/own.pt.trace.json.gz")

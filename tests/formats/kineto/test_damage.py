@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     Build = Callable[[bytes], TraceData]
 
+pytestmark = pytest.mark.slow(seconds=0.1)
+
 SHAPE = {"grid": [1, 2, 3], "block": [32, 1, 1], "registers per thread": 9}
 
 

@@ -33,6 +33,8 @@ from stepscope.formats.nsight_systems.database.rows import read_export
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow(seconds=0.1)
+
 PAGE_BYTES = 4096
 #: Mutations of one test; each takes some milliseconds.
 AT_ONCE = 4
