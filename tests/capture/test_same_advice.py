@@ -105,7 +105,7 @@ def first_advice(program: Path, logdir: Path) -> tuple[str, frozenset[str]]:
 @pytest.mark.parametrize(
     ("batch", "metrics"),
     [(MANY, FEWER), (SLEEP, SLEEP)],
-    ids=["both compute", "both wait"],
+    ids=["unequal work", "equal waits"],
 )
 def test_ten_recordings_under_load_advise_the_same(
     tmp_path: Path, batch: str, metrics: str

@@ -126,9 +126,9 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     if not ranked or _is_grave(ranked[0]) or not _gain_ms(ranked[0]):
         return ranked[0] if ranked else None
     # Of findings with about equal gains, or of which the steps do not show the largest,
-    # take the one whose gain is the largest share
-    # of its own lost time: its action is the most precise. Among equals the order of
-    # the checklist decides, which is the same in all recordings of a program.
+    # take the one whose gain is the largest share of its lost time: its action is the
+    # most precise. Among equals the order of the checklist decides, which is the same
+    # in all recordings of a program.
     position = {finding.id: place for place, finding in enumerate(findings)}
     largest = max(ranked, key=_gain_ms)
     similar = sorted(

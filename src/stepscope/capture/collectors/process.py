@@ -316,8 +316,7 @@ def _open_sources(proc: Path) -> list[_Source | _MemoryLimits | _Workers | _Chil
             source.close_file()
         else:
             sources.append(source)
-    limits = _MemoryLimits(proc, _CGROUPS)
-    return [*sources, limits, _Workers(proc), _Children(proc)]
+    return [*sources, _MemoryLimits(proc, _CGROUPS), _Workers(proc), _Children(proc)]
 
 
 def _stat_fields(text: str) -> list[str]:

@@ -147,6 +147,7 @@ class PythonSamplesCollector(ThreadCollector):
             return
         self._clock = clock
         self._hz = options.python_sampling_hz
+        self._choose_threads()
         self._start_thread("samples")
 
     def take_fragment(self) -> Fragment:
@@ -154,6 +155,7 @@ class PythonSamplesCollector(ThreadCollector):
         if self._clock is None:
             return Fragment(b"", 0)
         if not self._stop.is_set():
+            switching.update_interval()
             self._choose_threads()
         for _ in range(len(self._samples)):
             self._store.add_sample(self._program_sample(self._samples.popleft()))
@@ -204,7 +206,6 @@ class PythonSamplesCollector(ThreadCollector):
 
     def _choose_threads(self) -> None:
         """Choose the main thread, annotating threads, and some others for sampling."""
-        switching.update_interval()
         self._names.refresh_names()
         wanted = annotating_threads()
         main = threading.main_thread()
@@ -236,7 +237,7 @@ class PythonSamplesCollector(ThreadCollector):
     def record_until_stopped(self) -> None:
         """Sample the stacks until the thread is stopped."""
         try:
-            self._choose_threads()
+            switching.update_interval()
             for due_ns in sample_times(self._hz, self._stop):
                 threads = self._threads
                 stacks = recorder.thread_stacks([ident for ident, _ in threads])
