@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
-import stepscope as ss
-from stepscope.report.compose import judge_profile
-from stepscope.rundir import scan_directory
+from tests.support.programs.recorded import judged_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,16 +129,7 @@ def test_only_waits_for_what_is_made_ahead_are_for_input(
     program, logdir = tmp_path / "program.py", tmp_path / "log"
     lines = LOOPS[loop].strip().replace("\n", "\n    ")
     program.write_text(PROGRAM.format(loop=f"    {lines}"), encoding="utf-8")
-    own = ("--no-report", "--steps", "100", "--logdir", str(logdir))
-    subprocess.run(
-        [sys.executable, "-m", "stepscope", "run", *own, str(program)],
-        check=True,
-        capture_output=True,
-        timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-    )
-    (recorded,) = scan_directory(logdir).runs
-    judged = judge_profile(ss.open(recorded.directory))
+    judged = judged_program(program, logdir, "--steps", "100")
     lost_ms = {
         it.id: it.ms_per_step or 0.0
         for it in judged.findings

@@ -7,18 +7,15 @@ much again as the other: under load, equal ones take unequal time.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.programs.recorded import judged_program
 
-import stepscope as ss
-from stepscope.report.compose import judge_profile
 from stepscope.report.words.checks import most_valuable_findings
-from stepscope.rundir import scan_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,16 +81,7 @@ def _loaded_cores() -> Iterator[None]:
 
 def first_advice(program: Path, logdir: Path) -> tuple[str, frozenset[str]]:
     """Record; return the rule of the first advice, and those said to be as valuable."""
-    own = ("--skip-steps", "5", "--no-report", "--logdir", str(logdir))
-    subprocess.run(
-        [sys.executable, "-m", "stepscope", "run", *own, str(program)],
-        check=True,
-        capture_output=True,
-        timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-    )
-    (recorded,) = scan_directory(logdir).runs
-    judged = judge_profile(ss.open(recorded.directory))
+    judged = judged_program(program, logdir, "--skip-steps", "5")
     told = most_valuable_findings(
         judged.findings, first=judged.headline.finding, frameworks=()
     )
