@@ -163,13 +163,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def draw_cases(count: int, seed: int) -> list[Case]:
+def draw_cases(
+    count: int, seed: int, faults: Sequence[str] = tuple(FAULTS)
+) -> list[Case]:
     """Draw programs; each fault comes in turn, with sizes and kinds at random."""
     dice = random.Random(seed)  # noqa: S311 - a draw that can be repeated
     per_ms = {kind: _rounds_per_ms(kind) for kind in (*KINDS, "rows", "checkpoint")}
     cases = []
     for number in range(count):
-        fault = list(FAULTS)[number % len(FAULTS)]
+        fault = faults[number % len(faults)]
         frameworks, changes = FAULTS[fault]
         framework, kind = dice.choice(frameworks), dice.choice(KINDS)
         base_ms = 5 * 8 ** dice.random()
@@ -354,7 +356,7 @@ def timed_step(
     process.wait()
     if not truth.exists():
         return None
-    begun = json.loads(truth.read_text())["begun_s"][SKIPPED:]
+    begun: list[float] = json.loads(truth.read_text())["begun_s"][SKIPPED:]
     return 1000 * statistics.mean(last - first for first, last in pairwise(begun))
 
 

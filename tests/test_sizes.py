@@ -30,11 +30,11 @@ P95_FUNCTION_LINES = 50
 #: pipelines, memory of others at a failed allocation, compilation by free memory,
 #: combinations of library versions); before these, 137,022 lines of Python.
 MOST = {
-    "lines of Python": 137_819,
-    "lines of Python and declared data": 147_138,
-    "modules of Python": 703,
+    "lines of Python": 138_201,
+    "lines of Python and declared data": 147_521,
+    "modules of Python": 706,
     "functions with names of one word, %": 8.41,
-    "private functions that are used once": 1_133,
+    "private functions that are used once": 1_137,
 }
 #: Function → the reason why it may be longer.
 LONG_FUNCTIONS: dict[str, str] = {}

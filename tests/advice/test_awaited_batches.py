@@ -179,12 +179,13 @@ def test_a_generator_that_waits_for_a_process_is_input() -> None:
         ({"called": None}, False),
         ({"called": None, "feed": "$/app/data.py:9 Batches.__next__"}, True),
         ({"called": None, "feed": "$/app/data.py:9 Reader.load_data"}, True),
-        # No iterator is called, or it waits for nobody of the program.
+        # What the loop's iterator does, it does for the next batch.
+        ({"inner": None}, True),
+        ({"inner": ACCEPT}, True),
+        ({"inner": ACQUIRE}, True),
+        # No iterator is called.
         ({"called": "self.take"}, False),
         ({"called": "np.sum"}, False),
-        ({"inner": None}, False),
-        ({"inner": ACCEPT}, False),
-        ({"inner": ACQUIRE}, False),
     ],
 )
 def test_what_an_iterator_waits_for_decides(change: Any, *, is_input: bool) -> None:
@@ -319,3 +320,18 @@ def test_a_device_that_idles_meanwhile_waits_for_input() -> None:
     assert one.status == "fail"
     assert one.share_percent == pytest.approx(60, abs=2)
     assert "`decode` (data.py:7)" in lead_sentence(one)
+
+
+def test_an_iterator_in_which_the_ops_run_is_the_loop() -> None:
+    """`main` only logs what `feed_batches` yields after each step."""
+    lines = [(SAMPLES, MAIN, 0.0, 200_050.0), (LINES, MAIN, 0.0, 50.0)]
+    for begin in STEPS:
+        at, length = begin + 50.0, 9_900.0
+        called: Any = {"source_line": 63, "called": "for"}
+        lines += [(SAMPLES, FEED, at, length), (LINES, MAIN, at, length, called)]
+        lines += [
+            (LINES, FEED, at, length, {"source_line": 43}),
+            (LINES, MAIN, at + length, 100.0, {"source_line": 65}),
+        ]
+    lines += [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
+    assert "input.bound" not in owners(findings(lines))

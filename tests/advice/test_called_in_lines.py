@@ -31,13 +31,16 @@ def calls(*called: tuple[str | None, float], begins: list[float] = STEPS) -> lis
     return lines
 
 
-def in_steps(*called: tuple[str | None, float], asleep: bool = False) -> Finding:
+def in_steps(
+    *called: tuple[str | None, float],
+    asleep: bool = False,
+    rule: str = "host.work",
+) -> Finding:
     """The work, or the waits, of steps of 10 ms, whose ops run in the last four."""
     lines = [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
     if asleep:
         awake = [(at + 6_000.0, at + 10_000.0) for at in STEPS]
         lines += core_time("main", awake, system=True)
-    rule = "host.wait" if asleep else "host.work"
     return findings(lines + calls(*called), devices=None)[rule]
 
 
@@ -45,13 +48,10 @@ def in_steps(*called: tuple[str | None, float], asleep: bool = False) -> Finding
     ("name", "advice"),
     [
         ("np.histogram", "Compute these statistics every n steps"),
-        ("os.fsync", "Write to the disk every n steps"),
-        ("self.database.commit", "Write to the disk every n steps"),
         ("numpy.append", "Append rows to a list"),
         ("np.linalg.svd", "Factorise a matrix that does not change once"),
         ("@", "Multiply in 32 bits"),
         ("values.sort", "Sort data that does not change once"),
-        ("requests.get", "Request what the next steps need on another thread"),
         ("random.random", "Draw all random numbers"),
         # What is not known is a function of a library, …
         ("cv2.resize", "Call the library functions"),
@@ -81,10 +81,28 @@ def test_a_call_of_less_than_half_of_the_time_decides_nothing() -> None:
 
 
 def test_a_wait_for_the_disk_is_advised_as_such() -> None:
-    found = in_steps(("os.fsync", 5_900.0), asleep=True)
+    found = in_steps(("os.fsync", 5_900.0), asleep=True, rule="host.wait")
     assert (found.status, found.parts[0].detail) == ("fail", "os.fsync")
     assert found.share_percent == pytest.approx(100 * 20 * 5.9 / 199.99, abs=0.01)
     assert found.actions[0].text.startswith("Write to the disk every n steps")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("os.fsync", "Write to the disk every n steps"),
+        ("self.database.commit", "Write to the disk every n steps"),
+        ("requests.get", "Request what the next steps need on another thread"),
+        ("self.near.recv", "Request what the next steps need on another thread"),
+    ],
+)
+def test_what_the_system_computes_for_a_wait_is_part_of_it(
+    name: str, advice: str
+) -> None:
+    found = in_steps((name, 5_900.0), rule="host.wait")
+    assert (found.status, found.parts[0].detail) == ("fail", name)
+    assert found.share_percent == pytest.approx(100 * 20 * 5.9 / 199.99, abs=0.01)
+    assert found.actions[0].text.startswith(advice)
 
 
 def test_functions_of_the_program_are_not_compiled() -> None:

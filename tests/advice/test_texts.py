@@ -16,7 +16,7 @@ from stepscope.advice.catalogue import catalogue
 from stepscope.advice.finding import STATUSES
 from stepscope.advice.item import Item, Texts
 from stepscope.advice.texts_compiler import compile_texts
-from stepscope.derive.account.host_waits import WAITING_WORKS
+from stepscope.derive.host.function_purposes import WAITING_WORKS
 from stepscope.unavailable import CODES
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from stepscope.derive.host.function_frames import (
     function_frames,
     non_step_frames,
 )
-from stepscope.derive.host.function_lines import function_lines
 from stepscope.derive.host.function_names import FunctionName
+from stepscope.derive.host.placed_frames import function_lines
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import stepscope as ss
 from stepscope.cli.demo import RECORDED
 from stepscope.cli.main import main
-from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.placed_frames import function_frames
 from stepscope.unavailable import Unavailable
 
 #: A page of text in a usual terminal, with what `run` says above it; what other

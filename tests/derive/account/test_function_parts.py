@@ -6,7 +6,7 @@ import numpy as np
 from tests.support.traces import blueprint
 
 from stepscope.derive.account.function_parts import calling_function, function_parts
-from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.placed_frames import function_frames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US

@@ -16,6 +16,7 @@ from stepscope.derive.host.core_time import CoreTime, ThreadTime
 from stepscope.derive.host.function_frames import FunctionFrames
 from stepscope.derive.host.function_names import FunctionName
 from stepscope.derive.host.function_purposes import FunctionPurpose, FunctionPurposes
+from stepscope.derive.host.running_python import RunningPython
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.unavailable import Unavailable
@@ -119,7 +120,11 @@ def waits(
     sleep = Spans.empty()
     if not any(isinstance(values[key], Unavailable) for key in list(values)[1:]):
         slept = thread_sleep(
-            tracks=tracks, host_classes=classes, non_step_frames=WHY, **values
+            tracks=tracks,
+            host_classes=classes,
+            function_lines=WHY,
+            running_python=RunningPython({}),
+            **values,
         )
         sleep = slept.spans.get(0, sleep)
     values |= {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.host.function_frames import FunctionFrames, function_frames
 from stepscope.derive.host.function_names import FunctionName
+from stepscope.derive.host.placed_frames import function_frames
 from stepscope.derive.host.values import host_ranges
 from stepscope.formats.opening import read
 from stepscope.unavailable import Unavailable
@@ -16,6 +16,8 @@ from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from stepscope.derive.host.function_frames import FunctionFrames
 
 SAMPLES = "samples of main, 100 a second"
 

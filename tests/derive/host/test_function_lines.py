@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
 from stepscope.capture.collectors.sampled_frames import Frame, Sample, SampledFrames
-from stepscope.derive.host.function_frames import function_frames, non_step_frames
-from stepscope.derive.host.function_lines import FunctionLines, function_lines
+from stepscope.derive.host.function_frames import non_step_frames
+from stepscope.derive.host.placed_frames import function_frames, function_lines
 from stepscope.derive.trace_rows.drawn_rows import trace_timeline
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from stepscope.derive.host.function_lines import FunctionLines
 
 SAMPLES = "samples of main, 100 a second"
 LINES = "source lines of main, 100 a second"

@@ -10,11 +10,11 @@ import pytest
 from tests.support.traces import blueprint
 
 import stepscope
-from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.host.function_purposes import (
     FunctionPurpose,
     function_purposes,
 )
+from stepscope.derive.host.placed_frames import function_frames
 from stepscope.unavailable import Unavailable
 
 LIBRARY = "/v/lib/python3.12/site-packages"

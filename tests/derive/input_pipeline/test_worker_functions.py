@@ -11,9 +11,9 @@ from tests.support.traces.training import on_host
 from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.host.function_frames import (
     MIN_INTERVAL_SAMPLES,
-    function_frames,
     non_step_frames,
 )
+from stepscope.derive.host.placed_frames import function_frames
 from stepscope.derive.input_pipeline.worker_functions import (
     WorkerFunction,
     WorkerFunctions,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.derive.host.function_frames import MIN_RECORDING_SAMPLES, function_frames
+from stepscope.derive.host.function_frames import MIN_RECORDING_SAMPLES
+from stepscope.derive.host.placed_frames import function_frames
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.names.event_kinds import event_kinds
 from stepscope.remedies import FittingRemedy, Remedy, Tracers, fit_remedy

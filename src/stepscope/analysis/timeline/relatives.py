@@ -12,8 +12,8 @@ from stepscope.analysis.timeline.spans import Place
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.host.event_nesting import event_nesting
-from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.host.op_events import host_op_events
+from stepscope.derive.host.placed_frames import function_frames
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_S
 

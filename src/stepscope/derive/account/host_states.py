@@ -15,17 +15,22 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
+from stepscope.derive.account.function_states import (
+    NO_SPANS,
+    SPAN_FIELDS,
+    FunctionSpans,
+    states_by_functions,
+)
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.account.thread_waits import common_spans, off_core
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.host.function_purposes import FunctionPurpose, work_of_call
+from stepscope.derive.host.function_purposes import work_of_call
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import SHORT_OP_PS
 from stepscope.derive.step_time.host_time import THREAD_WAITS, HostCode
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
 from stepscope.trace.reading.nullable import absent_mask
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -114,92 +119,6 @@ def min_work_gap_ps(latency_ps: int) -> int:
     return max(_MIN_WORK_GAP_PS, _MIN_WORK_GAP_LATENCIES * latency_ps)
 
 
-class _FunctionSpans(Frozen, frozen=True, eq=True):
-    """The times at which a thread's functions fetch, write, wait or call a runtime.
-
-    Attributes:
-        named: When functions ran that neither wait nor call a device's runtime; in
-            `HostStates` also when annotated ranges show what the thread does.
-        fetching: When a function fetches or produces a batch, or waits for a thread
-            that does.
-        writing: When a function writes a checkpoint or a model.
-        waiting: When a function waits for a device.
-        calling: When a function calls a device's runtime.
-        sleeping: When a function sleeps, polls, or waits for anything but a device.
-        exchanging: When a function waits for other workers; also part of `sleeping`.
-    """
-
-    named: Spans
-    fetching: Spans
-    writing: Spans
-    waiting: Spans
-    calling: Spans
-    sleeping: Spans
-    exchanging: Spans
-
-    def limit_to(self, within: Spans) -> _FunctionSpans:
-        """Return all fields restricted to a set of spans."""
-        return _FunctionSpans(*(within & getattr(self, key) for key in _SPAN_FIELDS))
-
-
-_SPAN_FIELDS: Final = _FunctionSpans.__struct_fields__
-_NO_SPANS: Final = _FunctionSpans(*(Spans.empty() for _ in _SPAN_FIELDS))
-
-#: Usual names of program functions that produce or fetch a batch, or write a
-#: checkpoint. Functions of known libraries have listed purposes instead.
-_FETCHES: Final = Pattern(
-    r"(?:^|\.)(?:(?:get_)?next_?(?:batch|element)"
-    r"|(?:load|get|fetch|read|make|prepare)_?(?:next_?)?(?:batch|inputs?)(?:es)?)$"
-)
-_WRITES: Final = Pattern(r"(?:^|\.)(?:save_|write_)checkpoint\w*$")
-_FETCHING: Final = (FunctionPurpose.INPUT, FunctionPurpose.RECEIVE)
-_WRITING: Final = (FunctionPurpose.CHECKPOINT, FunctionPurpose.SUMMARY)
-
-
-def _states_by_functions(
-    frames: FunctionFrames | Unavailable,
-    purposes: FunctionPurposes | Unavailable,
-    sleep: ThreadSleep | Unavailable,
-    non_step_frames: FunctionFrames | Unavailable,
-) -> dict[int, _FunctionSpans]:
-    if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
-        return {}
-    fetching = np.isin(purposes.purpose, _FETCHING)
-    fetching |= _are_named(frames, _FETCHES)
-    writing = np.isin(purposes.purpose, _WRITING) | _are_named(frames, _WRITES)
-    # A wait for a thread that produces a batch meanwhile is a wait for input.
-    producing = Spans.empty()
-    if not isinstance(non_step_frames, Unavailable):
-        producing = non_step_frames.spans(_are_named(non_step_frames, _FETCHES))
-    empty, states = Spans.empty(), {}
-    for track in np.unique(frames.track).tolist():
-        on_thread = frames.track == track
-        waits = frames.spans(on_thread & (purposes.purpose == FunctionPurpose.SYNC))
-        calls = frames.spans(on_thread & (purposes.purpose == FunctionPurpose.CALL))
-        asleep, for_threads, for_peers = (
-            (empty, empty, empty)
-            if isinstance(sleep, Unavailable)
-            else (sleep.spans[track], sleep.for_threads[track], sleep.for_peers[track])
-        )
-        states[track] = _FunctionSpans(
-            frames.spans(on_thread) - waits - calls - asleep,
-            frames.spans(on_thread & fetching) | (for_threads & producing),
-            frames.spans(on_thread & writing),
-            waits,
-            calls,
-            asleep,
-            for_peers,
-        )
-    return states
-
-
-def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
-    wanted = [
-        kind for kind, name in frames.names.items() if pattern.search(name.function)
-    ]
-    return np.isin(frames.type, wanted)
-
-
 class HostStates(Frozen, frozen=True):
     """The times at which the threads of a host were in each state.
 
@@ -223,7 +142,7 @@ class HostStates(Frozen, frozen=True):
     chores: Spans
     between: Spans
     dense: Spans
-    function_spans: dict[int, _FunctionSpans]
+    function_spans: dict[int, FunctionSpans]
     off_core: dict[int, Spans]
 
     def program_threads(self) -> tuple[int, ...]:
@@ -240,7 +159,7 @@ class HostStates(Frozen, frozen=True):
         lines = (track, *self.notes) if track in self.program_threads() else (track,)
         own = self._ordered_claims(
             _union_states([self.classes.code_spans(line, within) for line in lines]),
-            self.function_spans.get(track, _NO_SPANS).limit_to(within),
+            self.function_spans.get(track, NO_SPANS).limit_to(within),
             within,
             active=active,
             away=self.off_core.get(track, Spans.empty()),
@@ -306,7 +225,7 @@ class HostStates(Frozen, frozen=True):
     def _ordered_claims(
         self,
         state: _State,
-        functions: _FunctionSpans,
+        functions: FunctionSpans,
         within: Spans,
         *,
         active: Spans | None,
@@ -362,8 +281,8 @@ class HostStates(Frozen, frozen=True):
             ("between", self.between),
         )
 
-    def _states_within(self, within: Spans) -> _FunctionSpans:
-        return _FunctionSpans(
+    def _states_within(self, within: Spans) -> FunctionSpans:
+        return FunctionSpans(
             *(
                 _union_within(
                     (
@@ -372,7 +291,7 @@ class HostStates(Frozen, frozen=True):
                     ),
                     within,
                 )
-                for field in _SPAN_FIELDS
+                for field in SPAN_FIELDS
             )
         )
 
@@ -399,7 +318,7 @@ class HostStates(Frozen, frozen=True):
             return Spans.empty()
         sets = self.classes.by_thread.get(track, {})
         recorded = [spans for code, spans in sets.items() if code not in THREAD_WAITS]
-        functions = self.function_spans.get(track, _NO_SPANS)
+        functions = self.function_spans.get(track, NO_SPANS)
         return _union_within((*recorded, functions.named, functions.calling), within)
 
     def _state_of_threads(self, within: Spans) -> _State:
@@ -436,8 +355,10 @@ def host_states(
     """Collect the states of the threads that drive the steps."""
     rows_of = host_classes.rows
     types = handles(events, "type")
-    functions = _states_by_functions(
-        *(function_frames, function_purposes, thread_sleep, non_step_frames)
+    functions = states_by_functions(
+        *(function_frames, function_lines, function_purposes),
+        *(thread_sleep, non_step_frames),
+        classes=host_classes,
     )
     calling = rows_of.tracks_having(types, of_the_program(event_types, event_kinds))
     threads, program = _considered_threads(tracks, calling, host_classes, functions)
@@ -461,7 +382,7 @@ def host_states(
             rows = rows_of.track_rows(track)
             sets = host_classes.by_thread.get(track, {})
             plain = host_classes.code[rows] == HostCode.NOTHING
-            ran = functions.get(track, _NO_SPANS)
+            ran = functions.get(track, NO_SPANS)
             named = rows_of.covered_spans(rows, shows_activity[types[rows]] & plain) | (
                 ran.named - sets.get(HostCode.PIPELINE, Spans.empty())
             )
@@ -494,7 +415,7 @@ def _considered_threads(
     tracks: pl.DataFrame,
     calling: Bools,
     classes: HostClasses,
-    functions: Mapping[int, _FunctionSpans],
+    functions: Mapping[int, FunctionSpans],
 ) -> tuple[list[int], Bools]:
     """Return the threads whose state matters, and whether each runs the program.
 

@@ -15,7 +15,11 @@ import numpy as np
 
 from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.host.core_time import thread_identities
-from stepscope.derive.host.function_purposes import AWAITING, work_of_call
+from stepscope.derive.host.function_purposes import (
+    AWAITING,
+    WAITING_WORKS,
+    work_of_call,
+)
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
@@ -41,11 +45,6 @@ _NUMBERED: Final = Pattern(r"[-_]\d+(?= \(|\Z)")
 #: Files of Python's standard library in which one thread waits for another.
 _FOR_THREADS: Final = Pattern(
     r"[\\/](?:threading|queue|(?:concurrent|multiprocessing)[\\/][\w\\/]+)\.py\Z"
-)
-
-#: Kinds of work that are waits for something outside of the program.
-WAITING_WORKS: Final[tuple[KnownWork, ...]] = (
-    *("pauses", "asks_the_network", "runs_a_program", "flushes"),
 )
 
 

@@ -17,7 +17,12 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.core_time import thread_identities
-from stepscope.derive.host.function_purposes import AWAITING, FunctionPurpose
+from stepscope.derive.host.function_purposes import (
+    AWAITING,
+    WAITING_WORKS,
+    FunctionPurpose,
+    work_of_call,
+)
 from stepscope.derive.intervals.nesting import nest_subset, self_times
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_time import THREAD_WAITS, HostCode
@@ -32,7 +37,9 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.host.core_time import CoreTime, ThreadTime
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_purposes import FunctionPurposes
+    from stepscope.derive.host.running_python import RunningPython
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.step_time.host_classes import HostClasses
 
@@ -206,8 +213,9 @@ def thread_sleep(
     tracks: pl.DataFrame,
     core_time: CoreTime | Unavailable,
     function_frames: FunctionFrames,
+    function_lines: FunctionLines | Unavailable,
     function_purposes: FunctionPurposes,
-    non_step_frames: FunctionFrames | Unavailable,
+    running_python: RunningPython,
     host_classes: HostClasses,
 ) -> ThreadSleep:
     """Find when threads wait, from their clocks and the functions that they are in.
@@ -218,13 +226,6 @@ def thread_sleep(
     work = host_classes.host_compute
     tasks = work if host_classes.no_device and isinstance(work, Spans) else None
     clocks = {} if isinstance(core_time, Unavailable) else core_time.threads
-    running = {
-        track: ran_by.spans(ran_by.track == track) & clocks[thread_ids[track]].awake
-        for ran_by in (frames, non_step_frames)
-        if not isinstance(ran_by, Unavailable)
-        for track in np.unique(ran_by.track).tolist()
-        if thread_ids[track] in clocks
-    }
     spans, for_threads, for_peers = {}, {}, {}
     for track in np.unique(frames.track).tolist():
         on_track = frames.track == track
@@ -239,6 +240,7 @@ def thread_sleep(
         named = frames.spans(on_track) - spans_of(*_OTHER_PURPOSES) - ran
         named = named if tasks is None else named - tasks
         waits = named & spans_of(*_WAIT_PURPOSES)
+        system_calls = named & _waiting_calls(function_lines, track)
         clock = clocks.get(thread_ids[track])
         if clock is not None and not isinstance(core_time, Unavailable):
             rest = core_time.rest.get(thread_ids[track][:2])
@@ -250,14 +252,24 @@ def thread_sleep(
             if tasks is not None:
                 # The result is there, and another thread has the interpreter's lock.
                 ready = (spans_of(FunctionPurpose.SYNC) & clock.asleep) - ran - tasks
-                python = Spans.union_of(
-                    times for other, times in running.items() if other != track
-                )
-                waits = waits | (ready & python)
-        spans[track] = waits
+                waits = waits | (ready & running_python.beside(track))
+        spans[track] = waits = waits | system_calls
         for_threads[track] = waits & spans_of(FunctionPurpose.AWAIT)
         for_peers[track] = waits & spans_of(FunctionPurpose.PEER)
     return ThreadSleep(spans, for_threads, for_peers)
+
+
+def _waiting_calls(lines: FunctionLines | Unavailable, track: int) -> Spans:
+    """Return when lines of the program call the system to wait for a disk or a socket.
+
+    What the system computes for such a call is part of the wait.
+    """
+    if isinstance(lines, Unavailable):
+        return Spans.empty()
+    calls = lines.compiled_calls([track])
+    return Spans.union_of(
+        spans for name, spans in calls.items() if work_of_call(name) in WAITING_WORKS
+    )
 
 
 def _clocked_waits(

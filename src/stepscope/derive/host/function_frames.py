@@ -1,4 +1,4 @@
-"""`function_frames`: when each function ran, on which thread.
+"""`recorded_frames`: when each function ran, on which thread.
 
 Frames are exact if Python's calls were traced. Other frames come from stack samples.
 Threads that drive no step are in `non_step_frames`.
@@ -156,7 +156,7 @@ class FunctionFrames(Frozen, frozen=True):
         return self.names[max(zip(times.tolist(), kinds.tolist(), strict=True))[1]]
 
 
-def function_frames(
+def recorded_frames(
     *,
     tracks: pl.DataFrame,
     events: pl.DataFrame,

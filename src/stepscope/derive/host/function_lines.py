@@ -1,8 +1,8 @@
-"""`function_lines`: when each line of each function ran, on which thread.
+"""`recorded_lines`: when each line of each function ran, on which thread.
 
 A stack sample may contain the line as well as the function. If samples contain lines,
 the time of a function is divided among its lines; if not, it is as in
-`function_frames`. The total time of each function is the same in both derivations.
+`recorded_frames`. The total time of each function is the same in both derivations.
 """
 
 from __future__ import annotations
@@ -188,13 +188,13 @@ class FunctionLines(Frozen, frozen=True):
         return caller
 
 
-def function_lines(
+def recorded_lines(
     *,
     trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     stats: pl.DataFrame | Unavailable,
-    function_frames: FunctionFrames | Unavailable,
+    recorded_frames: FunctionFrames | Unavailable,
     function_names: FunctionNames,
 ) -> FunctionLines | Unavailable:
     """Split frames of threads of the program where the executed line changed.
@@ -204,7 +204,7 @@ def function_lines(
     lines = _line_runs(
         trace, tracks, events, stats, function_names, wanted="source_lines"
     )
-    return _cut_frames(function_frames, lines, tracks)
+    return _cut_frames(recorded_frames, lines, tracks)
 
 
 def worker_lines(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
 
 #: What a line calls that takes the next element of an iterator.
-_TAKES_ELEMENT: Final = Pattern(rf"^{LOOP_CALL}$|(?:^|\.)(?:next|__next__)$")
+TAKES_ELEMENT: Final = Pattern(rf"^{LOOP_CALL}$|(?:^|\.)(?:next|__next__)$")
 #: Names, without the class, of functions that return the next element or batch.
 _RETURNS_ELEMENT: Final = Pattern(rf"{NAMED_INPUT}|^__next__$")
 
@@ -65,6 +65,10 @@ AWAITING: Final = (FunctionPurpose.AWAIT, FunctionPurpose.RECEIVE)
 _MIN_SEEN: Final = MIN_INTERVAL_SAMPLES * PS_PER_S
 #: What a function does, whatever the cause (owner) of its time: a `work` of the table.
 KnownWork: TypeAlias = str
+#: Kinds of work that are waits for something outside of the program.
+WAITING_WORKS: Final[tuple[KnownWork, ...]] = (
+    *("pauses", "asks_the_network", "runs_a_program", "flushes"),
+)
 
 
 class _KnownFunctions(msgspec.Struct, forbid_unknown_fields=True, dict=True):
@@ -119,7 +123,8 @@ def work_of_call(name: str) -> KnownWork | None:
     return next(matching, None)
 
 
-def _known_purpose(name: FunctionName) -> FunctionPurpose:
+def known_purpose(name: FunctionName) -> FunctionPurpose:
+    """Return the purpose of a function of a known library itself, whoever calls it."""
     row = _first_row(name, with_work=False)
     known = None if row is None else row.purpose
     return FunctionPurpose.UNKNOWN if known is None else FunctionPurpose[known]
@@ -167,7 +172,7 @@ def function_purposes(
         and _RETURNS_ELEMENT.search(name.function.rpartition(".")[2])
     ]
     if not isinstance(function_lines, Unavailable):
-        iterators += function_lines.types_called_as(_TAKES_ELEMENT)
+        iterators += function_lines.types_called_as(TAKES_ELEMENT)
     in_iterator = frames.rows_called_from(np.isin(frames.type, iterators))
     is_other = (own == FunctionPurpose.RECEIVE) & ~in_iterator
     if is_other.any() and not isinstance(function_lines, Unavailable):
@@ -198,7 +203,7 @@ def _own_purposes(frames: FunctionFrames) -> UInt8s:
     """Return the purpose of each frame itself, whoever calls it."""
     purpose_of_type = np.zeros(max(frames.names, default=-1) + 1, np.uint8)
     for kind in np.unique(frames.type).tolist():
-        purpose_of_type[kind] = _known_purpose(frames.names[kind])
+        purpose_of_type[kind] = known_purpose(frames.names[kind])
     return purpose_of_type[frames.type]
 
 
@@ -282,7 +287,7 @@ def _receiving_rows(
         ran = frames.spans(frames.track == track)
         others = [it for it in producers if it.in_process or it.track != track]
         for called, is_unused, line in lines.calling_spans(track, waits):
-            is_taken = _TAKES_ELEMENT.search(called) is not None
+            is_taken = TAKES_ELEMENT.search(called) is not None
             meant = line & (waits if is_taken else _direct_spans(frames, rows))
             if (is_unused and not is_taken) or not len(meant):
                 continue
@@ -314,4 +319,4 @@ def _direct_spans(frames: FunctionFrames, waits: Bools) -> Spans:
 
 def is_wait(name: FunctionName) -> bool:
     """Return whether Python waits for another thread in this function."""
-    return _known_purpose(name) in AWAITING
+    return known_purpose(name) in AWAITING

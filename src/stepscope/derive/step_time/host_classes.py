@@ -221,6 +221,14 @@ def host_classes(
     return msgspec.structs.replace(classes, host_compute=work, computing=computing)
 
 
+def ops_without_device(*, host_classes: HostClasses) -> Spans | Unavailable:
+    """Return when ops run on a host without devices; unknown with devices."""
+    ops = host_classes.host_compute
+    if not host_classes.no_device or isinstance(ops, Unavailable) or not len(ops):
+        return WHY["no_ops_without_device"]
+    return ops
+
+
 def _collect_classes(
     code: UInt8s,
     sets: Mapping[int, Mapping[int, Spans]],
