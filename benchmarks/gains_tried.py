@@ -3,10 +3,10 @@
     python benchmarks/gains_tried.py [--count 8] [--seed 1] [--seconds 600]
         [--budget 3m]
 
-The programs are those of `gains.py` that have a PyTorch loader or collect garbage.
-`try` records each, promises what its changes gain, and times it in turns with and
-without them. The table is that of `gains.py`: each row is a change that `try` carried
-out. The middle of a promise stands for what was predicted.
+The programs are those of `gains.py` that have a PyTorch loader. `try` records each,
+promises what its changes gain, and times it in turns with and without them. The table
+is that of `gains.py`: each row is a change that `try` carried out. The middle of a
+promise stands for what was predicted.
 """
 
 import argparse
@@ -26,8 +26,8 @@ from pages import machine
 from recorded_programs import HERE, SURROUNDINGS
 from stepscope.derive.predictions.step_times import Prediction, StepTime
 
-#: Faults for which there are knobs.
-TRIED = ("loader0", "loader1", "collect")
+#: Faults of programs with a loader, and the finding about them.
+TRIED, RULE = ("loader0", "loader1"), "input.bound"
 _PATHS = os.pathsep.join([str(HERE.parent / "src"), str(HERE / "causes")])
 #: A program takes steps for longer than a turn.
 _LASTS_S = 600.0
@@ -71,16 +71,9 @@ def try_case(case: Case, budget: str) -> list[Outcome]:
             "PROGRAM_TRUTH": str(Path(folder, "truth")),
             "GAINS_PLAN": json.dumps(plan),
         }
-        asked = ["try", "--budget", budget, "--format", "json", "--logdir", folder]
-        command = [
-            sys.executable,
-            "-m",
-            "stepscope",
-            *asked,
-            "--",
-            python,
-            str(PROGRAM),
-        ]
+        asked = ["try", RULE, "--budget", budget, "--format", "json"]
+        command = [sys.executable, "-m", "stepscope", *asked, "--logdir", folder]
+        command += ["--", python, str(PROGRAM)]
         told = subprocess.run(
             command,
             env=environment,
