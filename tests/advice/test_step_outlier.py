@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +15,8 @@ from stepscope.advice.engine import evaluate as evaluate_all
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.headline import choose_lead_sentence
 from stepscope.advice.rules.running.slow_steps import judge_outliers as evaluate
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.hosts.function_divisions import rare_functions
 from stepscope.derive.facts.processors import Processors, processor_signals
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.report.words.findings import lead_sentence
@@ -71,20 +74,33 @@ def test_the_same_work_that_takes_longer_is_a_note(
 
 
 @pytest.mark.parametrize(
-    ("own", "severity", "note"), [(3.0, "info", "others"), (9.0, "warn", None)]
+    ("own", "function", "expected"),
+    [
+        (3.0, None, ("info", "others")),
+        (9.0, None, ("warn", None)),
+        # Others do not call a function of the program in these steps only.
+        (3.0, Part(name="shuffle", share_percent=44.4), ("warn", None)),
+    ],
 )
 def test_slow_steps_on_a_machine_that_others_use_are_a_note(
-    signals_of: Any, shares: Any, own: float, severity: str, note: str | None
+    signals_of: Any,
+    shares: Any,
+    own: float,
+    function: Part | None,
+    expected: tuple[str, str | None],
 ) -> None:
     """All 16 cores are busy, with the program's own work or that of others."""
     one = of_lengths(shares, *[0.0, 0.0, 0.0, 0.0, 8.0] * 8)
     cores = Processors(
         cores=16, waiting_percent=(50.0,) * 40, machine=15.9, own=own, threads=16
     )
-    signals = signals_of(one, {processor_signals: {one.host: cores}})
+    rarely = SimpleNamespace(of=lambda *_: function)
+    signals = signals_of(
+        one, {processor_signals: {one.host: cores}, rare_functions: {one.host: rarely}}
+    )
     finding = evaluate(signals)
-    assert (finding.status, finding.severity) == ("fail", severity)
-    assert finding.note == note
+    assert finding.status == "fail"
+    assert (finding.severity, finding.note) == expected
 
 
 @pytest.mark.parametrize(

@@ -100,16 +100,16 @@ def _with_tempered_severity(
 ) -> JudgedSeries:
     """Limit the severity to a warning, or to a note if the program is not to blame.
 
-    The program is not to blame if other processes use the machine. The program is not
-    to blame either if the same work took longer and no function runs only in the slow
-    steps. A finding on a single slow step keeps its severity.
+    The program is not to blame if no function runs only in the slow steps, and other
+    processes use the machine or the same work took longer. A finding on a single slow
+    step keeps its severity.
     """
     if not judged.failed:
         return judged
     cores = (judged.signals.known(processor_signals) or {}).get(shares.host)
     crowded = cores is not None and cores.whose_threads_crowd(THRESHOLDS) == "others"
-    same_work = judged.verdict.causes[0].cause in _WORK and not is_named
-    if (crowded or same_work) and judged.verdict.note != "once":
+    same_work = judged.verdict.causes[0].cause in _WORK
+    if not is_named and (crowded or same_work) and judged.verdict.note != "once":
         note = "others" if crowded else "same_work"
         return judged.with_verdict(severity="info", note=note)
     if judged.verdict.severity == "info":
