@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from causes_drawn import (
 from causes_scored import Scored, count_scores, score_program
 from causes_truth import read_truth
 from judged_recordings import said_of
-from pages import machine
+from pages import machine, markdown_table
 from recorded_programs import HERE, record_programs, request
 from stepscope.capture.base.options import MAX_EVENTS, MIN_WINDOW_S
 from stepscope.errors import StepscopeError
@@ -147,9 +147,9 @@ def table_lines(scored: Sequence[Scored], drawn: int, took_s: float) -> list[str
         "",
         f"{recorded}; {weak} had too weak a cause to be counted.",
         "",
-        *_table(("score", "value", "counts"), count_scores(scored)),
+        *markdown_table(("score", "value", "counts"), count_scores(scored)),
         "",
-        *_table(HEAD, map(_row, scored)),
+        *markdown_table(HEAD, map(_row, scored)),
     ]
 
 
@@ -187,11 +187,6 @@ def _row(one: Scored) -> tuple[str, ...]:
         advice.rule if advice else SILENT,
         SILENT if one.is_weak or one.advice is None else one.advice,
     )
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
-    return [lines[0], "|---" * len(head) + "|", *lines[1:]]
 
 
 if __name__ == "__main__":

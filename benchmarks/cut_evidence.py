@@ -239,7 +239,10 @@ def main() -> None:
     parser.add_argument("--profiles", type=Path, default=DATA)
     asked, scores = parser.parse_args(), Scores()
     files = (path for kind in RECORDINGS for path in asked.profiles.rglob(kind))
-    for folder in sorted({path.parent for path in files}):
+    folders = {path.parent for path in files}
+    # A folder around another one holds the same recording as a timeline.
+    around = {outer for folder in folders for outer in folder.parents}
+    for folder in sorted(folders - around):
         for line in scores.add_recording(open_profile(folder)):
             if asked.cases:
                 print(folder.relative_to(asked.profiles), line, flush=True)

@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ from experiments_scored import (
 )
 from judged_recordings import Said, said_of
 from overhead import interpreter
-from pages import machine, replace_section
+from pages import machine, markdown_table, replace_section
 from stepscope.advice.catalogue import rule_item
 from stepscope.errors import StepscopeError
 
@@ -201,11 +201,11 @@ def tables(found: Sequence[Experiment], judged: Sequence[Judged]) -> list[str]:
     return [
         f"{len(judged)} recorded runs: {len(found)} with a fault, {len(twins)} twins.",
         "",
-        *_table(("score", "value", "counts"), scores),
+        *markdown_table(("score", "value", "counts"), scores),
         "",
-        *_table(FAULTS_HEAD, map(_fault_row, found)),
+        *markdown_table(FAULTS_HEAD, map(_fault_row, found)),
         "",
-        *_table(TWINS_HEAD, map(_twin_row, twins)),
+        *markdown_table(TWINS_HEAD, map(_twin_row, twins)),
     ]
 
 
@@ -255,11 +255,6 @@ def _code(name: str | None) -> str:
 
 def _percent(share: float | None) -> str:
     return SILENT if share is None else f"{100 * share:.0f} %"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
-    return [lines[0], "|---" * len(head) + "|", *lines[1:]]
 
 
 def _conditions(took: str) -> list[str]:

@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -28,6 +29,12 @@ def replace_section(page: Path, name: str, text: str) -> None:
     if not (found_begin and found_end):
         raise SystemExit(f"{name}: {page} lacks the marks {begin} and {end}")
     page.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return [lines[0], "|---" * len(head) + "|", *lines[1:]]
 
 
 def _script() -> tuple[str]:
