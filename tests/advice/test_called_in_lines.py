@@ -105,6 +105,19 @@ def test_what_the_system_computes_for_a_wait_is_part_of_it(
     assert found.actions[0].text.startswith(advice)
 
 
+def test_a_library_s_function_of_such_a_name_works_or_waits_as_any_other() -> None:
+    """`commit` of a library is written in Python, and computes."""
+    inner = "$/v/site-packages/store/session.py:3 Session.commit"
+    lines = [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
+    lines += calls(("session.commit", 5_900.0))
+    for begin in STEPS:
+        call = (inner, begin + 50.0, 5_900.0)
+        lines += [(LOOKS, *call), (LINES, *call, {"source_line": 5})]
+    found = findings(lines, devices=None)
+    assert found["host.wait"].status == "pass"
+    assert found["host.work"].parts[0].function == "prepare"
+
+
 def test_functions_of_the_program_are_not_compiled() -> None:
     """`self.solve` is a method of the program, in which Python loops over elements."""
     inner = "$/app/solver.py:3 solve"

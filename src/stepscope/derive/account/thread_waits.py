@@ -240,7 +240,7 @@ def thread_sleep(
         named = frames.spans(on_track) - spans_of(*_OTHER_PURPOSES) - ran
         named = named if tasks is None else named - tasks
         waits = named & spans_of(*_WAIT_PURPOSES)
-        system_calls = named & _waiting_calls(function_lines, track)
+        system_calls = named & _waiting_calls(frames, function_lines, track)
         clock = clocks.get(thread_ids[track])
         if clock is not None and not isinstance(core_time, Unavailable):
             rest = core_time.rest.get(thread_ids[track][:2])
@@ -259,17 +259,30 @@ def thread_sleep(
     return ThreadSleep(spans, for_threads, for_peers)
 
 
-def _waiting_calls(lines: FunctionLines | Unavailable, track: int) -> Spans:
+def _waiting_calls(
+    frames: FunctionFrames, lines: FunctionLines | Unavailable, track: int
+) -> Spans:
     """Return when lines of the program call the system to wait for a disk or a socket.
 
-    What the system computes for such a call is part of the wait.
+    What the system computes for such a call is part of the wait, but not what Python
+    functions of a library do that have such a name.
     """
     if isinstance(lines, Unavailable):
         return Spans.empty()
-    calls = lines.compiled_calls([track])
-    return Spans.union_of(
-        spans for name, spans in calls.items() if work_of_call(name) in WAITING_WORKS
+    by_name = lines.compiled_calls([track])
+    calls = Spans.union_of(
+        spans for name, spans in by_name.items() if work_of_call(name) in WAITING_WORKS
     )
+    # Innermost frames, for a sampled function is as long as its only callee.
+    program = [kind for kind, name in frames.names.items() if name.library is False]
+    is_calling = (frames.track == track) & np.isin(frames.type, program)
+    is_calling &= calls.within(frames.start_ps, frames.end_ps) > 0
+    around = frames.parent[is_calling]
+    while len(around := around[around >= 0]):
+        is_calling[around] = True
+        around = frames.parent[around]
+    called = (frames.track == track) & ~is_calling & ~np.isin(frames.type, program)
+    return calls - frames.spans(called & frames.rows_called_from(is_calling))
 
 
 def _clocked_waits(
