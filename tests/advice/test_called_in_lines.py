@@ -94,6 +94,8 @@ def test_a_wait_for_the_disk_is_advised_as_such() -> None:
         ("self.database.commit", "Write to the disk every n steps"),
         ("requests.get", "Request what the next steps need on another thread"),
         ("self.near.recv", "Request what the next steps need on another thread"),
+        ("with SHARED", "Hold the lock for a shorter time"),
+        ("lock.acquire", "Hold the lock for a shorter time"),
     ],
 )
 def test_what_the_system_computes_for_a_wait_is_part_of_it(

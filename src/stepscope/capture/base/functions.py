@@ -104,7 +104,7 @@ class CodeLine(NamedTuple):
 
 
 def called_name(code: Sequence[dis.Instruction], offset: int) -> str | None:
-    """Return what an instruction calls: `os.fsync`, or `@` for an operator.
+    """Return what an instruction calls: `os.fsync`, `@` for an operator, `with lock`.
 
     A compiled function has no frame: only the calling code shows its name. None means
     that the instruction calls nothing, as at the end of a loop's iteration. The end of
@@ -118,9 +118,10 @@ def called_name(code: Sequence[dis.Instruction], offset: int) -> str | None:
         return call.argrepr
     if call.opname == "FOR_ITER":
         return LOOP_CALL
+    block = ""
     for manager, entry in pairwise(instructions):
         if entry.opname == "BEFORE_WITH" and entry.positions == call.positions:
-            call = manager
+            call, block = manager, "with "
     names: list[str] = []
     begins = call.positions and (call.positions.lineno, call.positions.col_offset)
     for each in instructions:
@@ -129,7 +130,7 @@ def called_name(code: Sequence[dis.Instruction], offset: int) -> str | None:
             # The expression before the parentheses: `os`, then its attribute `fsync`.
             is_part = each.opname.startswith(("LOAD_ATTR", "LOAD_METHOD"))
             names = [*(names if is_part else ()), str(each.argval)]
-    return ".".join(names) or None
+    return block + ".".join(names) if names else None
 
 
 class LinesOfCode:

@@ -68,6 +68,7 @@ KnownWork: TypeAlias = str
 #: Kinds of work that are waits for something outside of the program.
 WAITING_WORKS: Final[tuple[KnownWork, ...]] = (
     *("pauses", "asks_the_network", "runs_a_program", "flushes"),
+    "takes_a_lock",
 )
 
 

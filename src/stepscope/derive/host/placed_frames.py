@@ -127,7 +127,7 @@ def _place_samples(
 ) -> _PlacedRows | None:
     """Give the time between ops, if it is short, to the nearest sample of other work.
 
-    A gap between ops that is longer than the sampling interval has samples of its own.
+    A gap between ops that is longer than the sampling interval was itself sampled.
 
     Args:
         rows: Sampled functions or lines.

@@ -63,7 +63,8 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         purposes: Purposes of known library functions.
         tracks: Rows of tracks of the threads whose functions are used. Threads that a
             framework started are excluded, unless no other thread has functions.
-        inside: Time inside the judged steps in which the program does not wait.
+        inside: Time inside the judged steps in which the program neither waits nor
+            compiles: other findings are about these times.
         working: When the host computes, according to the breakdown of step time.
         starts_ps: Start of each judged step.
         ends_ps: End of each judged step.
@@ -460,7 +461,7 @@ def function_runs(
         frames=function_frames,
         purposes=function_purposes,
         tracks=tuple(own),
-        inside=judged - host.between - host.idle["wait"],
+        inside=judged - host.between - host.idle["wait"] - host.idle["compile"],
         working=(host.idle["host_compute"] & judged) - host.between,
         starts_ps=ints(windows.measured, "start_ps"),
         ends_ps=ints(windows.measured, "end_ps"),
