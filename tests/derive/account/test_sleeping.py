@@ -300,3 +300,20 @@ def test_a_function_around_all_of_a_thread_s_time_in_the_only_step_is_its_loop()
     assert answer.running == Name("make", loop=True)
     several = found(clock("main", [(0, 40)]), {2: WORKS}, rows=rows)
     assert several.running == Name("make")
+
+
+@pytest.mark.parametrize(
+    ("awake", "spans"),
+    [
+        # Of 60 in `wait` it sleeps 48 somewhere: the clock is read too rarely.
+        ([(0, 52)], [(40, 100)]),
+        # It sleeps for too short a time, so it spins in some of these waits.
+        ([(0, 53)], [(53, 100)]),
+        ([], [(0, 100)]),
+    ],
+)
+def test_a_thread_sleeps_in_all_waits_if_it_sleeps_about_as_long(
+    awake: Pairs, spans: Pairs
+) -> None:
+    rows = [(0, "load", 0, 100), (0, "wait", 40, 60), (0, "wait", 60, 100)]
+    assert found(clock("main", awake), rows=rows).spans == Spans.of(spans)

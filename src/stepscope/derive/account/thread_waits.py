@@ -184,6 +184,9 @@ def _largest_type(types: Int32s, own_ps: Int64s) -> tuple[int, int]:
 #: sleeping thread; if all cores are in use, such threads rarely get a core.
 _MAX_UNKNOWN_SHARE: Final = 0.1
 _MAX_UNKNOWN_SHARE_IF_FULL: Final = 0.02
+#: A thread sleeps in its waits if it sleeps for this part of their time at least.
+_MIN_SLEPT: Final = 0.8
+_NO_SLEEP: Final = Spans.empty()
 #: Purposes of functions that wait for a thread, a process, a message or a worker.
 _WAIT_PURPOSES: Final = (*AWAITING, FunctionPurpose.PEER)
 #: Purposes of functions whose time belongs to other owners, even if they sleep.
@@ -244,7 +247,11 @@ def thread_sleep(
         clock = clocks.get(thread_ids[track])
         if clock is not None and not isinstance(core_time, Unavailable):
             rest = core_time.rest.get(thread_ids[track][:2])
-            waits = _clocked_waits(
+            # Where between two readings a thread sleeps is unknown. It sleeps in all
+            # waits, however short, if it sleeps about as long in all.
+            slept_ps = clock.asleep.length_ps - spans_of(FunctionPurpose.SYNC).length_ps
+            sleeps = waits if slept_ps >= _MIN_SLEPT * waits.length_ps else _NO_SLEEP
+            waits = sleeps | _clocked_waits(
                 *(named, waits, clock, rest),
                 are_full=core_time.are_full,
                 on_device=not host_classes.no_device,
