@@ -38,6 +38,7 @@ def test_a_thread_that_sleeps_is_seen_and_nowhere_awake() -> None:
     one = seen((0, 7), (10, 7), (20, 7))
     assert (one.begin_ns, one.end_ns) == (0, 20 * MS)
     assert (one.awake_ns, one.system_ns) == ((), ())
+    assert one.read_ns == (0, 10 * MS, 20 * MS)
 
 
 def test_work_over_several_readings_is_one_range() -> None:
@@ -79,6 +80,7 @@ def test_what_was_taken_is_not_told_again() -> None:
     (one,) = found.take_times()
     assert (one.begin_ns, one.end_ns) == (30 * MS, 40 * MS)
     assert awake_ms(one) == [(37, 40)]
+    assert one.read_ns == (30 * MS, 40 * MS)
 
 
 def read_after(clocks: CoreClocks) -> dict[int, int]:

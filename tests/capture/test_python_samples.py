@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import stepscope as ss
@@ -22,11 +23,10 @@ from stepscope.capture.collectors.python_samples import PythonSamplesCollector
 from stepscope.derive.host.core_time import core_time
 from stepscope.derive.host.function_frames import (
     FunctionFrames,
-    function_frames,
     non_step_frames,
 )
 from stepscope.derive.host.function_names import FunctionName
-from stepscope.derive.host.placed_frames import function_lines
+from stepscope.derive.host.placed_frames import function_frames, function_lines
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -555,3 +555,10 @@ def test_the_clocks_of_the_main_thread_and_of_the_rest_are_read(
     assert main.seen.length_ps > 0
     assert rest.seen.length_ps > 0
     assert not any("stepscope-" in one.name for one in found.threads.values())
+    # Each sample reads them, from the first to the last one.
+    (times,) = found.sampled_ps.values()
+    assert (times[0], times[-1]) == rest.seen.time_range
+    looked = frames_of(run)[0].looks()
+    assert looked is not None
+    assert len(times) >= looked / 2
+    assert (np.diff(times) > 0).all()

@@ -15,11 +15,11 @@ import pytest
 import stepscope as ss
 from stepscope.derive.host.function_frames import (
     FunctionFrames,
-    function_frames,
     non_step_frames,
     worker_frames,
 )
 from stepscope.derive.host.function_lines import worker_lines
+from stepscope.derive.host.placed_frames import function_frames
 from stepscope.derive.input_pipeline.worker_functions import (
     WorkerFunctions,
     worker_functions,

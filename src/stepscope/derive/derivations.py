@@ -45,7 +45,7 @@ class Derivation(Frozen, frozen=True, eq=True):
 _DERIVATIONS: Final = {
     "names.event_kinds": "event_kinds",
     "host.event_nesting": "event_nesting launching_ops",
-    "step_time.host_classes": "host_classes event_categories ops_without_device",
+    "step_time.host_classes": "host_classes event_categories recorded_activity",
     "step_time.unseen_device": "unseen_device",
     "step_time.device_sets": "device_sets",
     "step_time.start_up": "start_up",
@@ -76,7 +76,6 @@ _DERIVATIONS: Final = {
     "host.function_calls": "function_calls",
     "host.function_names": "function_names",
     "host.function_frames": "recorded_frames non_step_frames worker_frames",
-    "host.running_python": "running_python",
     "host.placed_frames": "function_frames function_lines",
     "host.function_lines": "recorded_lines worker_lines",
     "input_pipeline.worker_functions": "worker_functions",

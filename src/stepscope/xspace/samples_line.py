@@ -74,6 +74,9 @@ UNUSED: Final = "result_unused"
 READ: Final = "core time was read"
 AWAKE: Final = "on a core or ready for one"
 SYSTEM: Final = "waits for the system"
+#: Name of an event without duration: when the stacks of all sampled threads were read.
+#: It is on the line of `OTHER_THREADS`.
+SAMPLED: Final = "stacks were sampled"
 #: Thread id of the line with the core time of all threads that lack a line. The line
 #: has only time on a core, not time ready to run.
 OTHER_THREADS: Final = 0

@@ -31,7 +31,6 @@ from stepscope.derive.account.thread_waits import (
 from stepscope.derive.host.function_frames import FunctionFrames
 from stepscope.derive.host.function_names import FunctionName
 from stepscope.derive.host.function_purposes import FunctionPurpose, FunctionPurposes
-from stepscope.derive.host.running_python import RunningPython
 from stepscope.derive.host.values import profiler_work
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
@@ -120,7 +119,7 @@ class Host:
                 function_frames=frames,
                 function_lines=WHY,
                 function_purposes=reasons,
-                running_python=RunningPython({}),
+                non_step_frames=beside,
                 host_classes=self.classes,
             )
         self.states = host_states(

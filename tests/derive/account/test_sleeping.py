@@ -16,7 +16,6 @@ from stepscope.derive.host.core_time import CoreTime, ThreadTime
 from stepscope.derive.host.function_frames import FunctionFrames
 from stepscope.derive.host.function_names import FunctionName
 from stepscope.derive.host.function_purposes import FunctionPurpose, FunctionPurposes
-from stepscope.derive.host.running_python import RunningPython
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.unavailable import Unavailable
@@ -123,7 +122,7 @@ def waits(
             tracks=tracks,
             host_classes=classes,
             function_lines=WHY,
-            running_python=RunningPython({}),
+            non_step_frames=WHY,
             **values,
         )
         sleep = slept.spans.get(0, sleep)

@@ -510,7 +510,7 @@ def derived(
         host_compute=given.pop("pooled", spans_of((7, 8))),
     )
     idle = {"host_compute": spans_of((0, 150), (380, 600)), "peer": spans_of((1, 2))}
-    idle["wait"] = spans_of((310, 320))
+    idle |= {"wait": spans_of((310, 320)), "compile": spans_of((330, 340))}
     account = SimpleNamespace(
         devices=(
             SimpleNamespace(device=3, idle={}, between=NOTHING),
@@ -547,7 +547,7 @@ def derived(
 def test_every_field_of_the_functions_of_a_host() -> None:
     found = derived()
     assert (found.host, found.threads, set(found.tracks)) == ("b", (1,), {1, 3})
-    assert found.inside == spans_of((0, 100), (120, 310), (320, 400))
+    assert found.inside == spans_of((0, 100), (120, 310), (320, 330), (340, 400))
     assert found.working == spans_of((0, 100), (120, 150), (380, 400))
     assert found.starts_ps.tolist() == [0, 200]
     assert found.ends_ps.tolist() == [200, 400]

@@ -1,54 +1,64 @@
-"""Samples that show a wait for ops, and the times at which ops ran."""
+"""Samples, and what is recorded exactly while they are taken."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.support.traces import blueprint
 
+from stepscope.derive.host.core_time import CoreTime, thread_identities
 from stepscope.derive.host.function_frames import recorded_frames
 from stepscope.derive.host.function_lines import recorded_lines
 from stepscope.derive.host.placed_frames import function_frames, function_lines
-from stepscope.derive.host.running_python import RunningPython
 from stepscope.derive.intervals.spans import Spans
 from stepscope.unavailable import Unavailable
 
 #: A sample every 10 ms; times are in µs.
 SAMPLES, LINES = "samples of main, 100 a second", "source lines of main, 100 a second"
 TRAIN, FETCH = "$/app/train.py:60 train", "$/app/train.py:9 fetch"
+FORWARD = "$/app/train.py:30 forward"
 WAIT = "$/v/site-packages/jax/_src/api.py:3 block_until_ready"
 TRY = "$/v/site-packages/jax/_src/api.py:7 try_to_block"
 MS = 1_000_000_000
+WHY = Unavailable(code="NOT_RECORDED", reason="", remedy="")
+
+
+def spans(*pairs_ms: tuple[float, float]) -> Spans:
+    return Spans.of([(round(begin * MS), round(end * MS)) for begin, end in pairs_ms])
 
 
 def placed(
-    lines: list[Any],
-    ops_ms: list[tuple[int, int]] | None,
-    python_ms: tuple[int, int] | None = None,
+    lines: list[Any], activity: Any, at_ms: tuple[float, ...] | None = (5, 15, 25, 35)
 ) -> list[tuple[str, int, int]]:
-    """Function, start and end in ms of each frame, and the same of the lines."""
+    """Function, start and end in ms of each frame, which are those of its lines.
+
+    Args:
+        lines: Sampled frames and their lines.
+        activity: Thread, 0 for `main` → its activities; None → ops of any thread.
+        at_ms: When samples were taken.
+    """
     trace = blueprint.trace(lines)
     profile = blueprint.profile(trace)
     frames, rows = (
         profile.derived("vm", wanted) for wanted in (recorded_frames, recorded_lines)
     )
-    ops: Spans | Unavailable = Unavailable(code="NOT_RECORDED", reason="", remedy="")
-    if ops_ms is not None:
-        ops = Spans.of([(begin * MS, end * MS) for begin, end in ops_ms])
-    runs = [] if python_ms is None else [tuple(at * MS for at in python_ms)]
+    tables: Any = {name: trace.table(name) for name in ("tracks", "events")}
+    core_time: Any = WHY
+    if at_ms is not None:
+        process = thread_identities(tables["tracks"])[0][:2]
+        times = np.array([round(at * MS) for at in at_ms])
+        core_time = CoreTime({}, {}, sampled_ps={process: times})
     given: Any = {
-        **{name: trace.table(name) for name in ("tracks", "events")},
+        **tables,
         "recorded_frames": frames,
-        "ops_without_device": ops,
-        "running_python": RunningPython(
-            {5: Spans.of(runs), 0: Spans.of([(0, 40 * MS)])}
-        ),
+        "core_time": core_time,
+        "recorded_activity": activity,
     }
     found = function_frames(**given)
     assert not isinstance(found, Unavailable)
-    main = found.track == 0
-    assert found.self_ps[main].sum() == found.spans(main).length_ps
+    assert found.self_ps.sum() == found.spans(found.track == 0).length_ps
     in_lines = function_lines(**given, recorded_lines=rows)
     assert not isinstance(in_lines, Unavailable)
     by_kind = [
@@ -72,83 +82,115 @@ def sampled(*frames: tuple[str, float, float]) -> list[Any]:
     ]
 
 
-#: `fetch`, then a wait of 20 ms, which also calls a function, then `fetch`.
+#: Two samples of `fetch`, one of `forward`, and one of `fetch`.
 STEP = sampled(
     (TRAIN, 0, 40_000),
-    (FETCH, 0, 5_000),
-    (WAIT, 5_000, 20_000),
-    (TRY, 5_000, 20_000),
-    (FETCH, 25_000, 15_000),
+    (FETCH, 0, 20_000),
+    (FORWARD, 20_000, 10_000),
+    (FETCH, 30_000, 10_000),
 )
 AS_SAMPLED = [
-    ("block_until_ready", 5, 25),
-    ("fetch", 0, 5),
-    ("fetch", 25, 40),
+    ("fetch", 0, 20),
+    ("fetch", 30, 40),
+    ("forward", 20, 30),
     ("train", 0, 40),
-    ("try_to_block", 5, 25),
+]
+#: A sample of `fetch`, two of a wait for ops, and one of `fetch`.
+BLOCKED = sampled(
+    (TRAIN, 0, 40_000),
+    (FETCH, 0, 10_000),
+    (WAIT, 10_000, 20_000),
+    (TRY, 10_000, 20_000),
+    (FETCH, 30_000, 10_000),
+)
+AS_BLOCKED = [
+    ("block_until_ready", 10, 30),
+    ("fetch", 0, 10),
+    ("fetch", 30, 40),
+    ("train", 0, 40),
+    ("try_to_block", 10, 30),
 ]
 
 
-def test_short_gaps_between_ops_belong_to_the_nearest_sample_of_other_work() -> None:
-    assert placed(STEP, [(10, 14), (20, 24)]) == [
-        ("block_until_ready", 10, 14),
-        ("block_until_ready", 20, 24),
-        ("fetch", 0, 10),
-        ("fetch", 14, 20),
-        ("fetch", 24, 40),
+def test_time_belongs_to_the_nearest_sample_of_the_same_activity() -> None:
+    """An op runs while `forward` is sampled, at 25 ms, and none at 5, 15 and 35."""
+    activity = {None: (), 0: (spans((8, 14), (22, 30)),)}
+    assert placed(STEP, activity) == [
+        ("fetch", 0, 8),
+        ("fetch", 14, 22),
+        ("fetch", 30, 40),
+        ("forward", 8, 14),
+        ("forward", 22, 30),
         ("train", 0, 40),
-        ("try_to_block", 10, 14),
-        ("try_to_block", 20, 24),
     ]
+
+
+def test_kinds_of_activities_are_told_apart() -> None:
+    """The samples of `fetch` at 5 and 15 ms are taken during an input wait."""
+    activity = {None: (), 0: (spans((22, 36)), spans((0, 22)))}
+    assert placed(STEP, activity) == [
+        ("fetch", 0, 22),
+        # Between 36 and 40 ms nothing was sampled: the sample there is of an op.
+        ("fetch", 30, 40),
+        ("forward", 22, 30),
+        ("train", 0, 40),
+    ]
+
+
+def test_a_thread_that_waits_for_ops_waits_while_they_run() -> None:
+    """Ops of other threads run at 15 and 25 ms; the gap has no sample."""
+    assert placed(BLOCKED, {None: (spans((8, 16), (22, 30)),)}) == [
+        ("block_until_ready", 10, 16),
+        ("block_until_ready", 22, 30),
+        ("fetch", 0, 10),
+        # Up to 20 ms the first sample is nearest.
+        ("fetch", 16, 20),
+        ("fetch", 20, 22),
+        ("fetch", 30, 40),
+        ("train", 0, 40),
+        ("try_to_block", 10, 16),
+        ("try_to_block", 22, 30),
+    ]
+
+
+def test_a_wait_that_was_sampled_between_ops_is_one() -> None:
+    """No op runs at 15 ms: the thread waits for something else there."""
+    assert placed(BLOCKED, {None: (spans((8, 14), (22, 30)),)}) == AS_BLOCKED
 
 
 @pytest.mark.parametrize(
-    "ops_ms",
+    ("activity", "at_ms"),
     [
-        # No op is known, or a device runs them.
-        None,
-        # Ops run all the time, or a gap is as long as the interval, so it was sampled.
-        [(0, 40)],
-        [(5, 10), (20, 25)],
-        [(5, 8), (24, 25)],
+        # Nothing is recorded, on a device's host it is unknown, or ops never stop.
+        ({None: (), 0: ()}, (5, 15, 25, 35)),
+        (WHY, (5, 15, 25, 35)),
+        ({None: (), 0: (spans((0, 40)),)}, (5, 15, 25, 35)),
+        # Short activities and short gaps between them.
+        ({None: (), 0: (spans((8, 8.1), (14, 14.19)),)}, (5, 15, 25, 35)),
+        ({None: (), 0: (spans((0, 8), (8.1, 40)),)}, (5, 15, 25, 35)),
+        # An activity that no sample was taken in.
+        ({None: (), 0: (spans((8, 14)),)}, (5, 15, 25, 35)),
+        # When samples were taken is unknown.
+        ({None: (), 0: (spans((8, 14), (22, 30)),)}, None),
+        ({None: (), 0: (spans((8, 14), (22, 30)),)}, ()),
     ],
 )
-def test_other_samples_stay_where_they_are(ops_ms: Any) -> None:
-    assert placed(STEP, ops_ms) == AS_SAMPLED
+def test_other_samples_stay_where_they_are(activity: Any, at_ms: Any) -> None:
+    assert placed(STEP, activity, at_ms) == AS_SAMPLED
 
 
-def test_a_thread_that_only_waits_has_no_other_sample() -> None:
-    lines = sampled((WAIT, 0, 20_000), (TRY, 0, 20_000))
-    assert placed(lines, [(5, 8), (14, 16)]) == [
-        ("block_until_ready", 0, 20),
-        ("try_to_block", 0, 20),
+def test_the_time_before_a_late_sample_is_that_of_its_function() -> None:
+    """The sample of `forward` was due at 25 ms, and taken at 33: before, no op ran."""
+    activity = {None: (), 0: (spans((32, 34)),)}
+    assert placed(STEP, activity, (5, 15, 33, 35)) == [
+        ("fetch", 0, 20),
+        ("fetch", 30, 40),
+        ("forward", 20, 30),
+        ("train", 0, 40),
     ]
 
 
-def test_traced_calls_and_calls_without_a_wait_are_exact() -> None:
-    for thread, wait in (("main", WAIT), (SAMPLES, "$/app/train.py:20 wait")):
-        lines = [(thread, TRAIN, 0, 30_000), (thread, wait, 5_000, 20_000)]
-        name = wait.rpartition(" ")[2]
-        frames = sorted([("train", 0, 30), (name, 5, 25)])
-        assert placed(lines, [(10, 14)]) == frames
-
-
-def test_what_ops_call_back_is_no_gap() -> None:
-    pool = "samples of pool, 100 a second"
-    begins = ("$/usr/lib/python3.12/threading.py:9 Thread._bootstrap", 0, 40_000)
-    of_framework = (pool, "$/app/train.py:30 observe", 14_000, 6_000)
-    lines = [(SAMPLES, *begins), *STEP, of_framework]
-    lines += [
-        (LINES, *begins),
-        (pool.replace("samples", "source lines"), *of_framework[1:]),
-    ]
-    found = placed(lines, [(10, 14), (20, 24)])
-    assert [it for it in found if it[0] == "try_to_block"] == [("try_to_block", 10, 24)]
-
-
-def test_a_thread_that_runs_python_keeps_the_interpreter_s_lock() -> None:
-    found = placed(STEP, [(10, 14), (20, 24)], python_ms=(14, 19))
-    assert [it for it in found if it[0] == "try_to_block"] == [
-        ("try_to_block", 10, 19),
-        ("try_to_block", 20, 24),
-    ]
+def test_one_sample_is_the_nearest_of_all() -> None:
+    activity = {None: (), 0: (spans((2, 8)),)}
+    lines = sampled((FETCH, 0, 10_000))
+    assert placed(lines, activity, (5,)) == [("fetch", 0, 10)]

@@ -196,6 +196,7 @@ class CoreTimes(NamedTuple):
     Attributes:
         awake_ns: Start and end of each range on a core or ready, in order.
         system_ns: Start and end of waits for the system, in order, not in `awake_ns`.
+        read_ns: When the clocks were read.
     """
 
     thread: int
@@ -203,11 +204,13 @@ class CoreTimes(NamedTuple):
     end_ns: int
     awake_ns: tuple[tuple[int, int], ...]
     system_ns: tuple[tuple[int, int], ...]
+    read_ns: tuple[int, ...] = ()
 
 
 class _Thread:
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, *, is_first: bool) -> None:
         self.begin_ns = reading.at_ns
+        self.read_ns = [reading.at_ns] if is_first else []
         self.last = reading
         self.ranges: list[tuple[int, int]] = []
         self.system: list[tuple[int, int]] = []
@@ -216,6 +219,7 @@ class _Thread:
         self.was_taken = False
 
     def add_reading(self, reading: Reading) -> None:
+        self.read_ns.append(reading.at_ns)
         length = reading.at_ns - self.last.at_ns
         wanted = reading.wanted_ns - self.last.wanted_ns
         # The position of awake time between two readings is unknown. Awake time is
@@ -256,7 +260,7 @@ class CoreTime:
         """Add one reading; the readings of a thread must be in time order."""
         known = self._threads.get(reading.thread)
         if known is None:
-            self._threads[reading.thread] = _Thread(reading)
+            self._threads[reading.thread] = _Thread(reading, is_first=True)
         else:
             known.add_reading(reading)
 
@@ -269,6 +273,7 @@ class CoreTime:
                 known.last.at_ns,
                 tuple(known.ranges),
                 tuple(known.system),
+                tuple(known.read_ns),
             )
             for thread, known in self._threads.items()
             if known.last.at_ns > known.begin_ns
@@ -277,7 +282,7 @@ class CoreTime:
         for thread, known in self._threads.items():
             # Drop a thread without a new reading since the last call: it has ended.
             if known.last.at_ns > known.begin_ns or not known.was_taken:
-                after[thread] = _Thread(known.last)
+                after[thread] = _Thread(known.last, is_first=False)
                 after[thread].was_awake = known.was_awake
                 after[thread].was_taken = True
         self._threads = after

@@ -39,6 +39,7 @@ from stepscope.xspace.samples_line import (
     AWAKE,
     OTHER_THREADS,
     READ,
+    SAMPLED,
     SYSTEM,
     SamplesLine,
 )
@@ -319,6 +320,7 @@ class PythonSamplesCollector(ThreadCollector):
                 (times.begin_ns, -times.end_ns, READ),
                 *((begin, -end, AWAKE) for begin, end in times.awake_ns),
                 *((begin, -end, SYSTEM) for begin, end in times.system_ns),
+                *((at, -at, SAMPLED) for at in (() if known else times.read_ns)),
             ]
         )
         types = [

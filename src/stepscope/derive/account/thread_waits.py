@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_purposes import FunctionPurposes
-    from stepscope.derive.host.running_python import RunningPython
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.step_time.host_classes import HostClasses
 
@@ -218,7 +217,7 @@ def thread_sleep(
     function_frames: FunctionFrames,
     function_lines: FunctionLines | Unavailable,
     function_purposes: FunctionPurposes,
-    running_python: RunningPython,
+    non_step_frames: FunctionFrames | Unavailable,
     host_classes: HostClasses,
 ) -> ThreadSleep:
     """Find when threads wait, from their clocks and the functions that they are in.
@@ -229,6 +228,13 @@ def thread_sleep(
     work = host_classes.host_compute
     tasks = work if host_classes.no_device and isinstance(work, Spans) else None
     clocks = {} if isinstance(core_time, Unavailable) else core_time.threads
+    running = {
+        track: ran_by.spans(ran_by.track == track) & clocks[thread_ids[track]].awake
+        for ran_by in (frames, non_step_frames)
+        if not isinstance(ran_by, Unavailable)
+        for track in np.unique(ran_by.track).tolist()
+        if thread_ids[track] in clocks
+    }
     spans, for_threads, for_peers = {}, {}, {}
     for track in np.unique(frames.track).tolist():
         on_track = frames.track == track
@@ -259,7 +265,10 @@ def thread_sleep(
             if tasks is not None:
                 # The result is there, and another thread has the interpreter's lock.
                 ready = (spans_of(FunctionPurpose.SYNC) & clock.asleep) - ran - tasks
-                waits = waits | (ready & running_python.beside(track))
+                python = Spans.union_of(
+                    times for other, times in running.items() if other != track
+                )
+                waits = waits | (ready & python)
         spans[track] = waits = waits | system_calls
         for_threads[track] = waits & spans_of(FunctionPurpose.AWAIT)
         for_peers[track] = waits & spans_of(FunctionPurpose.PEER)

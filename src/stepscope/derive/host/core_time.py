@@ -5,6 +5,7 @@ Definition: docs/definitions/host-time.md#waiting-and-working.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from stepscope.xspace.samples_line import (
     AWAKE,
     OTHER_THREADS,
     READ,
+    SAMPLED,
     SYSTEM,
     SamplesLine,
 )
@@ -114,6 +116,7 @@ class CoreTime(Frozen, frozen=True):
     Attributes:
         are_full: Whether nearly all cores were in use, by this or other programs.
         threads: (Plane, process, thread id of the system) → times of the thread.
+        sampled_ps: (Plane, process) → when the stacks of its threads were sampled.
         rest: (Plane, process) → when any other thread of the process was on a core. The
             recording does not show when these threads were ready for a core.
     """
@@ -121,6 +124,7 @@ class CoreTime(Frozen, frozen=True):
     threads: Mapping[tuple[str, int | None, int], ThreadTime]
     rest: Mapping[tuple[str, int | None], ThreadTime]
     are_full: bool = False
+    sampled_ps: Mapping[tuple[str, int | None], Int64s] = MappingProxyType({})
 
 
 def core_time(
@@ -133,6 +137,7 @@ def core_time(
     """Collect the core times from the lines of their samples."""
     threads: dict[tuple[str, int | None, int], ThreadTime] = {}
     others_by_process: dict[tuple[str, int | None], ThreadTime] = {}
+    sampled_ps: dict[tuple[str, int | None], Int64s] = {}
     sampled = tracks.with_row_index("row").filter(tracks["kind"] == "samples")
     lines = sampled.select("plane", "process", "id", "name", "event_begin", "event_end")
     for plane, process, line, name, begin, end in lines.rows():
@@ -149,6 +154,7 @@ def core_time(
         time = ThreadTime(samples.thread_name, read, awake, system)
         if samples.thread == OTHER_THREADS:
             others_by_process[plane, process] = time
+            sampled_ps[plane, process] = start[(names == SAMPLED).to_numpy()]
         else:
             threads[plane, process, samples.thread] = time
     if not threads:
@@ -156,7 +162,9 @@ def core_time(
     cores, used = core_count(trace), counter_readings(trace, MACHINE_USE)
     limit = THRESHOLDS.busy_cores.value * (cores or 0)
     are_full = used is not None and cores is not None and used.value.mean() >= limit
-    return CoreTime(threads, others_by_process, are_full=bool(are_full))
+    return CoreTime(
+        threads, others_by_process, are_full=bool(are_full), sampled_ps=sampled_ps
+    )
 
 
 def thread_identities(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:

@@ -1,32 +1,40 @@
-"""`function_frames`, `function_lines`: samples, corrected by the ops' exact times.
+"""`function_frames`, `function_lines`: samples, corrected by what is known exactly.
 
-A sample stands for the time around it, half an interval on both sides. But if it shows
-a thread that waits for ops, the thread waited while ops ran.
+A sample stands for the time around it, half an interval on both sides. But what a
+thread does while it runs an op is not what it does afterwards, and a thread that waits
+for ops waits while ops run.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import itertools
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles
+from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_purposes import FunctionPurpose, known_purpose
 from stepscope.derive.intervals.nesting import nest_subset
-from stepscope.derive.intervals.spans import LIMIT_PS, Spans
+from stepscope.derive.intervals.spans import Spans
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_S
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import polars as pl
 
     from stepscope.array_types import Bools, Int32s, Int64s
+    from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
-    from stepscope.derive.host.running_python import RunningPython
 
     _Rows = FunctionFrames | FunctionLines
+
+#: Shorter activities of a thread, and shorter gaps between them, move no samples.
+_MIN_STATE_PS: Final = PS_PER_MS // 5
 
 
 class _PlacedRows(NamedTuple):
@@ -48,18 +56,18 @@ def function_frames(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     recorded_frames: FunctionFrames | Unavailable,
-    running_python: RunningPython,
-    ops_without_device: Spans | Unavailable,
+    core_time: CoreTime | Unavailable,
+    recorded_activity: Mapping[int | None, tuple[Spans, ...]] | Unavailable,
 ) -> FunctionFrames | Unavailable:
-    """Correct the sampled frames that show waits for ops, on a host without devices.
+    """Correct sampled frames by what is recorded exactly, on a host without devices.
 
     Definition: docs/definitions/host-time.md#functions.
     """
     frames = recorded_frames
-    if isinstance(frames, Unavailable):
+    if isinstance(frames, Unavailable) or isinstance(recorded_activity, Unavailable):
         return frames
-    waits = _waits_for_ops(frames, _sampled_threads(frames, tracks, events))
-    placed = _place_samples(frames, waits, frames, running_python, ops_without_device)
+    threads = _sampled_threads(frames, core_time, tracks, events)
+    placed = _place_samples(frames, threads, recorded_activity)
     if placed is None:
         return frames
     row, start, end = placed
@@ -82,18 +90,22 @@ def function_lines(
     events: pl.DataFrame,
     recorded_lines: FunctionLines | Unavailable,
     recorded_frames: FunctionFrames | Unavailable,
-    running_python: RunningPython,
-    ops_without_device: Spans | Unavailable,
+    core_time: CoreTime | Unavailable,
+    recorded_activity: Mapping[int | None, tuple[Spans, ...]] | Unavailable,
 ) -> FunctionLines | Unavailable:
     """Correct the lines as `function_frames` corrects their functions.
 
     Definition: docs/definitions/host-time.md#functions.
     """
     lines, frames = recorded_lines, recorded_frames
-    if isinstance(lines, Unavailable) or isinstance(frames, Unavailable):
+    if (
+        isinstance(lines, Unavailable)
+        or isinstance(frames, Unavailable)
+        or isinstance(recorded_activity, Unavailable)
+    ):
         return lines
-    waits = _waits_for_ops(lines, _sampled_threads(frames, tracks, events))
-    placed = _place_samples(lines, waits, frames, running_python, ops_without_device)
+    threads = _sampled_threads(frames, core_time, tracks, events)
+    placed = _place_samples(lines, threads, recorded_activity)
     if placed is None:
         return lines
     row, start, end = placed
@@ -101,98 +113,161 @@ def function_lines(
 
 
 def _sampled_threads(
-    frames: FunctionFrames, tracks: pl.DataFrame, events: pl.DataFrame
-) -> Int32s:
-    """Return the threads (rows of tracks) whose frames come from samples."""
+    frames: FunctionFrames,
+    core_time: CoreTime | Unavailable,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+) -> dict[int, Int64s]:
+    """Return when the stacks of threads (rows of tracks) were sampled, if known."""
+    if isinstance(core_time, Unavailable):
+        return {}
     kind = codes(tracks, "kind")[handles(events, "track")[frames.event]]
-    return np.unique(frames.track[kind == TRACK_CODES["samples"]])
+    threads = np.unique(frames.track[kind == TRACK_CODES["samples"]]).tolist()
+    identities = thread_identities(tracks)
+    times = {it: core_time.sampled_ps.get(identities[it][:2]) for it in threads}
+    return {it: at for it, at in times.items() if at is not None and len(at)}
 
 
-def _waits_for_ops(rows: _Rows, threads: Int32s) -> Bools:
-    """Return which rows of sampled threads are functions that wait for ops."""
+def _waits_for_ops(rows: _Rows) -> Bools:
+    """Return which rows are of functions that wait for the results of ops."""
     kinds = [
         kind
         for kind, name in rows.names.items()
         if known_purpose(name) == FunctionPurpose.SYNC
     ]
-    return np.isin(rows.type, kinds) & np.isin(rows.track, threads)
+    return np.isin(rows.type, kinds)
 
 
 def _place_samples(
     rows: _Rows,
-    waits: Bools,
-    frames: FunctionFrames,
-    running: RunningPython,
-    ops: Spans | Unavailable,
+    threads: Mapping[int, Int64s],
+    activity: Mapping[int | None, tuple[Spans, ...]],
 ) -> _PlacedRows | None:
-    """Give the time between ops, if it is short, to the nearest sample of other work.
-
-    A gap between ops that is longer than the sampling interval was itself sampled.
+    """Place the samples of threads whose sampling times are known.
 
     Args:
         rows: Sampled functions or lines.
-        waits: By row: whether the thread waits for ops.
-        frames: The recorded frames of the same threads.
-        running: When threads run Python: one that waited for ops then waits for the
-            interpreter's lock.
-        ops: When ops run on a host without devices.
+        threads: Thread (row of tracks) → when its stack was sampled.
+        activity: As `recorded_activity` returns it.
 
     Returns:
         None if no time moves.
     """
-    if frames.hz is None or isinstance(ops, Unavailable) or not waits.any():
+    if not threads or not any(activity.values()):
         return None
-    interval_ps = round(PS_PER_S / frames.hz)
-    called_back = np.isin(frames.track, list(frames.of_framework))
-    threads = []
+    waits = _waits_for_ops(rows)
+    ops = Spans.union_of(activity.get(None, ()))
+    placed = []
     for thread in np.unique(rows.track).tolist():
         row = np.flatnonzero(rows.track == thread)
-        placed = _PlacedRows(row, rows.start_ps[row], rows.end_ps[row])
-        if waits[row].any():
-            # Ops may call functions of the program on the framework's own threads.
-            calls = frames.spans(called_back & (frames.track != thread))
-            busy = ops | calls | running.beside(thread)
-            moved = _place_on_thread(placed, waits[row], busy, interval_ps)
-            placed = _PlacedRows(row[moved.row], moved.start_ps, moved.end_ps)
-        threads.append(placed)
+        times = rows.start_ps[row], rows.end_ps[row]
+        if thread in threads:
+            stacks = _Stacks(*times, waits[row])
+            states = [_join_activity(spans) for spans in activity.get(thread, ())]
+            moved = _place_on_thread(
+                stacks, threads[thread], states, _join_activity(ops)
+            )
+            placed.append(moved._replace(row=row[moved.row]))
+        else:
+            placed.append(_PlacedRows(row, *times))
     return _PlacedRows(
-        *(np.concatenate(column) for column in zip(*threads, strict=True))
+        *(np.concatenate(column) for column in zip(*placed, strict=True))
     )
 
 
+def _join_activity(spans: Spans) -> Spans:
+    """Join spans with short gaps, then leave out short spans."""
+    if not len(spans):
+        return spans
+    gaps = spans.gaps(int(spans.start_ps[0]), int(spans.end_ps[-1]))
+    return (spans | (gaps - gaps.lasting(_MIN_STATE_PS))).lasting(_MIN_STATE_PS)
+
+
+class _Stacks:
+    """The sampled stacks of a thread.
+
+    Attributes:
+        waits: By row: whether the row, or a caller, waits for ops.
+    """
+
+    def __init__(self, start_ps: Int64s, end_ps: Int64s, waits: Bools) -> None:
+        self.start_ps, self.end_ps = start_ps, end_ps
+        track = np.zeros(len(start_ps), np.int32)
+        nested = nest_subset(start_ps, end_ps - start_ps, track=track)
+        self.parent, self.depth = nested.parent, nested.depth
+        self.waits = waits.copy()
+        for level in range(1, int(self.depth.max()) + 1):
+            inside = np.flatnonzero(self.depth == level)
+            self.waits[inside] |= self.waits[self.parent[inside]]
+
+    def innermost_rows(self, times: Int64s) -> Int64s:
+        """Return the innermost row at each time; -1 for none."""
+        row = np.searchsorted(self.start_ps, times, side="right") - 1
+        while (ended := (row >= 0) & (self.end_ps[row] <= times)).any():
+            row = np.where(ended, self.parent[row], row)
+        return row
+
+
 def _place_on_thread(
-    placed: _PlacedRows, waits: Bools, busy: Spans, interval_ps: int
+    stacks: _Stacks, sampled_ps: Int64s, states: Sequence[Spans], ops: Spans
 ) -> _PlacedRows:
-    _, start, end = placed
-    nested = nest_subset(start, end - start, track=np.zeros(len(start), np.int32))
-    parent, depth = nested.parent, nested.depth
-    waiting = waits.copy()
-    for level in range(1, int(depth.max()) + 1):
-        inside = np.flatnonzero(depth == level)
-        waiting[inside] |= waiting[parent[inside]]
-    gaps = Spans.from_bounds(start[waiting], end[waiting]) - busy
-    gaps = gaps - gaps.lasting(interval_ps)
-    edges = np.unique(np.concatenate((start, end, gaps.start_ps, gaps.end_ps)))
-    begin, finish = edges[:-1], edges[1:]
-    innermost = np.searchsorted(start, begin, side="right") - 1
-    while (ended := (innermost >= 0) & (end[innermost] <= begin)).any():
-        innermost = np.where(ended, parent[innermost], innermost)
-    is_known = (innermost >= 0) & ~waiting[innermost]
-    nearest = _nearest_pieces(begin, finish, is_known)
-    moves = (gaps.within(begin, finish) > 0) & (nearest >= 0)
-    innermost = np.where(moves, innermost[nearest], innermost)
-    return _rows_of_pieces(begin, finish, innermost, parent, depth)
+    """Give each piece of time to the nearest sample that was taken in the same state.
+
+    Args:
+        stacks: What the samples show.
+        sampled_ps: When they were taken.
+        states: When the thread does what is recorded otherwise, disjoint.
+        ops: When ops run on any thread.
+    """
+    at = sampled_ps[
+        (sampled_ps >= stacks.start_ps[0]) & (sampled_ps < stacks.end_ps.max())
+    ]
+    shown = stacks.innermost_rows(at)
+    is_waiting = (shown >= 0) & stacks.waits[shown] & _are_within(ops, at)
+    state_of_sample = _states_at(states, at)
+    waiting = Spans.from_bounds(
+        stacks.start_ps[stacks.waits], stacks.end_ps[stacks.waits]
+    )
+    known = (*states, ops & waiting)
+    edges = [stacks.start_ps, stacks.end_ps, (at[1:] + at[:-1]) // 2]
+    edges += [it.start_ps for it in known] + [it.end_ps for it in known]
+    times = np.unique(np.concatenate(edges))
+    begin, finish = times[:-1], times[1:]
+    middle = (begin + finish) // 2
+    innermost, state = stacks.innermost_rows(middle), _states_at(states, middle)
+    may_wait = _are_within(ops, middle)
+    nearest = _nearest_index(at, middle)
+    # A late sample also stands for the time since it was due: that remains.
+    moves = innermost == shown[nearest]
+    moves &= (state_of_sample[nearest] != state) | (is_waiting[nearest] & ~may_wait)
+    for number, waits in itertools.product(range(len(states) + 1), (False, True)):
+        fits = (state_of_sample == number) & (waits | ~is_waiting)
+        pieces = moves & (state == number) & (may_wait == waits)
+        if fits.any() and pieces.any():
+            innermost[pieces] = shown[fits][_nearest_index(at[fits], middle[pieces])]
+    return _rows_of_pieces(begin, finish, innermost, stacks.parent, stacks.depth)
 
 
-def _nearest_pieces(begin: Int64s, finish: Int64s, is_known: Bools) -> Int64s:
-    """Return, by piece of time, the nearest known piece; -1 if none is known."""
-    index, count = np.arange(len(begin)), len(begin)
-    before = np.maximum.accumulate(np.where(is_known, index, -1))
-    after = np.minimum.accumulate(np.where(is_known, index, count)[::-1])[::-1]
-    to_before = np.where(before >= 0, begin - finish[before], LIMIT_PS)
-    to_after = np.where(after < count, begin[after % count] - finish, LIMIT_PS)
-    nearest = np.where(to_before <= to_after, before, after)
-    return np.where(nearest < count, nearest, -1)
+def _are_within(spans: Spans, times: Int64s) -> Bools:
+    return spans.within(times, times + 1) > 0
+
+
+def _states_at(states: Sequence[Spans], times: Int64s) -> Int64s:
+    """Return which state holds at each time, from 1 on; 0 for none."""
+    found = np.zeros(len(times), np.int64)
+    for number, spans in enumerate(states, 1):
+        found[_are_within(spans, times)] = number
+    return found
+
+
+def _nearest_index(sorted_times: Int64s, times: Int64s) -> Int64s:
+    """Return the index of the nearest of some sorted times."""
+    after = np.clip(np.searchsorted(sorted_times, times), 1, len(sorted_times) - 1)
+    if len(sorted_times) == 1:
+        return np.zeros(len(times), np.int64)
+    before = after - 1
+    is_before = times - sorted_times[before] <= sorted_times[after] - times
+    return np.where(is_before, before, after)
 
 
 def _rows_of_pieces(

@@ -59,6 +59,15 @@ _MERGED_CODES: Final[dict[int, int]] = {
 }
 
 
+#: Codes of activities during which a thread can be sampled.
+_EXACT_CODES: Final = frozenset(
+    {
+        *(HostCode.HOST_COMPUTE, HostCode.COMPILE, HostCode.TRACING),
+        *(HostCode.INPUT_WAIT, HostCode.OWN_INPUT, HostCode.OUTPUT),
+    }
+)
+
+
 class HostClasses(Frozen, frozen=True):
     """The spans of each class of host work on the step threads of a host.
 
@@ -221,12 +230,25 @@ def host_classes(
     return msgspec.structs.replace(classes, host_compute=work, computing=computing)
 
 
-def ops_without_device(*, host_classes: HostClasses) -> Spans | Unavailable:
-    """Return when ops run on a host without devices; unknown with devices."""
+def recorded_activity(
+    *, host_classes: HostClasses
+) -> Mapping[int | None, tuple[Spans, ...]] | Unavailable:
+    """Return what threads of a host without devices do, as recorded by events.
+
+    Returns:
+        Row of tracks of a thread → its disjoint activities; None → when ops run on any
+        thread. Unavailable with devices.
+    """
+    if not host_classes.no_device:
+        return WHY["has_devices"]
     ops = host_classes.host_compute
-    if not host_classes.no_device or isinstance(ops, Unavailable) or not len(ops):
-        return WHY["no_ops_without_device"]
-    return ops
+    return {
+        None: () if isinstance(ops, Unavailable) else (ops,),
+        **{
+            track: tuple(spans for code, spans in sets.items() if code in _EXACT_CODES)
+            for track, sets in host_classes.by_thread.items()
+        },
+    }
 
 
 def _collect_classes(
