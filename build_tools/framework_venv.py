@@ -74,6 +74,23 @@ ENVIRONMENTS = {
         requirements=("xprof==2.24.2",),
         proof="from xprof.convert import raw_to_tool_data",
     ),
+    # Other profilers, which `benchmarks/causes_peers.py` runs on PyTorch programs.
+    "scalene": Environment(
+        requirements=("scalene==2.4.0", "torch==2.13.0", "numpy"),
+        proof="import scalene, torch, numpy",
+        bases=("torch",),
+    ),
+    "py_spy": Environment(
+        requirements=("py-spy==0.4.3", "torch==2.13.0", "numpy"),
+        proof="import torch, numpy, sysconfig; from pathlib import Path; "
+        "assert Path(sysconfig.get_path('scripts'), 'py-spy').exists()",
+        bases=("torch",),
+    ),
+    "traceml": Environment(
+        requirements=("traceml-ai==0.5.0", "torch==2.13.0", "numpy"),
+        proof="import traceml_ai, torch, numpy",
+        bases=("torch",),
+    ),
     # Experiment trackers: reports are logged to them, so what reads profiles is here.
     "trackers": Environment(
         requirements=(
