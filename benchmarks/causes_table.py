@@ -19,7 +19,7 @@ from pages import machine, markdown_table, replace_section
 
 #: Kind of draw, as `causes.py` names its folders → its laws, and what they are called.
 DRAWS = {
-    "laws": (LAWS, "laws that the rules were mended with"),
+    "laws": (LAWS, "laws with which rules were improved"),
     "held-out": (HELD_OUT_LAWS, "laws that were held out"),
 }
 HEAD = (
