@@ -124,8 +124,7 @@ def work_of_call(name: str) -> KnownWork | None:
     return next(matching, None)
 
 
-def known_purpose(name: FunctionName) -> FunctionPurpose:
-    """Return the purpose of a function of a known library itself, whoever calls it."""
+def _known_purpose(name: FunctionName) -> FunctionPurpose:
     row = _first_row(name, with_work=False)
     known = None if row is None else row.purpose
     return FunctionPurpose.UNKNOWN if known is None else FunctionPurpose[known]
@@ -204,7 +203,7 @@ def _own_purposes(frames: FunctionFrames) -> UInt8s:
     """Return the purpose of each frame itself, whoever calls it."""
     purpose_of_type = np.zeros(max(frames.names, default=-1) + 1, np.uint8)
     for kind in np.unique(frames.type).tolist():
-        purpose_of_type[kind] = known_purpose(frames.names[kind])
+        purpose_of_type[kind] = _known_purpose(frames.names[kind])
     return purpose_of_type[frames.type]
 
 
@@ -320,4 +319,4 @@ def _direct_spans(frames: FunctionFrames, waits: Bools) -> Spans:
 
 def is_wait(name: FunctionName) -> bool:
     """Return whether Python waits for another thread in this function."""
-    return known_purpose(name) in AWAITING
+    return _known_purpose(name) in AWAITING

@@ -1,13 +1,11 @@
 """`function_frames`, `function_lines`: samples, corrected by what is known exactly.
 
 A sample stands for the time around it, half an interval on both sides. But what a
-thread does while it runs an op is not what it does afterwards, and a thread that waits
-for ops waits while ops run.
+thread does while ops run is not what it does afterwards.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -15,7 +13,6 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles
 from stepscope.derive.host.core_time import thread_identities
-from stepscope.derive.host.function_purposes import FunctionPurpose, known_purpose
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.unavailable import Unavailable
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.array_types import Bools, Int32s, Int64s
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
@@ -128,16 +125,6 @@ def _sampled_threads(
     return {it: at for it, at in times.items() if at is not None and len(at)}
 
 
-def _waits_for_ops(rows: _Rows) -> Bools:
-    """Return which rows are of functions that wait for the results of ops."""
-    kinds = [
-        kind
-        for kind, name in rows.names.items()
-        if known_purpose(name) == FunctionPurpose.SYNC
-    ]
-    return np.isin(rows.type, kinds)
-
-
 def _place_samples(
     rows: _Rows,
     threads: Mapping[int, Int64s],
@@ -155,18 +142,14 @@ def _place_samples(
     """
     if not threads or not any(activity.values()):
         return None
-    waits = _waits_for_ops(rows)
-    ops = Spans.union_of(activity.get(None, ()))
+    ops = _join_activity(Spans.union_of(activity.get(None, ())))
     placed = []
     for thread in np.unique(rows.track).tolist():
         row = np.flatnonzero(rows.track == thread)
         times = rows.start_ps[row], rows.end_ps[row]
         if thread in threads:
-            stacks = _Stacks(*times, waits[row])
             states = [_join_activity(spans) for spans in activity.get(thread, ())]
-            moved = _place_on_thread(
-                stacks, threads[thread], states, _join_activity(ops)
-            )
+            moved = _place_on_thread(_Stacks(*times), threads[thread], states, ops)
             placed.append(moved._replace(row=row[moved.row]))
         else:
             placed.append(_PlacedRows(row, *times))
@@ -184,21 +167,13 @@ def _join_activity(spans: Spans) -> Spans:
 
 
 class _Stacks:
-    """The sampled stacks of a thread.
+    """The sampled stacks of a thread."""
 
-    Attributes:
-        waits: By row: whether the row, or a caller, waits for ops.
-    """
-
-    def __init__(self, start_ps: Int64s, end_ps: Int64s, waits: Bools) -> None:
+    def __init__(self, start_ps: Int64s, end_ps: Int64s) -> None:
         self.start_ps, self.end_ps = start_ps, end_ps
         track = np.zeros(len(start_ps), np.int32)
         nested = nest_subset(start_ps, end_ps - start_ps, track=track)
         self.parent, self.depth = nested.parent, nested.depth
-        self.waits = waits.copy()
-        for level in range(1, int(self.depth.max()) + 1):
-            inside = np.flatnonzero(self.depth == level)
-            self.waits[inside] |= self.waits[self.parent[inside]]
 
     def innermost_rows(self, times: Int64s) -> Int64s:
         """Return the innermost row at each time; -1 for none."""
@@ -222,41 +197,34 @@ def _place_on_thread(
     at = sampled_ps[
         (sampled_ps >= stacks.start_ps[0]) & (sampled_ps < stacks.end_ps.max())
     ]
-    shown = stacks.innermost_rows(at)
-    is_waiting = (shown >= 0) & stacks.waits[shown] & _are_within(ops, at)
-    state_of_sample = _states_at(states, at)
-    waiting = Spans.from_bounds(
-        stacks.start_ps[stacks.waits], stacks.end_ps[stacks.waits]
-    )
-    known = (*states, ops & waiting)
+    if not len(at):
+        row = np.arange(len(stacks.start_ps))
+        return _PlacedRows(row, stacks.start_ps, stacks.end_ps)
     edges = [stacks.start_ps, stacks.end_ps, (at[1:] + at[:-1]) // 2]
-    edges += [it.start_ps for it in known] + [it.end_ps for it in known]
+    for spans in (*states, ops):
+        edges += [spans.start_ps, spans.end_ps]
     times = np.unique(np.concatenate(edges))
     begin, finish = times[:-1], times[1:]
     middle = (begin + finish) // 2
-    innermost, state = stacks.innermost_rows(middle), _states_at(states, middle)
-    may_wait = _are_within(ops, middle)
+    shown, innermost = stacks.innermost_rows(at), stacks.innermost_rows(middle)
+    state, state_of_sample = (
+        2 * _states_at(states, times) + _states_at([ops], times)
+        for times in (middle, at)
+    )
     nearest = _nearest_index(at, middle)
     # A late sample also stands for the time since it was due: that remains.
-    moves = innermost == shown[nearest]
-    moves &= (state_of_sample[nearest] != state) | (is_waiting[nearest] & ~may_wait)
-    for number, waits in itertools.product(range(len(states) + 1), (False, True)):
-        fits = (state_of_sample == number) & (waits | ~is_waiting)
-        pieces = moves & (state == number) & (may_wait == waits)
-        if fits.any() and pieces.any():
-            innermost[pieces] = shown[fits][_nearest_index(at[fits], middle[pieces])]
+    moves = (innermost == shown[nearest]) & (state_of_sample[nearest] != state)
+    for kind in np.unique(state_of_sample).tolist():
+        fits, pieces = state_of_sample == kind, moves & (state == kind)
+        innermost[pieces] = shown[fits][_nearest_index(at[fits], middle[pieces])]
     return _rows_of_pieces(begin, finish, innermost, stacks.parent, stacks.depth)
-
-
-def _are_within(spans: Spans, times: Int64s) -> Bools:
-    return spans.within(times, times + 1) > 0
 
 
 def _states_at(states: Sequence[Spans], times: Int64s) -> Int64s:
     """Return which state holds at each time, from 1 on; 0 for none."""
     found = np.zeros(len(times), np.int64)
     for number, spans in enumerate(states, 1):
-        found[_are_within(spans, times)] = number
+        found[spans.within(times, times + 1) > 0] = number
     return found
 
 
