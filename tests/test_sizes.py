@@ -30,11 +30,11 @@ P95_FUNCTION_LINES = 50
 #: pipelines, memory of others at a failed allocation, compilation by free memory,
 #: combinations of library versions); before these, 137,022 lines of Python.
 MOST = {
-    "lines of Python": 138_250,
-    "lines of Python and declared data": 147_578,
-    "modules of Python": 705,
-    "functions with names of one word, %": 8.37,
-    "private functions that are used once": 1_136,
+    "lines of Python": 138_329,
+    "lines of Python and declared data": 147_674,
+    "modules of Python": 706,
+    "functions with names of one word, %": 8.36,
+    "private functions that are used once": 1_137,
 }
 #: Function → the reason why it may be longer.
 LONG_FUNCTIONS: dict[str, str] = {}

@@ -215,6 +215,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     waiting_threads_warn: Threshold
     waiting_threads_critical: Threshold
     busy_cores: Threshold
+    busy_thread: Threshold
     threads_of_a_core: Threshold
     rare_every: Threshold
     run_spread: Threshold

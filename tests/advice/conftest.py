@@ -23,6 +23,7 @@ from stepscope.derive.facts.hosts.batch_production import (
     made_in_own_threads,
     python_elements,
 )
+from stepscope.derive.facts.hosts.busy_threads import busiest_threads
 from stepscope.derive.facts.hosts.callbacks import called_back
 from stepscope.derive.facts.hosts.function_divisions import (
     function_divisions,
@@ -225,6 +226,7 @@ def signals_of(
         called_back: {},
         function_divisions: {},
         rare_functions: {},
+        busiest_threads: {},
         frameworks_used: (),
         unexplained_outside: {},
         set_up_signals: {},

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from tests.support.traces.training import ahead, cores, findings, on_host
+from tests.support.traces.waiting import core_time
 
 from stepscope.advice.rules.running.cpu_threads import evaluate
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.hosts.busy_threads import busiest_threads
 from stepscope.derive.facts.processors import (
     Processors,
     mean_by_window,
     processor_signals,
 )
 from stepscope.derive.host.core_time import Readings
+from stepscope.derive.host.function_names import FunctionName
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
+from stepscope.report.words.findings import lead_sentence
 
 OWN = "process CPU (percent)"
 PRESSURE = "CPU pressure (percent)"
@@ -145,3 +151,69 @@ def test_means_of_windows_are_those_of_every_instant() -> None:
         np.mean(instants[start:end]) for start, end in zip(starts, ends, strict=True)
     ]
     assert mean_by_window(readings, starts, ends) == pytest.approx(wanted)
+
+
+STATISTICS = Part.from_function(
+    FunctionName("aggregate", "/app/train.py", 27, library=False), 80.0
+)
+
+
+@pytest.mark.parametrize(
+    ("thread_busy", "in_use", "expected"),
+    [
+        # The cores are full, and it needs one for 80 % of the time.
+        (80.0, 12.8, ("thread", "warn")),
+        (79.9, 12.8, (None, "info")),
+        # Other cores are free for the steps.
+        (99.0, 12.7, ("unsure", "info")),
+        (None, 12.8, (None, "info")),
+    ],
+)
+def test_a_thread_that_always_takes_a_core_is_to_blame(
+    signals_of: Any,
+    shares: Any,
+    thread_busy: float | None,
+    in_use: float,
+    expected: tuple[str | None, str],
+) -> None:
+    busiest = {}
+    if thread_busy is not None:
+        part = msgspec.structs.replace(STATISTICS, thread="statistics")
+        busiest = {"vm": msgspec.structs.replace(part, share_percent=thread_busy)}
+    processor = Processors(16, (25.0,) * 12, in_use, 12.0, 21)
+    known = {processor_signals: {"vm": processor}, busiest_threads: busiest}
+    alone = {"device": DeviceSignals(recorded="host_only")}
+    account = shares(device=None, host_compute=10.0)
+    finding = evaluate(signals_of(account, known, **alone))
+    assert (finding.note, finding.severity) == expected
+    named = tuple(busiest.values()) if expected[0] == "thread" else ()
+    assert finding.parts == named
+    if finding.note == "thread":
+        assert lead_sentence(finding) == (
+            "Threads wait for a core while the host works for the steps: thread "
+            "`statistics` is in `aggregate` (train.py:27), and needs a core for 80.0 % "
+            "of the time."
+        )
+        assert [it.id for it in finding.actions] == ["move_thread_away"]
+
+
+COUNT = "$/app/train.py:27 aggregate"
+BESIDE = "samples beside the steps of {}, 100 a second"
+
+
+def test_the_thread_that_needs_a_core_longest_is_named() -> None:
+    """`statistics` is awake for 180 of 200 ms, `log` for 20, a library's for all."""
+    lines = on_host() + machine(pressure=60.0, threads=64)
+    pool = "$/v/site-packages/pool.py:3 work"
+    for thread, function, awake_us in (
+        ("log", "$/app/log.py:3 write", 20_000.0),
+        ("statistics", COUNT, 180_000.0),
+        ("pool", pool, 200_000.0),
+    ):
+        lines.append((BESIDE.format(thread), function, 0.0, 200_000.0))
+        lines += core_time(thread, [(0.0, awake_us)])
+    finding = found_in(lines)
+    (part,) = finding.parts
+    assert (part.thread, part.function) == ("statistics", "aggregate")
+    assert part.share_percent == pytest.approx(90.0, abs=0.1)
+    assert (finding.note, finding.severity) == ("thread", "warn")

@@ -12,6 +12,7 @@ from stepscope.advice.judging.lost_time import (
     judge_series,
     owned_shares,
 )
+from stepscope.derive.facts.hosts.busy_threads import busiest_threads
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.thresholds import THRESHOLDS
 
@@ -23,6 +24,7 @@ _ITEM: Final = rule_item("cpu.threads")
 
 #: Cause of the lack of cores → note of the finding; the default is "unsure".
 _NOTES: Final[dict[str, str | None]] = {
+    "thread": "thread",
     "own": None,
     "children": "children",
     "others": "others",
@@ -35,7 +37,7 @@ _OWNED: Final = Owned(
 )
 
 
-@rule(_ITEM, *OWNED_READS, processor_signals)
+@rule(_ITEM, *OWNED_READS, processor_signals, busiest_threads)
 def evaluate(signals: Signals) -> Finding:
     shares = owned_shares(_OWNED, signals)
     processor = signals.needed(processor_signals).get(shares.host)
@@ -48,13 +50,22 @@ def evaluate(signals: Signals) -> Finding:
     )
     series = shares.lost_time({"waiting": waiting})
     judged = judge_series(_ITEM, signals, series)
-    cause, own = processor.whose_threads_crowd(THRESHOLDS), processor.own
+    cause: str | None = processor.whose_threads_crowd(THRESHOLDS)
+    own, busiest = processor.own, signals.of(busiest_threads).get(shares.host)
+    if (
+        busiest is not None
+        and processor.are_full(THRESHOLDS)
+        and busiest.share_percent >= THRESHOLDS.busy_thread.value
+    ):
+        cause = "thread"
     return judged.finding(
         note=_NOTES.get(cause or "", "unsure") if judged.failed else None,
         # The waiting thread may have nothing to do with the steps. The severity is
-        # therefore too low for the headline.
-        severity="info",
+        # therefore too low for the headline, unless a thread of the program always
+        # takes a core from the steps.
+        severity="warn" if cause == "thread" and judged.failed else "info",
         devices=(shares.label,),
+        parts=(busiest,) if busiest is not None and cause == "thread" else (),
         because=() if cause is None or not judged.failed else (cause,),
         facts=_ITEM.facts(
             cores=processor.cores,
@@ -62,6 +73,7 @@ def evaluate(signals: Signals) -> Finding:
             busy_cores=processor.machine,
             children=processor.children,
             others=None if own is None else max(processor.machine - own, 0.0),
+            thread_busy=None if busiest is None else busiest.share_percent,
         ),
         inputs=("account", "events"),
         actions=_ITEM.actions_for(cause),
