@@ -31,7 +31,7 @@ P95_FUNCTION_LINES = 50
 #: combinations of library versions); before these, 137,022 lines of Python.
 MOST = {
     "lines of Python": 138_329,
-    "lines of Python and declared data": 147_674,
+    "lines of Python and declared data": 147_673,
     "modules of Python": 706,
     "functions with names of one word, %": 8.36,
     "private functions that are used once": 1_137,
