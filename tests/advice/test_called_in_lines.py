@@ -87,6 +87,19 @@ def test_a_wait_for_the_disk_is_advised_as_such() -> None:
     assert found.actions[0].text.startswith("Write to the disk every n steps")
 
 
+@pytest.mark.parametrize("called", [None, "pairs.get"])
+@pytest.mark.parametrize(("in_system", "status"), [(True, "fail"), (False, "pass")])
+def test_a_line_that_computes_waits_only_in_the_system(
+    called: str | None, status: str, *, in_system: bool
+) -> None:
+    """It reads a mapped file, or the clock of its thread was read late."""
+    lines = [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
+    awake = [(at + 6_000.0, at + 10_000.0) for at in STEPS]
+    lines += core_time("main", awake, system=in_system)
+    found = findings(lines + calls((called, 5_900.0)), devices=None)["host.wait"]
+    assert found.status == status
+
+
 @pytest.mark.parametrize(
     ("name", "advice"),
     [

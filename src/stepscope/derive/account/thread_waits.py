@@ -249,7 +249,8 @@ def thread_sleep(
         named = frames.spans(on_track) - spans_of(*_OTHER_PURPOSES) - ran
         named = named if tasks is None else named - tasks
         waits = named & spans_of(*_WAIT_PURPOSES)
-        system_calls = named & _waiting_calls(frames, function_lines, track)
+        waiting, computing = _calls_by_kind(frames, function_lines, track)
+        system_calls = named & waiting
         clock = clocks.get(thread_ids[track])
         if clock is not None and not isinstance(core_time, Unavailable):
             rest = core_time.rest.get(thread_ids[track][:2])
@@ -262,12 +263,15 @@ def thread_sleep(
                 are_full=core_time.are_full,
                 on_device=not host_classes.no_device,
             )
+            python = Spans.union_of(
+                times for other, times in running.items() if other != track
+            )
+            # A line that computes can wait only for the interpreter's lock, and in the
+            # system for memory.
+            waits = waits - (computing - python - clock.system)
             if tasks is not None:
                 # The result is there, and another thread has the interpreter's lock.
                 ready = (spans_of(FunctionPurpose.SYNC) & clock.asleep) - ran - tasks
-                python = Spans.union_of(
-                    times for other, times in running.items() if other != track
-                )
                 waits = waits | (ready & python)
         spans[track] = waits = waits | system_calls
         for_threads[track] = waits & spans_of(FunctionPurpose.AWAIT)
@@ -275,20 +279,24 @@ def thread_sleep(
     return ThreadSleep(spans, for_threads, for_peers)
 
 
-def _waiting_calls(
+def _calls_by_kind(
     frames: FunctionFrames, lines: FunctionLines | Unavailable, track: int
-) -> Spans:
-    """Return when lines of the program call the system to wait for a disk or a socket.
+) -> tuple[Spans, Spans]:
+    """Return when lines of the program call the system to wait, and when they compute.
 
-    What the system computes for such a call is part of the wait, but not what Python
-    functions of a library do that have such a name.
+    What the system computes for such a call is part of the wait. Lines compute if they
+    call nothing, or a compiled function that is known to compute; what Python functions
+    of a library do that have such a name is unknown.
     """
     if isinstance(lines, Unavailable):
-        return Spans.empty()
+        return Spans.empty(), Spans.empty()
     by_name = lines.compiled_calls([track])
-    calls = Spans.union_of(
-        spans for name, spans in by_name.items() if work_of_call(name) in WAITING_WORKS
+    works = {name: work_of_call(name) for name in by_name}
+    waiting, computing = (
+        Spans.union_of(by_name[name] for name in by_name if works[name] in kinds)
+        for kinds in (WAITING_WORKS, {*works.values()} - {None, *WAITING_WORKS})
     )
+    calls = waiting | computing
     # Innermost frames, for a sampled function is as long as its only callee.
     program = [kind for kind, name in frames.names.items() if name.library is False]
     is_calling = (frames.track == track) & np.isin(frames.type, program)
@@ -298,7 +306,9 @@ def _waiting_calls(
         is_calling[around] = True
         around = frames.parent[around]
     called = (frames.track == track) & ~is_calling & ~np.isin(frames.type, program)
-    return calls - frames.spans(called & frames.rows_called_from(is_calling))
+    in_library = frames.spans(called & frames.rows_called_from(is_calling))
+    alone = lines.spans_without_call(track)
+    return waiting - in_library, (computing - in_library) | alone
 
 
 def _clocked_waits(

@@ -146,6 +146,20 @@ class FunctionLines(Frozen, frozen=True):
             if calls.any() and name != LOOP_CALL
         }
 
+    def spans_without_call(self, track: int) -> Spans:
+        """Return when a line of the program runs on a thread and calls no function."""
+        rows = self.chosen_rows(self.track == track)
+        if rows.called is None:
+            return Spans.empty()
+        alone = (rows.line >= 0) & (rows.called < 0)
+        alone &= np.isin(rows.type, self._types_of_program())
+        depth = rows.depth_of_runs()
+        return Spans.union_of(
+            rows.spans_of_rows(alone & (depth == level))
+            - rows.spans_of_rows(depth == level + 1)
+            for level in np.unique(depth[alone]).tolist()
+        )
+
     def calling_spans(
         self, track: int, waits: Spans
     ) -> Iterator[tuple[str, bool, Spans]]:
