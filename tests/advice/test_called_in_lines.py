@@ -96,8 +96,14 @@ def test_a_line_that_computes_waits_only_in_the_system(
     lines = [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
     awake = [(at + 6_000.0, at + 10_000.0) for at in STEPS]
     lines += core_time("main", awake, system=in_system)
-    found = findings(lines + calls((called, 5_900.0)), devices=None)["host.wait"]
-    assert found.status == status
+    lines += calls((called, 5_800.0), ("numpy.zeros", 100.0))
+    assert findings(lines, devices=None)["host.wait"].status == status
+
+
+def test_without_calls_any_line_may_wait() -> None:
+    """The flight recorder records lines without what they call."""
+    found = in_steps((None, 5_900.0), asleep=True, rule="host.wait")
+    assert found.status == "fail"
 
 
 @pytest.mark.parametrize(

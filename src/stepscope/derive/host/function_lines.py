@@ -147,9 +147,12 @@ class FunctionLines(Frozen, frozen=True):
         }
 
     def spans_without_call(self, track: int) -> Spans:
-        """Return when a line of the program runs on a thread and calls no function."""
+        """Return when a line of the program runs on a thread and calls no function.
+
+        Empty if calls were not recorded.
+        """
         rows = self.chosen_rows(self.track == track)
-        if rows.called is None:
+        if rows.called is None or not any(self.callees):
             return Spans.empty()
         alone = (rows.line >= 0) & (rows.called < 0)
         alone &= np.isin(rows.type, self._types_of_program())
