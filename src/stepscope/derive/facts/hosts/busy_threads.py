@@ -1,4 +1,4 @@
-"""Threads of the program that compute all the time, beside its steps."""
+"""Threads of the program that compute all the time and drive no step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def busiest_threads(
     core_time: CoreTime,
     non_step_frames: FunctionFrames,
 ) -> Part | None:
-    """Return the function of the thread beside the steps that needs a core longest.
+    """Return the function of the thread without steps that needs a core longest.
 
     Its share is that of the judged steps in which the thread is on a core or ready for
     one. Threads that run nothing of the program are left out.
