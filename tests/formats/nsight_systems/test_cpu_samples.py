@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from tests.support.traces.kineto import check_all, frame
 from tests.support.traces.nsight import RUNTIME, call, global_id, read_file, write
 
-from stepscope.derive.host.function_frames import FunctionFrames, function_frames
+from stepscope.derive.host.function_frames import FunctionFrames
 from stepscope.derive.host.function_purposes import FunctionPurpose, function_purposes
+from stepscope.derive.host.placed_frames import function_frames
 from stepscope.derive.profile_data import ProfileData
 from stepscope.unavailable import Unavailable
 
