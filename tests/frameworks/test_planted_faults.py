@@ -99,7 +99,7 @@ FAULTS: Final = {
     # A long collection or pause lies between no two ops: then the function is blamed.
     ("jax", "eager"): (("launch.eager", "host_compute"), "(jax_program.py:"),
     ("jax", "callback"): (BETWEEN, "`log_metrics` (jax_program.py:"),
-    ("jax", "recompile"): (COMPILING, "`take_step` (jax_program.py:"),
+    ("jax", "recompile"): (COMPILING, "called from `take_step` (jax_program.py:"),
     ("jax", "checkpoint"): (WRITING, "`save_checkpoint` (jax_program.py:"),
     ("jax", "outside"): (BETWEEN, "`transform` (jax_program.py:"),
     ("jax", "debug"): (("debug.print",), "Prints and checks inside the steps"),

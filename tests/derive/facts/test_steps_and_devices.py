@@ -208,8 +208,13 @@ def with_devices(*rows: tuple[int, int | None, int | None]) -> pl.DataFrame:
     )
 
 
-def of_devices(*traces: Any, host_ps: int | None = 5) -> DeviceSignals:
-    rows = pl.DataFrame({"host_compute_ps": [host_ps, None]})
+def of_devices(
+    *traces: Any, host_ps: int | None = 5, wait_ps: int | None = None
+) -> DeviceSignals:
+    rows = pl.DataFrame(
+        {"host_compute_ps": [host_ps, None], "wait_ps": [None, wait_ps]},
+        schema={"host_compute_ps": pl.Int64, "wait_ps": pl.Int64},
+    )
     found: DeviceSignals = device_signals.function(
         trace={f"h{at}": trace for at, trace in enumerate(traces)},
         account={"h0": ABSENT, "h1": SimpleNamespace(rows=rows)},
@@ -282,12 +287,20 @@ def test_what_samples_found_is_a_sign_and_a_doubt_is_one_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host_ps", "recorded"), [(5, "host_only"), (0, "unknown"), (None, "unknown")]
+    ("host_ps", "wait_ps", "recorded"),
+    [
+        (5, None, "host_only"),
+        (0, 0, "unknown"),
+        (None, None, "unknown"),
+        # The program only waits.
+        (0, 5, "host_only"),
+    ],
 )
-def test_without_any_sign_ops_of_the_host_tell(
-    host_ps: int | None, recorded: str
+def test_without_any_sign_the_time_of_the_host_tells(
+    host_ps: int | None, wait_ps: int | None, recorded: str
 ) -> None:
-    found = of_devices(Tables(tracks=TRACKS), Tables(), host_ps=host_ps)
+    times = {"host_ps": host_ps, "wait_ps": wait_ps}
+    found = of_devices(Tables(tracks=TRACKS), Tables(), **times)
     assert (found.recorded, found.sign) == (recorded, None)
     empty = Tables(tracks=TRACKS, device_activity=activities())
     found = of_devices(empty)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Evidence of accelerators. "recorded": their work was recorded. "silent": the program
 #: used an accelerator, or may have, but its work was not recorded. "host_only": nothing
-#: indicates a device, and ops ran on the host. "unknown": no evidence.
+#: indicates a device, and the host worked or waited. "unknown": no evidence.
 Recorded = Literal["recorded", "silent", "host_only", "unknown"]
 #: Pattern of names of device memory allocators, which contain the kind of device.
 _DEVICE_MEMORY: Final = r"(?i)\b(gpu|cuda|rocm|hip)(_|:|\b)|^(GPU|CUDA)"
@@ -134,8 +134,9 @@ def device_signals(
                 windows=windows,
             )
     ran = any(
-        accounted.rows["host_compute_ps"].fill_null(0).sum()
+        accounted.rows[column].fill_null(0).sum()
         for accounted in known_hosts(account).values()
+        for column in ("host_compute_ps", "wait_ps")
     )
     return DeviceSignals(recorded="host_only" if ran else "unknown", reason=reason)
 
