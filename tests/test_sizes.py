@@ -30,8 +30,8 @@ P95_FUNCTION_LINES = 50
 #: pipelines, memory of others at a failed allocation, compilation by free memory,
 #: combinations of library versions); before these, 137,022 lines of Python.
 MOST = {
-    "lines of Python": 138_357,
-    "lines of Python and declared data": 147_701,
+    "lines of Python": 138_359,
+    "lines of Python and declared data": 147_703,
     "modules of Python": 706,
     "functions with names of one word, %": 8.36,
     "private functions that are used once": 1_137,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.support.traces.literal_tables import kinds_of, tables_of
 
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.sequences import SymbolSequence
+from stepscope.derive.steps import inferred
 from stepscope.derive.steps.inferred_candidates import (
     Measured,
     begin_of_cycle,
@@ -563,3 +565,12 @@ def test_a_thread_without_an_event_once_in_each_cycle_shows_no_begin(
     lines: list[tuple[int, int, int]], starts: list[int]
 ) -> None:
     assert begins(lines, starts) is None
+
+
+def test_a_pass_after_the_last_entry_makes_no_equal_passes() -> None:
+    """The ops of the sequence may be fewer than the calls that repeat."""
+    sequence = sequence_of([0, 1] * 4, weights=[5] * 8)  # at 0, 5, … 35
+    evidence: Any = SimpleNamespace(
+        equal_passes=lambda: (0, np.array([0, 8, 20, 99])), ops={0: sequence}
+    )
+    assert inferred._equal_passes(evidence) is None

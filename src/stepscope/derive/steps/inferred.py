@@ -216,10 +216,12 @@ def _equal_passes(evidence: StepEvidence) -> Measured | None:
     if passes is None:
         return None
     track, start_ps = passes
-    period = measure_boundaries(evidence.ops[track], start_ps)
-    measured = _measured_period(
-        evidence, evidence.ops[track], period, "equal passes of", track
-    )
+    ops = evidence.ops[track]
+    period = measure_boundaries(ops, start_ps)
+    if period.first[-1] >= len(ops):
+        # No op of the sequence begins in the last pass.
+        return None
+    measured = _measured_period(evidence, ops, period, "equal passes of", track)
     edge = measured.edge or not evidence.may_be_layers(track, start_ps)
     return msgspec.structs.replace(measured, edge=edge, are_passes=True)
 
