@@ -19,8 +19,8 @@ from pages import machine, markdown_table, replace_section
 
 #: Kind of draw, as `causes.py` names its folders → its laws, and what they are called.
 DRAWS = {
-    "laws": (LAWS, "laws with which rules were improved"),
-    "held-out": (HELD_OUT_LAWS, "laws that were held out"),
+    "laws": (LAWS, "first set of laws"),
+    "held-out": (HELD_OUT_LAWS, "second set of laws"),
 }
 HEAD = (
     *("programs", "recorded", "healthy", "two causes", "first sentence right"),
