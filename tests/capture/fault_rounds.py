@@ -53,6 +53,9 @@ def rounds(train: Train, part: int, parts: int) -> tuple[int, list[str]]:
     # What importing a framework left is not looked through in every round again.
     gc.collect()
     gc.freeze()
+    # A collection that Python begins by chance calls others' callbacks (JAX has one)
+    # from whatever line of ours runs: each round collects once, where it says so.
+    gc.disable()
     truth = train()
     # What a first recording imports and sets up is not tried.
     problems = _clean(train, truth, "the first recording")
