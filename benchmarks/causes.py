@@ -1,10 +1,10 @@
 """Generate programs from declared laws, record them, and score what is said of them.
 
-    python benchmarks/causes.py [--count 40] [--seed 1] [--held-out]
+    python benchmarks/causes.py [--count 40] [--seed 1] [--laws first]
         [--only TEXT] [--folder DIR] [--seconds 720]
 
-A law (`causes/laws.toml`) is a cause, how it is planted, and what must be said of it.
-A draw plants none, one or two causes into a healthy program of a framework
+A law (`causes/first_laws.toml`) is a cause, how it is planted, and what must be said of
+it. A draw plants none, one or two causes into a healthy program of a framework
 (`causes/frameworks.toml`), with steps of 2 ms to 3 s. The truth is what the program's
 own clock says; it is in the file `truth` next to each recording. `--folder` keeps the
 recordings of each seed: what is there already is not recorded again. The table and, for
@@ -25,7 +25,6 @@ from typing import Any
 
 from causes_drawn import (
     DECLARED,
-    HELD_OUT_LAWS,
     LAWS,
     Program,
     draw_programs,
@@ -56,16 +55,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--laws", choices=LAWS, default="first")
     parser.add_argument("--only", default="", help="text in the programs' names")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--seconds", type=float, default=720)
     options = parser.parse_args(arguments)
-    laws = read_laws(HELD_OUT_LAWS if options.held_out else LAWS)
+    laws = read_laws(LAWS[options.laws])
     programs = draw_programs(
         list(laws.values()), options.count, options.seed, options.only
     )
-    drawn = f"{'held-out' if options.held_out else 'laws'}-{options.seed}"
+    drawn = f"{options.laws}-{options.seed}"
     with tempfile.TemporaryDirectory() as made:
         folder = (options.folder or Path(made)) / drawn
         took_s = record_missing(programs, folder, options.seconds)

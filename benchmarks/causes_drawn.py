@@ -13,7 +13,8 @@ from typing import Any, Generic, TypeVar
 from stepscope.capture.base.options import MIN_WINDOW_S
 
 DECLARED = Path(__file__).resolve().parent / "causes"
-LAWS, HELD_OUT_LAWS = DECLARED / "laws.toml", DECLARED / "held_out_laws.toml"
+#: Set of laws → its file.
+LAWS = {name: DECLARED / f"{name}_laws.toml" for name in ("first", "second", "third")}
 #: Lengths of a step in ms, from a tiny one to one of seconds.
 SCALES_MS = (2, 8, 30, 120, 500, 2500)
 #: A step is so much shorter or longer than its scale.
@@ -38,7 +39,7 @@ _PLACEHOLDER = re.compile(r"^( *)<<(\w+)>>$", re.MULTILINE)
 class Law:
     """A cause, how it is planted, and what a report must say of it.
 
-    The keys are those of `causes/laws.toml`, which explains them.
+    The keys are those of `causes/first_laws.toml`, which explains them.
     """
 
     name: str

@@ -3,7 +3,7 @@
     python benchmarks/causes_peers.py FOLDER... [--tool NAME] [--most 20]
         [--said DIR] [--seconds 1800]
 
-Each FOLDER is one that `causes.py --folder` made, for example `held-out-4`: its
+Each FOLDER is one that `causes.py --folder` made, for example `second-4`: its
 programs are drawn again, and are run under each tool of `causes/peers.toml` that knows
 their framework; XProf reads the recordings. What a tool says is kept under `--said`:
 what is there already is not asked again. `--most` is the number of programs with causes
@@ -43,7 +43,6 @@ from typing import Any
 from causes import is_recorded, score
 from causes_drawn import (
     DECLARED,
-    HELD_OUT_LAWS,
     LAWS,
     Law,
     Program,
@@ -204,8 +203,7 @@ def read_cases(folders: Iterable[Path]) -> list[Case]:
 
 def _read_folder(folder: Path) -> list[Case]:
     laws, _, seed = folder.name.rpartition("-")
-    file = HELD_OUT_LAWS if laws == "held-out" else LAWS
-    drawn = draw_programs(list(read_laws(file).values()), _DRAWN, int(seed))
+    drawn = draw_programs(list(read_laws(LAWS[laws]).values()), _DRAWN, int(seed))
     cases = []
     for program in drawn:
         place = folder / program.name

@@ -13,15 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from causes import SILENT, score
-from causes_drawn import HELD_OUT_LAWS, LAWS, draw_programs, read_laws
+from causes_drawn import LAWS, draw_programs, read_laws
 from causes_scored import VERDICTS, Scored
 from pages import machine, markdown_table, replace_section
 
-#: Kind of draw, as `causes.py` names its folders → its laws, and what they are called.
-DRAWS = {
-    "laws": (LAWS, "first set of laws"),
-    "held-out": (HELD_OUT_LAWS, "second set of laws"),
-}
 HEAD = (
     *("programs", "recorded", "healthy", "two causes", "first sentence right"),
     *("partly", "silent", "wrong", "first advice right", "wrong"),
@@ -36,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", type=Path, help="the page to write it into")
     options = parser.parse_args(arguments)
-    by_kind = {kind: judge_draws(options.folder, kind) for kind in DRAWS}
-    text = "\n".join(table_lines(by_kind))
+    by_set = {name: judge_draws(options.folder, name) for name in LAWS}
+    text = "\n".join(table_lines(by_set))
     if options.write is None:
         sys.stdout.write(f"{text}\n")
     else:
@@ -45,11 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def judge_draws(folder: Path, kind: str) -> list[Scored]:
-    """Judge the programs of all draws of a kind that were recorded."""
-    laws = list(read_laws(DRAWS[kind][0]).values())
+def judge_draws(folder: Path, laws_set: str) -> list[Scored]:
+    """Judge the programs of all draws from a set of laws that were recorded."""
+    laws = list(read_laws(LAWS[laws_set]).values())
     judged = []
-    for draw in sorted(folder.glob(f"{kind}-*")):
+    for draw in sorted(folder.glob(f"{laws_set}-*")):
         count = sum(path.is_dir() for path in draw.iterdir())
         seed = int(draw.name.rpartition("-")[2])
         programs = draw_programs(laws, count, seed)
@@ -57,11 +52,11 @@ def judge_draws(folder: Path, kind: str) -> list[Scored]:
     return judged
 
 
-def table_lines(by_kind: dict[str, list[Scored]]) -> list[str]:
-    """Write a row for each kind of draw and each framework, and the misses."""
-    everything = [one for judged in by_kind.values() for one in judged]
+def table_lines(by_set: dict[str, list[Scored]]) -> list[str]:
+    """Write a row for each set of laws and each framework, and the misses."""
+    everything = [one for judged in by_set.values() for one in judged]
     frameworks = sorted({one.program.framework for one in everything})
-    rows = [_row(DRAWS[kind][1], judged) for kind, judged in by_kind.items()]
+    rows = [_row(f"{name} set of laws", judged) for name, judged in by_set.items()]
     for framework in frameworks:
         chosen = [one for one in everything if one.program.framework == framework]
         rows.append(_row(f"of {framework}", chosen))

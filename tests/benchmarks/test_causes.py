@@ -21,7 +21,7 @@ def causes(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.slow(seconds=4)
 def test_a_program_of_numpy_is_scored(causes: Any, tmp_path: Path) -> None:
     drawn = importlib.import_module("causes_drawn")
-    law = drawn.read_laws(drawn.LAWS)["python_loop"]
+    law = drawn.read_laws(drawn.LAWS["first"])["python_loop"]
     planted = (drawn.Planted(law, "step", 0.75),)
     program = drawn.Program("one", "plain", 30.0, planted, 0)
     took_s = causes.record_missing([program], tmp_path, 60.0)

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = ("LAWS", "HELD_OUT_LAWS")
+SETS = ("first", "second", "third")
 POSITIONS = {
     *("loop", "library", "worker process", "thread", "callback", "operating system"),
 }
@@ -29,19 +29,19 @@ def drawn() -> Any:
     return importlib.import_module("causes_drawn")
 
 
-def laws_of(drawn: Any, file: str = "LAWS") -> list[Any]:
-    return list(drawn.read_laws(getattr(drawn, file)).values())
+def laws_of(drawn: Any, laws: str = "first") -> list[Any]:
+    return list(drawn.read_laws(drawn.LAWS[laws]).values())
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_laws_name_what_exists(drawn: Any, file: str) -> None:
+@pytest.mark.parametrize("laws", SETS)
+def test_laws_name_what_exists(drawn: Any, laws: str) -> None:
     rules = importlib.import_module("stepscope.advice.registry").RULES
     owners = importlib.import_module("stepscope.derive.step_time.owners").OWNERS
     known = {rule.item.id for rule in rules}
     # Issue 33 adds the owner of waits.
     owned = {owner.name for owner in owners} | {"wait"}
     frameworks = drawn.read_frameworks()
-    for law in laws_of(drawn, file):
+    for law in laws_of(drawn, laws):
         assert law.position in POSITIONS
         assert law.amount in {"seconds", "rounds"}
         assert law.rules | law.advice | law.no_advice <= known, law.name
@@ -55,22 +55,23 @@ def test_laws_name_what_exists(drawn: Any, file: str) -> None:
             assert f"def {law.call}(" in law.code_in(framework)
 
 
-def test_held_out_laws_are_other_causes(drawn: Any) -> None:
-    seen, held_out = laws_of(drawn), laws_of(drawn, "HELD_OUT_LAWS")
-    assert len(seen) == len(held_out)
-    assert not {law.name for law in seen} & {law.name for law in held_out}
-    assert not {law.call for law in seen} & {law.call for law in held_out}
-    for laws in (seen, held_out):
+def test_each_set_of_laws_has_other_causes(drawn: Any) -> None:
+    sets = [laws_of(drawn, laws) for laws in SETS]
+    everything = [law for laws in sets for law in laws]
+    assert {len(laws) for laws in sets} == {14}
+    assert len({law.name for law in everything}) == len(everything)
+    assert len({law.call for law in everything}) == len(everything)
+    for laws in sets:
         assert {law.position for law in laws} == POSITIONS
 
 
 @pytest.mark.parametrize("framework", ["plain", "jax", "torch", "tensorflow", "keras"])
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("laws", SETS)
 def test_every_law_is_a_program_in_every_framework_and_slot(
-    drawn: Any, file: str, framework: str
+    drawn: Any, laws: str, framework: str
 ) -> None:
     slots = drawn.read_frameworks()[framework]["slots"]
-    for law in laws_of(drawn, file):
+    for law in laws_of(drawn, laws):
         for slot in sorted(set(law.slots) & set(slots)):
             if framework not in law.frameworks:
                 continue
@@ -128,7 +129,7 @@ def test_long_steps_are_few(
 
 
 def test_a_batch_made_ahead_lasts_as_long_as_the_whole_step(drawn: Any) -> None:
-    law = drawn.read_laws(drawn.LAWS)["slow_decoding"]
+    law = drawn.read_laws(drawn.LAWS["first"])["slow_decoding"]
     program = drawn.Program(
         "one", "plain", 100.0, (drawn.Planted(law, "worker", 0.3),), 0
     )
@@ -140,7 +141,7 @@ def test_a_batch_made_ahead_lasts_as_long_as_the_whole_step(drawn: Any) -> None:
 
 
 def test_a_cause_of_every_fourth_step_is_four_times_as_long(drawn: Any) -> None:
-    law = drawn.read_laws(drawn.LAWS)["checkpoint"]
+    law = drawn.read_laws(drawn.LAWS["first"])["checkpoint"]
     program = drawn.Program(
         "one", "plain", 100.0, (drawn.Planted(law, "after", 0.5),), 0
     )

@@ -50,7 +50,7 @@ def said(
 
 def causes(scored: Any, **shares: float) -> list[Any]:
     drawn = importlib.import_module("causes_drawn")
-    laws = {**drawn.read_laws(drawn.LAWS), "crowd": scored.CROWD}
+    laws = {**drawn.read_laws(drawn.LAWS["first"]), "crowd": scored.CROWD}
     return [scored.Cause(laws[name], share) for name, share in shares.items()]
 
 
@@ -171,7 +171,7 @@ def test_advice_without_the_function_is_partly_right(scored: Any) -> None:
 
 def program(*names: str) -> Any:
     drawn = importlib.import_module("causes_drawn")
-    laws = drawn.read_laws(drawn.LAWS)
+    laws = drawn.read_laws(drawn.LAWS["first"])
     planted = tuple(
         drawn.Planted(laws[name], laws[name].slots[0], 0.4) for name in names
     )
