@@ -221,7 +221,6 @@ def main() -> None:
     clock, steps = TruthClock(PLAN), Steps()
     fault = PLAN["fault"]
     if fault == "collect":
-        gc.freeze()
         INDEX.extend(Entry() for _ in range(int(PLAN["rounds"])))
     batches = (
         load_batches(int(fault[-1]))
