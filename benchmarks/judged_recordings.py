@@ -10,9 +10,9 @@ from stepscope.advice.finding import Finding
 from stepscope.advice.headline import choose_lead_sentence, findings_by_cost
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.report.compose import judge_profile
-from stepscope.report.words.checks import most_valuable_findings
-from stepscope.report.words.findings import fitting_actions
+from stepscope.reporting.compose import judge_profile
+from stepscope.reporting.words.checks import most_valuable_findings
+from stepscope.reporting.words.findings import fitting_actions
 from stepscope.session import open_profile
 
 _FUNCTION = re.compile(r"`([^`]+)` \(")

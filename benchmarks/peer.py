@@ -72,11 +72,11 @@ with light_start():
     from stepscope.analysis.tools import tool_answers
     from stepscope.analysis.timeline.catalogue import track_catalogue
     from stepscope.analysis.timeline.tiles import MAX_TRACKS, TILE_BUCKETS, track_tiles
-    from stepscope.report.envelope import describe_profile, recording_doubts
+    from stepscope.reporting.envelope import describe_profile, recording_doubts
     from stepscope.derive.step_time.host_classes import event_categories
     from stepscope.derive.trace_rows.lanes import trace_lanes
-    from stepscope.report import to_json
-    from stepscope.report.to_trace_json import slice_frame
+    from stepscope.reporting import to_json
+    from stepscope.reporting.to_trace_json import slice_frame
     from stepscope.serve import frames
 profile = stepscope.open(sys.argv[1])
 def draw(host):

@@ -38,9 +38,9 @@ import stepscope
 from stepscope.cli.light_start import light_start
 with light_start():
     from stepscope.cli.output import show_progress
-    from stepscope.report.compose import STAGES, compose_report
-    from stepscope.report.outline import as_text
-    from stepscope.report.outline.report import report_outline
+    from stepscope.reporting.compose import STAGES, compose_report
+    from stepscope.reporting.outline import as_text
+    from stepscope.reporting.outline.report import report_outline
 with show_progress(STAGES) as shown:
     document = compose_report(stepscope.open(sys.argv[1]), shown)
 print(len(as_text.render(report_outline(document), width=100)))
@@ -56,10 +56,10 @@ sys.modules[registry.__name__] = registry
 with light_start():
     from stepscope.advice.predicted_gains import Together
     from stepscope.cli.output import show_progress
-    from stepscope.report import compose
-    from stepscope.report.outline import as_text
-    from stepscope.report.outline.report import report_outline
-    from stepscope.report.document import Headline
+    from stepscope.reporting import compose
+    from stepscope.reporting.outline import as_text
+    from stepscope.reporting.outline.report import report_outline
+    from stepscope.reporting.document import Headline
 nothing = compose.Judgement(
     headline=Headline(text="", owner=None, percent=None, finding=None),
     findings=(),

@@ -33,9 +33,9 @@ from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.errors import BadInput, StepscopeError
 from stepscope.formats import sniff
 from stepscope.formats.opening import find_runs
-from stepscope.report import to_json, to_trace_json
-from stepscope.report.compose import compose_report
-from stepscope.report.envelope import describe_profile, recording_doubts
+from stepscope.reporting import to_json, to_trace_json
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.envelope import describe_profile, recording_doubts
 from stepscope.rundir import Run
 
 sys.path.insert(0, str(Path(__file__).parent))

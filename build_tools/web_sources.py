@@ -29,9 +29,9 @@ from stepscope.analysis.model_views import AnnotationDetailResult
 from stepscope.analysis.results.tool import field_sentences
 from stepscope.analysis.tools import TOOLS
 from stepscope.compare.comparison import Comparison
-from stepscope.report.document import Headline
-from stepscope.report.envelope import Envelope
-from stepscope.report.words.names import (
+from stepscope.reporting.document import Headline
+from stepscope.reporting.envelope import Envelope
+from stepscope.reporting.words.names import (
     CATEGORY_NAMES,
     CLOCK_TEXTS,
     CODE_TEXTS,

@@ -33,8 +33,8 @@ SELDOM = [
     "stepscope.derive.trace_rows.drawn_rows",
     "stepscope.formats.hlo",
     "stepscope.formats.remote",
-    "stepscope.report.to_json",
-    "stepscope.report.to_table",
+    "stepscope.reporting.to_json",
+    "stepscope.reporting.to_table",
 ]
 PROGRAM = """
 import sys

@@ -59,12 +59,12 @@ MAY_IMPORT = {
         ],
         BASE | {"capture"},
     ),
-    "report": BASE | {"analysis", "advice", "compare"},
+    "reporting": BASE | {"analysis", "advice", "compare"},
     "report.outline.trials": BASE | {"advice", "compare", "trials"},
     "report.to_json": BASE | {"analysis", "advice", "compare", "trials"},
     # Its doors: from a profile to what the renderers are given.
     "report.envelope": BASE | {"trace", "derive"},
-    "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
+    "reporting.compose": BASE | {"trace", "derive", "analysis", "advice", "reporting"},
     # What a finding consists of is declared where it is derived.
     **dict.fromkeys(
         (*("report.outline.gaps", "report.words.findings", "report.words.names"),),
@@ -76,16 +76,17 @@ MAY_IMPORT = {
     "session": BASE | {"formats", "analysis"},
     "serve": BASE
     | {
-        *("formats", "derive", "analysis", "advice", "compare", "report", "session"),
+        *("formats", "derive", "analysis", "advice", "compare", "reporting", "session"),
         "remote",
     },
     "cli": BASE
     | {
         *("capture", "remote", "formats", "derive", "analysis", "advice", "compare"),
-        *("report", "session", "serve", "doctor", "trials"),
+        *("reporting", "session", "serve", "doctor", "trials"),
     },
-    "profiler": BASE | {"capture", "derive", "analysis", "advice", "report", "session"},
-    "tracking": BASE | {"formats", "analysis", "advice", "report", "session"},
+    "profiler": BASE
+    | {"capture", "derive", "analysis", "advice", "reporting", "session"},
+    "tracking": BASE | {"formats", "analysis", "advice", "reporting", "session"},
 }
 #: Package → room (a folder that holds no other) → what of its own package it imports,
 #: and no more: rooms, and modules that stand beside them. A folder's own modules count
@@ -200,7 +201,7 @@ ROOMS = {
     "remote": {
         "access": "addresses captures client destinations messages transport",
     },
-    "report": {
+    "reporting": {
         "outline": "document envelope page words",
         "text": "outline page to_table words",
         "words": "page",

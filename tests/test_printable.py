@@ -10,7 +10,7 @@ import pytest
 
 from stepscope.errors import BadInput
 from stepscope.patterns import printable_text
-from stepscope.report.page import line, plain_text
+from stepscope.reporting.page import line, plain_text
 
 if TYPE_CHECKING:
     from pathlib import Path

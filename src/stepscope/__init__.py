@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from stepscope.profiler.builder import ProfileOptionBuilder
     from stepscope.profiler.recording import Profiler
     from stepscope.remote import client, server
-    from stepscope.report.tables import tables
+    from stepscope.reporting.from_python import report
+    from stepscope.reporting.tables import tables
     from stepscope.session import open_profile as open  # noqa: A004 - ss.open is the contract
     from stepscope.tracking.log_to import log_to
     from stepscope.unavailable import Unavailable
@@ -37,6 +38,7 @@ __all__ = [
     "log_to",
     "mark_step",
     "open",
+    "report",
     "schedule",
     "server",
     "start",
@@ -65,11 +67,12 @@ _PUBLIC = {
     "log_to": ("stepscope.tracking.log_to", "log_to"),
     "mark_step": ("stepscope.capture.base.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),
+    "report": ("stepscope.reporting.from_python", "report"),
     "schedule": ("stepscope.capture.profile", "schedule"),
     "server": ("stepscope.remote.server", None),
     "start": ("stepscope.capture.profile", "start"),
     "stop": ("stepscope.capture.profile", "stop"),
-    "tables": ("stepscope.report.tables", "tables"),
+    "tables": ("stepscope.reporting.tables", "tables"),
     "trace_function": ("stepscope.capture.base.annotate", "trace_function"),
 }
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import KERNELS, Recorder, cores, findings, on_host
 from tests.support.traces.waiting import GET, LOADER, STEPS, WORKER, core_time
 
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding

@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import WATCHED, findings, on_host
 from tests.support.traces.waiting import core_time
 
-from stepscope.report.words.checks import most_valuable_findings
+from stepscope.reporting.words.checks import most_valuable_findings
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding

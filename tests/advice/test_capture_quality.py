@@ -12,7 +12,7 @@ from stepscope.advice import engine
 from stepscope.advice.rules.recording_quality.capture_quality import evaluate
 from stepscope.derive.facts.recording import capture_signals
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.report.words.findings import finding_headline
+from stepscope.reporting.words.findings import finding_headline
 from stepscope.unavailable import Unavailable
 
 MS, US = 1_000_000_000, 1_000_000

@@ -16,7 +16,7 @@ from stepscope.advice.rules.recording_quality.recorded_steps import (
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.derive.facts.judged_steps import HostSteps, step_signals
 from stepscope.derive.steps.candidates import Candidate
-from stepscope.report.words.findings import finding_headline
+from stepscope.reporting.words.findings import finding_headline
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:

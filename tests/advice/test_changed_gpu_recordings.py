@@ -14,12 +14,12 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.training import Recorder
 
-from stepscope.report.compose import judge_profile
+from stepscope.reporting.compose import judge_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.report.document import Headline
+    from stepscope.reporting.document import Headline
 
     Change = Callable[[list[Any]], list[Any]]
 

@@ -16,7 +16,7 @@ from tests.support.traces.training import (
 
 from stepscope.advice.rules.running.debug_print import evaluate
 from stepscope.derive.facts.program_traits import anomaly_checks, blocking_calls
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 
 CALLBACK = "debug_callback"
 

@@ -13,7 +13,7 @@ from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.recording_quality.env_libs import evaluate
 from stepscope.derive.facts.recording import HostVersions, version_signals
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.report.words.findings import finding_headline
+from stepscope.reporting.words.findings import finding_headline
 from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:

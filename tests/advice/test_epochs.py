@@ -9,8 +9,8 @@ from tests.support.traces import blueprint
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.headline import choose_lead_sentence
-from stepscope.report.words.findings import pattern_sentence
-from stepscope.report.words.first_sentence import first_sentence
+from stepscope.reporting.words.findings import pattern_sentence
+from stepscope.reporting.words.first_sentence import first_sentence
 
 
 def judged(

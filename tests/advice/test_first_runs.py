@@ -9,7 +9,7 @@ import pytest
 from tests.support.results.pages import document_of
 from tests.support.traces.kineto import call, complete, kernel, read_file
 
-from stepscope.report.words.findings import finding_headline
+from stepscope.reporting.words.findings import finding_headline
 
 if TYPE_CHECKING:
     from pathlib import Path

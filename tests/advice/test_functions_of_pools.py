@@ -14,15 +14,15 @@ from tests.support.traces.training import findings, on_host
 
 import stepscope as ss
 from stepscope.advice.headline import findings_by_cost
-from stepscope.report.compose import judge_profile
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.compose import judge_profile
+from stepscope.reporting.words.findings import lead_sentence
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stepscope.report.compose import Judgement
+    from stepscope.reporting.compose import Judgement
 
 #: The steps of a run that its own clock times: those before are warm-up, and the
 #: recording begins and ends in two of the others.

@@ -19,7 +19,7 @@ from tests.support.traces.training import (
 
 from stepscope.advice.engine import signals_of as all_signals
 from stepscope.advice.rules.idle_gaps.gaps import judge_garbage as evaluate
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,8 @@ from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.frameworks import PLAIN, frameworks_used
-from stepscope.report.words.checks import most_valuable_findings
-from stepscope.report.words.first_sentence import first_sentence
+from stepscope.reporting.words.checks import most_valuable_findings
+from stepscope.reporting.words.first_sentence import first_sentence
 
 MS = 1_000_000_000
 

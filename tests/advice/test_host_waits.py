@@ -27,7 +27,7 @@ from stepscope.derive.facts.hosts.worker_processes import (
 )
 from stepscope.derive.facts.processors import Asleep, asleep
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding

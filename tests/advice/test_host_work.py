@@ -14,7 +14,7 @@ from stepscope.derive.facts.evidence import Part, Saving
 from stepscope.derive.facts.hosts.eager_ops import EagerOps, EagerSignals, eager_signals
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000

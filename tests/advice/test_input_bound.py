@@ -18,7 +18,7 @@ from stepscope.derive.facts.hosts.batch_production import LoaderCalls, loader_ca
 from stepscope.derive.facts.hosts.worker_processes import LoaderWorkers, loader_workers
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.report.words.findings import finding_headline, lead_sentence
+from stepscope.reporting.words.findings import finding_headline, lead_sentence
 from stepscope.unavailable import Unavailable
 
 MS = 1_000_000_000

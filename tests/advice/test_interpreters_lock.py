@@ -12,7 +12,7 @@ import pytest
 from tests.support.traces.training import findings, on_host
 from tests.support.traces.waiting import STEPS, core_time
 
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from stepscope.derive.facts.devices.op_sides import HostPlaced, placement_signal
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 from stepscope.unavailable import Unavailable
 
 MS = 1_000_000_000

@@ -13,7 +13,7 @@ from stepscope.advice.engine import signals_of
 from stepscope.advice.rules.launches.op_launches import judge_eager_ops as evaluate
 from stepscope.derive.facts.hosts.eager_ops import EagerOps, EagerSignals, eager_signals
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.report.compose import judge_profile
+from stepscope.reporting.compose import judge_profile
 
 RULE = "launch.eager"
 STEPS = 12

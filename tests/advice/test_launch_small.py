@@ -9,7 +9,7 @@ from tests.support.traces.training import Recorder, findings, on_host
 
 from stepscope.advice.rules.launches.op_launches import judge_small_work as evaluate
 from stepscope.derive.facts.devices.small_work import WorkGroup, small_kernels
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 
 RULE = "launch.small"
 STEPS = 12

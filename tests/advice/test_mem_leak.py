@@ -11,7 +11,7 @@ from tests.support.traces.keeping import keeping
 from tests.support.traces.training import allocating, findings, leaking, together
 
 from stepscope.advice.rules.memory.device_memory import judge_leak as evaluate
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
 MIB = 2**20

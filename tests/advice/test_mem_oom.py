@@ -11,8 +11,8 @@ from tests.support.traces.snapshots import FORWARD, MIB, snapshot
 from tests.support.traces.training import findings, together
 
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.report.compose import compose_report
-from stepscope.report.words.findings import finding_headline
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.words.findings import finding_headline
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from stepscope.derive.facts.hosts.pipeline_buffers import (
     pipeline_buffers,
 )
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
-from stepscope.report.words.findings import finding_headline
+from stepscope.reporting.words.findings import finding_headline
 
 GIB = 2**30
 MIB = 2**20

@@ -12,10 +12,10 @@ from tests.support.results.statements import read
 from stepscope.advice.engine import signals_of
 from stepscope.advice.registry import RULES
 from stepscope.cli.output import Progress
-from stepscope.report import to_json
-from stepscope.report.compose import compose_report
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import report_outline
+from stepscope.reporting import to_json
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import report_outline
 from stepscope.session import open_profile
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable

@@ -6,7 +6,7 @@ import pytest
 from tests.conftest import DATA, PROFILES
 
 import stepscope as ss
-from stepscope.report.compose import judge_profile
+from stepscope.reporting.compose import judge_profile
 
 
 def test_time_that_the_account_gives_an_owner_is_in_sight() -> None:

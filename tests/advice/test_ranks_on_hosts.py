@@ -13,7 +13,7 @@ from tests.support.traces.judged import Judged
 from tests.support.traces.training import cores
 
 from stepscope.advice.engine import signals_of
-from stepscope.report.words.findings import finding_headline
+from stepscope.reporting.words.findings import finding_headline
 
 STEPS = 12
 PERIOD_US = 10_000

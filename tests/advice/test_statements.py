@@ -27,7 +27,7 @@ from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 
 #: Nobody tries more changes than that against one cause.

@@ -22,20 +22,20 @@ from tests.support.results.statements import (
 
 from stepscope.advice.catalogue import OWNERS_OF
 from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES
-from stepscope.report.outline import as_text
-from stepscope.report.outline.findings import doubt_parts
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text
-from stepscope.report.text import pod
-from stepscope.report.text.pod import pod_outline
-from stepscope.report.words.names import CATEGORY_NAMES, time_heading
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.findings import doubt_parts
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text
+from stepscope.reporting.text import pod
+from stepscope.reporting.text.pod import pod_outline
+from stepscope.reporting.words.names import CATEGORY_NAMES, time_heading
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 #: Shares are written with one decimal, and small ones as "<0.1 %".
 WRITTEN = 0.051

@@ -18,16 +18,16 @@ from tests.support.results.statements import read
 
 from stepscope import analysis
 from stepscope.derive.verdicts.input_actions import input_actions
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stepscope.advice.finding import Finding
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 #: Status and severity of `input.bound` → the verdict of the input page …
 WORDS = {

@@ -19,7 +19,7 @@ from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.function_divisions import rare_functions
 from stepscope.derive.facts.processors import Processors, processor_signals
 from stepscope.derive.facts.step_shares import NamedTime
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 
 if TYPE_CHECKING:
     from pathlib import Path

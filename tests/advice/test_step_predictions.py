@@ -24,7 +24,7 @@ from stepscope.derive.facts.hosts.worker_processes import (
 from stepscope.derive.facts.processors import Processors, processor_signals
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.report.words.findings import fitting_actions
+from stepscope.reporting.words.findings import fitting_actions
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:

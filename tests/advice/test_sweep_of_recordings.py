@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from tests.support.results.statements import read
 
 from stepscope.remedies import CAUSES_OF_SILENT_DEVICES
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 #: Rounding of means of integers.
 CLOSE = 1 + 1e-6

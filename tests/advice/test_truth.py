@@ -15,17 +15,17 @@ import pytest
 
 from stepscope.advice.headline import findings_by_cost
 from stepscope.cli.output import Progress
-from stepscope.report import to_json
-from stepscope.report.compose import compose_report
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text
+from stepscope.reporting import to_json
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 
 class Truth(NamedTuple):

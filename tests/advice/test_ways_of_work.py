@@ -10,7 +10,7 @@ from tests.support.traces.waiting import core_time
 
 from stepscope.advice.rules.idle_gaps.host_work import evaluate
 from stepscope.derive.facts.step_shares import NamedTime
-from stepscope.report.words.findings import finding_headline
+from stepscope.reporting.words.findings import finding_headline
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding

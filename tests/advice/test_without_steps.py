@@ -12,14 +12,14 @@ from tests.support.traces.kineto import call, complete, kernel, read_file
 
 from stepscope.advice.finding import Finding
 from stepscope.advice.headline import findings_by_cost
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 T4 = {"id": 0, "name": "Tesla T4", "computeMajor": 7, "computeMinor": 5}
 #: What a device of such a name multiplies with, in µs: 32 bit beside matrix units.

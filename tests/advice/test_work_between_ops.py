@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import findings, on_host
 from tests.support.traces.waiting import core_time
 
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 
 TORCH = "/opt/lib/python3.12/site-packages/torch"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.traces.training import BF16, MATMUL, Recorder, findings, on_host
 
-from stepscope.report.words.findings import lead_sentence, part_shares
+from stepscope.reporting.words.findings import lead_sentence, part_shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,7 @@ from stepscope.derive.facts.hosts.worker_processes import (
     machine_cores,
     worker_time,
 )
-from stepscope.report.words.findings import finding_headline, lead_sentence
+from stepscope.reporting.words.findings import finding_headline, lead_sentence
 from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:

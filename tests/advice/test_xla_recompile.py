@@ -9,7 +9,7 @@ from tests.support.traces.training import findings, on_host, together
 
 from stepscope.advice.rules.compilation.compiling import judge_recompiled as evaluate
 from stepscope.derive.facts.hosts.compilations import CompiledFunction, compile_signals
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 
 RULE = "xla.recompile"
 LEAD = 2_500.0

@@ -10,9 +10,9 @@ import pytest
 from tests.support.results.statements import opened
 
 from stepscope.analysis.tools import TOOLS
-from stepscope.report import to_json
-from stepscope.report.envelope import describe_profile, recording_doubts
-from stepscope.report.plain import plain
+from stepscope.reporting import to_json
+from stepscope.reporting.envelope import describe_profile, recording_doubts
+from stepscope.reporting.plain import plain
 from stepscope.unavailable import CODES, Missing, Unavailable
 
 if TYPE_CHECKING:

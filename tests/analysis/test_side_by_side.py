@@ -23,10 +23,10 @@ from stepscope.derive.derivations import (
 )
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
-from stepscope.report import to_json
-from stepscope.report.compose import compose_report, stage_count
-from stepscope.report.envelope import describe_profile, recording_doubts
-from stepscope.report.plain import plain
+from stepscope.reporting import to_json
+from stepscope.reporting.compose import compose_report, stage_count
+from stepscope.reporting.envelope import describe_profile, recording_doubts
+from stepscope.reporting.plain import plain
 from stepscope.trace.model import TraceData
 from stepscope.trace.tables import TABLES
 

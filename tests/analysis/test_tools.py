@@ -13,7 +13,7 @@ from stepscope.analysis.tools import TOOLS
 #: Names what was loaded of tools that a report does not ask.
 PROGRAM = """
 import sys
-import stepscope.report.compose
+import stepscope.reporting.compose
 rooms = ("roofline_model", "trace_viewer", "compat_tensorflow")
 print([room for room in rooms if f"stepscope.analysis.{room}" in sys.modules])
 """

@@ -12,7 +12,7 @@ from tests.support.sites.browser import OLDEST, Server
 from tests.support.sites.serve import running
 from tests.support.traces import blueprint
 
-from stepscope.report.words.names import CATEGORY_NAMES
+from stepscope.reporting.words.names import CATEGORY_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepscope.report.words.names import UNIT_NAMES
+from stepscope.reporting.words.names import UNIT_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -333,8 +333,10 @@ def test_without_what_reads_recordings_one_line_says_where_to_look(
     recorded(profiler, range(1))
     monkeypatch.delitem(sys.modules, "stepscope.profiler.views", raising=False)
     monkeypatch.delattr("stepscope.profiler.views", raising=False)
-    monkeypatch.setitem(sys.modules, "stepscope.report.compose", None)
+    monkeypatch.setitem(sys.modules, "stepscope.reporting.compose", None)
     with pytest.raises(BadUsage) as caught:
         profiler.profile_operations()
-    assert "stepscope.report.compose, which is not installed here" in str(caught.value)
+    assert "stepscope.reporting.compose, which is not installed here" in str(
+        caught.value
+    )
     assert f"`stepscope show model_views {profiler.save().path}`" in str(caught.value)

@@ -15,7 +15,7 @@ from tests.support.programs.storing import STORED
 
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
-from stepscope.report.compose import judge_profile
+from stepscope.reporting.compose import judge_profile
 from stepscope.rundir import scan_directory
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.programs.recorded import judged_program
 
-from stepscope.report.words.checks import most_valuable_findings
+from stepscope.reporting.words.checks import most_valuable_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -41,7 +41,7 @@ run()
         "stepscope.cli.report",
         "numpy",
         "polars",
-        "stepscope.report.compose",
+        "stepscope.reporting.compose",
     ],
 )
 def test_ctrl_c_while_modules_are_imported_is_one_line(

@@ -29,7 +29,7 @@ from tests.support.traces.nsight import (
 import stepscope as ss
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
-from stepscope.report.exports import render_csv, render_parquet
+from stepscope.reporting.exports import render_csv, render_parquet
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from stepscope.advice.explanation import explanation
 from stepscope.advice.registry import RULES
 from stepscope.analysis.results.fitting_remedies import with_fitting_remedies
 from stepscope.cli.main import main
-from stepscope.report import to_json
-from stepscope.report.outline import as_markdown, as_text
-from stepscope.report.outline.explanation import explanation_outline
-from stepscope.report.outline.report import SECTIONS
-from stepscope.report.page import plain_text
+from stepscope.reporting import to_json
+from stepscope.reporting.outline import as_markdown, as_text
+from stepscope.reporting.outline.explanation import explanation_outline
+from stepscope.reporting.outline.report import SECTIONS
+from stepscope.reporting.page import plain_text
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:

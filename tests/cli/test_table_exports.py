@@ -15,10 +15,10 @@ from polars.testing import assert_frame_equal
 
 import stepscope as ss
 from stepscope.analysis.tools import TOOLS
-from stepscope.report import to_json
-from stepscope.report.envelope import Profile
-from stepscope.report.exports import render_csv, render_parquet
-from stepscope.report.tables import SUMMARY, flatten_table
+from stepscope.reporting import to_json
+from stepscope.reporting.envelope import Profile
+from stepscope.reporting.exports import render_csv, render_parquet
+from stepscope.reporting.tables import SUMMARY, flatten_table
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from stepscope.compare.comparison import compare_runs
 from stepscope.compare.measured import measure_run
-from stepscope.report.compose import judge_profile
+from stepscope.reporting.compose import judge_profile
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 

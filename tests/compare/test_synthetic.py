@@ -10,9 +10,9 @@ from tests.support.traces.training import DETAILS, together
 
 from stepscope.compare.comparison import compare_runs
 from stepscope.compare.measured import measure_run
-from stepscope.report.outline import as_text
-from stepscope.report.outline.comparison import comparison_outline
-from stepscope.report.page import plain_text
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.comparison import comparison_outline
+from stepscope.reporting.page import plain_text
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import pytest
 from tests.support.xspace.proto import values_of_space
 
 import stepscope as ss
-from stepscope.report.plain import plain
+from stepscope.reporting.plain import plain
 from stepscope.xspace.reading.decode import decode_file
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -35,7 +35,7 @@ from pathlib import Path
 import stepscope as ss
 from stepscope import _core
 from stepscope._core import _shim
-from stepscope.report.plain import plain
+from stepscope.reporting.plain import plain
 from stepscope.xspace.reading.decode import decode_file
 from tests.support.xspace.proto import values_of_space
 logdir = Path(sys.argv[2])

@@ -26,10 +26,10 @@ from tests.support.traces.kineto import check_all, check_declared  # noqa: E402
 
 from stepscope.errors import BadInput  # noqa: E402
 from stepscope.formats.opening import read  # noqa: E402
-from stepscope.report.compose import compose_report  # noqa: E402
-from stepscope.report.outline import as_text  # noqa: E402
-from stepscope.report.outline.report import report_outline  # noqa: E402
-from stepscope.report.page import plain_text  # noqa: E402
+from stepscope.reporting.compose import compose_report  # noqa: E402
+from stepscope.reporting.outline import as_text  # noqa: E402
+from stepscope.reporting.outline.report import report_outline  # noqa: E402
+from stepscope.reporting.page import plain_text  # noqa: E402
 from stepscope.session import open_profile  # noqa: E402
 
 if TYPE_CHECKING:

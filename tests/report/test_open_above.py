@@ -11,10 +11,10 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import KERNELS, MATMUL, SGEMM, together
 
 from stepscope.analysis.tools import ProfileWithTools
-from stepscope.report.outline import as_markdown, as_text
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text
-from stepscope.report.to_json import render_document
+from stepscope.reporting.outline import as_markdown, as_text
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text
+from stepscope.reporting.to_json import render_document
 from stepscope.serve.runs.judged import findings_record
 
 if TYPE_CHECKING:

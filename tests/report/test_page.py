@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.report.page import (
+from stepscope.reporting.page import (
     bar,
     cut_middle,
     line,
@@ -15,7 +15,7 @@ from stepscope.report.page import (
     table_lines,
     wrap_text,
 )
-from stepscope.report.words.names import percent, range_ms
+from stepscope.reporting.words.names import percent, range_ms
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.report.envelope import Profile
-from stepscope.report.plain import plain
-from stepscope.report.to_json import make_envelope, render_envelope
+from stepscope.reporting.envelope import Profile
+from stepscope.reporting.plain import plain
+from stepscope.reporting.to_json import make_envelope, render_envelope
 from stepscope.unavailable import Missing, Unavailable
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.report.compose import compose_report
-from stepscope.report.document import ALWAYS_REPORTED, REPORTED
-from stepscope.report.outline.report import SHORT_SECTIONS, report_outline
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.document import ALWAYS_REPORTED, REPORTED
+from stepscope.reporting.outline.report import SHORT_SECTIONS, report_outline
 from stepscope.session import open_profile
 
 DATA = Path(__file__).resolve().parents[1] / "data"

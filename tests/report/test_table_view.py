@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.errors import BadUsage
-from stepscope.report.tables import arrange_rows
+from stepscope.reporting.tables import arrange_rows
 
 ROWS = st.lists(
     st.tuples(st.none() | st.integers(-3, 3), st.none() | st.sampled_from("aAbB.")),

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.errors import BadUsage
-from stepscope.report.exports import render_csv, render_parquet
-from stepscope.report.tables import choose_table, tables
+from stepscope.reporting.exports import render_csv, render_parquet
+from stepscope.reporting.tables import choose_table, tables
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from tests.support.traces import blueprint
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
 from stepscope.errors import BadUsage
-from stepscope.report import to_pprof
+from stepscope.reporting import to_pprof
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 #: Message → fields of `profile.proto`: number, name, type, "*" for repeated.

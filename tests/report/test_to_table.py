@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from stepscope.report import to_table
-from stepscope.report.exports import render_csv
+from stepscope.reporting import to_table
+from stepscope.reporting.exports import render_csv
 from stepscope.unavailable import Missing, Unavailable
 
 

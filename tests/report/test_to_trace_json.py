@@ -24,9 +24,9 @@ from stepscope.analysis.trace_viewer.arguments import (
 )
 from stepscope.analysis.trace_viewer.events import SpanPiece, trace_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
-from stepscope.report.envelope import describe_profile, recording_doubts
-from stepscope.report.to_json import make_envelope
-from stepscope.report.to_trace_json import render_piece, write_trace
+from stepscope.reporting.envelope import describe_profile, recording_doubts
+from stepscope.reporting.to_json import make_envelope
+from stepscope.reporting.to_trace_json import render_piece, write_trace
 from stepscope.trace.tables import INT, TYPE_STATS
 
 if TYPE_CHECKING:

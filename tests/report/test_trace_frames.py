@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stepscope.analysis.timeline.flows import FLOW_COLUMNS, TrackFlows
 from stepscope.analysis.timeline.tiles import SLICE_COLUMNS, Tiles
 from stepscope.derive.step_time.owners import CATEGORIES
-from stepscope.report.to_trace_json import TraceFrame, flow_frame, slice_frame
+from stepscope.reporting.to_trace_json import TraceFrame, flow_frame, slice_frame
 from stepscope.serve import frames
 
 #: As docs/formats/trace-tiles.md has them: type → struct's letter and its bytes.

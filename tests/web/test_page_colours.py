@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stepscope.derive.step_time.owners import CATEGORIES as MEASURED
-from stepscope.report.words.names import CATEGORY_NAMES
+from stepscope.reporting.words.names import CATEGORY_NAMES
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "build_tools"))
 

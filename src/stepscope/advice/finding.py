@@ -1,7 +1,7 @@
 """`Finding`: the verdict of one rule on one profile, in numbers.
 
 The page, the command line, CI gates and programs that read JSON all use this record.
-`report/` turns the numbers of a finding into sentences.
+`reporting/` turns the numbers of a finding into sentences.
 
 Definition: docs/definitions/judging.md#the-record-of-a-finding.
 """

@@ -15,14 +15,14 @@ from stepscope.cli import report as reporting
 from stepscope.cli import run as running
 from stepscope.cli.output import text_width
 from stepscope.errors import StepscopeError
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import SHORT_SECTIONS, report_outline
-from stepscope.report.page import Piece, line, wrap_text
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import SHORT_SECTIONS, report_outline
+from stepscope.reporting.page import Piece, line, wrap_text
 from stepscope.rundir import run_directory
 
 if TYPE_CHECKING:
     from stepscope.cli.requests import DemoRequest
-    from stepscope.report.page import Line
+    from stepscope.reporting.page import Line
 
 #: Python package → program that needs it; the first installed package is used.
 PROGRAMS: Final = {

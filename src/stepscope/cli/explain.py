@@ -13,8 +13,8 @@ from stepscope.cli.output import check_free, deliver_answer, show_progress
 from stepscope.cli.report import show_outline
 from stepscope.cli.requests import REPORT_FORMS
 from stepscope.errors import BadUsage
-from stepscope.report import to_json
-from stepscope.report.outline.gaps import gap_outline
+from stepscope.reporting import to_json
+from stepscope.reporting.outline.gaps import gap_outline
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_S, PS_PER_US

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress as Bar
 
-    from stepscope.report.page import Line
+    from stepscope.reporting.page import Line
 
 STANDARD_OUTPUT: Final = "standard output"
 #: Number of an operating system error → remedy.

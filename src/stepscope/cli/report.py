@@ -5,7 +5,7 @@ Modules that only some options need are imported when these options are used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,15 +20,16 @@ from stepscope.cli.output import (
 from stepscope.cli.requests import REPORT_FORMS, ReportRequest
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
-from stepscope.report.compose import (
+from stepscope.reporting.compose import (
     compose_report,
     explain_rule,
     judge_profile,
     stage_count,
 )
-from stepscope.report.outline import as_markdown, as_text
-from stepscope.report.outline.report import SECTIONS, SHORT_SECTIONS, report_outline
-from stepscope.report.page import Piece, line, plain_text
+from stepscope.reporting.from_python import failing_findings
+from stepscope.reporting.outline import as_markdown, as_text
+from stepscope.reporting.outline.report import SECTIONS, SHORT_SECTIONS, report_outline
+from stepscope.reporting.page import Piece, line, plain_text
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 
@@ -36,14 +37,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from stepscope.advice.finding import Finding
+    from stepscope.advice.finding import Finding, Severity
     from stepscope.cli.requests import DiffRequest, ExplainRequest, TryRequest
     from stepscope.compare.measured import MeasuredSteps
     from stepscope.compare.store import RunOutcomes
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.report.document import Document
-    from stepscope.report.outline.parts import Outline
-    from stepscope.report.page import Line
+    from stepscope.reporting.document import Document
+    from stepscope.reporting.outline.parts import Outline
+    from stepscope.reporting.page import Line
+
+#: Values of --fail-on → the least severity that fails, as findings write it.
+_FAILS_ON: Final[dict[str, Severity]] = {"critical": "critical", "warning": "warn"}
 
 
 def answer_request(request: ReportRequest) -> int:
@@ -62,7 +66,10 @@ def answer_request(request: ReportRequest) -> int:
     elif request.against:
         _compare_runs(request, kept_in)
     else:
-        _report_run(request, kept_in)
+        document = _report_run(request, kept_in)
+        if request.fail_on is not None:
+            severity = _FAILS_ON[request.fail_on]
+            return int(bool(failing_findings(document.findings, severity)))
     return 0
 
 
@@ -83,13 +90,21 @@ def _check_options(request: ReportRequest) -> None:
         )
     if request.same_work and not (request.against or request.store):
         raise BadUsage("--same-work is about two runs: add --against BASE or --store")
+    if request.fail_on is not None:
+        if request.fail_on not in _FAILS_ON:
+            raise BadUsage.unknown_name("severity", request.fail_on, _FAILS_ON)
+        if request.explain is not None or request.against:
+            raise BadUsage(
+                "--fail-on is about the findings of one run: leave out --explain and "
+                "--against"
+            )
     if request.kernels is not None and request.against:
         raise BadUsage("--kernels is about one run: leave out --against")
     if request.synthetic and not request.against:
         raise BadUsage("--synthetic is about two runs: add --against BASE")
 
 
-def _report_run(request: ReportRequest, kept_in: Path | None) -> None:
+def _report_run(request: ReportRequest, kept_in: Path | None) -> Document:
     is_short = not (request.full or request.form == "json")
     with show_progress(1 + stage_count(is_short=is_short)) as shown:
         shown.stage("Reading")
@@ -99,19 +114,20 @@ def _report_run(request: ReportRequest, kept_in: Path | None) -> None:
     if kept_in is not None:
         answers = _keep_promises(request, kept_in, _measure_run(run, document.findings))
     if request.form == "json":
-        from stepscope.report import to_json  # noqa: PLC0415 - needed only for this format
+        from stepscope.reporting import to_json  # noqa: PLC0415 - needed only for this format
 
         promises = _as_json(kept_in, answers)
         deliver_answer(to_json.render_document(document, promises), request.output)
-        return
+        return document
     sections = SECTIONS if request.full else SHORT_SECTIONS
     outline = report_outline(document, sections=sections)
     show_outline((*outline, *_kept_outline(kept_in, answers)), request)
+    return document
 
 
 def _compare_runs(request: ReportRequest, kept_in: Path | None) -> None:
     from stepscope.compare.comparison import compare_runs  # noqa: PLC0415 - needed only with --against
-    from stepscope.report.outline.comparison import (  # noqa: PLC0415
+    from stepscope.reporting.outline.comparison import (  # noqa: PLC0415
         comparison_outline,
     )
 
@@ -129,7 +145,7 @@ def _compare_runs(request: ReportRequest, kept_in: Path | None) -> None:
         )
     answers = None if kept_in is None else _keep_promises(request, kept_in, runs[1])
     if request.form == "json":
-        from stepscope.report import to_json  # noqa: PLC0415 - needed only for this format
+        from stepscope.reporting import to_json  # noqa: PLC0415 - needed only for this format
 
         promises = _as_json(kept_in, answers)
         deliver_answer(to_json.render_comparison(comparison, promises), request.output)
@@ -140,7 +156,7 @@ def _compare_runs(request: ReportRequest, kept_in: Path | None) -> None:
 
 
 def _explain_verdict(request: ReportRequest, rule: str) -> None:
-    from stepscope.report.outline.explanation import (  # noqa: PLC0415 - needed only with --explain
+    from stepscope.reporting.outline.explanation import (  # noqa: PLC0415 - needed only with --explain
         explanation_outline,
     )
 
@@ -150,7 +166,7 @@ def _explain_verdict(request: ReportRequest, rule: str) -> None:
         shown.stage("Explaining")
         explanation = explain_rule(profile, rule)
     if request.form == "json":
-        from stepscope.report import to_json  # noqa: PLC0415 - needed only for this format
+        from stepscope.reporting import to_json  # noqa: PLC0415 - needed only for this format
 
         deliver_answer(to_json.render_explanation(explanation), request.output)
         return
@@ -198,7 +214,7 @@ def _kept_outline(
 ) -> Outline:
     if kept_in is None or answers is None:
         return ()
-    from stepscope.report.outline.promises import (  # noqa: PLC0415 - needed only with --store
+    from stepscope.reporting.outline.promises import (  # noqa: PLC0415 - needed only with --store
         answers_outline,
     )
 

@@ -48,6 +48,7 @@ class ReportRequest(ReadsProfiles, frozen=True, eq=True, kw_only=True):
     store: bool = False
     explain: str | None = None
     full: bool = False
+    fail_on: str | None = None
     kernels: str | None = None
 
     def files_to_read(self) -> tuple[str, ...]:

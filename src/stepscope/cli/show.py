@@ -26,14 +26,20 @@ from stepscope.cli.output import (
 from stepscope.cli.requests import SHOW_FORMS
 from stepscope.derive.model.view_names import SHOWN
 from stepscope.errors import BadUsage
-from stepscope.report import to_json, to_pprof, to_table, to_trace_json
-from stepscope.report.envelope import describe_profile, recording_doubts
-from stepscope.report.exports import render_csv, render_parquet
-from stepscope.report.outline import as_text
-from stepscope.report.tables import LIMITS, SUMMARY, choose_table, name_of_main, tables
-from stepscope.report.text.model import annotation_outline, view_outline
-from stepscope.report.text.op import op_outline
-from stepscope.report.text.pod import pod_outline
+from stepscope.reporting import to_json, to_pprof, to_table, to_trace_json
+from stepscope.reporting.envelope import describe_profile, recording_doubts
+from stepscope.reporting.exports import render_csv, render_parquet
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.tables import (
+    LIMITS,
+    SUMMARY,
+    choose_table,
+    name_of_main,
+    tables,
+)
+from stepscope.reporting.text.model import annotation_outline, view_outline
+from stepscope.reporting.text.op import op_outline
+from stepscope.reporting.text.pod import pod_outline
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 
@@ -43,8 +49,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.results.tool import Tool
     from stepscope.cli.requests import ShowRequest
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.report.envelope import Envelope
-    from stepscope.report.outline.parts import Outline
+    from stepscope.reporting.envelope import Envelope
+    from stepscope.reporting.outline.parts import Outline
 
 #: Exit status if the tool is unavailable for this profile.
 _UNAVAILABLE_STATUS: Final = 1

@@ -14,12 +14,12 @@ from stepscope.derive.model.charges import VARIABLE
 from stepscope.derive.model.view_names import VIEWS
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
-from stepscope.report import to_pprof, to_table
-from stepscope.report.compose import compose_report
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text, wrap_text
-from stepscope.report.text.model import view_outline
+from stepscope.reporting import to_pprof, to_table
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text, wrap_text
+from stepscope.reporting.text.model import view_outline
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

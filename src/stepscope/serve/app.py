@@ -21,7 +21,7 @@ from werkzeug.wrappers import Request, Response
 from stepscope import __version__
 from stepscope.analysis.tools import TOOLS, find_tool
 from stepscope.errors import BadUsage, StepscopeError
-from stepscope.report.plain import plain
+from stepscope.reporting.plain import plain
 from stepscope.serve import capturing, pages, security, timeline_routes
 from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from stepscope.report.plain import Plain
+    from stepscope.reporting.plain import Plain
     from stepscope.serve.pages import File
     from stepscope.serve.recorder import Capturing
     from stepscope.serve.runs.opened import Opened

@@ -13,7 +13,7 @@ from stepscope.serve.recorder import Settings
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
-    from stepscope.report.plain import Plain
+    from stepscope.reporting.plain import Plain
 
 
 def answer_captures(query: Query) -> Response:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Request
 
     from stepscope.analysis.results.tool import Tool
-    from stepscope.report.plain import Plain
+    from stepscope.reporting.plain import Plain
     from stepscope.serve.recorder import Capturing
     from stepscope.serve.runs.opened import Opened
     from stepscope.serve.runs.program_files import ProgramFiles

@@ -19,7 +19,7 @@ from stepscope.serve.errors import Refused
 
 if TYPE_CHECKING:
     from stepscope.remote.outcome import HostOutcome, Outcome
-    from stepscope.report.plain import Plain
+    from stepscope.reporting.plain import Plain
 
 _LOG: Final = logging.getLogger(__name__)
 #: Maximum duration of a recording, which is held in memory: an hour is too long.

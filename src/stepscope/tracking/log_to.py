@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope.errors import BadUsage
 from stepscope.formats.opening import newest_run
-from stepscope.report import to_json
-from stepscope.report.compose import compose_report
-from stepscope.report.outline import as_markdown
-from stepscope.report.outline.report import report_outline
-from stepscope.report.words.findings import finding_headline
+from stepscope.reporting import to_json
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.outline import as_markdown
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.words.findings import finding_headline
 from stepscope.session import open_found
 from stepscope.unavailable import Unavailable
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 
 def log_to(

@@ -18,7 +18,7 @@ from stepscope.analysis.inference_profile.latency import (
     describe_latency,
     nearest_rank,
 )
-from stepscope.report.plain import plain
+from stepscope.reporting.plain import plain
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 

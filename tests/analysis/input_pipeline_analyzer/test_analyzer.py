@@ -13,7 +13,7 @@ from stepscope.analysis.input_pipeline_analyzer.next_steps import (
     verdict_text,
 )
 from stepscope.analysis.steps.input_share import verdict_on_share
-from stepscope.report.plain import plain
+from stepscope.reporting.plain import plain
 
 if TYPE_CHECKING:
     from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult

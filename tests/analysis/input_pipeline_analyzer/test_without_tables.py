@@ -16,7 +16,7 @@ from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.analysis.tools import analyse
 from stepscope.derive.verdicts.input_verdict import verdict_of_run
-from stepscope.report.plain import plain
+from stepscope.reporting.plain import plain
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 

@@ -20,7 +20,7 @@ from stepscope.analysis.memory_profile import MemoryProfileResult, Options, anal
 from stepscope.analysis.memory_profile.memory import MemoryWarning
 from stepscope.analysis.memory_profile.rows import BEFORE, LOST, STACK
 from stepscope.errors import BadUsage
-from stepscope.report.plain import plain
+from stepscope.reporting.plain import plain
 from stepscope.trace.tables import ALLOCATIONS, TABLES
 from stepscope.unavailable import Unavailable
 

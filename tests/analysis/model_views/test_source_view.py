@@ -13,8 +13,8 @@ import stepscope
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
 from stepscope.analysis.model_views.source_rows import SOURCE_ROWS
-from stepscope.report.outline import as_text
-from stepscope.report.text.model import view_outline
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.text.model import view_outline
 from stepscope.unavailable import Unavailable
 
 DATA = Path(__file__).resolve().parents[2] / "data"

@@ -18,7 +18,7 @@ from stepscope.analysis.pod_viewer.comparison import WorkerName
 from stepscope.analysis.results.tables import null_paths
 from stepscope.cli.main import main
 from stepscope.errors import BadUsage
-from stepscope.report.tables import choose_table, flatten_table, tables
+from stepscope.reporting.tables import choose_table, flatten_table, tables
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

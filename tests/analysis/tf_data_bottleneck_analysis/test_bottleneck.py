@@ -28,7 +28,7 @@ from stepscope.analysis.tf_data_bottleneck_analysis.bottleneck import (
     WAIT_ROWS,
 )
 from stepscope.errors import BadUsage
-from stepscope.report.plain import plain
+from stepscope.reporting.plain import plain
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 

@@ -21,9 +21,9 @@ from stepscope.analysis.trace_viewer import TraceViewerResult
 from stepscope.analysis.trace_viewer.events import PIECE_SPANS, trace_spans
 from stepscope.analysis.trace_viewer.viewer import TRACE_TRACKS, host_traces
 from stepscope.cli.main import main
-from stepscope.report.envelope import describe_profile, recording_doubts
-from stepscope.report.to_json import make_envelope
-from stepscope.report.to_trace_json import write_trace
+from stepscope.reporting.envelope import describe_profile, recording_doubts
+from stepscope.reporting.to_json import make_envelope
+from stepscope.reporting.to_trace_json import write_trace
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def test_a_failed_export_leaves_no_file(
     def broken(*_: object, **__: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("stepscope.report.to_trace_json.render_piece", broken)
+    monkeypatch.setattr("stepscope.reporting.to_trace_json.render_piece", broken)
     path, file = str(shared_profile("gpu/torch_healthy")), tmp_path / "trace.json"
     arguments = ["show", "trace", path, "--format", "json", "-o", str(file)]
     assert CliRunner().invoke(main, arguments).exit_code != 0

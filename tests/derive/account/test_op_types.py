@@ -10,7 +10,7 @@ from tests.support.traces import blueprint
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.headline import choose_lead_sentence
 from stepscope.derive.account.parts import account_parts
-from stepscope.report.words.first_sentence import first_sentence
+from stepscope.reporting.words.first_sentence import first_sentence
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData

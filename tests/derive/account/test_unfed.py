@@ -9,7 +9,7 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import Recorder, findings
 
 from stepscope.derive.account.topics import IdleTopics, idle_topics
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 
 US = 1_000_000
 STEPS = 12

@@ -11,7 +11,7 @@ import pytest
 import stepscope
 from stepscope.analysis.memory_profile import MemoryProfileResult
 from stepscope.errors import BadInput
-from stepscope.report.words.first_sentence import peak_sentence
+from stepscope.reporting.words.first_sentence import peak_sentence
 from stepscope.unavailable import Unavailable
 
 RECORDED = Path(__file__).parents[2] / "data" / "jax_memory" / "memory.prof"

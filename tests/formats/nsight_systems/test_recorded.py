@@ -16,8 +16,8 @@ from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.cli.output import Progress
 from stepscope.derive.steps.chosen import Steps, steps
 from stepscope.formats.opening import read
-from stepscope.report.compose import compose_report
-from stepscope.report.words.findings import finding_headline
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.words.findings import finding_headline
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.report.outline.as_markdown import render
-from stepscope.report.outline.parts import (
+from stepscope.reporting.outline.as_markdown import render
+from stepscope.reporting.outline.parts import (
     Bar,
     Bars,
     Bullets,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepscope.report.outline.as_text import render
-from stepscope.report.outline.parts import (
+from stepscope.reporting.outline.as_text import render
+from stepscope.reporting.outline.parts import (
     Bar,
     Bars,
     Bullets,
@@ -20,7 +20,7 @@ from stepscope.report.outline.parts import (
     Table,
     Title,
 )
-from stepscope.report.page import plain_text
+from stepscope.reporting.page import plain_text
 
 
 def test_sections_are_a_blank_line_apart() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stepscope.advice.registry import RULES
-from stepscope.report.outline import as_text
-from stepscope.report.outline.explanation import parse_markdown, rule_definition
-from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
-from stepscope.report.page import plain_text
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.explanation import parse_markdown, rule_definition
+from stepscope.reporting.outline.parts import Bullets, Code, Heading, Paragraph, Table
+from stepscope.reporting.page import plain_text
 
 
 def test_the_little_of_markdown_that_pages_are_written_in() -> None:

@@ -9,9 +9,9 @@ from tests.support.traces import blueprint
 from tests.support.traces.pipelines import steps_with_call
 from tests.support.traces.waiting import for_workers
 
-from stepscope.report.outline import as_text
-from stepscope.report.outline.tools import input_pipeline
-from stepscope.report.page import plain_text
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.tools import input_pipeline
+from stepscope.reporting.page import plain_text
 
 SLOW = blueprint.trace(steps_with_call(call=400, work=600))
 MORE = "  more: stepscope show input_pipeline_analyzer PATH"

@@ -9,9 +9,9 @@ from tests.support.traces import blueprint
 from tests.support.traces.memory import Allocator, a3
 
 from stepscope.analysis.memory_profile.rows import LINE_ROWS
-from stepscope.report.outline import as_text
-from stepscope.report.outline.tools import memory_parts
-from stepscope.report.page import plain_text
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.tools import memory_parts
+from stepscope.reporting.page import plain_text
 from stepscope.trace.tables import ALLOCATIONS
 from stepscope.unavailable import Unavailable
 

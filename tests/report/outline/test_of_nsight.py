@@ -24,17 +24,17 @@ from tests.support.traces.nsight import (
 import stepscope as ss
 from stepscope.advice.registry import RULES
 from stepscope.cli.output import Progress
-from stepscope.report.compose import compose_report
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 #: Options and verbs of profilers of frameworks, and marks that these alone record.
 OF_OTHERS = re.compile(

@@ -13,14 +13,14 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import KERNELS, MATMUL, SGEMM, together
 
 from stepscope.cli.output import Progress
-from stepscope.report.compose import compose_report
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import SHORT_SECTIONS, report_outline
-from stepscope.report.page import plain_text
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import SHORT_SECTIONS, report_outline
+from stepscope.reporting.page import plain_text
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 #: Recordings with the longest short reports: of devices, of a loader, of Nsight.

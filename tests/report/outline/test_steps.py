@@ -10,10 +10,10 @@ from tests.support.results.pages import page
 from tests.support.results.statements import accounted, read
 from tests.support.traces import blueprint
 
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text
-from stepscope.report.words.names import time_heading
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text
+from stepscope.reporting.words.names import time_heading
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.analysis.tools import ProfileWithTools
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 #: From this share on it is said how to name it.
 MUCH = 5.0

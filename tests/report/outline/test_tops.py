@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.report.outline import as_text
-from stepscope.report.outline.tools import top_ops
-from stepscope.report.page import plain_text
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.tools import top_ops
+from stepscope.reporting.page import plain_text
 
 
 def shown(*named: tuple[str, str | None]) -> list[str]:

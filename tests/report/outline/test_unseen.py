@@ -14,14 +14,14 @@ from tests.support.traces import blueprint
 import stepscope as ss
 from stepscope.advice.finding import Finding
 from stepscope.cli.output import Progress
-from stepscope.report.compose import compose_report
-from stepscope.report.outline import as_text
-from stepscope.report.outline.findings import doubt_parts
-from stepscope.report.page import plain_text
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.findings import doubt_parts
+from stepscope.reporting.page import plain_text
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 DATA = Path(__file__).parents[2] / "data"
 #: What only a device has, or a pipeline of TensorFlow or PyTorch.

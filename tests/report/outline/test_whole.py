@@ -11,10 +11,10 @@ from tests.support.traces import blueprint
 from tests.support.traces.nsight import NVTX, global_id, read_file, span, write
 
 from stepscope.cli.output import Progress
-from stepscope.report.compose import compose_report
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 

@@ -12,12 +12,12 @@ from stepscope.analysis.model_views import (
     ModelViewsResult,
     Options,
 )
-from stepscope.report.compose import compose_report
-from stepscope.report.outline import as_text
-from stepscope.report.outline.tools import top_annotations
-from stepscope.report.page import plain_text
-from stepscope.report.tables import tables
-from stepscope.report.text import model as text_model
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.tools import top_annotations
+from stepscope.reporting.page import plain_text
+from stepscope.reporting.tables import tables
+from stepscope.reporting.text import model as text_model
 
 LINES: list[blueprint.Line] = [
     ("main", "train", 0, 900, {"_r": 1, "step_num": 4}),

@@ -8,9 +8,9 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
-from stepscope.report.outline import as_text
-from stepscope.report.text import model as text_model
-from stepscope.report.to_table import MAX_ROWS
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.text import model as text_model
+from stepscope.reporting.to_table import MAX_ROWS
 
 
 def shown(trace: Any, view: str = "scope", width: int = 100, **options: Any) -> str:

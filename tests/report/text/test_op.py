@@ -6,8 +6,8 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.ops import LOW, call, copy, detail, kernel, of
 
-from stepscope.report.outline import as_text
-from stepscope.report.text import op as text_op
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.text import op as text_op
 
 
 def page(*lines: blueprint.Line, width: int = 120) -> list[str]:

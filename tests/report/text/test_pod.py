@@ -11,9 +11,9 @@ from tests.support.traces import blueprint
 from stepscope.analysis import pod_viewer
 from stepscope.analysis.pod_viewer import Options, PodViewerResult
 from stepscope.analysis.pod_viewer.comparison import SlowestWorker
-from stepscope.report.outline import as_text
-from stepscope.report.text import pod as text_pod
-from stepscope.report.words.pages import page_sentences
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.text import pod as text_pod
+from stepscope.reporting.words.pages import page_sentences
 
 if TYPE_CHECKING:
     from stepscope.trace.model import TraceData

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.compare.parity import Check
-from stepscope.report.outline.comparison import check_text
+from stepscope.reporting.outline.comparison import check_text
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from stepscope.advice.checklist import checklist
 from stepscope.advice.finding import Action, Finding, Pattern
 from stepscope.advice.headline import Lead
 from stepscope.derive.facts.evidence import Fact, Part, Saving
-from stepscope.report.words.checks import stage_line
-from stepscope.report.words.findings import (
+from stepscope.reporting.words.checks import stage_line
+from stepscope.reporting.words.findings import (
     evidence_basis_text,
     finding_headline,
     fitting_actions,
@@ -21,8 +21,8 @@ from stepscope.report.words.findings import (
     lead_sentence,
     status_text,
 )
-from stepscope.report.words.first_sentence import first_sentence
-from stepscope.report.words.names import part_text, plain_name
+from stepscope.reporting.words.first_sentence import first_sentence
+from stepscope.reporting.words.names import part_text, plain_name
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:

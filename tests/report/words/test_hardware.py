@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.report.outline.report import hardware_text
+from stepscope.reporting.outline.report import hardware_text
 
 
 def document(peak: float | None, covered: float | None) -> Any:

@@ -6,7 +6,7 @@ import pytest
 
 from stepscope.advice.headline import Lead
 from stepscope.derive.facts.evidence import Part
-from stepscope.report.words.first_sentence import first_sentence
+from stepscope.reporting.words.first_sentence import first_sentence
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stepscope.report.words.first_sentence import measured_sentence
+from stepscope.reporting.words.first_sentence import measured_sentence
 from stepscope.unavailable import Unavailable
 
 US = 1_000_000

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stepscope.report.words.first_sentence import peak_sentence
+from stepscope.reporting.words.first_sentence import peak_sentence
 from stepscope.unavailable import Unavailable
 
 GIB = 2**30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.report.words.names import percent
+from stepscope.reporting.words.names import percent
 from stepscope.units import PS_PER_MS, duration_text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepscope.advice.catalogue import OWNER_TEXTS, OWNERS_OF
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS, category_owners
-from stepscope.report.words.names import CATEGORY_NAMES
+from stepscope.reporting.words.names import CATEGORY_NAMES
 
 
 def test_every_owner_has_one_word_under_its_own_category() -> None:

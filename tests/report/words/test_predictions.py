@@ -10,7 +10,7 @@ import pytest
 from stepscope.advice.finding import Action, Finding
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.predictions.step_times import Parameter, Prediction, StepTime
-from stepscope.report.words.predictions import (
+from stepscope.reporting.words.predictions import (
     predicted_gain,
     prediction_sentences,
     prediction_text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepscope.advice.predicted_gains import Together
 from stepscope.derive.facts.evidence import Saving
-from stepscope.report.words.checks import joint_gain_text
+from stepscope.reporting.words.checks import joint_gain_text
 
 FOUND = Together(
     findings=("launch.delay", "gap.readback"),

@@ -7,7 +7,7 @@ import pytest
 from tests.support.traces.training import apart, findings
 
 from stepscope.derive.facts.evidence import Saving
-from stepscope.report.words.checks import most_valuable_findings
+from stepscope.reporting.words.checks import most_valuable_findings
 
 
 @pytest.mark.parametrize(("high", "told"), [(0.0, False), (0.1, True)])

@@ -8,13 +8,13 @@ import sys
 from typing import TYPE_CHECKING
 
 import stepscope as ss
-from stepscope.report.compose import judge_profile
+from stepscope.reporting.compose import judge_profile
 from stepscope.rundir import scan_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepscope.report.compose import Judgement
+    from stepscope.reporting.compose import Judgement
 
 
 def judged_program(program: Path, logdir: Path, *options: str) -> Judgement:

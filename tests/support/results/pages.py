@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.tools import ProfileWithTools
 from stepscope.cli.output import Progress
-from stepscope.report.compose import compose_report
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text
+from stepscope.reporting.compose import compose_report
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text
 
 if TYPE_CHECKING:
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 #: Length of a step of `host_loop`, in µs.
 STEP = 1000

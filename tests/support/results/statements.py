@@ -13,7 +13,7 @@ from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.owners import IDLE_OWNERS, category_owners
 from stepscope.derive.step_windows.windows import typical_rows, windows
-from stepscope.report.compose import compose_report
+from stepscope.reporting.compose import compose_report
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.tools import ProfileWithTools
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.report.document import Document
+    from stepscope.reporting.document import Document
 
 #: All devices of a host, averaged.
 EVERY: Literal["every"] = "every"

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from stepscope.report.words.names import CODE_TEXTS
+from stepscope.reporting.words.names import CODE_TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -31,9 +31,9 @@ from stepscope.compare.store import (
     write_promises,
 )
 from stepscope.errors import BadUsage, StepscopeError
-from stepscope.report import to_json
-from stepscope.report.compose import judge_profile
-from stepscope.report.outline.trials import outcome_text, trials_outline
+from stepscope.reporting import to_json
+from stepscope.reporting.compose import judge_profile
+from stepscope.reporting.outline.trials import outcome_text, trials_outline
 from stepscope.rundir import new_run_name, run_directory, traces_in
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS

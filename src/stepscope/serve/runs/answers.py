@@ -13,21 +13,21 @@ from stepscope.analysis.gaps.explanation import explain_gap
 from stepscope.compare.comparison import compare_runs
 from stepscope.compare.measured import measure_run
 from stepscope.errors import BadUsage
-from stepscope.report import to_json
-from stepscope.report.compose import compose_report, judge_profile
-from stepscope.report.exports import render_csv
-from stepscope.report.outline import as_text
-from stepscope.report.outline.report import report_outline
-from stepscope.report.page import plain_text
-from stepscope.report.plain import plain
-from stepscope.report.tables import (
+from stepscope.reporting import to_json
+from stepscope.reporting.compose import compose_report, judge_profile
+from stepscope.reporting.exports import render_csv
+from stepscope.reporting.outline import as_text
+from stepscope.reporting.outline.report import report_outline
+from stepscope.reporting.page import plain_text
+from stepscope.reporting.plain import plain
+from stepscope.reporting.tables import (
     LIMITS,
     arrange_rows,
     choose_table,
     name_of_main,
     tables,
 )
-from stepscope.report.words.pages import page_sentences
+from stepscope.reporting.words.pages import page_sentences
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cutting import Cut, count_fitting_rows, cut_tables, text_bytes
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.gaps.explanation import RequestedTime
     from stepscope.analysis.results.tool import Tool
     from stepscope.compare.measured import MeasuredSteps
-    from stepscope.report.plain import Plain
+    from stepscope.reporting.plain import Plain
     from stepscope.serve.runs.opened import Opened, View
 
 SCHEMA: Final = 1

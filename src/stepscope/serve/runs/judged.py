@@ -11,21 +11,21 @@ from stepscope.analysis.ops.selection import op_names
 from stepscope.analysis.steps.rows import step_number_at
 from stepscope.analysis.timeline.best_span import best_spot
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.report.compose import judge_profile
-from stepscope.report.plain import plain, plain_fields
-from stepscope.report.words import findings as finding_words
-from stepscope.report.words.checks import (
+from stepscope.reporting.compose import judge_profile
+from stepscope.reporting.plain import plain, plain_fields
+from stepscope.reporting.words import findings as finding_words
+from stepscope.reporting.words.checks import (
     joint_gain_text,
     most_valuable_findings,
     stage_line,
 )
-from stepscope.report.words.predictions import predicted_gain, prediction_text
+from stepscope.reporting.words.predictions import predicted_gain, prediction_text
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.analysis.tools import ProfileWithTools
     from stepscope.derive.facts.evidence import Evidence
-    from stepscope.report.plain import Plain
+    from stepscope.reporting.plain import Plain
 
 #: Rule → tools that show the numbers of the rule.
 _PAGES: Final = {rule.item.id: rule.item.tools for rule in RULES}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.engine import DERIVATIONS
 from stepscope.analysis.tools import find_tool, tool_needs
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.report.envelope import describe_profile, recording_doubts
-from stepscope.report.tables import tables
+from stepscope.reporting.envelope import describe_profile, recording_doubts
+from stepscope.reporting.tables import tables
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cache import Bounded
 from stepscope.unavailable import Unavailable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from stepscope.analysis.tools import ProfileWithTools
-    from stepscope.report.envelope import Doubt, Profile
+    from stepscope.reporting.envelope import Doubt, Profile
     from stepscope.serve.runs.cache import Working
 
 #: Maximum number of events of a profile that stays open next to another profile.

@@ -18,8 +18,8 @@ from stepscope.analysis.timeline import tiles as drawing
 from stepscope.analysis.trace_viewer.events import trace_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.derive.step_time.owners import CATEGORIES
-from stepscope.report.plain import plain, plain_fields
-from stepscope.report.to_trace_json import (
+from stepscope.reporting.plain import plain, plain_fields
+from stepscope.reporting.to_trace_json import (
     counter_frame,
     flow_frame,
     slice_frame,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.catalogue import TrackCatalogue
     from stepscope.analysis.timeline.search import Direction, Side, SoughtKernel
     from stepscope.analysis.tools import ProfileWithTools
-    from stepscope.report.plain import Plain
-    from stepscope.report.to_trace_json import TraceFrame
+    from stepscope.reporting.plain import Plain
+    from stepscope.reporting.to_trace_json import TraceFrame
     from stepscope.serve.runs.opened import Opened
 
 SCHEMA: Final = 1
