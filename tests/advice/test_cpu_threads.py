@@ -21,7 +21,7 @@ from stepscope.derive.facts.processors import (
 from stepscope.derive.host.core_time import Readings
 from stepscope.derive.host.function_names import FunctionName
 from stepscope.derive.verdicts.recorded_devices import DeviceSignals
-from stepscope.report.words.findings import lead_sentence
+from stepscope.reporting.words.findings import lead_sentence
 
 OWN = "process CPU (percent)"
 PRESSURE = "CPU pressure (percent)"
