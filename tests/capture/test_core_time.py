@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
@@ -25,13 +26,26 @@ def seen(*readings: tuple[int, int] | tuple[int, int, bool]) -> CoreTimes:
     """What comes of readings: at which ms, how many ms of a core were wanted so far."""
     found = CoreTime()
     for at, wanted, *in_system in readings:
-        found.add_reading(Reading(1, at * MS, wanted * MS, *in_system))
+        found.add_reading(Reading(1, at * MS, wanted * MS, in_system=any(in_system)))
     (one,) = found.take_times()
     return one
 
 
 def awake_ms(one: CoreTimes) -> list[tuple[int, int]]:
     return [(begin // MS, end // MS) for begin, end in one.awake_ns]
+
+
+def test_time_without_a_core_is_part_of_the_awake_time() -> None:
+    """Of 6 ms it had no core for 2, then for 3 of 10; the rest it ran or slept."""
+    found = CoreTime()
+    for at, wanted, ready in [(0, 0, 0), (10, 6, 2), (20, 16, 5), (30, 18, 5)]:
+        found.add_reading(Reading(1, at * MS, wanted * MS, ready * MS))
+    (one,) = found.take_times()
+    assert awake_ms(one) == [(4, 22)]
+    assert [(begin // MS, end // MS) for begin, end in one.ready_ns] == [
+        (4, 6),
+        (10, 13),
+    ]
 
 
 def test_a_thread_that_sleeps_is_seen_and_nowhere_awake() -> None:
@@ -119,6 +133,35 @@ def test_a_thread_that_is_gone_has_no_reading() -> None:
 
 
 @ON_LINUX
+def test_threads_of_pools_that_share_a_core_are_ready_half_of_the_time() -> None:
+    core, over = min(os.sched_getaffinity(0)), threading.Event()
+
+    def compute() -> None:
+        os.sched_setaffinity(0, {core})
+        while not over.is_set():
+            # It computes without the interpreter's lock.
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 1000)
+
+    pool = [threading.Thread(target=compute) for _ in range(2)]
+    for thread in pool:
+        thread.start()
+    clocks, times = CoreClocks(), CoreTime()
+    clocks.watch_threads([os.getpid()])
+    end_ns = time.monotonic_ns() + 500 * MS
+    while (now_ns := time.monotonic_ns()) < end_ns:
+        for reading in clocks.read(now_ns):
+            times.add_reading(reading)
+        time.sleep(0.01)
+    over.set()
+    for thread in pool:
+        thread.join()
+    clocks.close_files()
+    (others,) = (one for one in times.take_times() if one.thread == OTHER_THREADS)
+    ready_ns = sum(end - begin for begin, end in others.ready_ns)
+    assert 100 * MS <= ready_ns <= 500 * MS
+
+
+@ON_LINUX
 def test_texts_of_the_system_are_read_only_where_they_can_be_news(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -132,8 +175,11 @@ def test_texts_of_the_system_are_read_only_where_they_can_be_news(
 
     monkeypatch.setattr(CoreClocks, "_read_delay", counted)
     ran_ns = iter((5 * MS, 5 * MS, 15 * MS, 25 * MS, 28 * MS))
-    monkeypatch.setattr(time, "clock_gettime_ns", lambda _: next(ran_ns))
     clocks, mine = CoreClocks(), threading.get_native_id()
+    clock = ~mine << 3 | 6
+    monkeypatch.setattr(
+        time, "clock_gettime_ns", lambda asked: next(ran_ns) if asked == clock else 0
+    )
     clocks.watch_threads([mine])
     for at_ms in (0, 10, 20, 30, 40):
         clocks.read(at_ms * MS)

@@ -69,11 +69,14 @@ CALLED: Final = "called"
 #: Stat of a source line's event: 1 if the line does not use what this call returns.
 UNUSED: Final = "result_unused"
 #: Names of core time events: the range of several readings, and inside this range, the
-#: times on a core or ready to run while all cores were in use, and the times in a
-#: system call that does not wait for another thread.
-READ: Final = "core time was read"
+#: times on a core or ready to run while all cores were in use, of these the times
+#: without a core, and the times in a system call that does not wait for another thread.
+READ: Final = "core time and ready time were read"
 AWAKE: Final = "on a core or ready for one"
+READY: Final = "ready for a core"
 SYSTEM: Final = "waits for the system"
+#: Name of the range of readings in recordings without `READY`.
+READ_TOGETHER: Final = "core time was read"
 #: Name of an event without duration: when the stacks of all sampled threads were read.
 #: It is on the line of `OTHER_THREADS`.
 SAMPLED: Final = "stacks were sampled"

@@ -35,10 +35,13 @@ from stepscope.derive.facts.processors import (
     asleep,
     mean_by_window,
     processor_signals,
+    ready_times,
     usable_cores,
 )
 from stepscope.derive.host.core_time import (
+    CoreTime,
     Readings,
+    ThreadTime,
     core_count,
     counter_readings,
 )
@@ -223,6 +226,45 @@ def test_half_of_the_use_may_be_that_of_processes_which_the_program_started(
     assert found.whose_threads_crowd(THRESHOLDS) == whose
     others = Processors(10, (), 9.0, 4.4, 99, children=children)
     assert others.whose_threads_crowd(THRESHOLDS) == "others"
+
+
+# --- time without a core ---
+
+
+def clock_of(awake: Any, ready: Any) -> ThreadTime:
+    times = (spans_of((0, 20)), spans_of(*awake), spans_of())
+    return ThreadTime("any", *times, None if ready is None else spans_of(*ready))
+
+
+@pytest.mark.parametrize(
+    ("main", "rest", "expected"),
+    [
+        # Of the first step 2, of the second 3; other threads run.
+        (clock_of([(1, 9), (10, 17)], [(1, 3), (10, 13)]), clock_of([], []), (2, 3)),
+        # It sleeps from 9 to 10 and from 17 on, while a thread of a pool is ready.
+        (
+            clock_of([(0, 9), (10, 17)], [(1, 3)]),
+            clock_of([(2, 20)], [(8, 10), (12, 19)]),
+            (3, 2),
+        ),
+        (clock_of([(0, 9)], [(1, 3)]), clock_of([(2, 20)], None), (2, 0)),
+        (clock_of([(0, 9)], None), clock_of([(2, 20)], [(8, 10)]), None),
+    ],
+)
+def test_a_step_has_no_core_if_its_thread_or_the_one_it_waits_for_has_none(
+    main: ThreadTime, rest: ThreadTime, expected: tuple[int, ...] | None
+) -> None:
+    tracks = pl.DataFrame(
+        {"plane": ["/host"], "process": [7], "id": [7], "name": ["main"]}
+    )
+    time = CoreTime({("/host", 7, 7): main}, {("/host", 7): rest})
+    found = ready_times.function(
+        tracks=tracks,
+        naming=SimpleNamespace(function_tracks=(0,)),
+        core_time=time,
+        windows=windows_at((0, 10), (10, 20)),
+    )
+    assert found == expected
 
 
 # --- sleep ---

@@ -13,9 +13,9 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.capture.base.encoding import OWN_THREADS, native_id
 from stepscope.capture.base.spool import OwnFile
 from stepscope.xspace.samples_line import OTHER_THREADS
 
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 _READ_BYTES: Final = 96
 #: Number of fields in `schedstat`: time on a core, time ready, time slices.
 _FIELDS: Final = 3
+#: Folder of the threads of this process.
+_TASKS: Final = Path("/proc/self/task")
+#: The threads that run are chosen again at every so many readings, and at most so many.
+_READS_PER_LIST: Final = 10
+_MAX_POOL: Final = 16
 #: Maximum gap in ns between two ranges that are merged.
 _MAX_GAP_TO_MERGE_NS: Final = 500_000
 
@@ -35,6 +40,7 @@ class Reading(NamedTuple):
     Attributes:
         thread: System thread id; `OTHER_THREADS` for the sum of all other threads.
         wanted_ns: Time on a core or ready for a core, in ns since a fixed moment.
+        ready_ns: Part of `wanted_ns` in which the thread was ready and had no core.
         in_system: Whether the thread waits for the system and not for another thread;
             read only for the main thread.
     """
@@ -42,6 +48,7 @@ class Reading(NamedTuple):
     thread: int
     at_ns: int
     wanted_ns: int
+    ready_ns: int = 0
     in_system: bool = False
 
 
@@ -82,6 +89,11 @@ class CoreClocks:
         self._delays: dict[int, _Delay] = {}
         self._process_ns: int | None = None
         self._other_ns = 0
+        #: Files of the threads of the program without frames that run most.
+        self._pool: dict[int, OwnFile] = {}
+        self._pool_ran_ns: dict[int, int] = {}
+        self._pool_delay_ns = 0
+        self._reads = 0
         self._at_ns = 0
         self._pread = ctypes.PyDLL(None).pread if sys.platform == "linux" else None
         if self._pread is not None:
@@ -98,6 +110,7 @@ class CoreClocks:
         """Close all files; no thread may read clocks during the call."""
         self._wanted = frozenset()
         self._follow_threads()
+        self._open_pool(frozenset())
 
     def _follow_threads(self) -> None:
         """Open and close files for the watched threads, on the thread that reads."""
@@ -106,7 +119,7 @@ class CoreClocks:
             self._files.pop(thread).close()
             self._delays.pop(thread, None)
         for thread in wanted - self._files.keys():
-            file = _open_own_file(f"/proc/self/task/{thread}/schedstat")
+            file = _open_own_file(f"{_TASKS}/{thread}/schedstat")
             if file is not None:
                 self._files[thread] = file
         main = os.getpid()
@@ -114,7 +127,7 @@ class CoreClocks:
             self._place.close()
             self._place = None
         elif main in self._files and self._place is None:
-            self._place = _open_own_file(f"/proc/self/task/{main}/wchan")
+            self._place = _open_own_file(f"{_TASKS}/{main}/wchan")
 
     def read(self, at_ns: int) -> list[Reading]:
         """Read all clocks at monotonic time `at_ns`; leave out ended threads."""
@@ -143,7 +156,9 @@ class CoreClocks:
                 self._delays[thread] = known
             times[thread] = ran_ns
             in_system = thread == main and not computes and self._waits_in_system()
-            readings.append(Reading(thread, at_ns, ran_ns + known.delay_ns, in_system))
+            delay_ns = known.delay_ns
+            wanted_ns = ran_ns + delay_ns
+            readings.append(Reading(thread, at_ns, wanted_ns, delay_ns, in_system))
         if self._process_ns is not None:
             # Skip a thread that is new since the last reading: its earlier time would
             # count.
@@ -154,9 +169,54 @@ class CoreClocks:
             )
             other_ns = process_ns - self._process_ns - watched_ns
             self._other_ns += min(max(other_ns, 0), at_ns - self._at_ns)
-        readings.append(Reading(OTHER_THREADS, at_ns, self._other_ns))
+        self._pool_delay_ns += self._longest_pool_delay_ns(at_ns)
+        delay_ns = self._pool_delay_ns
+        other_ns = self._other_ns + delay_ns
+        readings.append(Reading(OTHER_THREADS, at_ns, other_ns, delay_ns))
         self._process_ns, self._before, self._at_ns = (process_ns, times, at_ns)
         return readings
+
+    def _longest_pool_delay_ns(self, at_ns: int) -> int:
+        """Return the longest time that one other thread was ready since the last call.
+
+        Threads that work in parallel wait for the slowest one.
+        """
+        if self._reads % _READS_PER_LIST == 0:
+            self._follow_pool()
+        self._reads += 1
+        longest_ns = 0
+        for thread, file in self._pool.items():
+            ran_ns, known = core_time_ns(thread), self._delays.get(thread)
+            if ran_ns is None or (known is not None and known.ran_ns == ran_ns):
+                continue
+            delay = self._read_delay(file, at_ns, ran_ns)
+            if delay is not None and known is not None:
+                longest_ns = max(longest_ns, delay.delay_ns - known.delay_ns)
+            if delay is not None:
+                self._delays[thread] = delay
+        return longest_ns
+
+    def _follow_pool(self) -> None:
+        """Follow the threads that ran most of those that are not watched."""
+        known, own = self._pool_ran_ns, threading.get_native_id()
+        threads = {int(task.name) for task in _TASKS.iterdir()} - self._files.keys()
+        times = {thread: core_time_ns(thread) for thread in threads - {own}}
+        ran_ns = {thread: ran for thread, ran in times.items() if ran is not None}
+        gained = {
+            thread: ran - known.get(thread, ran) for thread, ran in ran_ns.items()
+        }
+        busiest = sorted(filter(gained.get, gained), key=lambda thread: -gained[thread])
+        self._open_pool(frozenset(busiest[:_MAX_POOL]))
+        self._pool_ran_ns = ran_ns
+
+    def _open_pool(self, threads: frozenset[int]) -> None:
+        for thread in self._pool.keys() - threads:
+            self._pool.pop(thread).close()
+            self._delays.pop(thread, None)
+        for thread in threads - self._pool.keys():
+            file = _open_own_file(f"{_TASKS}/{thread}/schedstat")
+            if file is not None:
+                self._pool[thread] = file
 
     def _read_delay(self, file: OwnFile, at_ns: int, ran_ns: int) -> _Delay | None:
         fields = self._read_text(file).split()
@@ -195,6 +255,7 @@ class CoreTimes(NamedTuple):
 
     Attributes:
         awake_ns: Start and end of each range on a core or ready, in order.
+        ready_ns: Start and end of each part of `awake_ns` without a core, in order.
         system_ns: Start and end of waits for the system, in order, not in `awake_ns`.
         read_ns: When the clocks were read.
     """
@@ -203,6 +264,7 @@ class CoreTimes(NamedTuple):
     begin_ns: int
     end_ns: int
     awake_ns: tuple[tuple[int, int], ...]
+    ready_ns: tuple[tuple[int, int], ...]
     system_ns: tuple[tuple[int, int], ...]
     read_ns: tuple[int, ...] = ()
 
@@ -213,6 +275,7 @@ class _Thread:
         self.read_ns = [reading.at_ns] if is_first else []
         self.last = reading
         self.ranges: list[tuple[int, int]] = []
+        self.ready: list[tuple[int, int]] = []
         self.system: list[tuple[int, int]] = []
         #: Whether the thread was awake at the last reading.
         self.was_awake = False
@@ -222,6 +285,7 @@ class _Thread:
         self.read_ns.append(reading.at_ns)
         length = reading.at_ns - self.last.at_ns
         wanted = reading.wanted_ns - self.last.wanted_ns
+        ready = reading.ready_ns - self.last.ready_ns
         # The position of awake time between two readings is unknown. Awake time is
         # assumed to come first if the thread was awake at the first reading, otherwise
         # last.
@@ -241,10 +305,19 @@ class _Thread:
         self.last = reading
         if end > begin:
             _add_range(self.ranges, begin, end)
+            if ready > 0:
+                # Where in its awake time a thread was without a core is unknown.
+                _add_range(self.ready, begin, min(begin + ready, end), max_gap_ns=0)
 
 
-def _add_range(ranges: list[tuple[int, int]], begin: int, end: int) -> None:
-    while ranges and ranges[-1][1] + _MAX_GAP_TO_MERGE_NS >= begin:
+def _add_range(
+    ranges: list[tuple[int, int]],
+    begin: int,
+    end: int,
+    *,
+    max_gap_ns: int = _MAX_GAP_TO_MERGE_NS,
+) -> None:
+    while ranges and ranges[-1][1] + max_gap_ns >= begin:
         before = ranges.pop()
         begin, end = min(begin, before[0]), max(end, before[1])
     ranges.append((begin, end))
@@ -272,6 +345,7 @@ class CoreTime:
                 known.begin_ns,
                 known.last.at_ns,
                 tuple(known.ranges),
+                tuple(known.ready),
                 tuple(known.system),
                 tuple(known.read_ns),
             )
@@ -287,68 +361,3 @@ class CoreTime:
                 after[thread].was_taken = True
         self._threads = after
         return ranges
-
-
-#: Switch interval in seconds. A loop that calls NumPy releases the GIL every few tenths
-#: of a millisecond, and timers add about 50 µs: a shorter one would gain little.
-_PROMPT_S: Final = 0.00002
-#: A thread on a core for at most this share of the time counts as waiting.
-_MAX_BUSY: Final = 0.05
-
-
-class _Switching:
-    def __init__(self) -> None:
-        self._usual_s: float | None = None
-        #: Time of the last reading of other threads' clocks, in ns, and their time on a
-        #: core by system id, in ns.
-        self._read_ns = 0
-        self._ran_ns: dict[int, int] = {}
-
-    def update_interval(self) -> None:
-        if not self._others_only_waited():
-            self.restore_interval()
-        elif self._usual_s is None and sys.getswitchinterval() > _PROMPT_S:
-            self._usual_s = sys.getswitchinterval()
-            sys.setswitchinterval(_PROMPT_S)
-
-    def restore_interval(self) -> None:
-        """Restore Python's switch interval, unless the program has changed it."""
-        usual_s, self._usual_s = self._usual_s, None
-        # Python stores the switch interval in whole microseconds.
-        is_unchanged = abs(sys.getswitchinterval() - _PROMPT_S) < 1e-6
-        if usual_s is not None and is_unchanged:
-            sys.setswitchinterval(usual_s)
-
-    def _others_only_waited(self) -> bool:
-        """Return whether all other threads have only waited since the last call.
-
-        A new thread's time on a core is compared with that of the main thread.
-        """
-        threads = threading.enumerate()
-        own_idents = {
-            thread.ident
-            for thread in threads
-            if thread is threading.main_thread() or thread.name.startswith(OWN_THREADS)
-        }
-        # Threads that Python did not start have frames too, but an unknown clock.
-        other_idents = sys._current_frames().keys() - own_idents  # noqa: SLF001 - no public function
-        known = {thread.ident: native_id(thread) for thread in threads}
-        before, self._ran_ns = self._ran_ns, {}
-        begin_ns, self._read_ns = self._read_ns, time.monotonic_ns()
-        all_waited = True
-        for thread in {known.get(ident) for ident in other_idents}:
-            if thread is None or sys.platform != "linux":
-                all_waited = False
-                continue
-            elapsed_ns = self._read_ns - begin_ns
-            if thread not in before:
-                elapsed_ns = core_time_ns(os.getpid()) or 0
-            ran_ns = self._ran_ns[thread] = core_time_ns(thread) or 0
-            all_waited &= ran_ns - before.get(thread, 0) <= _MAX_BUSY * elapsed_ns
-        return all_waited
-
-
-#: A single object, because the interpreter has a single switch interval.
-switching: Final = _Switching()
-# A forked child does not continue the recordings of its parent.
-os.register_at_fork(after_in_child=switching.restore_interval)

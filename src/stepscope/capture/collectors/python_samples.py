@@ -25,7 +25,7 @@ from stepscope.capture.base.encoding import OWN_THREADS, ThreadNames, native_id
 from stepscope.capture.base.functions import FunctionNames, LinesOfCode, only_begins
 from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import Collected, ThreadCollector
-from stepscope.capture.collectors.core_time import CoreClocks, CoreTime, switching
+from stepscope.capture.collectors.core_time import CoreClocks, CoreTime
 from stepscope.capture.collectors.sampled_frames import (
     RING_SAMPLES,
     EndedFrames,
@@ -33,12 +33,14 @@ from stepscope.capture.collectors.sampled_frames import (
     Sample,
     sample_times,
 )
+from stepscope.capture.collectors.switch_interval import switching
 from stepscope.patterns import RECORDER_CALL, RECORDING_CALL
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import (
     AWAKE,
     OTHER_THREADS,
     READ,
+    READY,
     SAMPLED,
     SYSTEM,
     SamplesLine,
@@ -319,6 +321,7 @@ class PythonSamplesCollector(ThreadCollector):
             [
                 (times.begin_ns, -times.end_ns, READ),
                 *((begin, -end, AWAKE) for begin, end in times.awake_ns),
+                *((begin, -end, READY) for begin, end in times.ready_ns),
                 *((begin, -end, SYSTEM) for begin, end in times.system_ns),
                 *((at, -at, SAMPLED) for at in (() if known else times.read_ns)),
             ]

@@ -1,4 +1,4 @@
-"""CPU cores of a host: how busy they are, and when the program's own thread sleeps."""
+"""CPU cores of a host: how busy they are, and when the steps' thread has none."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from stepscope.derive.host.core_time import (
     Readings,
     core_count,
     counter_readings,
+    thread_identities,
 )
 from stepscope.derive.run_derivation import of_each_host, of_each_host_or_why
 from stepscope.derive.step_windows.windows import window_bounds
@@ -20,11 +21,13 @@ from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.array_types import Int64s
     from stepscope.derive.account.host_waits import HostWaits
-    from stepscope.derive.account.naming import Name
+    from stepscope.derive.account.naming import Name, Naming
+    from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_purposes import KnownWork
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.thresholds import Thresholds
@@ -117,6 +120,28 @@ def processor_signals(
         workers=None if own[1] is None else own[1] / 100,
         children=None if own[2] is None else max(children - workers, 0.0) / 100,
     )
+
+
+@of_each_host
+def ready_times(
+    *, tracks: pl.DataFrame, naming: Naming, core_time: CoreTime, windows: Windows
+) -> tuple[int, ...] | None:
+    """Return the time in each judged step in which the step had no core.
+
+    Its thread was ready for a core, or slept while a thread that Python did not start
+    was ready. None if this was not recorded.
+    """
+    if not naming.function_tracks:
+        return None
+    thread = thread_identities(tracks)[naming.function_tracks[0]]
+    clock, rest = core_time.threads.get(thread), core_time.rest.get(thread[:2])
+    if clock is None or clock.ready is None:
+        return None
+    ready = clock.ready
+    if rest is not None and rest.ready is not None:
+        ready = ready | (clock.asleep & rest.ready)
+    times_ps: list[int] = ready.within(*window_bounds(windows.measured)).tolist()
+    return tuple(times_ps)
 
 
 def mean_by_window(

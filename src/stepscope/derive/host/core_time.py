@@ -21,6 +21,8 @@ from stepscope.xspace.samples_line import (
     AWAKE,
     OTHER_THREADS,
     READ,
+    READ_TOGETHER,
+    READY,
     SAMPLED,
     SYSTEM,
     SamplesLine,
@@ -41,6 +43,8 @@ _NOT_READ: Final = Unavailable(
 )
 
 
+#: Names of the events of a thread's clock.
+_NAMES: Final = (READ, READ_TOGETHER, AWAKE, READY, SYSTEM)
 #: Counters of the utilisation of each core, and of all cores together.
 _OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
 MACHINE_USE: Final = "machine CPU (percent)"
@@ -97,12 +101,14 @@ class ThreadTime(Frozen, frozen=True):
         awake: Part of `seen` in which the thread was on a core or waited for one.
         system: When the thread waited for the system (a file, a process, or time to
             pass), not for another thread. This field is known only for the main thread.
+        ready: Part of `awake` in which the thread had no core; None if not recorded.
     """
 
     name: str
     seen: Spans
     awake: Spans
     system: Spans
+    ready: Spans | None = None
 
     @property
     def asleep(self) -> Spans:
@@ -147,11 +153,14 @@ def core_time(
         rows = slice(begin, end)
         names = event_types["name"].gather(handles(events, "type")[rows])
         start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
-        read, awake, system = (
+        read, together, awake, ready, system = (
             Spans.from_events(start[chosen], dur[chosen])
-            for chosen in ((names == kind).to_numpy() for kind in (READ, AWAKE, SYSTEM))
+            for chosen in ((names == kind).to_numpy() for kind in _NAMES)
         )
-        time = ThreadTime(samples.thread_name, read, awake, system)
+        time = ThreadTime(
+            *(samples.thread_name, read | together, awake, system),
+            ready=None if together else ready,
+        )
         if samples.thread == OTHER_THREADS:
             others_by_process[plane, process] = time
             sampled_ps[plane, process] = start[(names == SAMPLED).to_numpy()]

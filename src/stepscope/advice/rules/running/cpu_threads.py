@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
@@ -13,11 +13,11 @@ from stepscope.advice.judging.lost_time import (
     owned_shares,
 )
 from stepscope.derive.facts.hosts.busy_threads import busiest_threads
-from stepscope.derive.facts.processors import processor_signals
+from stepscope.derive.facts.processors import processor_signals, ready_times
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Finding
+    from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
 
 _ITEM: Final = rule_item("cpu.threads")
@@ -29,6 +29,13 @@ _NOTES: Final[dict[str, str | None]] = {
     "children": "children",
     "others": "others",
 }
+#: The same where the thread of the steps itself had no core.
+_NOTES_OF_STEPS: Final = {
+    "thread": "thread",
+    "own": "ready_own",
+    "children": "ready_children",
+    "others": "ready_others",
+}
 #: Time of work of the host that would end sooner if a core were free.
 _OWNED: Final = Owned(
     parts={"waiting": ("host_compute", "launch", "input", "output", "compile")},
@@ -37,7 +44,7 @@ _OWNED: Final = Owned(
 )
 
 
-@rule(_ITEM, *OWNED_READS, processor_signals, busiest_threads)
+@rule(_ITEM, *OWNED_READS, processor_signals, ready_times, busiest_threads)
 def evaluate(signals: Signals) -> Finding:
     shares = owned_shares(_OWNED, signals)
     processor = signals.needed(processor_signals).get(shares.host)
@@ -48,8 +55,10 @@ def evaluate(signals: Signals) -> Finding:
         round(time * percent / 100)
         for time, percent in zip(work, processor.waiting_percent, strict=True)
     )
-    series = shares.lost_time({"waiting": waiting})
-    judged = judge_series(_ITEM, signals, series)
+    judged = judge_series(_ITEM, signals, shares.lost_time({"waiting": waiting}))
+    ready = (signals.known(ready_times) or {}).get(shares.host) or (0,) * len(work)
+    lost = {"ready": tuple(map(min, work, ready))}
+    of_steps = judge_series(_ITEM, signals, shares.lost_time(lost))
     cause: str | None = processor.whose_threads_crowd(THRESHOLDS)
     own, busiest = processor.own, signals.of(busiest_threads).get(shares.host)
     if (
@@ -58,12 +67,14 @@ def evaluate(signals: Signals) -> Finding:
         and busiest.share_percent >= THRESHOLDS.busy_thread.value
     ):
         cause = "thread"
+    note = _NOTES.get(cause or "", "unsure")
+    severity: Severity = "warn" if cause == "thread" else "info"
+    fields: dict[str, Any] = {"severity": severity, "saving_ms": None}
+    if of_steps.failed:
+        judged, note = of_steps, _NOTES_OF_STEPS.get(cause or "", "ready")
+        fields = {} if cause else {"severity": "info"}
     return judged.finding(
-        note=_NOTES.get(cause or "", "unsure") if judged.failed else None,
-        # The waiting thread may have nothing to do with the steps. The severity is
-        # therefore too low for the headline, unless a thread of the program always
-        # takes a core from the steps.
-        severity="warn" if cause == "thread" and judged.failed else "info",
+        note=note if judged.failed else None,
         devices=(shares.label,),
         parts=(busiest,) if busiest is not None and cause == "thread" else (),
         because=() if cause is None or not judged.failed else (cause,),
@@ -77,5 +88,5 @@ def evaluate(signals: Signals) -> Finding:
         ),
         inputs=("account", "events"),
         actions=_ITEM.actions_for(cause),
-        saving_ms=None,
+        **fields,
     )
