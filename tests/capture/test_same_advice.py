@@ -92,8 +92,8 @@ def first_advice(program: Path, logdir: Path) -> tuple[str, frozenset[str]]:
 @pytest.mark.usefixtures("_load")
 @pytest.mark.parametrize(
     ("batch", "metrics"),
-    [(MANY, FEWER), (SLEEP, SLEEP)],
-    ids=["unequal work", "equal waits"],
+    [(MANY, FEWER), (MANY, MANY), (SLEEP, SLEEP)],
+    ids=["unequal work", "equal work", "equal waits"],
 )
 def test_ten_recordings_under_load_advise_the_same(
     tmp_path: Path, batch: str, metrics: str

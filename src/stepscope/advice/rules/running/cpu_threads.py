@@ -22,20 +22,8 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("cpu.threads")
 
-#: Cause of the lack of cores → note of the finding; the default is "unsure".
-_NOTES: Final[dict[str, str | None]] = {
-    "thread": "thread",
-    "own": None,
-    "children": "children",
-    "others": "others",
-}
-#: The same where the thread of the steps itself had no core.
-_NOTES_OF_STEPS: Final = {
-    "thread": "thread",
-    "own": "ready_own",
-    "children": "ready_children",
-    "others": "ready_others",
-}
+#: Cause of the lack of cores → note of the finding, where the names differ.
+_NOTES: Final[dict[str | None, str | None]] = {None: "unsure", "own": None}
 #: Time of work of the host that would end sooner if a core were free.
 _OWNED: Final = Owned(
     parts={"waiting": ("host_compute", "launch", "input", "output", "compile")},
@@ -67,12 +55,16 @@ def evaluate(signals: Signals) -> Finding:
         and busiest.share_percent >= THRESHOLDS.busy_thread.value
     ):
         cause = "thread"
-    note = _NOTES.get(cause or "", "unsure")
+    note = _NOTES.get(cause, cause)
     severity: Severity = "warn" if cause == "thread" else "info"
     fields: dict[str, Any] = {"severity": severity, "saving_ms": None}
     if of_steps.failed:
-        judged, note = of_steps, _NOTES_OF_STEPS.get(cause or "", "ready")
+        judged = of_steps
+        if cause != "thread":
+            note = "ready" if cause is None else f"ready_{cause}"
+        # Where other programs use the cores, what the program can change comes first.
         fields = {} if cause else {"severity": "info"}
+        fields |= {"saving_ms": None} if cause == "others" else {}
     return judged.finding(
         note=note if judged.failed else None,
         devices=(shares.label,),
