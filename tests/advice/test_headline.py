@@ -15,7 +15,7 @@ from stepscope.advice.headline import (
     findings_by_cost,
 )
 from stepscope.advice.predicted_gains import replay_together
-from stepscope.derive.facts.evidence import Saving
+from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.facts.savings.predicted_savings import replay_signals
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.frameworks import PLAIN, frameworks_used
@@ -331,6 +331,24 @@ def test_of_gains_whose_order_the_steps_do_not_show_the_order_is_the_checklists(
     assert one.id == first
     told = most_valuable_findings(found, first=first, frameworks=())
     assert [each.label for each in told] == ["Do first", label]
+
+
+@pytest.mark.parametrize(
+    ("without_core_ms", "first"), [(4.5, "host.work"), (4.4, "launch.delay")]
+)
+def test_time_without_a_core_may_have_fallen_on_either_of_two_gains(
+    without_core_ms: float, first: str
+) -> None:
+    """The gains differ by 4.5 ms."""
+    cores = failing("cpu.threads", 20.0, ms_per_step=without_core_ms)
+    found = (
+        failing("host.work", 50.0, ms_per_step=5.5, saving_ms=Saving(high=5.5)),
+        failing("launch.delay", 60.0, ms_per_step=10.0, saving_ms=Saving(high=10.0)),
+        replace(cores, causes=(CauseShare(cause="no_core", share_percent=20.0),)),
+    )
+    one = costliest_finding(found)
+    assert one is not None
+    assert one.id == first
 
 
 @pytest.mark.parametrize(

@@ -130,12 +130,13 @@ def costliest_finding(findings: Sequence[Finding]) -> Finding | None:
     # most precise. Among equals the order of the checklist decides, which is the same
     # in all recordings of a program.
     position = {finding.id: place for place, finding in enumerate(findings)}
-    largest = max(ranked, key=_gain_ms)
+    largest, without_core_ms = max(ranked, key=_gain_ms), time_without_core(findings)
     similar = sorted(
         (
             finding
             for finding in ranked
-            if is_similar_gain(finding, largest) or is_tied_gain(finding, largest)
+            if is_similar_gain(finding, largest)
+            or is_tied_gain(finding, largest, without_core_ms)
         ),
         key=lambda finding: position[finding.id],
     )
@@ -157,16 +158,32 @@ def is_similar_gain(finding: Finding, other: Finding) -> bool:
     return 0 < MIN_SIMILAR_RATIO * larger <= smaller
 
 
-def is_tied_gain(finding: Finding, other: Finding) -> bool:
+def time_without_core(findings: Iterable[Finding]) -> float:
+    """Return for how long, in ms a step, the steps needed a core and had none."""
+    without_core = (
+        finding.ms_per_step or 0.0
+        for finding in findings
+        if any(share.cause == "no_core" for share in finding.causes)
+    )
+    return max(without_core, default=0.0)
+
+
+def is_tied_gain(finding: Finding, other: Finding, without_core_ms: float) -> bool:
     """Return whether the judged steps do not show which of two gains is larger.
 
     In another recording of the program the order may be the other one.
+
+    Args:
+        without_core_ms: `time_without_core`; it fell on one or the other by chance.
     """
     smaller, larger = sorted((finding, other), key=_gain_ms)
     less_ms, most_ms = _gain_ms(smaller), _gain_ms(larger)
     # The interval of a difference: both gains scatter, independently of each other.
-    doubt_ms = math.hypot(
-        _gain_range_ms(smaller)[1] - less_ms, most_ms - _gain_range_ms(larger)[0]
+    doubt_ms = max(
+        math.hypot(
+            _gain_range_ms(smaller)[1] - less_ms, most_ms - _gain_range_ms(larger)[0]
+        ),
+        without_core_ms,
     )
     return 0 < _MIN_TIED_RATIO * most_ms <= less_ms and most_ms - less_ms <= doubt_ms
 

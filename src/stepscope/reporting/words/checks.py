@@ -10,6 +10,7 @@ from stepscope.advice.headline import (
     findings_by_cost,
     is_similar_gain,
     is_tied_gain,
+    time_without_core,
 )
 from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
@@ -124,6 +125,7 @@ def most_valuable_findings(
     if ranked and ranked[0].note == "ended":
         # If a program ended before its first step, no other finding matters.
         ranked = ranked[:1]
+    without_core_ms = time_without_core(findings)
     return tuple(
         _make_valuable(
             finding,
@@ -132,7 +134,7 @@ def most_valuable_findings(
             else _AS_VALUABLE
             if is_similar_gain(finding, ranked[0])
             else _PERHAPS_AS_VALUABLE
-            if is_tied_gain(finding, ranked[0])
+            if is_tied_gain(finding, ranked[0], without_core_ms)
             else label,
             is_first=finding.id == first,
             frameworks=frameworks,

@@ -45,7 +45,7 @@ def evaluate(signals: Signals) -> Finding:
     )
     judged = judge_series(_ITEM, signals, shares.lost_time({"waiting": waiting}))
     ready = (signals.known(ready_times) or {}).get(shares.host) or (0,) * len(work)
-    lost = {"ready": tuple(map(min, work, ready))}
+    lost = {"no_core": tuple(map(min, work, ready))}
     of_steps = judge_series(_ITEM, signals, shares.lost_time(lost))
     cause: str | None = processor.whose_threads_crowd(THRESHOLDS)
     own, busiest = processor.own, signals.of(busiest_threads).get(shares.host)
