@@ -188,6 +188,39 @@ def test_a_prediction_of_the_same_number_is_the_promise(
     assert row.verdict == "inside"
 
 
+@pytest.mark.parametrize(
+    ("recorded_ms", "promised"),
+    [(48.0, (10.0, 24.0)), (32.0, (12.0, 30.0)), (80.0, (6.0, 12.0))],
+)
+def test_whether_recording_lengthened_what_is_saved_is_unknown(
+    trials_of: Callable[..., tuple[Trials, Invented]],
+    recorded_ms: float,
+    promised: tuple[float, float],
+) -> None:
+    """Of a recorded step 12 to 24 ms are saved; steps last 40 ms if not recorded.
+
+    A recorded step of 80 ms has two batches.
+    """
+    prediction = Prediction(
+        action="load_in_workers",
+        parameter=Parameter(name="workers", value=2),
+        step_ms=StepTime(
+            low=recorded_ms - 24, mid=recorded_ms - 18, high=recorded_ms - 12
+        ),
+        model="queue",
+    )
+    waits = msgspec.structs.replace(
+        finding("input.bound", 12.0, 24.0),
+        predictions=(prediction,),
+        share_percent=100 * 24 / recorded_ms,
+    )
+    trials, _ = trials_of({("torch.num_workers", 2): 16.0})
+    trials.try_findings([waits])
+    promise = trials.rows[0].promise
+    assert promise is not None
+    assert (promise.low_ms, promise.high_ms) == pytest.approx(promised)
+
+
 def test_a_change_that_does_nothing_costs_one_turn(
     trials_of: Callable[..., tuple[Trials, Invented]],
 ) -> None:

@@ -42,6 +42,8 @@ _T_QUANTILES: Final = {2: 4.303, 3: 2.776}
 #: A gain below this share of the step time is not looked for in a second turn, and no
 #: reason to change a program: of many changes, some seem to gain a little by chance.
 _MIN_GAIN: Final = 0.02
+#: A recorded step that lasts this many times as long as others has more batches.
+_MAX_TIMES_RECORDED: Final = 1.5
 #: A turn with a change ends after this many times the duration of one without, but not
 #: before some seconds.
 _MAX_TIMES: Final = 4
@@ -332,9 +334,11 @@ def promised_gain(
     recorded_ms, as_is_ms = finding.mean_step_ms, times.mean_ms if times else None
     if recorded_ms is None or as_is_ms is None:
         return None
-    # A recorded step may last longer than others, and may have several batches: the
-    # predicted share of the recorded step is promised of a step as it is.
+    # A recorded step may last longer than others, and may have several batches. Whether
+    # what a change saves lasts longer too is unknown, unless there are more batches.
     scale = as_is_ms / recorded_ms
+    has_more_batches = not 1 / _MAX_TIMES_RECORDED < scale < _MAX_TIMES_RECORDED
+    least, most = (scale, scale) if has_more_batches else sorted((scale, 1.0))
     for prediction in finding.predictions:
         parameter, step_ms = prediction.parameter, prediction.step_ms
         fits = parameter is None or parameter.value == change.settings[0].value
@@ -342,8 +346,8 @@ def promised_gain(
             return Promise(
                 finding=finding.id,
                 title=finding.title,
-                low_ms=max(recorded_ms - step_ms.high, 0.0) * scale,
-                high_ms=max(recorded_ms - step_ms.low, 0.0) * scale,
+                low_ms=max(recorded_ms - step_ms.high, 0.0) * least,
+                high_ms=max(recorded_ms - step_ms.low, 0.0) * most,
                 basis="model",
                 effect_ms=(finding.ms_per_step or 0.0) * scale or None,
             )
