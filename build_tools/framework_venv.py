@@ -97,7 +97,7 @@ ENVIRONMENTS = {
             *("wandb==0.31.0", "mlflow-skinny==3.17.2"),
             # MLflow's server: `mlflow` brings learning libraries besides.
             *("aiohttp", "alembic", "flask", "flask-cors", "pandas", "sqlalchemy"),
-            *("numpy", "polars==2.1.0", "rich", "click", "werkzeug"),
+            *("numpy", "polars==2.1.0", "click", "werkzeug"),
         ),
         proof="import wandb, mlflow.server.fastapi_app, polars",
     ),

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.slow(seconds=0.1)
 HEAVY = [
     "numpy",
     "polars",
-    "rich",
     "werkzeug",
     "google.protobuf",
     "grpc",

@@ -60,18 +60,25 @@ MAY_IMPORT = {
         BASE | {"capture"},
     ),
     "reporting": BASE | {"analysis", "advice", "compare"},
-    "report.outline.trials": BASE | {"advice", "compare", "trials"},
-    "report.to_json": BASE | {"analysis", "advice", "compare", "trials"},
+    "reporting.outline.trials": BASE | {"advice", "compare", "trials"},
+    "reporting.to_json": BASE | {"analysis", "advice", "compare", "trials"},
     # Its doors: from a profile to what the renderers are given.
-    "report.envelope": BASE | {"trace", "derive"},
+    "reporting.envelope": BASE | {"trace", "derive"},
+    "reporting.from_python": BASE | {"advice", "session"},
     "reporting.compose": BASE | {"trace", "derive", "analysis", "advice", "reporting"},
     # What a finding consists of is declared where it is derived.
     **dict.fromkeys(
-        (*("report.outline.gaps", "report.words.findings", "report.words.names"),),
+        (
+            *(
+                "reporting.outline.gaps",
+                "reporting.words.findings",
+                "reporting.words.names",
+            ),
+        ),
         BASE | {"derive", "analysis", "advice", "compare"},
     ),
     # Whether a change can be tried is declared with the knobs.
-    "report.words.predictions": BASE | {"derive", "advice", "trials"},
+    "reporting.words.predictions": BASE | {"derive", "advice", "trials"},
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},
     "serve": BASE
@@ -389,7 +396,7 @@ def test_imports_point_back_along_the_data_flow() -> None:
 
 
 def test_the_lowest_row_needs_numpy_and_msgspec_only() -> None:
-    heavy = {"polars", "click", "rich", "pandas", "google", "werkzeug"} | FRAMEWORKS
+    heavy = {"polars", "click", "pandas", "google", "werkzeug"} | FRAMEWORKS
     found = {
         (name_of(path), name.split(".")[0])
         for path in MODULES

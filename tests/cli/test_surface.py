@@ -93,6 +93,7 @@ SURFACE = {
         "--store",
         "--explain",
         "--full",
+        "--fail-on",
         "--format",
         "--kernels",
         "-o",

@@ -14,7 +14,7 @@ import msgspec
 from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.launching.harmless import say_line
 from stepscope.cli.light_start import check_threads
-from stepscope.cli.output import recording_bar
+from stepscope.cli.output import erase_line, recording_bar
 from stepscope.cli.requests import ReportRequest
 from stepscope.errors import printable_line
 from stepscope.remote import client
@@ -139,6 +139,7 @@ class HostsTable:
         line = f"  {host:<{self._width}}  {state:<7}  {size:>13}  {attempts:>5}  "
         line += f"{seconds:>7}  {printable_line(remark)}"
         with self._lock, contextlib.suppress(OSError, ValueError, AttributeError):
+            erase_line()
             sys.stderr.write(f"{line.rstrip()}\n")
 
 

@@ -1,7 +1,7 @@
 """Output of answers: to a file, which is not overwritten by default, or to stdout.
 
 An error of the operating system becomes one sentence with the file, the reason and a
-remedy. On a terminal, text is styled, and work over one second has a progress bar.
+remedy. On a terminal, text is styled, and work over one second has a line of progress.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn
 
@@ -21,9 +22,7 @@ from stepscope.errors import BadUsage
 from stepscope.patterns import printable_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from rich.progress import Progress as Bar
+    from collections.abc import Callable, Iterable, Iterator
 
     from stepscope.reporting.page import Line
 
@@ -177,22 +176,17 @@ _PIPE_WIDTH: Final = 160
 #: Minimum and maximum width of text, in characters, for readable lines.
 _MIN_WIDTH: Final = 60
 _MAX_WIDTH: Final = 100
-#: Seconds of work before a progress bar is shown, so that short work does not flicker.
-_PATIENCE_S: Final = 1.0
-#: Seconds between two updates of the progress bar of a recording.
-_UPDATE_PERIOD_S: Final = 0.2
-
+#: Role of a piece of text → numbers of its style on a terminal (ECMA-48, SGR).
 _STYLES: Final = {
-    "plain": "",
-    "title": "bold",
-    "heading": "bold cyan",
-    "dim": "dim",
-    "good": "green",
-    "bad": "bold red",
-    "warn": "yellow",
-    "bar": "cyan",
-    "code": "magenta",
-    "number": "bold",
+    "title": "1",
+    "heading": "1;36",
+    "dim": "2",
+    "good": "32",
+    "bad": "1;31",
+    "warn": "33",
+    "bar": "36",
+    "code": "35",
+    "number": "1",
 }
 
 
@@ -214,117 +208,118 @@ def text_width() -> int:
 
 
 def draw_lines(lines: Iterable[Line]) -> None:
-    """Print styled lines on the terminal."""
-    from rich.console import Console  # noqa: PLC0415 - needed only for drawing
-    from rich.text import Text  # noqa: PLC0415 - needed only for drawing
-
-    console = Console(highlight=False, soft_wrap=True)
+    """Print lines on the terminal, styled unless `NO_COLOR` is set (no-color.org)."""
+    has_styles = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    styles = _STYLES if has_styles else {}
     for pieces in lines:
-        console.print(
-            Text.assemble(
-                *((printable_text(piece.text), _STYLES[piece.role]) for piece in pieces)
-            )
+        texts = (
+            f"\x1b[{styles[piece.role]}m{printable_text(piece.text)}\x1b[0m"
+            if piece.role in styles
+            else printable_text(piece.text)
+            for piece in pieces
         )
+        sys.stdout.write("".join(texts) + "\n")
+    sys.stdout.flush()
 
 
-def _make_bar() -> Bar:
-    from rich.console import Console  # noqa: PLC0415 - needed only for drawing
-    from rich.progress import (  # noqa: PLC0415 - needed only for drawing
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+#: Erases the line of the terminal, and moves to its begin.
+_ERASE: Final = "\r\x1b[K"
+#: Seconds of work before its line is shown, so that short work does not flicker.
+_PATIENCE_S: Final = 1.0
+#: Seconds between two drawings of the line.
+_PERIOD_S: Final = 0.2
+#: Width of the bar in characters.
+_WIDTH: Final = 40
 
 
 class Progress:
-    """Progress through N named stages; its bar is shown after one second."""
+    """Progress through N named stages."""
 
     def __init__(self, stages: int) -> None:
         self._stages = stages
         self._done = -1
         self._what = ""
-        self._bar: Bar | None = None
-        self._lock = threading.Lock()
 
     def stage(self, title: str) -> None:
         """Begin the next stage, and end the previous one."""
-        with self._lock:
-            self._done += 1
-            self._what = title
-            if self._bar is not None:
-                self._bar.update(
-                    self._bar.task_ids[0], completed=self._done, description=title
-                )
+        self._done, self._what = self._done + 1, title
 
-    def show_bar(self) -> None:
-        """Show the bar from now on."""
-        with self._lock:
-            self._bar = _make_bar()
-            self._bar.add_task(
-                self._what, total=self._stages, completed=max(self._done, 0)
-            )
-            self._bar.start()
-
-    def hide_bar(self) -> None:
-        """Remove the bar if it is shown."""
-        with self._lock:
-            if self._bar is not None:
-                self._bar.stop()
+    def state(self) -> tuple[str, float]:
+        """Return what is done now, and which share of the stages has ended."""
+        return self._what, max(self._done, 0) / self._stages
 
 
 @contextlib.contextmanager
 def show_progress(stages: int) -> Iterator[Progress]:
-    """Show the stages of the work inside the block, only on a terminal."""
-    shown = Progress(stages)
-    if not sys.stderr.isatty():
-        yield shown
-        return
-    timer = threading.Timer(_PATIENCE_S, shown.show_bar)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield shown
-    finally:
-        timer.cancel()
-        timer.join()
-        shown.hide_bar()
+    """Show the stages of the work inside the block, after one second."""
+    progress = Progress(stages)
+    with _drawn_line(lambda _: progress.state(), patience_s=_PATIENCE_S):
+        yield progress
 
 
 @contextlib.contextmanager
 def recording_bar(expected_s: float | None) -> Iterator[None]:
-    """Show the progress of a recording inside the block, only on a terminal.
+    """Show the progress of a recording inside the block.
 
     Args:
         expected_s: Duration of the recording; None if a number of steps ends it.
     """
-    if not sys.stderr.isatty():
+
+    def state(elapsed_s: float) -> tuple[str, float | None]:
+        if expected_s is not None and elapsed_s > expected_s:
+            return "collecting", None
+        return "recording", elapsed_s / expected_s if expected_s else None
+
+    with _drawn_line(state):
+        yield
+
+
+def erase_line() -> None:
+    """Erase the line of the progress, which is drawn again below other output."""
+    if _can_draw():
+        sys.stderr.write(_ERASE)
+
+
+def _can_draw() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+@contextlib.contextmanager
+def _drawn_line(
+    state: Callable[[float], tuple[str, float | None]], *, patience_s: float = 0.0
+) -> Iterator[None]:
+    """Draw a line inside the block.
+
+    Args:
+        state: Returns for the elapsed seconds what is done now, and which share of the
+            work is done; None if that is unknown.
+        patience_s: Seconds before the line is shown.
+    """
+    if not _can_draw():
         yield
         return
-    over = threading.Event()
-    with _make_bar() as bar:
-        shown = bar.add_task("recording", total=expected_s)
+    begun_s, over = time.monotonic(), threading.Event()
+    is_drawn = False
 
-        def move() -> None:
-            while not over.wait(_UPDATE_PERIOD_S):
-                elapsed_s = bar.tasks[0].elapsed or 0.0
-                if expected_s is not None and elapsed_s > expected_s:
-                    bar.update(shown, description="collecting", total=None)
-                    return
-                bar.update(shown, completed=elapsed_s)
+    def draw() -> None:
+        nonlocal is_drawn
+        wait_s = patience_s
+        while not over.wait(wait_s):
+            elapsed_s, wait_s = time.monotonic() - begun_s, _PERIOD_S
+            what, share = state(elapsed_s)
+            filled = 0 if share is None else round(_WIDTH * min(share, 1.0))
+            bar = "" if share is None else f" {'━' * filled}{'─' * (_WIDTH - filled)}"
+            sys.stderr.write(f"{_ERASE}{what}{bar} {elapsed_s:.0f} s")
+            sys.stderr.flush()
+            is_drawn = True
 
-        mover = threading.Thread(target=move, daemon=True)
-        mover.start()
-        try:
-            yield
-        finally:
-            over.set()
-            mover.join()
+    drawer = threading.Thread(target=draw, daemon=True)
+    drawer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        drawer.join()
+        if is_drawn:
+            erase_line()
+            sys.stderr.flush()
