@@ -125,7 +125,7 @@ BROKEN = {
         ("frameworks", "gRPC"),
         "warn",
         "TensorFlow uses its default levels",
-        "pip install 'stepscope[grpc]'",
+        "pip install grpcio",
     ),
     "no CUDA driver": (
         with_fields(load=loads("libcuda")),

@@ -277,4 +277,4 @@ def test_without_fsspec_the_command_says_how_to_install_it(
     assert done.exit_code == 2
     line = done.stderr.splitlines()[-1]
     assert line.startswith("stepscope: s3://bucket: needs the package fsspec")
-    assert "pip install 'stepscope[cloud]'" in line
+    assert "pip install fsspec s3fs gcsfs" in line

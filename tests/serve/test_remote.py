@@ -189,7 +189,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(BadInput, match=expected) as caught:
         RemoteDirectory("s3://logs")
-    assert "pip install 'stepscope[cloud]'" in str(caught.value)
+    assert "pip install fsspec s3fs gcsfs" in str(caught.value)
 
 
 def test_the_cache_lets_go_of_what_was_not_used(tmp_path: Path) -> None:

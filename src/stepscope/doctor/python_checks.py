@@ -75,7 +75,7 @@ def framework_checks(machine: Machine) -> list[Check]:
         of_tensorflow = any(name in packages for name in _KNOWN[0][1])
         also = ", and TensorFlow uses its default levels" if of_tensorflow else ""
         fact = "not installed: running programs cannot be recorded from outside"
-        command = "pip install 'stepscope[grpc]'"
+        command = "pip install grpcio"
         checks.append(
             problem_check(_FRAMEWORKS, "gRPC", f"{fact}{also}.", "Install it.", command)
         )

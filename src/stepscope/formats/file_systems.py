@@ -9,7 +9,7 @@ from stepscope.patterns import Pattern
 
 #: A URL scheme needs at least two letters, because one letter is a Windows drive.
 _URL: Final = Pattern(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z0-9+.-]+)*://")
-_INSTALL: Final = "Install it with: pip install 'stepscope[cloud]'."
+_INSTALL: Final = "Install it with: pip install fsspec s3fs gcsfs."
 
 
 def is_url(text: str) -> bool:

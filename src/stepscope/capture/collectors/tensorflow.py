@@ -303,7 +303,7 @@ def _why_no_server(options: ProfilerOptions) -> str | None:
     except ForkedSince as error:
         return str(error)
     except ImportError:
-        return "grpcio is not installed (pip install stepscope[grpc])"
+        return "grpcio is not installed (pip install grpcio)"
     return None
 
 

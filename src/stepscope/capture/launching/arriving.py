@@ -97,7 +97,7 @@ def session_class() -> type[Session]:
 
         raise StepscopeError(
             f"the program runs in {sys.executable}, which cannot record: {missing}. "
-            f"Install stepscope there too: {sys.executable} -m pip install stepscope"
+            f"Install stepscope there too, with {sys.executable} -m pip install"
         ) from missing
     return Session
 
