@@ -246,7 +246,7 @@ def test_a_file_that_can_be_kept_nowhere_is_said_to_be_lost(
 @pytest.mark.parametrize(
     ("logdir", "error", "said"),
     [
-        ("nowhere://logs", BadInput, "pip install 'stepscope\\[cloud\\]'"),
+        ("nowhere://logs", BadInput, "pip install fsspec"),
         ("no-such-scheme://logs", BadInput, "is not a URL that can be read"),
         ("simplecache::memory://logs", BadUsage, "a file system inside another"),
     ],
