@@ -27,7 +27,7 @@ _READ_BYTES: Final = 96
 _FIELDS: Final = 3
 #: Folder of the threads of this process.
 _TASKS: Final = Path("/proc/self/task")
-#: The threads that run are chosen again at every so many readings, and at most so many.
+#: Number of readings after which the busiest threads are chosen again, and of these.
 _READS_PER_LIST: Final = 10
 _MAX_POOL: Final = 16
 #: Maximum gap in ns between two ranges that are merged.
