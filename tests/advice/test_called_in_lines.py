@@ -87,7 +87,7 @@ def test_a_wait_for_the_disk_is_advised_as_such() -> None:
     assert found.actions[0].text.startswith("Write to the disk every n steps")
 
 
-@pytest.mark.parametrize("called", [None, "pairs.get"])
+@pytest.mark.parametrize("called", [None, "pairs.get", "time.monotonic", "np.exp"])
 @pytest.mark.parametrize(("in_system", "status"), [(True, "fail"), (False, "pass")])
 def test_a_line_that_computes_waits_only_in_the_system(
     called: str | None, status: str, *, in_system: bool
@@ -115,6 +115,7 @@ def test_without_calls_any_line_may_wait() -> None:
         ("self.near.recv", "Request what the next steps need on another thread"),
         ("with SHARED", "Hold the lock for a shorter time"),
         ("lock.acquire", "Hold the lock for a shorter time"),
+        ("fcntl.flock", "Hold the lock for a shorter time"),
     ],
 )
 def test_what_the_system_computes_for_a_wait_is_part_of_it(
