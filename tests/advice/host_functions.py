@@ -62,6 +62,7 @@ def time_of(ms: float = 0.0, **fields: Any) -> Any:
                     "calls_the_model",
                     "is_in_the_model",
                     "is_the_step",
+                    "is_beside_products",
                 ),
                 False,
             ),

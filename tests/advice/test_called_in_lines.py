@@ -55,6 +55,7 @@ def in_steps(
         ("random.random", "Draw all random numbers"),
         # What is not known is a function of a library, …
         ("cv2.resize", "Call the library functions"),
+        ("np.linalg.norm", "Call the library functions"),
         # … but these work on one object, as the bytecode around them does.
         ("math.sqrt", "Vectorise the named function: the program's own lines"),
         ("row.append", "Vectorise the named function: the program's own lines"),
@@ -66,6 +67,16 @@ def test_what_a_line_calls_decides(name: str | None, advice: str) -> None:
     assert (found.status, found.parts[0].function) == ("fail", "prepare")
     assert found.actions[0].text.startswith(advice)
     assert found.parts[0].detail == name
+
+
+def test_a_library_that_runs_the_program_is_not_called_by_it() -> None:
+    """`stepscope run` starts the program from Python's `runpy`."""
+    lines = [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
+    run = "$/usr/lib/python3.12/runpy.py:88 _run_code"
+    around = [(line, run, 0.0, 200_000.0) for line in (LOOKS, LINES)]
+    lines += [*around, *calls(("cv2.resize", 4_000.0), (None, 1_900.0))]
+    found = findings(lines, devices=None)["host.work"]
+    assert found.actions[0].text.startswith("Call the library functions")
 
 
 def test_a_loop_over_elements_calls_nothing() -> None:
@@ -87,7 +98,7 @@ def test_a_wait_for_the_disk_is_advised_as_such() -> None:
     assert found.actions[0].text.startswith("Write to the disk every n steps")
 
 
-@pytest.mark.parametrize("called", [None, "pairs.get"])
+@pytest.mark.parametrize("called", [None, "pairs.get", "time.monotonic", "np.exp"])
 @pytest.mark.parametrize(("in_system", "status"), [(True, "fail"), (False, "pass")])
 def test_a_line_that_computes_waits_only_in_the_system(
     called: str | None, status: str, *, in_system: bool
@@ -96,6 +107,7 @@ def test_a_line_that_computes_waits_only_in_the_system(
     lines = [it for it in on_host(lead_us=6_000.0) if it[1] != "IteratorGetNext"]
     awake = [(at + 6_000.0, at + 10_000.0) for at in STEPS]
     lines += core_time("main", awake, system=in_system)
+    lines += core_time("other threads", [])
     lines += calls((called, 5_800.0), ("numpy.zeros", 100.0))
     assert findings(lines, devices=None)["host.wait"].status == status
 
@@ -115,6 +127,7 @@ def test_without_calls_any_line_may_wait() -> None:
         ("self.near.recv", "Request what the next steps need on another thread"),
         ("with SHARED", "Hold the lock for a shorter time"),
         ("lock.acquire", "Hold the lock for a shorter time"),
+        ("fcntl.flock", "Hold the lock for a shorter time"),
     ],
 )
 def test_what_the_system_computes_for_a_wait_is_part_of_it(

@@ -128,13 +128,24 @@ def test_a_fifth_of_a_step_holds_it_up(own: float, fields: Any, *, holds: bool) 
         ({"works": {"reports": 50.0}}, True),
         ({"works": {"works_on_rows": 50.0}}, True),
         ({"works": {"parses": 90.0, "copies": 40.0}}, False),
+        ({"is_beside_products": True}, True),
+        ({"is_beside_products": True, "repeats": False}, False),
+        ({"is_beside_products": True, "collecting": 50.0}, False),
     ],
 )
 def test_work_that_can_be_avoided_is_waste(fields: Any, *, wastes: bool) -> None:
     function = HostFunction(part_of("f", 20.0), 20.0, time_of(2, **fields))
-    assert function.does_waste() is wastes
-    assert not replace(function, own_percent=19.0).does_waste()
-    assert not replace(function, time=None).does_waste()
+    assert function.does_waste(is_plain=True) is wastes
+    assert not replace(function, own_percent=19.0).does_waste(is_plain=True)
+    assert not replace(function, time=None).does_waste(is_plain=True)
+
+
+def test_only_without_a_framework_are_matrix_products_the_model() -> None:
+    time = time_of(2, is_beside_products=True)
+    function = HostFunction(part_of("f", 20.0), 20.0, time)
+    assert not function.does_waste(is_plain=False)
+    # What lines of a function do next to ops is not what the function does.
+    assert not replace(function, alone=Spans.empty()).does_waste(is_plain=True)
 
 
 # --- all functions of a host ---

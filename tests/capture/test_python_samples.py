@@ -490,6 +490,33 @@ def test_functions_that_threads_of_others_call_are_found(
     assert while_both_s / 2 < theirs_s["pause"] < whole_s
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the thread")
+def test_a_thread_of_others_that_logs_stays_one_of_theirs(
+    tmp_path: Path, looks: Looks
+) -> None:
+    """`logging` asks for the name of its thread, and Python lists the thread then."""
+    is_listed, may_end = threading.Event(), threading.Event()
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+    def called(_: object) -> None:
+        assert threading.current_thread() in threading.enumerate()
+        is_listed.set()
+        may_end.wait()
+
+    libc, thread = ctypes.CDLL(None), ctypes.c_ulong()
+    libc.pthread_create(ctypes.byref(thread), None, called, None)
+    try:
+        assert is_listed.wait(60.0)
+        with ss.Profile(tmp_path, OPTIONS) as run:
+            looks.wait()
+    finally:
+        may_end.set()
+        libc.pthread_join(thread, None)
+    found, _ = frames_of(run)
+    functions = {found.names[kind].function for kind in found.type.tolist()}
+    assert any(name.endswith("called") for name in functions)
+
+
 _FORKED = """
 import os, threading
 from stepscope.capture.base.encoding import native_id

@@ -9,6 +9,7 @@ Definition: docs/advice/host_work.md.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -93,18 +94,21 @@ class HostFunction(Frozen, frozen=True, eq=True):
         total_percent = 0.0 if self.is_step else self.part.share_percent
         return max(self.own_percent, total_percent) >= THRESHOLDS.host_function.value
 
-    def does_waste(self) -> bool:
+    def does_waste(self, *, is_plain: bool) -> bool:
         """Return whether the function takes much of the step for avoidable work.
 
         Avoidable work leaves much garbage (a sign of work on single Python objects), or
-        takes half of the function's time and is of the kinds in `_WASTE`. A function
-        that was called once is the program itself.
+        takes half of the function's time and is of the kinds in `_WASTE`. In a program
+        without a framework (`is_plain`) it may also be next to the matrix products. A
+        function that was called once is the program itself.
         """
         time = self.time
         if time is None or not self.holds_up() or not time.repeats:
             return False
         if time.percent_within(time.runs.collecting) >= MIN_MAIN_PERCENT:
             return False
+        if is_plain and self.alone is None and time.is_beside_products:
+            return True
         litters = time.collects_percent >= THRESHOLDS.host_work_warn.value
         return litters or any(
             time.percent_of_work(work) >= MIN_MAIN_PERCENT for work in _WASTE
@@ -129,9 +133,10 @@ def host_functions(signals: Signals, shares: StepShares) -> HostFunctions:
     """Return the functions of a host without devices; empty if the host has devices."""
     functions = () if shares.device is not None else _busy_functions(signals, shares)
     has_model = _has_model(signals, shares)
-    blamed = HostFunction.holds_up if has_model else HostFunction.does_waste
+    is_plain = signals.of(frameworks_used) in ((), PLAIN)
+    wasteful = partial(HostFunction.does_waste, is_plain=is_plain)
     large = sorted(
-        (function for function in functions if blamed(function)),
+        filter(HostFunction.holds_up if has_model else wasteful, functions),
         key=lambda function: -function.part.share_percent,
     )
     if large and not has_model:

@@ -75,6 +75,8 @@ _MAX_OTHER_THREADS: Final = 8
 _RECORDING: Final = str(Path(__file__).resolve().parents[1] / "recording")
 #: Outermost code of every thread that Python starts, even before it is registered.
 _THREAD_BOOTSTRAP: Final = threading.Thread._bootstrap.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - has no public name
+#: Class of a thread of others that asked for its name, for example to log a line.
+_FOREIGN: Final = threading._DummyThread  # noqa: SLF001 - has no public name
 _EMPTY: Final[Stack] = ([], [])
 
 
@@ -107,7 +109,7 @@ class PythonSamplesCollector(ThreadCollector):
         self._samples: deque[_Raw] = deque(maxlen=RING_SAMPLES)
         #: Sampled threads: Python's id and the system's id.
         self._threads: Sequence[tuple[int, int]] = ()
-        #: Python's ids of all threads that Python started or knows.
+        #: Python's ids of all threads that Python started or that annotate.
         self._known: set[int] = set()
         #: System ids of threads not started by Python whose last sample had a function.
         self._visiting: set[int] = set()
@@ -212,7 +214,13 @@ class PythonSamplesCollector(ThreadCollector):
         self._names.refresh_names()
         wanted = annotating_threads()
         main = threading.main_thread()
-        threads = threading.enumerate()
+        threads = [
+            thread
+            for thread in threading.enumerate()
+            if not isinstance(thread, _FOREIGN)
+            or thread is main
+            or native_id(thread) in wanted
+        ]
         self._known = {thread.ident for thread in threads if thread.ident is not None}
         numbers = {
             thread.ident: number

@@ -21,11 +21,14 @@ from stepscope.derive.facts.hosts.ran_ops import (
 from stepscope.derive.facts.savings.what_if_changes import Quiet
 from stepscope.derive.host.core_time import thread_identities
 from stepscope.derive.host.function_frames import MIN_INTERVAL_SAMPLES
+from stepscope.derive.host.function_purposes import AWAITING, work_of_call
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_MS, PS_PER_S
 
@@ -53,6 +56,8 @@ _MIN_AWAKE_SHARE: Final = 0.8
 _MIN_LOOP_SHARE: Final = 0.95
 #: Minimum time without ops that counts as computing; gaps between ops are shorter.
 _SILENCE_PS: Final = PS_PER_MS
+#: The folder of an installed library other than NumPy, which may be the model.
+_INSTALLED: Final = Pattern(r"[\\/](?:site|dist)-packages[\\/](?!numpy[\\/])")
 
 
 class FunctionRuns(Frozen, frozen=True, dict=True):
@@ -201,6 +206,45 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
             key=lambda part: int(np.argmax(self.time_of_function(part).rows))
         )
         return (*working, *predicting[-1:])
+
+    @cached_property
+    def works_of_lines(self) -> dict[KnownWork | None, Spans]:
+        """Return, by kind of work, when lines of the program call functions for it.
+
+        Operators may compute on arrays, as NumPy's functions do.
+        """
+        calls = {} if self.lines is None else self.lines.compiled_calls(self.tracks)
+        works: dict[KnownWork | None, Spans] = defaultdict(Spans.empty)
+        for name, spans in calls.items():
+            is_operator = not any(map(str.isalnum, name))
+            work = work_of_call(name) or ("computes_in_numpy" if is_operator else None)
+            works[work] |= spans & self.inside
+        return works
+
+    @cached_property
+    def excused_spans(self) -> Spans:
+        """Return when functions wait, or may be parts of a model that multiplies.
+
+        What a function that multiplies calls, lines with operators or with functions of
+        NumPy, and installed libraries may be parts of the model. The loop is not.
+        """
+        frames, lines = self.frames, self.lines
+        if lines is None or lines.called is None:
+            return Spans.empty()
+        calls = [work_of_call(name) == "multiplies" for name in lines.callees]
+        multiplying = np.isin(lines.called, np.flatnonzero(calls))
+        max_ps = _MIN_LOOP_SHARE * self.inside.length_ps
+        callers = [
+            kind
+            for kind in np.unique(lines.type[multiplying]).tolist()
+            if self.spans_of_types([kind]).length_ps < max_ps
+        ]
+        called = frames.rows_called_from(np.isin(frames.type, callers))
+        names = frames.names.items()
+        installed = [kind for kind, name in names if _INSTALLED.search(name.file or "")]
+        called |= np.isin(self.purposes.purpose, AWAITING)
+        computing = self.works_of_lines["computes_in_numpy"]
+        return computing | frames.spans(called) | self.spans_of_types(installed)
 
     def spans_of_types(self, kinds: Sequence[int]) -> Spans:
         """Return when functions of some types ran on `tracks`, inside the steps."""
@@ -378,6 +422,23 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         """Return whether the function calls library functions of a kind of work."""
         kinds = self.runs.purposes.types_with_work(work)
         return bool(np.isin(self.runs.frames.type[self.called_rows], kinds).any())
+
+    @property
+    def is_beside_products(self) -> bool:
+        """Return whether the function is no part of the program's matrix products.
+
+        Products of a program without a framework are its model, if they take as much of
+        the steps as the ops of a model must. A function with half of the products, or
+        with products for half of its time, contains a part of this model.
+        """
+        runs, seen = self.runs, self.seen
+        products = runs.works_of_lines["multiplies"]
+        least_ps = min(products.length_ps, seen.length_ps) / 2
+        return (
+            100 * products.length_ps >= THRESHOLDS.host_work_warn.value * runs.total_ps
+            and (products & seen).length_ps < least_ps
+            and 2 * (runs.excused_spans & seen).length_ps < seen.length_ps
+        )
 
     @property
     def calls_numpy(self) -> bool:
