@@ -52,7 +52,7 @@ FAULTS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
     "loader0": (("torch",), (("workers", 1), ("workers", 2), ("cached", 1))),
     "loader1": (("torch",), (("workers", 2),)),
     "step": (("plain", "torch"), (("removed", 1), ("rarer", 10), ("thread", 1))),
-    "collect": (("torch",), (("removed", 1), ("rarer", 10))),
+    "collect": (("plain", "torch"), (("removed", 1), ("rarer", 10))),
     "checkpoint": (("plain", "torch"), (("rarer", 10), ("thread", 1))),
 }
 #: Change → the models that an action declares which advises it.

@@ -3,10 +3,10 @@
     python benchmarks/gains_tried.py [--count 8] [--seed 1] [--seconds 600]
         [--budget 3m]
 
-The programs are those of `gains.py` that have a PyTorch loader. `try` records each,
-promises what its changes gain, and times it in turns with and without them. The table
-is that of `gains.py`: each row is a change that `try` carried out. The middle of a
-promise stands for what was predicted.
+The programs are those of `gains.py` whose faults `try` can change from outside. It
+records each, promises what its changes gain, and times it in turns with and without
+them. The table is that of `gains.py`: each row is a change that `try` carried out. The
+middle of a promise stands for what was predicted.
 """
 
 import argparse
@@ -26,8 +26,8 @@ from pages import machine
 from recorded_programs import HERE, SURROUNDINGS
 from stepscope.derive.predictions.step_times import Prediction, StepTime
 
-#: Faults of programs with a loader, and the finding about them.
-TRIED, RULE = ("loader0", "loader1"), "input.bound"
+#: Faults that a knob answers → the finding about them.
+TRIED = {"loader0": "input.bound", "loader1": "input.bound", "collect": "gap.gc"}
 _PATHS = os.pathsep.join([str(HERE.parent / "src"), str(HERE / "causes")])
 #: A program takes steps for longer than a turn.
 _LASTS_S = 600.0
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     ends = time.monotonic() + options.seconds
     outcomes: list[Outcome] = []
-    for case in draw_cases(options.count, options.seed, TRIED):
+    for case in draw_cases(options.count, options.seed, tuple(TRIED)):
         if time.monotonic() > ends:
             sys.stderr.write(f"no time is left for {case.name}\n")
             break
@@ -71,7 +71,8 @@ def try_case(case: Case, budget: str) -> list[Outcome]:
             "PROGRAM_TRUTH": str(Path(folder, "truth")),
             "GAINS_PLAN": json.dumps(plan),
         }
-        asked = ["try", RULE, "--budget", budget, "--format", "json"]
+        rule = TRIED[case.plan["fault"]]
+        asked = ["try", rule, "--budget", budget, "--format", "json"]
         command = [sys.executable, "-m", "stepscope", *asked, "--logdir", folder]
         command += ["--", python, str(PROGRAM)]
         told = subprocess.run(
