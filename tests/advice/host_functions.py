@@ -39,6 +39,7 @@ def time_of(ms: float = 0.0, **fields: Any) -> Any:
         collecting="collecting",
         starts_ps=STARTS,
         ends_ps=STARTS + 10 * MS,
+        innermost_called=fields.pop("innermost", lambda _: 0),
     )
     percents = {name: fields.pop(name, 0.0) for name in ("exchanging", "collecting")}
     works = fields.pop("works", {})

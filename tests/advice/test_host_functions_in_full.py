@@ -39,6 +39,14 @@ def found(
     return host_functions(signals_of(one, known, **given), one)
 
 
+NESTED = ("outer", "inner")
+
+
+def len_of_others(times: Any) -> int:
+    """Each function calls the next one, which takes nearly all of its time."""
+    return len(times) - 1
+
+
 def only(time: Any, ms: float = 20) -> HostFunction:
     (function,) = found(named("f", ms), runs=runs_of(f=time)).every
     return function
@@ -172,18 +180,29 @@ def test_the_function_with_the_largest_share_blocks_a_model() -> None:
     assert found(account=account).every == ()
 
 
-@pytest.mark.parametrize(("inner", "blocking"), [(24, "inner"), (23.9, "outer")])
-def test_without_a_model_the_innermost_of_most_time_blocks(
-    inner: float, blocking: str
-) -> None:
-    """Four fifths of 30 are 24."""
-    waste = {"works": {"copies": 60.0}}
-    times = {name: time_of(0, **waste) for name in ("outer", "inner")}
-    names = [named("inner", inner), named("outer", 30), named("clean", 90)]
-    functions = found(*names, runs=runs_of(**times))
-    assert functions.blocking is not None
-    assert functions.blocking.part.name == blocking
-    assert found(*names).blocking is None
+@pytest.mark.parametrize("has_model", [True, False])
+def test_the_innermost_callee_with_most_of_the_work_blocks(*, has_model: bool) -> None:
+    fields = {"works": {"copies": 60.0}, "innermost": len_of_others}
+    times = {name: time_of(0, **fields) for name in ("outer", "inner")}
+    names = [named("inner", 20), named("outer", 30), named("clean", 19)]
+    names += [op(1)] if has_model else []
+    assert found(*names, runs=runs_of(**times)).blocking.part.name == "inner"
+    if not has_model:
+        assert found(*names).blocking is None
+
+
+@pytest.mark.parametrize("only_itself", ["inner", "outer"])
+def test_of_a_function_around_the_model_no_callee_blocks(only_itself: str) -> None:
+    """Its self time counts, as does the time of a function that works between ops."""
+    for fields in (
+        {"is_the_step": True},
+        {"calls_the_model": True, "alone": spans_of((0, 30 * MS))},
+    ):
+        times = {name: time_of(0, innermost=len_of_others) for name in NESTED}
+        times[only_itself] = time_of(0, innermost=len_of_others, **fields)
+        names = [named("inner", 25), named("outer", 30), op(1)]
+        functions = found(*names, runs=runs_of(**times))
+        assert functions.blocking.part.name == "outer"
 
 
 def test_which_functions_of_a_host_are_judged() -> None:

@@ -132,7 +132,7 @@ def test_what_was_seen_too_seldom_gets_advice_with_a_condition() -> None:
         ),
         (
             "/app/helpers.py(3): scale",
-            0.8,
+            0.7,
             "Vectorise the named function: the program's",
         ),
     ],

@@ -104,6 +104,18 @@ def time_of(runs: FunctionRuns, kind: int = WORK) -> FunctionTime:
 # --- all functions of a host ---
 
 
+@pytest.mark.parametrize(("inside", "innermost"), [((0, 1000), 0), ((0, 160), 1)])
+def test_a_callee_with_most_of_the_work_is_the_innermost(
+    inside: tuple[int, int], innermost: int
+) -> None:
+    """`work` takes 200 ps, then waits from 160 on; `inner` takes 80 ps of it."""
+    runs = runs_of(
+        *((WORK, 1, 60, 260, -1), (INNER, 1, 60, 140, 0)), inside=spans_of(inside)
+    )
+    times = [time_of(runs), time_of(runs, INNER)]
+    assert runs.innermost_called(times) == innermost
+
+
 def test_a_function_that_mostly_computes_is_one_of_the_programs_own() -> None:
     names = [*NAMES, named("<lambda>"), named("unknown", library=None)]
     runs = runs_of(

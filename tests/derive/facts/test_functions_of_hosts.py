@@ -242,12 +242,18 @@ CHOSEN = np.array([False, False, False, True])
         ([(1, 1, 300, 350, -1)], 101, None),
         ([(1, 1, 0, 30, -1), (1, 1, 300, 350, -1)], 100, part_of(SAVE, 12.5)),
         ([(1, 1, 0, 31, -1), (1, 1, 300, 350, -1)], 100, None),
-        # The longer of two is the caller; a library is none of the program.
+        # A callee needs four fifths of its caller's 80 ps; of equals, it is named.
+        ([(0, 1, 300, 380, -1), (1, 1, 310, 373, 0)], 100, part_of(LOOP, 20.0)),
+        ([(0, 1, 300, 380, -1), (1, 1, 310, 374, 0)], 100, part_of(SAVE, 16.0)),
+        ([(0, 1, 300, 380, -1), (1, 1, 300, 380, 0)], 100, part_of(SAVE, 20.0)),
+        ([(1, 1, 300, 380, -1), (0, 1, 300, 380, 0)], 100, part_of(LOOP, 20.0)),
+        # One that other steps call, too, does not make these longer.
         (
-            [(0, 1, 300, 380, -1), (1, 1, 310, 370, 0)],
+            [(1, 1, 0, 50, -1), (0, 1, 300, 380, -1), (1, 1, 300, 380, 1)],
             100,
             part_of(LOOP, 20.0),
         ),
+        # A library is none of the program.
         ([(2, 1, 300, 380, -1)], 100, None),
     ],
 )

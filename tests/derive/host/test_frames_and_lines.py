@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.support.traces.literal import spans_of
+from tests.support.traces.literal_functions import frames_of, named
 
 from stepscope.derive.host.function_frames import FunctionFrames
 from stepscope.derive.host.function_lines import FunctionLines
@@ -21,6 +23,8 @@ NAMES = {
     5: FunctionName("other", "/app/data.py", 40, library=False),
     6: FunctionName("<lambda>", "/app/data.py", 50, library=False),
 }
+
+SAVE, WRITE, PACK, OTHER, EACH = range(5)
 
 #: Thread, start, end, caller and type.
 FRAMES = [
@@ -65,6 +69,37 @@ def test_frames_below_a_caller_at_any_depth_are_called_from_it() -> None:
         *(False, True, True, True, True, False, False, False)
     ]
     assert not found.rows_called_from(np.zeros(len(FRAMES), np.bool_)).any()
+
+
+@pytest.mark.parametrize(
+    ("functions", "time", "innermost"),
+    [
+        # `save` takes 100, and `write` 80 of it: four fifths.
+        ([[SAVE], [WRITE]], (0, 200), 1),
+        ([[SAVE], [WRITE]], (20, 95), 1),
+        ([[SAVE], [WRITE]], (1, 200), 0),
+        # `pack` in `write` takes 80, too; its comprehension is part of it.
+        ([[SAVE], [WRITE], [PACK]], (0, 200), 2),
+        ([[SAVE], [PACK], [WRITE]], (0, 200), 1),
+        ([[WRITE], [SAVE]], (0, 200), 0),
+        ([[PACK], [EACH]], (0, 200), 0),
+        # `other` takes 95 elsewhere, and only 20 in `save`.
+        ([[SAVE], [OTHER]], (0, 400), 0),
+        ([[OTHER], [SAVE]], (0, 400), 0),
+        # Without a call in the time, nothing takes more.
+        ([[SAVE], [WRITE]], (300, 400), 0),
+        ([[], [WRITE]], (0, 200), 0),
+    ],
+)
+def test_the_innermost_function_with_four_fifths_of_the_first_one(
+    functions: list[list[int]], time: tuple[int, int], innermost: int
+) -> None:
+    calls = frames_of(
+        [named(name) for name in ("save", "write", "pack", "other", "<genexpr>")],
+        *((SAVE, 1, 0, 100, -1), (WRITE, 1, 0, 80, 0), (PACK, 1, 0, 80, 1)),
+        *((EACH, 1, 0, 80, 2), (OTHER, 1, 80, 100, 0), (OTHER, 1, 205, 280, -1)),
+    )
+    assert calls.innermost_called(functions, spans_of(time)) == innermost
 
 
 def test_the_outermost_functions_of_the_program_below_a_caller() -> None:

@@ -42,8 +42,6 @@ OWNER: Final = "host_compute"
 FUNCTION_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(function_runs, frameworks_used, called_back, asleep, eager_signals, small_ops),
 )
-#: A called function with at least this share of its caller's time replaces the caller.
-_MIN_PART_OF_CALLER: Final = 0.8
 #: Kinds of host work that are never the purpose of a program, so they can be removed.
 _WASTE: Final = ("copies", "compiles_patterns", "reports", "works_on_rows")
 
@@ -134,13 +132,19 @@ def host_functions(signals: Signals, shares: StepShares) -> HostFunctions:
         (function for function in functions if blamed(function)),
         key=lambda function: -function.part.share_percent,
     )
-    if large and not has_model:
-        # If the functions call each other, the innermost function does all the work.
-        min_percent = _MIN_PART_OF_CALLER * large[0].part.share_percent
-        large = [
-            function for function in large if function.part.share_percent >= min_percent
-        ][-1:]
-    return HostFunctions(functions, has_model, large[0] if large else None)
+    blocking = large[0] if large else None
+    # If the model runs during a function, only the function's self time is work.
+    nested = [
+        (one, one.time)
+        for one in large
+        if one.time is not None
+        and one.alone is None
+        and not (has_model and one.is_step)
+    ]
+    if nested and nested[0][0] is blocking:
+        innermost = nested[0][1].runs.innermost_called([time for _, time in nested])
+        blocking = nested[innermost][0]
+    return HostFunctions(functions, has_model, blocking)
 
 
 def _busy_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, ...]:

@@ -17,6 +17,7 @@ from stepscope.derive.columns.arrays import (
     ints,
     wanted_rows,
 )
+from stepscope.derive.host.function_names import is_nameless
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 MIN_RECORDING_SAMPLES: Final = 20
 #: Minimum number of stack samples for statements about one interval.
 MIN_INTERVAL_SAMPLES: Final = 3
+
+#: A callee with at least this share of the outermost caller's time replaces it, as of
+#: functions around the host work of a device (`own_lines`).
+_MIN_CALLEE_SHARE: Final = 0.8
 
 _THREAD: Final = TRACK_CODES["thread"]
 _SAMPLES: Final = TRACK_CODES["samples"]
@@ -129,6 +134,24 @@ class FunctionFrames(Frozen, frozen=True):
             if (extended == below).all():
                 return below
             below = extended
+
+    def innermost_called(self, functions: Sequence[Sequence[int]], time: Spans) -> int:
+        """Return the index of the innermost callee with most of the first one's time.
+
+        Args:
+            functions: Types of each function, those with most time first.
+            time: Time to which calls are limited.
+        """
+        innermost, types = 0, [np.isin(self.type, kinds) for kinds in functions]
+        min_ps = _MIN_CALLEE_SHARE * max((self.spans(types[0]) & time).length_ps, 1)
+        for index, kinds in enumerate(functions):
+            called = self.spans(self.rows_called_from(types[innermost]) & types[index])
+            # A comprehension or lambda is part of the function that contains it.
+            if (called & time).length_ps >= min_ps and not is_nameless(
+                self.names[kinds[0]].function
+            ):
+                innermost = index
+        return innermost
 
     def outermost_called(self, callers: Sequence[int]) -> Int64s:
         """Return the rows of the program's outermost frames called from `callers`.

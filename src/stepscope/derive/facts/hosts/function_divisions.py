@@ -230,7 +230,7 @@ class RareFunctions(Frozen, frozen=True):
         """Return the program's function that makes the chosen steps longer than others.
 
         None if no function runs mostly in the chosen steps and explains most extra
-        time. Times are total times, so a caller is preferred to its callees.
+        time. Of nested functions, the innermost with most of the time is returned.
 
         Args:
             chosen: Whether each judged step is one of the longer steps.
@@ -238,7 +238,7 @@ class RareFunctions(Frozen, frozen=True):
         """
         if len(chosen) != len(self.starts_ps) or chosen.all() or not chosen.any():
             return None
-        best_ps, best = 0, None
+        candidates: dict[int, int] = {}
         lengths = np.maximum(self.ends_ps - self.starts_ps, 1)
         for kind, name in self.frames.names.items():
             if name.library is not False or name.function.endswith(BEGINNINGS):
@@ -252,14 +252,16 @@ class RareFunctions(Frozen, frozen=True):
                 for part in (times, times / lengths)
             )
             chosen_ps = int(times[chosen].sum())
-            if (
-                is_rare
-                and chosen_ps >= _MIN_EXPLAINED_SHARE * excess_ps
-                and chosen_ps > best_ps
-            ):
-                best_ps, best = chosen_ps, name
+            if is_rare and chosen_ps >= max(_MIN_EXPLAINED_SHARE * excess_ps, 1):
+                candidates[kind] = chosen_ps
+        ranked = sorted(candidates, key=lambda kind: -candidates[kind])
+        if not ranked:
+            return None
+        slow = Spans.from_bounds(self.starts_ps[chosen], self.ends_ps[chosen])
+        best = ranked[self.frames.innermost_called([[kind] for kind in ranked], slow)]
         total = int((self.ends_ps - self.starts_ps).sum())
-        return None if best is None else Part.from_function(best, 100 * best_ps / total)
+        percent = 100 * candidates[best] / total
+        return Part.from_function(self.frames.names[best], percent)
 
 
 @of_each_host

@@ -202,6 +202,11 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         )
         return (*working, *predicting[-1:])
 
+    def innermost_called(self, times: Sequence[FunctionTime]) -> int:
+        """Return the index of the callee with most of the first function's work."""
+        types = [time.kinds for time in times]
+        return self.frames.innermost_called(types, self.inside)
+
     def spans_of_types(self, kinds: Sequence[int]) -> Spans:
         """Return when functions of some types ran on `tracks`, inside the steps."""
         types, start, length = self._runs_by_type
