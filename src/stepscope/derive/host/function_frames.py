@@ -43,7 +43,8 @@ MIN_RECORDING_SAMPLES: Final = 20
 #: Minimum number of stack samples for statements about one interval.
 MIN_INTERVAL_SAMPLES: Final = 3
 
-#: A callee with at least this share of the outermost caller's time replaces it.
+#: A callee with at least this share of the outermost caller's time replaces it, as of
+#: functions around the host work of a device (`own_lines`).
 _MIN_CALLEE_SHARE: Final = 0.8
 
 _THREAD: Final = TRACK_CODES["thread"]
