@@ -14,7 +14,10 @@ from stepscope.capture.base.options import MIN_WINDOW_S
 
 DECLARED = Path(__file__).resolve().parent / "causes"
 #: Set of laws → its file.
-LAWS = {name: DECLARED / f"{name}_laws.toml" for name in ("first", "second", "third")}
+LAWS = {
+    name: DECLARED / f"{name}_laws.toml"
+    for name in ("first", "second", "third", "fourth")
+}
 #: Lengths of a step in ms, from a tiny one to one of seconds.
 SCALES_MS = (2, 8, 30, 120, 500, 2500)
 #: A step is so much shorter or longer than its scale.

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-SETS = ("first", "second", "third")
+SETS = ("first", "second", "third", "fourth")
 POSITIONS = {
     *("loop", "library", "worker process", "thread", "callback", "operating system"),
 }
