@@ -15,9 +15,10 @@ from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.busy_threads import busiest_threads
 from stepscope.derive.facts.processors import (
     Processors,
+    WithoutCore,
     mean_by_window,
     processor_signals,
-    ready_times,
+    time_without_core,
 )
 from stepscope.derive.host.core_time import Readings
 from stepscope.derive.host.function_names import FunctionName
@@ -202,27 +203,30 @@ def test_a_thread_that_always_takes_a_core_is_to_blame(
 @pytest.mark.parametrize(
     ("ready_ms", "own", "expected"),
     [
-        # Of 10 ms 2 without a core, while others use 4 of 16 cores more than half.
-        (2.0, 6.0, ("ready_others", "warn", 20.0, None)),
-        (2.0, 12.0, ("ready_own", "warn", 20.0, 2.0)),
+        # Of 10 ms 2 without a core, while others use more than half of 16 cores.
+        ((2.0, 0.0), 6.0, ("ready_others", "warn", 20.0, None)),
+        ((2.0, 0.0), 12.0, ("ready_own", "warn", 20.0, 2.0)),
+        # Threads of a pool lose time to others, not to each other.
+        ((0.5, 1.5), 6.0, ("ready_others", "warn", 20.0, None)),
+        ((0.5, 6.0), 12.0, (None, "info", 20.0, None)),
         # No longer than the host works, which is for 8 ms.
-        (9.0, 12.0, ("ready_own", "critical", 80.0, 8.0)),
+        ((9.0, 0.0), 12.0, ("ready_own", "critical", 80.0, 8.0)),
         # A quarter of the work while any thread of the machine waits for a core.
-        (0.5, 12.0, (None, "info", 20.0, None)),
         (None, 12.0, (None, "info", 20.0, None)),
     ],
 )
 def test_time_of_the_steps_without_a_core_is_lost(
     signals_of: Any,
     shares: Any,
-    ready_ms: float | None,
+    ready_ms: tuple[float, float] | None,
     own: float,
     expected: tuple[str | None, str, float, float | None],
 ) -> None:
     processor = Processors(16, (25.0,) * 12, 16.0, own, 21)
     known: dict[Any, Any] = {processor_signals: {"vm": processor}}
     if ready_ms is not None:
-        known[ready_times] = {"vm": (round(ready_ms * PS_PER_MS),) * 12}
+        times = ((round(each * PS_PER_MS),) * 12 for each in ready_ms)
+        known[time_without_core] = {"vm": WithoutCore(*times)}
     alone = {"device": DeviceSignals(recorded="host_only")}
     account = shares(device=None, rest="sync", host_compute=8.0)
     finding = evaluate(signals_of(account, known, **alone))
@@ -236,8 +240,8 @@ def test_cores_that_are_not_full_are_a_note_even_on_the_steps(
     signals_of: Any, shares: Any
 ) -> None:
     processor = Processors(16, (25.0,) * 12, 12.0, 12.0, 21)
-    ready = {"vm": (round(2 * PS_PER_MS),) * 12}
-    known = {processor_signals: {"vm": processor}, ready_times: ready}
+    ready = WithoutCore((round(2 * PS_PER_MS),) * 12, (0,) * 12)
+    known = {processor_signals: {"vm": processor}, time_without_core: {"vm": ready}}
     alone = {"device": DeviceSignals(recorded="host_only")}
     account = shares(device=None, rest="sync", host_compute=8.0)
     finding = evaluate(signals_of(account, known, **alone))

@@ -142,7 +142,7 @@ _FACTS: Final = {
     ),
     "facts.judged_steps": "step_signals unexplained_outside epoch_starts",
     "facts.memory_use": "memory_signals host_growth kept_growth",
-    "facts.processors": "processor_signals ready_times asleep",
+    "facts.processors": "processor_signals time_without_core asleep",
     "facts.hosts.busy_threads": "busiest_threads",
     "facts.outside_steps": "outside_steps",
     "facts.program_traits": (

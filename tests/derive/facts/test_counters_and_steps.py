@@ -32,10 +32,11 @@ from stepscope.derive.facts.hosts.worker_processes import (
 )
 from stepscope.derive.facts.processors import (
     Processors,
+    WithoutCore,
     asleep,
     mean_by_window,
     processor_signals,
-    ready_times,
+    time_without_core,
     usable_cores,
 )
 from stepscope.derive.host.core_time import (
@@ -240,25 +241,33 @@ def clock_of(awake: Any, ready: Any) -> ThreadTime:
     ("main", "rest", "expected"),
     [
         # Of the first step 2, of the second 3; other threads run.
-        (clock_of([(1, 9), (10, 17)], [(1, 3), (10, 13)]), clock_of([], []), (2, 3)),
+        (
+            clock_of([(1, 9), (10, 17)], [(1, 3), (10, 13)]),
+            clock_of([], []),
+            WithoutCore((2, 3), (0, 0)),
+        ),
         # It sleeps from 9 to 10 and from 17 on, while a thread of a pool is ready.
         (
             clock_of([(0, 9), (10, 17)], [(1, 3)]),
             clock_of([(2, 20)], [(8, 10), (12, 19)]),
-            (3, 2),
+            WithoutCore((2, 0), (1, 2)),
         ),
-        (clock_of([(0, 9)], [(1, 3)]), clock_of([(2, 20)], None), (2, 0)),
+        (
+            clock_of([(0, 9)], [(1, 3)]),
+            clock_of([(2, 20)], None),
+            WithoutCore((2, 0), (0, 0)),
+        ),
         (clock_of([(0, 9)], None), clock_of([(2, 20)], [(8, 10)]), None),
     ],
 )
 def test_a_step_has_no_core_if_its_thread_or_the_one_it_waits_for_has_none(
-    main: ThreadTime, rest: ThreadTime, expected: tuple[int, ...] | None
+    main: ThreadTime, rest: ThreadTime, expected: WithoutCore | None
 ) -> None:
     tracks = pl.DataFrame(
         {"plane": ["/host"], "process": [7], "id": [7], "name": ["main"]}
     )
     time = CoreTime({("/host", 7, 7): main}, {("/host", 7): rest})
-    found = ready_times.function(
+    found = time_without_core.function(
         tracks=tracks,
         naming=SimpleNamespace(function_tracks=(0,)),
         core_time=time,

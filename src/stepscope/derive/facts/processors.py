@@ -14,6 +14,7 @@ from stepscope.derive.host.core_time import (
     counter_readings,
     thread_identities,
 )
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host, of_each_host_or_why
 from stepscope.derive.step_windows.windows import window_bounds
 from stepscope.frozen import Frozen
@@ -122,26 +123,36 @@ def processor_signals(
     )
 
 
-@of_each_host
-def ready_times(
-    *, tracks: pl.DataFrame, naming: Naming, core_time: CoreTime, windows: Windows
-) -> tuple[int, ...] | None:
-    """Return the time in each judged step in which the step had no core.
+class WithoutCore(Frozen, frozen=True, eq=True):
+    """For how long a step needed a core and had none, in each judged step, in ps.
 
-    Its thread was ready for a core, or slept while a thread that Python did not start
-    was ready. None if this was not recorded.
+    Attributes:
+        thread_ps: The thread of the step was ready for a core.
+        pool_ps: It slept, and a thread that Python did not start was ready. Other
+            threads of the same pool may have had the cores.
     """
+
+    thread_ps: tuple[int, ...]
+    pool_ps: tuple[int, ...]
+
+
+@of_each_host
+def time_without_core(
+    *, tracks: pl.DataFrame, naming: Naming, core_time: CoreTime, windows: Windows
+) -> WithoutCore | None:
+    """Return for how long the steps had no core; None if this was not recorded."""
     if not naming.function_tracks:
         return None
     thread = thread_identities(tracks)[naming.function_tracks[0]]
     clock, rest = core_time.threads.get(thread), core_time.rest.get(thread[:2])
     if clock is None or clock.ready is None:
         return None
-    ready = clock.ready
-    if rest is not None and rest.ready is not None:
-        ready = ready | (clock.asleep & rest.ready)
-    times_ps: list[int] = ready.within(*window_bounds(windows.measured)).tolist()
-    return tuple(times_ps)
+    of_pool = Spans.empty() if rest is None else rest.ready or Spans.empty()
+    bounds = window_bounds(windows.measured)
+    return WithoutCore(
+        tuple(clock.ready.within(*bounds).tolist()),
+        tuple((clock.asleep & of_pool).within(*bounds).tolist()),
+    )
 
 
 def mean_by_window(

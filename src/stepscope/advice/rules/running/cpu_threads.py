@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import add
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.advice.catalogue import rule_item
@@ -13,7 +14,7 @@ from stepscope.advice.judging.lost_time import (
     owned_shares,
 )
 from stepscope.derive.facts.hosts.busy_threads import busiest_threads
-from stepscope.derive.facts.processors import processor_signals, ready_times
+from stepscope.derive.facts.processors import processor_signals, time_without_core
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _OWNED: Final = Owned(
 )
 
 
-@rule(_ITEM, *OWNED_READS, processor_signals, ready_times, busiest_threads)
+@rule(_ITEM, *OWNED_READS, processor_signals, time_without_core, busiest_threads)
 def evaluate(signals: Signals) -> Finding:
     shares = owned_shares(_OWNED, signals)
     processor = signals.needed(processor_signals).get(shares.host)
@@ -44,9 +45,6 @@ def evaluate(signals: Signals) -> Finding:
         for time, percent in zip(work, processor.waiting_percent, strict=True)
     )
     judged = judge_series(_ITEM, signals, shares.lost_time({"waiting": waiting}))
-    ready = (signals.known(ready_times) or {}).get(shares.host) or (0,) * len(work)
-    lost = {"no_core": tuple(map(min, work, ready))}
-    of_steps = judge_series(_ITEM, signals, shares.lost_time(lost))
     cause: str | None = processor.whose_threads_crowd(THRESHOLDS)
     own, busiest = processor.own, signals.of(busiest_threads).get(shares.host)
     if (
@@ -55,6 +53,13 @@ def evaluate(signals: Signals) -> Finding:
         and busiest.share_percent >= THRESHOLDS.busy_thread.value
     ):
         cause = "thread"
+    lost = (signals.known(time_without_core) or {}).get(shares.host)
+    ready_ps = (0,) * len(work) if lost is None else lost.thread_ps
+    if lost is not None and cause not in {None, "own"}:
+        # Threads of the program's own pools that wait for each other lose no time.
+        ready_ps = tuple(map(add, lost.thread_ps, lost.pool_ps))
+    without_core = shares.lost_time({"no_core": tuple(map(min, work, ready_ps))})
+    of_steps = judge_series(_ITEM, signals, without_core)
     note = _NOTES.get(cause, cause)
     severity: Severity = "warn" if cause == "thread" else "info"
     fields: dict[str, Any] = {"severity": severity, "saving_ms": None}
