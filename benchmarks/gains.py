@@ -3,24 +3,20 @@
     python benchmarks/gains.py [--count 8] [--seed 1] [--folder DIR] [--seconds 170]
         [--only TEXT]
 
-Each drawn program has one fault (`gains/gain_program.py`). It is recorded as it is;
-then it runs, without a recorder and in turns, as it is and with each change that an
-action of a failing finding advises. A change counts as predicted if such a finding has
-a prediction of its model and number, with an interval. The
-table has the share of changes whose step time is inside the 90 % interval, the median
-error and width, and the same for three guesses that need no model. Step times are taken
-relative to those of the program as it is in the same turns, so that the load of the
-machine cancels out. What the recorder adds to a step stays in it: the step after a
-change is the recorded one less what the change saves. The row `unchanged` says how much
-longer recorded steps are.
+Each drawn program has one fault (`gains/gain_program.py`). It is recorded as it is, and
+with each change that an action of a failing finding advises. A change counts as
+predicted if such a finding has a prediction of its model and number, with an interval.
+The table has the share of changes whose step time is inside the 90 % interval, the
+median error and width, and the same for three guesses that need no model. Recorded
+steps are compared with recorded ones, as `stepscope report --against` does: what a
+recorder adds to a step it adds before and after. The row `unchanged` is of programs that
+were recorded twice.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import random
-import signal
 import statistics
 import subprocess
 import sys
@@ -28,11 +24,9 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from overhead import interpreter
 from pages import machine
 from recorded_programs import HERE, SURROUNDINGS, record_programs, request
 from stepscope.advice.engine import evaluate, signals_of
@@ -73,9 +67,11 @@ MODELS = {
     "rarer": {"rarer"},
     "thread": {"overlap", "pause"},
 }
-#: Turns of each program; a run's steps are timed for so many seconds.
-TURNS, TIMED_S = 2, 1.2
 SKIPPED, RECORDED = 8, 20
+#: So many programs are recorded one after the other, then with their changes.
+TOGETHER = 6
+#: What is changed, and a number; None changes nothing.
+Change = tuple[str, int] | None
 LIMIT_S = 40.0
 
 
@@ -93,7 +89,7 @@ class Outcome:
     """A change that was carried out.
 
     Attributes:
-        step_ms: The step before, as recorded, and after, both in the recording's terms.
+        before_ms: The mean step before, as recorded; after_ms: that after the change.
         prediction: What was predicted of it; None where no model is for it.
         effect_ms: What the finding says is lost per step; None without a finding.
     """
@@ -152,11 +148,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as made:
         folder = (options.folder or Path(made)) / str(options.seed)
         outcomes = []
-        for case in cases:
+        for begin in range(0, len(cases), TOGETHER):
             if time.monotonic() > ends:
-                sys.stderr.write(f"no time is left for {case.name}\n")
+                sys.stderr.write(f"no time is left for {cases[begin].name}\n")
                 break
-            carried_out = carry_out(case, folder / case.name)
+            carried_out = carry_out(cases[begin : begin + TOGETHER], folder)
             sys.stdout.writelines(f"{row_of(one)}\n" for one in carried_out)
             sys.stdout.flush()
             outcomes += carried_out
@@ -195,7 +191,7 @@ def draw_cases(
             "steps": SKIPPED + RECORDED + 1,
             "skip": SKIPPED,
             "starts": 0,
-            "timed_s": max(TIMED_S, 2 * MIN_WINDOW_S),
+            "timed_s": 2 * MIN_WINDOW_S,
         }
         name = f"{number:02}-{framework}-{fault}-{kind}-{base_ms:.0f}+{work_ms:.0f}ms"
         cases.append(Case(name, plan, changes))
@@ -227,62 +223,44 @@ def _rounds_per_ms(kind: str) -> float:
     return 1.0 if kind == "sleep" else float(told.stdout)
 
 
-def carry_out(case: Case, folder: Path) -> list[Outcome]:
-    """Record a program as it is, and time it with each of its changes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "truth").exists():
-        record_case(case, folder)
-    if not (folder / "truth").exists():
-        sys.stderr.write(f"not recorded: {case.name}\n")
-        return []
-    try:
-        profile = open_profile(folder / "log")
-    except StepscopeError as error:
-        sys.stderr.write(f"not read: {case.name}: {error}\n")
-        return []
-    signals = signals_of(profile)
-    findings = evaluate(signals)
-    account = signals.known(account_signals)
-    if account is None:
-        sys.stderr.write(f"no steps: {case.name}\n")
-        return []
-    windows = account.shares[0].window_ps
-    recorded_ms = sum(windows) / len(windows) / 1e9
-    advised = {
-        model
-        for finding in findings
-        if finding.status == "fail"
-        for action in finding.actions
-        for model in action.models
-    }
-    changes: list[tuple[str, int] | None] = [
-        None,
-        *(change for change in case.changes if DECLARED[change[0]] & advised),
-    ]
-    times: dict[Any, list[float]] = {change: [] for change in changes}
-    for _ in range(TURNS):
-        for change in changes:
-            step_ms = timed_step(case, folder, change)
-            if step_ms is not None:
-                times[change].append(step_ms)
-    if not all(times.values()):
-        sys.stderr.write(f"a change failed: {case.name}\n")
-    plain_ms = statistics.mean(times[None] or [recorded_ms])
-    return [
-        Outcome(
-            case.name,
-            "unchanged" if change is None else f"{change[0]} {change[1]}",
-            recorded_ms,
-            statistics.mean(times[change]) + (recorded_ms - plain_ms if change else 0),
-            *_prediction_of(change, findings),
-        )
-        for change in changes
-        if times[change]
-    ]
+def carry_out(cases: Sequence[Case], folder: Path) -> list[Outcome]:
+    """Record programs as they are, and then with each of their changes."""
+    record_cases([(case, None, folder / case.name / "before") for case in cases])
+    before = {case.name: read_case(folder / case.name / "before") for case in cases}
+    wanted: list[tuple[Case, Change, Path]] = []
+    for case in cases:
+        recorded = before[case.name]
+        if recorded is None:
+            continue
+        advised = {
+            model
+            for finding in recorded[1]
+            if finding.status == "fail"
+            for action in finding.actions
+            for model in action.models
+        }
+        changes = [one for one in case.changes if DECLARED[one[0]] & advised]
+        wanted += [
+            (case, change, folder / case.name / _name_of(change))
+            for change in (None, *changes)
+        ]
+    record_cases(wanted)
+    outcomes = []
+    for case, change, place in wanted:
+        recorded, changed = before[case.name], read_case(place)
+        if recorded is not None and changed is not None:
+            told = _prediction_of(change, recorded[1])
+            name = _name_of(change)
+            outcomes.append(Outcome(case.name, name, recorded[0], changed[0], *told))
+    return outcomes
+
+
+def _name_of(change: Change) -> str:
+    return "unchanged" if change is None else f"{change[0]} {change[1]}"
 
 
 def _prediction_of(
-    change: tuple[str, int] | None, findings: Iterable[Finding]
+    change: Change, findings: Iterable[Finding]
 ) -> tuple[Prediction | None, float | None, str]:
     """Return the prediction of a change, the lost time, and which finding it is of."""
     failing = [finding for finding in findings if finding.status == "fail"]
@@ -304,62 +282,54 @@ def _prediction_of(
     return None, largest, noted
 
 
-def record_case(case: Case, folder: Path) -> None:
-    """Record the program without a change."""
-    plan = {**case.plan, "change": None}
-    file = folder / "gain_program.py"
-    file.write_text(PROGRAM.read_text())
-    wanted = request(
-        file,
-        folder,
-        environment={
-            "PROGRAM_TRUTH": str(folder / "truth"),
-            "PROGRAM_NOTES": str(folder / "notes"),
-            "GAINS_PLAN": json.dumps(plan),
-        },
-        plan={
-            "skip_steps": SKIPPED,
-            "steps": RECORDED,
-            "least_s": MIN_WINDOW_S,
-            "max_events": MAX_EVENTS,
-        },
-        limit_s=LIMIT_S,
-    )
-    environment = case.plan["framework"]
-    written = folder / "requests.json"
-    record_programs(environment, [wanted], written, LIMIT_S, {"PYTHONPATH": _PATHS})
+def read_case(folder: Path) -> tuple[float, tuple[Finding, ...]] | None:
+    """Return the mean step in ms of a recording, and the findings about it.
 
-
-def timed_step(
-    case: Case, folder: Path, change: tuple[str, int] | None
-) -> float | None:
-    """Run the program without a recorder; return its mean step in ms."""
-    truth = folder / "timed"
-    truth.unlink(missing_ok=True)
-    environment = {
-        **os.environ,
-        **SURROUNDINGS,
-        "PYTHONPATH": _PATHS,
-        "PROGRAM_TRUTH": str(truth),
-        "GAINS_PLAN": json.dumps({**case.plan, "change": change}),
-    }
-    python = (
-        sys.executable
-        if case.plan["framework"] == "plain"
-        else interpreter(case.plan["framework"])
-    )
-    program = [str(python), str(folder / "gain_program.py")]
-    process = subprocess.Popen(program, env=environment, start_new_session=True)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(LIMIT_S)
-    # Its workers too.
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if not truth.exists():
+    None, and a line, if it cannot be read.
+    """
+    try:
+        signals = signals_of(open_profile(folder / "log"))
+    except StepscopeError as error:
+        sys.stderr.write(f"not read: {folder}: {error}\n")
         return None
-    begun: list[float] = json.loads(truth.read_text())["begun_s"][SKIPPED:]
-    return 1000 * statistics.mean(last - first for first, last in pairwise(begun))
+    account = signals.known(account_signals)
+    if account is None:
+        sys.stderr.write(f"no steps: {folder}\n")
+        return None
+    windows = account.shares[0].window_ps
+    return sum(windows) / len(windows) / 1e9, evaluate(signals)
+
+
+def record_cases(wanted: Sequence[tuple[Case, Change, Path]]) -> None:
+    """Record programs with their changes, unless that was done before."""
+    asked: dict[str, list[dict[str, Any]]] = {}
+    for case, change, folder in wanted:
+        if (folder / "truth").exists():
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "gain_program.py"
+        file.write_text(PROGRAM.read_text())
+        one = request(
+            file,
+            folder,
+            environment={
+                "PROGRAM_TRUTH": str(folder / "truth"),
+                "PROGRAM_NOTES": str(folder / "notes"),
+                "GAINS_PLAN": json.dumps({**case.plan, "change": change}),
+            },
+            plan={
+                "skip_steps": SKIPPED,
+                "steps": RECORDED,
+                "least_s": MIN_WINDOW_S,
+                "max_events": MAX_EVENTS,
+            },
+            limit_s=LIMIT_S,
+        )
+        asked.setdefault(case.plan["framework"], []).append(one)
+    for framework, requests in asked.items():
+        written = wanted[0][2].parent / f"{framework}.json"
+        seconds, paths = LIMIT_S * len(requests), {"PYTHONPATH": _PATHS}
+        record_programs(framework, requests, written, seconds, paths)
 
 
 def row_of(outcome: Outcome) -> str:
