@@ -9,8 +9,10 @@ predicted if such a finding has a prediction of its model and number, with an in
 The table has the share of changes whose step time is inside the 90 % interval, the
 median error and width, and the same for three guesses that need no model. Recorded
 steps are compared with recorded ones, as `stepscope report --against` does: what a
-recorder adds to a step it adds before and after. The row `unchanged` is of programs that
-were recorded twice.
+recorder adds to a step it adds before and after. After the first recording come turns
+without and with each change. Step times are taken relative to those without a change in
+the same turns, so that the load of the machine cancels out; the row `unchanged` says
+how much it changed since the first recording.
 """
 
 import argparse
@@ -24,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +71,10 @@ MODELS = {
     "thread": {"overlap", "pause"},
 }
 SKIPPED, RECORDED = 8, 20
-#: So many programs are recorded one after the other, then with their changes.
-TOGETHER = 6
+#: So many steps hold what is done rarely as often as the program does it.
+RARELY = 40
+#: So many programs are recorded one after the other, then so many times in turns.
+TOGETHER, TURNS = 6, 2
 #: What is changed, and a number; None changes nothing.
 Change = tuple[str, int] | None
 LIMIT_S = 40.0
@@ -89,7 +94,8 @@ class Outcome:
     """A change that was carried out.
 
     Attributes:
-        before_ms: The mean step before, as recorded; after_ms: that after the change.
+        before_ms: The mean step of the first recording.
+        after_ms: That after the change, in terms of the first recording.
         prediction: What was predicted of it; None where no model is for it.
         effect_ms: What the finding says is lost per step; None without a finding.
     """
@@ -227,7 +233,8 @@ def carry_out(cases: Sequence[Case], folder: Path) -> list[Outcome]:
     """Record programs as they are, and then with each of their changes."""
     record_cases([(case, None, folder / case.name / "before") for case in cases])
     before = {case.name: read_case(folder / case.name / "before") for case in cases}
-    wanted: list[tuple[Case, Change, Path]] = []
+    wanted: dict[tuple[str, Change], list[Path]] = {}
+    turns: list[list[tuple[Case, Change, Path]]] = [[] for _ in range(TURNS)]
     for case in cases:
         recorded = before[case.name]
         if recorded is None:
@@ -240,19 +247,30 @@ def carry_out(cases: Sequence[Case], folder: Path) -> list[Outcome]:
             for model in action.models
         }
         changes = [one for one in case.changes if DECLARED[one[0]] & advised]
-        wanted += [
-            (case, change, folder / case.name / _name_of(change))
-            for change in (None, *changes)
-        ]
-    record_cases(wanted)
+        for turn, change in product(range(TURNS), (None, *changes)):
+            place = folder / case.name / f"{_name_of(change)} {turn}"
+            wanted.setdefault((case.name, change), []).append(place)
+            turns[turn].append((case, change, place))
+    for turn in turns:
+        record_cases(turn)
+    step_ms = {key: _mean_step_ms(places) for key, places in wanted.items()}
     outcomes = []
-    for case, change, place in wanted:
-        recorded, changed = before[case.name], read_case(place)
-        if recorded is not None and changed is not None:
-            told = _prediction_of(change, recorded[1])
-            name = _name_of(change)
-            outcomes.append(Outcome(case.name, name, recorded[0], changed[0], *told))
+    for (name, change), changed_ms in step_ms.items():
+        recorded, unchanged_ms = before[name], step_ms[name, None]
+        if recorded is None or changed_ms is None or unchanged_ms is None:
+            continue
+        before_ms, findings = recorded
+        scale = 1.0 if change is None else before_ms / unchanged_ms
+        told = _prediction_of(change, findings)
+        after_ms = changed_ms * scale
+        outcomes.append(Outcome(name, _name_of(change), before_ms, after_ms, *told))
     return outcomes
+
+
+def _mean_step_ms(folders: Sequence[Path]) -> float | None:
+    """Return the mean step of recordings; None if none can be read."""
+    recorded = [one[0] for one in map(read_case, folders) if one is not None]
+    return statistics.mean(recorded) if recorded else None
 
 
 def _name_of(change: Change) -> str:
@@ -319,7 +337,7 @@ def record_cases(wanted: Sequence[tuple[Case, Change, Path]]) -> None:
             },
             plan={
                 "skip_steps": SKIPPED,
-                "steps": RECORDED,
+                "steps": RARELY if change and change[0] == "rarer" else RECORDED,
                 "least_s": MIN_WINDOW_S,
                 "max_events": MAX_EVENTS,
             },

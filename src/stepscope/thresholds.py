@@ -220,6 +220,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     rare_every: Threshold
     run_spread: Threshold
     shared_run_spread: Threshold
+    warmer_rest: Threshold
     uncovered_stalls: Threshold
     tried: Threshold
 

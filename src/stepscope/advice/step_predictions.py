@@ -78,6 +78,9 @@ _OF_SLOW_STEPS: Final = frozenset({"step.periodic", "step.outlier"})
 _OF_STAGES: Final = "input.stage"
 _RARE_EVERY: Final = int(THRESHOLDS.rare_every.value)
 _RUN_SPREAD: Final = THRESHOLDS.run_spread.value / 100
+_WARMER_REST: Final = THRESHOLDS.warmer_rest.value / 100
+#: Models after which nothing runs on the cores next to the rest of the step.
+_WARMER_MODELS: Final = frozenset({"removed", "rarer", "overlap", "pause", "bound"})
 _SHARED_SPREAD: Final = THRESHOLDS.shared_run_spread.value / 100
 _UNCOVERED_STALLS: Final = THRESHOLDS.uncovered_stalls.value / 100
 
@@ -132,15 +135,19 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         if self.divided_steps is None:
             return ()
         floor_ms = saving_limits(self.finding, self.signals).floor_ms
-        ends = floor_ms, float(self.divided_steps.rest_ms.mean())
+        rest_ms = float(self.divided_steps.rest_ms.mean())
         spread, longer = self.run_spread, self.run_spread
         if not self.is_host and self.fetching_steps is not None:
             # Waits for batches hid that launches or some batches are late.
             longer += _UNCOVERED_STALLS
-        return tuple(
-            (model, number, step_ms.of_another_run(spread, longer).not_below(*ends))
-            for model, number, step_ms in _MODELS[declared](self, self.divided_steps)
-        )
+        predicted = []
+        for model, number, step_ms in _MODELS[declared](self, self.divided_steps):
+            is_warmer = self.is_host and model in _WARMER_MODELS
+            warmer = 1 - _WARMER_REST if is_warmer else 1.0
+            other_run = step_ms.shortened(warmer).of_another_run(spread, longer)
+            time = other_run.not_below(floor_ms, rest_ms * warmer)
+            predicted.append((model, number, time))
+        return tuple(predicted)
 
     @cached_property
     def divided_steps(self) -> DividedSteps | None:

@@ -14,7 +14,8 @@ finding is about. The assumptions:
   the clocks of threads, else all cases between waiting and computing are possible.
 - `pause_in_background`: of a pause every few steps, such as a checkpoint, a copy in
   memory stays in the step; the rest runs next to the steps until the following pause.
-  The copy is unknown, so both ends are: all of the pause hidden, or all of it copied.
+  The copy is unknown: between nothing and half of the pause, because what is written is
+  copied at least once more, and then goes to a disk.
 - `replayed_step`: the dependency graph without the lost time decides; the doubt is the
   range of the replay's gains over the windows and slacks, and the scatter of the rest.
 
@@ -23,7 +24,7 @@ Definition: docs/predictions.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
+
+#: Maximum share of a pause for a checkpoint in which its state is copied in memory.
+_MAX_COPIED_SHARE: Final = 0.5
 
 
 class DividedSteps(Frozen, frozen=True):
@@ -105,8 +110,8 @@ def pause_in_background(steps: DividedSteps) -> StepTime:
     # Writing that lasts longer than the steps until the next pause delays that pause.
     late_ms = max(float(steps.work_ms.mean() - steps.rest_ms.mean()), 0.0)
     written = mean_of_other_steps(steps.rest_ms + late_ms)
-    now = mean_of_other_steps(steps.rest_ms + steps.work_ms)
-    return span_of_cases((written, now))
+    copied = mean_of_other_steps(steps.rest_ms + steps.work_ms * _MAX_COPIED_SHARE)
+    return span_of_cases((written, copied))
 
 
 def replayed_step(steps: DividedSteps, *, gain_ms: tuple[float, float]) -> StepTime:

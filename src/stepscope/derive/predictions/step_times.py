@@ -25,6 +25,8 @@ Model = Literal[
 _NORMAL_QUANTILE: Final = 1.6448536269514722
 #: A step that is longer by at most this share counts as equally long.
 _SIMILAR_SHARE: Final = 0.02
+#: The scatter of fewer blocks of steps is too uncertain.
+_MIN_BLOCKS: Final = 4
 #: With fewer steps their scatter, and so an interval, is unknown.
 MIN_STEPS: Final = 3
 
@@ -55,6 +57,11 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
             mid=self.mid,
             high=self.mid + math.hypot(self.high - self.mid, above_ms),
         )
+
+    def shortened(self, factor: float) -> StepTime:
+        """Return the step time with a lower end and a middle times `factor`."""
+        mid = None if self.mid is None else self.mid * factor
+        return StepTime(low=self.low * factor, mid=mid, high=self.high)
 
     def is_as_short_as(self, other: StepTime) -> bool:
         """Return whether the middle is at most 2 % longer than that of another."""
@@ -117,11 +124,20 @@ def student_quantile(count: int) -> float:
 def half_width(times: Sequence[float] | NDArray[np.float64]) -> float:
     """Return the half width of the 90 % interval of the mean of as many other steps.
 
-    Both means scatter, that of the recorded steps and that of the steps to come.
+    Both means scatter, that of the recorded steps and that of the steps to come. Steps
+    in a row resemble each other if the machine is faster at some times than at others:
+    the half width is the larger one of single steps and of blocks of steps.
     """
     values = np.asarray(times, np.float64)
-    scatter = float(values.std(ddof=1)) * math.sqrt(2 / len(values))
-    return student_quantile(len(values)) * scatter
+    size = math.isqrt(len(values))
+    blocks = values[: len(values) // size * size].reshape(-1, size).mean(axis=1)
+    samples = [values, blocks] if len(blocks) >= _MIN_BLOCKS else [values]
+    return max(
+        student_quantile(len(sample))
+        * float(sample.std(ddof=1))
+        * math.sqrt(2 / len(sample))
+        for sample in samples
+    )
 
 
 def mean_of_other_steps(times: Sequence[float] | NDArray[np.float64]) -> StepTime:
