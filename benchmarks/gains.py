@@ -233,7 +233,7 @@ def carry_out(cases: Sequence[Case], folder: Path) -> list[Outcome]:
     """Record programs as they are, and then with each of their changes."""
     record_cases([(case, None, folder / case.name / "before") for case in cases])
     before = {case.name: read_case(folder / case.name / "before") for case in cases}
-    wanted: dict[tuple[str, Change], list[Path]] = {}
+    places: dict[tuple[str, Change], list[Path]] = {}
     turns: list[list[tuple[Case, Change, Path]]] = [[] for _ in range(TURNS)]
     for case in cases:
         recorded = before[case.name]
@@ -249,11 +249,11 @@ def carry_out(cases: Sequence[Case], folder: Path) -> list[Outcome]:
         changes = [one for one in case.changes if DECLARED[one[0]] & advised]
         for turn, change in product(range(TURNS), (None, *changes)):
             place = folder / case.name / f"{_name_of(change)} {turn}"
-            wanted.setdefault((case.name, change), []).append(place)
+            places.setdefault((case.name, change), []).append(place)
             turns[turn].append((case, change, place))
-    for turn in turns:
-        record_cases(turn)
-    step_ms = {key: _mean_step_ms(places) for key, places in wanted.items()}
+    for wanted in turns:
+        record_cases(wanted)
+    step_ms = {key: _mean_step_ms(folders) for key, folders in places.items()}
     outcomes = []
     for (name, change), changed_ms in step_ms.items():
         recorded, unchanged_ms = before[name], step_ms[name, None]

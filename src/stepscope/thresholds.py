@@ -219,6 +219,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     threads_of_a_core: Threshold
     rare_every: Threshold
     run_spread: Threshold
+    host_run_spread: Threshold
     shared_run_spread: Threshold
     warmer_rest: Threshold
     uncovered_stalls: Threshold

@@ -78,6 +78,7 @@ _OF_SLOW_STEPS: Final = frozenset({"step.periodic", "step.outlier"})
 _OF_STAGES: Final = "input.stage"
 _RARE_EVERY: Final = int(THRESHOLDS.rare_every.value)
 _RUN_SPREAD: Final = THRESHOLDS.run_spread.value / 100
+_HOST_RUN_SPREAD: Final = THRESHOLDS.host_run_spread.value / 100
 _WARMER_REST: Final = THRESHOLDS.warmer_rest.value / 100
 #: Models after which nothing runs on the cores next to the rest of the step.
 _WARMER_MODELS: Final = frozenset({"removed", "rarer", "overlap", "pause", "bound"})
@@ -245,7 +246,8 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         """Return the share by which the mean steps of two runs differ."""
         own, others = self.core_use or (1.0, 0.0)
         part = others / ((self.free_cores or max(own, 1.0)) + others)
-        return math.hypot(_RUN_SPREAD, _SHARED_SPREAD * part)
+        usual = _HOST_RUN_SPREAD if self.is_host else _RUN_SPREAD
+        return math.hypot(usual, _SHARED_SPREAD * part)
 
     def needs_of_steps(self, work: Work, work_ms: Floats, rest_ms: Floats) -> Work:
         """Return what the rest of the steps needs, from the cores that all use.

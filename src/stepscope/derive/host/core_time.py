@@ -123,8 +123,8 @@ class CoreTime(Frozen, frozen=True):
         are_full: Whether nearly all cores were in use, by this or other programs.
         threads: (Plane, process, thread id of the system) → times of the thread.
         sampled_ps: (Plane, process) → when the stacks of its threads were sampled.
-        rest: (Plane, process) → when any other thread of the process was on a core. The
-            recording does not show when these threads were ready for a core.
+        rest: (Plane, process) → when any other thread of the process was on a core, and
+            when the one of them that waited longest was ready for one (if recorded).
     """
 
     threads: Mapping[tuple[str, int | None, int], ThreadTime]

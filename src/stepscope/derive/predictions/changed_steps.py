@@ -107,11 +107,13 @@ def overlap_work(
 
 def pause_in_background(steps: DividedSteps) -> StepTime:
     """Return the step whose pauses end once the paused state is copied."""
-    # Writing that lasts longer than the steps until the next pause delays that pause.
-    late_ms = max(float(steps.work_ms.mean() - steps.rest_ms.mean()), 0.0)
-    written = mean_of_other_steps(steps.rest_ms + late_ms)
-    copied = mean_of_other_steps(steps.rest_ms + steps.work_ms * _MAX_COPIED_SHARE)
-    return span_of_cases((written, copied))
+    cases = []
+    for copied_share in (0.0, _MAX_COPIED_SHARE):
+        busy_ms = steps.rest_ms + steps.work_ms * copied_share
+        # Writing that lasts longer than the steps until the next pause delays it.
+        late_ms = max(float(steps.work_ms.mean() - busy_ms.mean()), 0.0)
+        cases.append(mean_of_other_steps(busy_ms + late_ms))
+    return span_of_cases(cases)
 
 
 def replayed_step(steps: DividedSteps, *, gain_ms: tuple[float, float]) -> StepTime:
