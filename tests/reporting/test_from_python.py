@@ -60,9 +60,9 @@ def test_failing_findings_are_those_of_a_severity_or_a_higher_one() -> None:
         "warn": {"critical", "warn"},
         "info": {"critical", "warn", "info"},
     }.items():
-        found = {it.id for it in report.failing(severity)}  # type: ignore[arg-type] - keys of the table
+        found = {it.id for it in report.failed_findings(severity)}  # type: ignore[arg-type] - keys of the table
         assert found == {it for it in severities if severities[it] in wanted}
-    assert "input.bound" in {it.id for it in report.failing("critical")}
+    assert "input.bound" in {it.id for it in report.failed_findings("critical")}
 
 
 def test_it_says_what_cannot_be_read(tmp_path: Path) -> None:

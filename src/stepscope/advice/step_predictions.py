@@ -145,7 +145,7 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         for model, number, step_ms in _MODELS[declared](self, self.divided_steps):
             is_warmer = self.is_host and model in _WARMER_MODELS
             warmer = 1 - _WARMER_REST if is_warmer else 1.0
-            other_run = step_ms.shortened(warmer).of_another_run(spread, longer)
+            other_run = step_ms.with_shorter_rest(warmer).of_another_run(spread, longer)
             time = other_run.not_below(floor_ms, rest_ms * warmer)
             predicted.append((model, number, time))
         return tuple(predicted)

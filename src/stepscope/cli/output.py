@@ -244,7 +244,7 @@ class Progress:
         """Begin the next stage, and end the previous one."""
         self._done, self._what = self._done + 1, title
 
-    def state(self) -> tuple[str, float]:
+    def current_state(self) -> tuple[str, float]:
         """Return what is done now, and which share of the stages has ended."""
         return self._what, max(self._done, 0) / self._stages
 
@@ -253,7 +253,7 @@ class Progress:
 def show_progress(stages: int) -> Iterator[Progress]:
     """Show the stages of the work inside the block, after one second."""
     progress = Progress(stages)
-    with _drawn_line(lambda _: progress.state(), patience_s=_PATIENCE_S):
+    with _drawn_line(lambda _: progress.current_state(), patience_s=_PATIENCE_S):
         yield progress
 
 
@@ -265,12 +265,12 @@ def recording_bar(expected_s: float | None) -> Iterator[None]:
         expected_s: Duration of the recording; None if a number of steps ends it.
     """
 
-    def state(elapsed_s: float) -> tuple[str, float | None]:
+    def recording_state(elapsed_s: float) -> tuple[str, float | None]:
         if expected_s is not None and elapsed_s > expected_s:
             return "collecting", None
         return "recording", elapsed_s / expected_s if expected_s else None
 
-    with _drawn_line(state):
+    with _drawn_line(recording_state):
         yield
 
 
@@ -301,7 +301,7 @@ def _drawn_line(
     begun_s, over = time.monotonic(), threading.Event()
     is_drawn = False
 
-    def draw() -> None:
+    def draw_line() -> None:
         nonlocal is_drawn
         wait_s = patience_s
         while not over.wait(wait_s):
@@ -313,7 +313,7 @@ def _drawn_line(
             sys.stderr.flush()
             is_drawn = True
 
-    drawer = threading.Thread(target=draw, daemon=True)
+    drawer = threading.Thread(target=draw_line, daemon=True)
     drawer.start()
     try:
         yield

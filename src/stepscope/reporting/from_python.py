@@ -43,7 +43,7 @@ class Report(Frozen, frozen=True):
         """Verdicts of all rules, in the order in which to act on them."""
         return self.document.findings
 
-    def failing(self, severity: Severity = "warn") -> tuple[Finding, ...]:
+    def failed_findings(self, severity: Severity = "warn") -> tuple[Finding, ...]:
         """Return the findings that fail with at least this severity."""
         return failing_findings(self.findings, severity)
 
@@ -54,7 +54,7 @@ class Report(Frozen, frozen=True):
             width: Characters of a line.
             full: Whether to include all sections.
         """
-        return as_text.render_page(self._outline(full=full), width=width)
+        return as_text.render_page(self._report_outline(full=full), width=width)
 
     def to_markdown(self, *, full: bool = False) -> str:
         """Return the report as Markdown.
@@ -62,7 +62,7 @@ class Report(Frozen, frozen=True):
         Args:
             full: Whether to include all sections.
         """
-        return as_markdown.render(self._outline(full=full))
+        return as_markdown.render(self._report_outline(full=full))
 
     def to_json(self) -> str:
         """Return the report as JSON, with the results of all tools."""
@@ -70,7 +70,7 @@ class Report(Frozen, frozen=True):
 
         return to_json.render_document(self.document).decode()
 
-    def _outline(self, *, full: bool) -> Outline:
+    def _report_outline(self, *, full: bool) -> Outline:
         sections = SECTIONS if full else SHORT_SECTIONS
         return report_outline(self.document, sections=sections)
 

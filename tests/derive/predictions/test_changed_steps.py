@@ -62,8 +62,8 @@ def test_the_mean_scatters_more_if_the_machine_is_slower_for_some_steps() -> Non
 
 def test_a_step_without_its_work_may_be_shorter_than_what_remains() -> None:
     time = StepTime(low=8, mid=10, high=12)
-    assert numbers(time.shortened(0.9)) == pytest.approx((7.2, 9, 12))
-    assert numbers(StepTime(low=8).shortened(0.5)) == (4, None, None)
+    assert numbers(time.with_shorter_rest(0.9)) == pytest.approx((7.2, 9, 12))
+    assert numbers(StepTime(low=8).with_shorter_rest(0.5)) == (4, None, None)
 
 
 def test_removed_and_rare_work() -> None:

@@ -58,7 +58,7 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
             high=self.mid + math.hypot(self.high - self.mid, above_ms),
         )
 
-    def shortened(self, factor: float) -> StepTime:
+    def with_shorter_rest(self, factor: float) -> StepTime:
         """Return the step time with a lower end and a middle times `factor`."""
         mid = None if self.mid is None else self.mid * factor
         return StepTime(low=self.low * factor, mid=mid, high=self.high)
