@@ -74,7 +74,7 @@ SKIPPED, RECORDED = 8, 20
 #: So many steps hold what is done rarely as often as the program does it.
 RARELY = 40
 #: So many programs are recorded one after the other, then so many times in turns.
-TOGETHER, TURNS = 6, 2
+TOGETHER, TURNS = 6, 4
 #: What is changed, and a number; None changes nothing.
 Change = tuple[str, int] | None
 LIMIT_S = 40.0
