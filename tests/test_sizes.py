@@ -30,8 +30,8 @@ P95_FUNCTION_LINES = 50
 #: pipelines, memory of others at a failed allocation, compilation by free memory,
 #: combinations of library versions); before these, 137,022 lines of Python.
 MOST = {
-    "lines of Python": 138_807,
-    "lines of Python and declared data": 148_172,
+    "lines of Python": 138_810,
+    "lines of Python and declared data": 148_175,
     "modules of Python": 708,
     "functions with names of one word, %": 8.4,
     "private functions that are used once": 1_138,

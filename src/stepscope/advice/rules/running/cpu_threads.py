@@ -60,16 +60,19 @@ def evaluate(signals: Signals) -> Finding:
         ready_ps = tuple(map(add, lost.thread_ps, lost.pool_ps))
     without_core = shares.lost_time({"no_core": tuple(map(min, work, ready_ps))})
     of_steps = judge_series(_ITEM, signals, without_core)
+    others = None if own is None else max(processor.machine - own, 0.0)
     note = _NOTES.get(cause, cause)
     severity: Severity = "warn" if cause == "thread" else "info"
     fields: dict[str, Any] = {"severity": severity, "saving_ms": None}
     if of_steps.failed:
         judged = of_steps
+        if cause == "own" and 100 * (others or 0.0) >= of_steps.verdict.share_percent:
+            # The cores that other programs use would be enough for the steps.
+            cause = "others"
         if cause != "thread":
             note = "ready" if cause is None else f"ready_{cause}"
-        # Where other programs use the cores, what the program can change comes first.
-        fields = {} if cause else {"severity": "info"}
-        fields |= {"saving_ms": None} if cause == "others" else {}
+        if cause not in {None, "others"}:
+            fields = {}
     return judged.finding(
         note=note if judged.failed else None,
         devices=(shares.label,),
@@ -80,7 +83,7 @@ def evaluate(signals: Signals) -> Finding:
             threads=processor.threads,
             busy_cores=processor.machine,
             children=processor.children,
-            others=None if own is None else max(processor.machine - own, 0.0),
+            others=others,
             thread_busy=None if busiest is None else busiest.share_percent,
         ),
         inputs=("account", "events"),
