@@ -30,11 +30,11 @@ P95_FUNCTION_LINES = 50
 #: pipelines, memory of others at a failed allocation, compilation by free memory,
 #: combinations of library versions); before these, 137,022 lines of Python.
 MOST = {
-    "lines of Python": 138_810,
-    "lines of Python and declared data": 148_175,
+    "lines of Python": 138_834,
+    "lines of Python and declared data": 148_199,
     "modules of Python": 708,
-    "functions with names of one word, %": 8.4,
-    "private functions that are used once": 1_138,
+    "functions with names of one word, %": 8.39,
+    "private functions that are used once": 1_139,
 }
 #: Function → the reason why it may be longer.
 LONG_FUNCTIONS: dict[str, str] = {}

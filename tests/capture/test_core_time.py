@@ -7,9 +7,11 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from stepscope.capture.collectors import core_time
 from stepscope.capture.collectors.core_time import (
     CoreClocks,
     CoreTime,
@@ -159,6 +161,26 @@ def test_threads_of_pools_that_share_a_core_are_ready_half_of_the_time() -> None
     (others,) = (one for one in times.take_times() if one.thread == OTHER_THREADS)
     ready_ns = sum(end - begin for begin, end in others.ready_ns)
     assert 100 * MS <= ready_ns <= 500 * MS
+
+
+@ON_LINUX
+def test_threads_are_listed_without_a_descriptor_that_the_program_could_get() -> None:
+    over = threading.Event()
+    threads = [threading.Thread(target=over.wait) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    listed = core_time._listed_threads()
+    assert listed == {int(task.name) for task in Path("/proc/self/task").iterdir()}
+    assert listed >= {thread.native_id for thread in threads}
+    over.set()
+    for thread in threads:
+        thread.join()
+
+
+@ON_LINUX
+def test_a_file_of_the_program_is_not_taken_for_ours() -> None:
+    assert core_time._open_own_file(f"/proc/self/task/{os.getpid()}/schedstat")
+    assert core_time._open_own_file(__file__) is None
 
 
 @ON_LINUX

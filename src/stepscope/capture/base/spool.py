@@ -41,6 +41,10 @@ class OwnDescriptor:
             raise _closed_error()
         return self.unchecked
 
+    def is_on_device(self, device: int) -> bool:
+        """Return whether the file was on a device: the program may have been faster."""
+        return self._identity is not None and self._identity[0] == device
+
     def close(self) -> None:
         """Close the descriptor, unless the program closed it."""
         with suppress(OSError):

@@ -27,6 +27,8 @@ _READ_BYTES: Final = 96
 _FIELDS: Final = 3
 #: Folder of the threads of this process.
 _TASKS: Final = Path("/proc/self/task")
+#: Offset of the name in an entry of a folder (`struct dirent` of Linux).
+_NAME_OFFSET: Final = 19
 #: Number of readings after which the busiest threads are chosen again, and of these.
 _READS_PER_LIST: Final = 10
 _MAX_POOL: Final = 16
@@ -199,7 +201,7 @@ class CoreClocks:
     def _follow_pool(self) -> None:
         """Follow the threads that ran most of those that are not watched."""
         known, own = self._pool_ran_ns, threading.get_native_id()
-        threads = {int(task.name) for task in _TASKS.iterdir()} - self._files.keys()
+        threads = _listed_threads() - self._files.keys()
         times = {thread: core_time_ns(thread) for thread in threads - {own}}
         ran_ns = {thread: ran for thread, ran in times.items() if ran is not None}
         gained = {
@@ -243,9 +245,27 @@ class CoreClocks:
         return self._buffer.raw[: max(length, 0)].strip()
 
 
+def _listed_threads() -> set[int]:
+    """Return the ids of all threads of this process.
+
+    One call of the system's library, which keeps the GIL, opens and closes the folder:
+    the program cannot close its descriptor meanwhile, and get the same one.
+    """
+    library = ctypes.PyDLL(None)
+    entries = ctypes.POINTER(ctypes.c_void_p)()
+    count = library.scandir(os.fsencode(_TASKS), ctypes.byref(entries), None, None)
+    found = [entries[number] or 0 for number in range(count)]
+    names = [ctypes.string_at(entry + _NAME_OFFSET) for entry in found]
+    for address in (*found, ctypes.cast(entries, ctypes.c_void_p).value or 0):
+        library.free(ctypes.c_void_p(address))
+    return {int(name) for name in names if name.isdigit()}
+
+
 def _open_own_file(path: str) -> OwnFile | None:
     try:
-        return OwnFile(path, os.O_RDONLY)
+        file = OwnFile(path, os.O_RDONLY)
+        # The program may have closed this file, and opened its own, before it was seen.
+        return file if file.is_on_device(_TASKS.stat().st_dev) else None
     except OSError:
         return None
 
