@@ -30,8 +30,8 @@ P95_FUNCTION_LINES = 50
 #: pipelines, memory of others at a failed allocation, compilation by free memory,
 #: combinations of library versions); before these, 137,022 lines of Python.
 MOST = {
-    "lines of Python": 138_834,
-    "lines of Python and declared data": 148_199,
+    "lines of Python": 138_835,
+    "lines of Python and declared data": 148_200,
     "modules of Python": 708,
     "functions with names of one word, %": 8.39,
     "private functions that are used once": 1_139,

@@ -29,8 +29,9 @@ _FIELDS: Final = 3
 _TASKS: Final = Path("/proc/self/task")
 #: Offset of the name in an entry of a folder (`struct dirent` of Linux).
 _NAME_OFFSET: Final = 19
-#: Number of readings after which the busiest threads are chosen again, and of these.
+#: Number of readings after which the busiest pool threads are chosen again.
 _READS_PER_LIST: Final = 10
+#: Maximum number of pool threads that are followed, because each reading takes time.
 _MAX_POOL: Final = 16
 #: Maximum gap in ns between two ranges that are merged.
 _MAX_GAP_TO_MERGE_NS: Final = 500_000
