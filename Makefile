@@ -5,6 +5,8 @@ PY := $(VENV)/bin/python
 KERNELS := $(wildcard src/stepscope/_core/*.py)
 PIP := $(PY) -m pip install -qq --disable-pip-version-check $(STEPSCOPE_PIP_ARGS)
 WORKERS ?= 2
+# `oldest` installs the oldest versions of packages that pyproject.toml allows.
+VERSIONS ?= run
 # The programs that tests start, some hundreds, need not compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 # What the tests of a file share, such as a recording, is made once. Each worker has a
@@ -44,6 +46,15 @@ set-up: $(VENV)/.ready-test $(PAGE) chromium frameworks
 
 test-core: $(VENV)/.ready-test ## those without frameworks and browser; of long sweeps a few cases
 	$(PYTEST) --hypothesis-profile brief -m "not framework and not slow and not browser"
+
+test-oldest: ## test-core with the oldest versions of packages that pyproject.toml allows
+	@$(MAKE) -s VENV=build/oldest VERSIONS=oldest test-core
+
+test-python: $(VENV)/.ready-test ## test-core on each Python of this machine
+	@$(PY) build_tools/interpreters.py | while read -r version python; do \
+		echo "Python $$version: $$python"; \
+		$(MAKE) -s VENV=build/python$$version PYTHON=$$python test-core || exit 1; \
+	done
 
 test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of others, which PROFILES=DIR holds
 	@[ -d "$(PROFILES)" ] || { echo "no folder $(PROFILES): make test-profiles PROFILES=DIR" >&2; exit 1; }
@@ -123,6 +134,10 @@ web: $(PAGE) ## build the page
 core: $(VENV)/.ready ## compile the kernels in place
 	@$(PY) setup.py -q build_ext --inplace
 
+dist: $(VENV)/.ready-test $(PAGE) ## make a source archive, and a wheel for each Python of this machine
+	@$(PY) build_tools/requirements.py dist | xargs $(PIP)
+	@$(PY) build_tools/dist.py
+
 clean: ## remove what was built
 	rm -rf build dist .venv src/*.egg-info src/stepscope/_core/*.so
 
@@ -130,7 +145,7 @@ $(VENV)/.made:
 	@PYTHON=$(PYTHON) sh build_tools/environment.sh $(VENV)
 
 $(VENV)/.ready: pyproject.toml setup.py build_tools/bootstrap.sh build_tools/compiled_kernels.py $(KERNELS) | $(VENV)/.made
-	@sh build_tools/bootstrap.sh $(VENV)
+	@sh build_tools/bootstrap.sh $(VENV) $(VERSIONS)
 
 $(VENV)/.ready-test: pyproject.toml build_tools/requirements.py $(VENV)/.ready
 	@echo "installing what the tests need"
@@ -143,5 +158,5 @@ $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready $(PAGE_AFTER)
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test test-integrations set-up test-core test-profiles test-thorough test-web check fix bench experiments causes gains cut-evidence frameworks gpu-check kill-loop fuzz mutants core clean
+.PHONY: web chromium help demo test test-integrations set-up test-core test-oldest test-python test-profiles test-thorough test-web check fix bench experiments causes gains cut-evidence frameworks gpu-check kill-loop fuzz mutants core dist clean
 .DEFAULT_GOAL := help

@@ -37,6 +37,8 @@ INLINED = re.compile(
 )
 #: No symbols for a debugger, and no warnings about generated C.
 FLAGS = ["-O3", "-g0", "-w"]
+#: No names of functions that only a debugger reads: half of a file.
+LINKER_FLAGS = ["-Wl,-s"] if sys.platform == "linux" else []
 
 
 def kernels() -> list[Extension]:
@@ -47,6 +49,7 @@ def kernels() -> list[Extension]:
             f"{PACKAGE}.{path.stem}",
             [path.as_posix()],
             extra_compile_args=FLAGS,
+            extra_link_args=LINKER_FLAGS,
             # Without a compiler the install still succeeds and runs uncompiled.
             optional=True,
         )

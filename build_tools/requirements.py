@@ -1,9 +1,11 @@
 """Print what pip is to install for a part of the work, one requirement per line.
 
-    python build_tools/requirements.py run | test | page
+    python build_tools/requirements.py run | oldest | test | page | dist
 
-`run`: what stepscope needs, and what compiles its kernels. `test`: what the tests and
-the checks need besides. `page`: a Node.js, where the machine has none that will do.
+`run`: what stepscope needs, and what compiles its kernels. `oldest`: the same, each in
+the oldest version that pyproject.toml allows. `test`: what the tests and the checks
+need besides. `page`: a Node.js, where the machine has none that will do. `dist`: what
+makes the files that can be uploaded.
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ def requirements(part: str) -> list[str]:
         return [] if has_node() else [NODE_PACKAGE]
     declared = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
     project = declared["project"]
+    needed = [*declared["build-system"]["requires"], *project["dependencies"]]
     if part == "run":
-        return [*declared["build-system"]["requires"], *project["dependencies"]]
+        return needed
+    if part == "oldest":
+        return [one.replace(">=", "==") for one in needed]
     extras = project["optional-dependencies"]
-    return [*extras["test"], *extras["dev"]]
+    return [*extras["test"], *extras["dev"]] if part == "test" else extras[part]
 
 
 if __name__ == "__main__":

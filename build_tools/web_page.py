@@ -53,7 +53,9 @@ def build() -> dict[str, object]:
             raise
         shutil.rmtree(STATIC, ignore_errors=True)
         return record({"built": False, "reason": str(failure)})
-    (STATIC / "THIRD_PARTY.txt").write_text(licences(), encoding="utf-8")
+    # In the page for those who get it from a server, here for those who get a wheel.
+    for folder in (ROOT, STATIC):
+        (folder / "THIRD_PARTY.txt").write_text(licences(), encoding="utf-8")
     return record({"built": True, "hash": wanted, "versions": versions(node)})
 
 
@@ -167,17 +169,26 @@ def last_words(output: str) -> str:
     return said.removeprefix("npm error ")
 
 
+def bundled_packages() -> dict[str, dict[str, str]]:
+    """Return each npm package that the page contains, with its version and license."""
+    lock = json.loads((WEB / "package-lock.json").read_text())
+    return {
+        place.removeprefix("node_modules/"): {
+            "version": package["version"],
+            "license": package.get("license", ""),
+        }
+        for place, package in sorted(lock["packages"].items())
+        if place and not package.get("dev")
+    }
+
+
 def licences() -> str:
     """The licence texts of everything that the bundle holds."""
-    lock = json.loads((WEB / "package-lock.json").read_text())
     parts = []
-    for place, package in sorted(lock["packages"].items()):
-        if not place or package.get("dev"):
-            continue
-        folder = WEB / place
+    for name, package in bundled_packages().items():
+        folder = WEB / "node_modules" / name
         texts = sorted(folder.glob("[Ll][Ii][Cc][Ee][Nn][CcSs][Ee]*"))
-        name = place.removeprefix("node_modules/")
-        heading = f"{name} {package['version']} ({package.get('license', 'no name')})"
+        heading = f"{name} {package['version']} ({package['license'] or 'no name'})"
         body = "\n".join(text.read_text(encoding="utf-8") for text in texts)
         parts.append(f"{heading}\n{'=' * len(heading)}\n\n{body}")
     return "\n\n".join(parts)

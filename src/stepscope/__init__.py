@@ -47,7 +47,7 @@ __all__ = [
     "trace_function",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Public name → (module, name in the module; None for the module itself). Names are
 #: resolved on first use, so that importing the package is fast.

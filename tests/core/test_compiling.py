@@ -38,7 +38,7 @@ def project(folder: Path) -> Path:
     table = CORE.parent / "derive" / "verdicts" / "input_actions.json"
     (folder / table).parent.mkdir(parents=True)
     files += [table]
-    for name in (*files, Path("LICENSE")):
+    for name in (*files, Path("LICENSE"), Path("THIRD_PARTY.txt")):
         shutil.copy2(ROOT / name, folder / name)
     return folder
 

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[3]
 #: What a build of the package reads, besides folders.
 FILES = (
     *("CHANGELOG.md", "LICENSE", "MANIFEST.in", "README.md"),
-    *("pyproject.toml", "setup.py"),
+    *("THIRD_PARTY.txt", "pyproject.toml", "setup.py"),
 )
 
 
