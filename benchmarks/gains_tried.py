@@ -5,8 +5,7 @@
 
 The programs are those of `gains.py` whose faults `try` can change from outside. It
 records each, promises what its changes gain, and times it in turns with and without
-them. The table is that of `gains.py`: each row is a change that `try` carried out. The
-middle of a promise stands for what was predicted.
+them. The table is that of `gains.py`: each row is a change that `try` carried out.
 """
 
 import argparse
@@ -99,7 +98,7 @@ def _outcome(case: Case, row: dict[str, Any]) -> Outcome:
     if promise is not None and promise["basis"] == "model":
         low_ms = before_ms - promise["high_ms"]
         high_ms = before_ms - promise["low_ms"]
-        step_ms = StepTime(low=low_ms, mid=(low_ms + high_ms) / 2, high=high_ms)
+        step_ms = StepTime(low=low_ms, mid=before_ms - promise["mid_ms"], high=high_ms)
         prediction = Prediction(action=row["change"], step_ms=step_ms, model="queue")
     return Outcome(
         case.name,

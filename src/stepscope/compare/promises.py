@@ -42,6 +42,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
             the step after the change.
         effect_ms: Time per step that the finding is about; null if unknown.
         open_above: Whether the saving can be larger than `high_ms`.
+        mid_ms: Most likely saving per step; null if no model predicts it.
     """
 
     finding: str
@@ -51,6 +52,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     basis: Literal["replay", "bound", "model"]
     effect_ms: _Ms | None
     open_above: bool = False
+    mid_ms: _Ms | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -343,6 +343,7 @@ def promised_gain(
         parameter, step_ms = prediction.parameter, prediction.step_ms
         fits = parameter is None or parameter.value == change.settings[0].value
         if prediction.action in change.actions and fits and step_ms.high is not None:
+            mid_ms = max(recorded_ms - (step_ms.mid or step_ms.high), 0.0) * scale
             return Promise(
                 finding=finding.id,
                 title=finding.title,
@@ -350,6 +351,7 @@ def promised_gain(
                 high_ms=max(recorded_ms - step_ms.low, 0.0) * most,
                 basis="model",
                 effect_ms=(finding.ms_per_step or 0.0) * scale or None,
+                mid_ms=mid_ms,
             )
     return next(iter(promises_of_findings((finding,), 1 / scale)), None)
 
