@@ -203,8 +203,8 @@ def test_whether_recording_lengthened_what_is_saved_is_unknown(
 ) -> None:
     """Of a recorded step 12 to 24 ms are saved; steps last 40 ms if not recorded.
 
-    The most likely saving, 18 ms, lasts longer or shorter as the step does. A recorded step of
-    80 ms has two batches.
+    The most likely saving, 18 ms, lasts longer or shorter as the step does. A recorded
+    step of 80 ms has two batches.
     """
     prediction = Prediction(
         action="load_in_workers",
