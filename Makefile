@@ -48,7 +48,8 @@ test-core: $(VENV)/.ready-test ## those without frameworks and browser; of long 
 	$(PYTEST) --hypothesis-profile brief -m "not framework and not slow and not browser"
 
 test-oldest: ## test-core with the oldest versions of packages that pyproject.toml allows
-	@$(MAKE) -s VENV=build/oldest VERSIONS=oldest test-core
+	@PIP_CONSTRAINT=$(abspath build/oldest/requirements.txt) \
+		$(MAKE) -s VENV=build/oldest VERSIONS=oldest test-core
 
 test-python: $(VENV)/.ready-test ## test-core on each Python of this machine
 	@$(PY) build_tools/interpreters.py | while read -r version python; do \

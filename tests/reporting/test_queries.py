@@ -18,14 +18,17 @@ def test_a_report_of_a_small_profile_makes_few_queries(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = 0
-    collect = pl.LazyFrame._collect_eager
+    # Before polars 2, eager operations call what programs call.
+    name = "_collect_eager" if hasattr(pl.LazyFrame, "_collect_eager") else "collect"
+    collect = getattr(pl.LazyFrame, name)
 
     def counted(self: pl.LazyFrame, **options: Any) -> pl.DataFrame:
         nonlocal asked
         asked += 1
-        return collect(self, **options)
+        frame: pl.DataFrame = collect(self, **options)
+        return frame
 
-    monkeypatch.setattr(pl.LazyFrame, "_collect_eager", counted)
+    monkeypatch.setattr(pl.LazyFrame, name, counted)
     report.compose_with_progress(
         [str(repository / "tests" / "data" / "gpu" / "torch_healthy")]
     )
