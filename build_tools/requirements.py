@@ -1,9 +1,10 @@
 """Print what pip is to install for a part of the work, one requirement per line.
 
-    python build_tools/requirements.py run | test | page
+    python build_tools/requirements.py run | test | page | docs
 
 `run`: what stepscope needs, and what compiles its kernels. `test`: what the tests and
 the checks need besides. `page`: a Node.js, where the machine has none that will do.
+`docs`: what builds the site of the documentation.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def requirements(part: str) -> list[str]:
     if part == "run":
         return [*declared["build-system"]["requires"], *project["dependencies"]]
     extras = project["optional-dependencies"]
-    return [*extras["test"], *extras["dev"]]
+    names = ("docs",) if part == "docs" else ("test", "dev")
+    return [requirement for name in names for requirement in extras[name]]
 
 
 if __name__ == "__main__":
