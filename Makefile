@@ -39,6 +39,7 @@ test: $(VENV)/.made ## the tests, frameworks and browser included; of long sweep
 
 test-integrations: $(VENV)/.made ## the other tests: with trackers, launchers, peers; all of each sweep
 	@$(SET_UP)
+	@$(MAKE) -s $(VENV)/.ready-docs
 	$(WITH_ALL) -m integration
 
 # All that `make test` needs, side by side: lines of several parts alternate.
@@ -132,6 +133,9 @@ chromium: # Debian's, for the tests in a browser
 
 web: $(PAGE) ## build the page
 
+docs: $(VENV)/.ready-docs ## build the site of the documentation: build/site
+	@$(PY) build_tools/docs_site.py
+
 core: $(VENV)/.ready ## compile the kernels in place
 	@$(PY) setup.py -q build_ext --inplace
 
@@ -153,11 +157,16 @@ $(VENV)/.ready-test: pyproject.toml build_tools/requirements.py $(VENV)/.ready
 	@$(PY) build_tools/requirements.py test | xargs $(PIP) --no-compile
 	@touch $@
 
+$(VENV)/.ready-docs: pyproject.toml build_tools/requirements.py | $(VENV)/.made
+	@echo "installing what builds the site"
+	@$(PY) build_tools/requirements.py docs | xargs $(PIP)
+	@touch $@
+
 # PAGE_AFTER: two pips at once would not see what the other one installs.
 $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready $(PAGE_AFTER)
 	@$(PY) build_tools/requirements.py page | xargs -r $(PIP)
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test test-integrations set-up test-core test-oldest test-python test-profiles test-thorough test-web check fix bench experiments causes gains cut-evidence frameworks gpu-check kill-loop fuzz mutants core dist clean
+.PHONY: web docs chromium help demo test test-integrations set-up test-core test-oldest test-python test-profiles test-thorough test-web check fix bench experiments causes gains cut-evidence frameworks gpu-check kill-loop fuzz mutants core dist clean
 .DEFAULT_GOAL := help

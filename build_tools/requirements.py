@@ -1,11 +1,11 @@
 """Print what pip is to install for a part of the work, one requirement per line.
 
-    python build_tools/requirements.py run | oldest | test | page | dist
+    python build_tools/requirements.py run | oldest | test | page | dist | docs
 
 `run`: what stepscope needs, and what compiles its kernels. `oldest`: the same, each in
 the oldest version that pyproject.toml allows. `test`: what the tests and the checks
 need besides. `page`: a Node.js, where the machine has none that will do. `dist`: what
-makes the files that can be uploaded.
+makes the files that can be uploaded. `docs`: what builds the site of the documentation.
 """
 
 from __future__ import annotations

@@ -59,15 +59,16 @@ _receivers_lock = threading.RLock()
 class StepTrace(Trace):
     """An annotation of one training step; every tool uses it as the step's bounds.
 
-    with ss.StepTrace(i):
-        batch = next(batches)
-        train_step(batch)
+        with ss.StepTrace(i):
+            batch = next(batches)
+            train_step(batch)
+
+    All steps of one loop share one `name`.
     """
 
     __slots__ = ()
 
     def __init__(self, step: int, name: str = "train", **stats: object) -> None:
-        """Annotate step `step`; all steps of one loop share one name."""
         super().__init__(name, step_num=step, _r=1, **stats)
 
 
