@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from stepscope.capture.launching.harmless import say_line
+from stepscope.capture.base.program_log import say_line
 from stepscope.capture.launching.launcher import launch_program, resolve_command
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import keep_the_best
