@@ -84,6 +84,25 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert loaded_by(HELP.format(arguments=arguments)) == ""
 
 
+COMPLETING = """
+import contextlib, os
+os.environ |= {asked!r}
+from stepscope.cli.main import main
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(None):
+    main()
+"""
+
+
+@pytest.mark.parametrize("line", ["stepscope ", "stepscope show o", "stepscope try i"])
+def test_completing_a_word_loads_nothing_heavy(line: str) -> None:
+    asked = {
+        "_STEPSCOPE_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+    }
+    assert loaded_by(COMPLETING.format(asked=asked)) == ""
+
+
 @pytest.mark.parametrize("name", ["torch_train", "gpu/torch_healthy"])
 def test_a_report_loads_only_what_it_shows(repository: Path, name: str) -> None:
     """Of a small profile, a fifth of the time is that of loading modules."""

@@ -266,6 +266,18 @@ class NcuRequest(Frozen, frozen=True, kw_only=True):
     force: bool = False
 
 
+class CompletionRequest(Frozen, frozen=True, kw_only=True):
+    """Print the script with which a shell completes the command line.
+
+    Let your shell read it at its start, for example by stepscope completion bash >>
+    ~/.bashrc, stepscope completion zsh >> ~/.zshrc, or stepscope completion fish >
+    ~/.config/fish/completions/stepscope.fish. It completes commands, options, tools,
+    rules, formats, runs and files.
+    """
+
+    shell: Literal["bash", "zsh", "fish"]
+
+
 class DemoRequest(Frozen, frozen=True, kw_only=True):
     """Record a small training loop on this machine, and report on it.
 
