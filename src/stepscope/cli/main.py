@@ -22,6 +22,7 @@ from stepscope.cli.output import (
     drop_output,
     flush_output,
     refusal_sentence,
+    text_width,
 )
 from stepscope.cli.requests import (
     CaptureRequest,
@@ -279,10 +280,15 @@ def main(context: click.Context) -> None:
 def _print_version(context: click.Context) -> None:
     if context.resilient_parsing:
         return
-    click.echo(f"stepscope, version {__version__}")
-    for missing in (uncompiled_notice(), missing_page_notice()):
-        if missing is not None:
-            click.echo(missing)
+    python = ".".join(map(str, sys.version_info[:3]))
+    click.echo(f"stepscope, version {__version__}, Python {python}")
+    uncompiled, no_page = uncompiled_notice(), missing_page_notice(text_width())
+    kernels = "compiled" if uncompiled is None else "not compiled"
+    page = "built" if no_page is None else "missing"
+    click.echo(f"Kernels: {kernels}. Web page: {page}.")
+    for notice in (uncompiled, no_page):
+        if notice is not None:
+            click.echo(notice)
     context.exit()
 
 
