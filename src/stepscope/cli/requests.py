@@ -110,6 +110,7 @@ class ShowRequest(ReadsProfiles, frozen=True, kw_only=True):
     compat: str | None = None
     form: str = "table"
     table: str | None = None
+    schema_line: bool = False
     options: dict[str, object] = msgspec.field(default_factory=dict)
     kernels: str | None = None
 
