@@ -54,7 +54,7 @@ def _block(found: re.Match[str]) -> str:
 
 def _lines(command: str, first: str, count: int) -> list[str]:
     """Return lines of what a command prints; `…` stands for those before and after."""
-    with chdir(ROOT), patch.dict(os.environ, {"COLUMNS": "100"}):
+    with chdir(ROOT), patch.dict(os.environ, {"COLUMNS": "160"}):
         done = CliRunner().invoke(stepscope, shlex.split(command)[1:])
     printed = done.output.rstrip().split("\n")
     at = next((row for row, line in enumerate(printed) if first in line), None)

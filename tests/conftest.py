@@ -75,6 +75,15 @@ def _own_runtime_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _plain_output() -> Iterator[None]:
+    """Neither the width nor the colours of the terminal that starts the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE"):
+            patch.delenv(name, raising=False)
+        yield
+
+
 def recorded_runs(folder: Path) -> Iterator[str]:
     """Real profiles that are one run each: folders with traces, or packed databases."""
     found = {path.parent for path in folder.rglob("*.xplane.pb*")}

@@ -58,7 +58,7 @@ def loaded_by(statement: str, heavy: list[str] = HEAVY) -> str:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    assert loaded_by("import stepscope") == ""
+    assert loaded_by("import stepscope", [*HEAVY, "logging"]) == ""
 
 
 def test_annotating_loads_nothing_heavy() -> None:
@@ -82,6 +82,25 @@ def test_annotating_loads_nothing_heavy() -> None:
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert loaded_by(HELP.format(arguments=arguments)) == ""
+
+
+COMPLETING = """
+import contextlib, os
+os.environ |= {asked!r}
+from stepscope.cli.main import main
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(None):
+    main()
+"""
+
+
+@pytest.mark.parametrize("line", ["stepscope ", "stepscope show o", "stepscope try i"])
+def test_completing_a_word_loads_nothing_heavy(line: str) -> None:
+    asked = {
+        "_STEPSCOPE_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+    }
+    assert loaded_by(COMPLETING.format(asked=asked)) == ""
 
 
 @pytest.mark.parametrize("name", ["torch_train", "gpu/torch_healthy"])

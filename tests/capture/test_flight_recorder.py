@@ -289,8 +289,7 @@ def test_noise_does_not_silence_the_recorder_and_one_line_says_what_is_not_writt
     refused = [it for it in caplog.messages if "not written" in it]
     (line,) = refused
     assert line == (
-        "stepscope: slow step: 5 ms; not written: 2 worse steps of the last hour are "
-        "kept (most=…)"
+        "slow step: 5 ms; not written: 2 worse steps of the last hour are kept (most=…)"
     )
 
 

@@ -244,7 +244,7 @@ def test_what_tensorflow_hands_over_besides_is_not_read_and_that_is_told(
     profiler.add_step(0, object())
     view = profiler.profile_graph(object())
     assert isinstance(view.result, ModelViewsResult)
-    assert [one.split()[1] for one in caplog.messages] == ["run_meta", "graph"]
+    assert [one.split()[0] for one in caplog.messages] == ["run_meta", "graph"]
 
 
 def test_a_copy_is_saved_into_a_file_or_a_log_directory(tmp_path: Path) -> None:

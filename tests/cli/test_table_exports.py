@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import stepscope as ss
 from stepscope.analysis.tools import TOOLS
+from stepscope.cli.main import main
 from stepscope.reporting import to_json
-from stepscope.reporting.envelope import Profile
+from stepscope.reporting.envelope import SCHEMA, Profile
 from stepscope.reporting.exports import render_csv, render_parquet
 from stepscope.reporting.tables import SUMMARY, flatten_table
 from stepscope.unavailable import Unavailable
@@ -200,3 +202,28 @@ def test_the_check_itself_sees_a_wrong_cell_a_lost_row_and_a_lost_column() -> No
     for read in ([], [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]):
         with pytest.raises(AssertionError):
             check_json(frame, read, "bad")
+
+
+def test_a_parquet_file_says_the_version_of_its_columns(tmp_path: Path) -> None:
+    file = tmp_path / "table.parquet"
+    file.write_bytes(render_parquet(pl.DataFrame({"a": [1]})))
+    assert pl.read_parquet_metadata(file)["stepscope.schema"] == str(SCHEMA)
+    # Equal tables stay equal files.
+    assert file.read_bytes() == render_parquet(pl.DataFrame({"a": [1]}))
+
+
+@pytest.mark.slow
+def test_csv_says_the_version_of_its_columns_where_it_is_asked(
+    repository: Path,
+) -> None:
+    recorded = str(repository / "tests" / "data" / "tf_keras_fit")
+    arguments = ["show", "framework_op_stats", recorded, "--format", "csv"]
+    plain = CliRunner().invoke(main, arguments).stdout_bytes
+    lined = CliRunner().invoke(main, [*arguments, "--schema-line"]).stdout_bytes
+    assert lined == b"# stepscope schema 1\r\n" + plain
+    read = pl.read_csv(lined, skip_rows=1, infer_schema_length=None)
+    assert_frame_equal(read, pl.read_csv(plain, infer_schema_length=None))
+
+
+def test_one_number_is_the_version_of_all_forms() -> None:
+    assert as_json(Unavailable(code="X", reason="r", remedy="m"))["schema"] == SCHEMA

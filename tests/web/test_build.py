@@ -148,8 +148,9 @@ def test_the_command_line_says_that_the_page_is_missing(tmp_path: Path) -> None:
         check=True,
         env=environment,
     )
-    first, *box = done.stdout.splitlines()
+    first, second, *box = done.stdout.splitlines()
     assert first.startswith("stepscope, version ")
+    assert second.endswith("Web page: missing.")
     assert box[0].startswith("┌")
     assert box[-1].startswith("└")
     assert {len(one) for one in box} == {len(box[0])}
@@ -166,7 +167,7 @@ def test_the_command_line_says_that_the_page_is_missing(tmp_path: Path) -> None:
     assert "Where the step time went" in report.stdout
 
 
-def test_an_installation_with_the_page_says_nothing_of_it() -> None:
+def test_an_installation_with_the_page_says_so() -> None:
     if not (ROOT / "src/stepscope/serve/static/index.html").is_file():
         pytest.skip("the page is not built (make web)")
     done = subprocess.run(
@@ -175,7 +176,8 @@ def test_an_installation_with_the_page_says_nothing_of_it() -> None:
         text=True,
         check=True,
     )
-    assert len(done.stdout.splitlines()) == 1
+    assert done.stdout.splitlines()[1].endswith("Web page: built.")
+    assert "missing" not in done.stdout
 
 
 @pytest.mark.slow

@@ -5,13 +5,13 @@ A schedule, with PyTorch's parameter names, records steps of a loop in any frame
 
 from __future__ import annotations
 
-import logging
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from stepscope.capture.base.annotate import StepTrace
 from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.base.process_end import process_end
+from stepscope.capture.base.program_log import log_line
 from stepscope.capture.base.slowdown import StepCost, lower_options
 from stepscope.capture.recording.session import Session, current_session
 from stepscope.errors import BadUsage, StepscopeError
@@ -112,9 +112,6 @@ class Profile:
     def xspace(self) -> bytes:
         """Return the recording as one serialized XSpace."""
         return self.run.xspace()
-
-
-_log: Final = logging.getLogger("stepscope")
 
 
 def schedule(
@@ -225,7 +222,7 @@ class Schedule:
         except StepscopeError as error:
             # The loop continues without recording.
             self._repeat, self._cycle = 1, self._step
-            _log.warning("stepscope: the schedule ends here: %s", error)
+            log_line(f"the schedule ends here: {error}")
 
     def _begin_step(self) -> None:
         if self._repeat > 0 and self._step >= self._repeat * self._cycle:

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from stepscope.capture.base.options import ProfilerOptions
-from stepscope.capture.launching.harmless import say_line
+from stepscope.capture.base.program_log import say_line
 from stepscope.cli.light_start import check_threads
 from stepscope.cli.output import erase_line, recording_bar
 from stepscope.cli.requests import ReportRequest

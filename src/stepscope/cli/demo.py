@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.launching.harmless import say_line
+from stepscope.capture.base.program_log import say_line
 from stepscope.cli import report as reporting
 from stepscope.cli import run as running
 from stepscope.cli.output import text_width

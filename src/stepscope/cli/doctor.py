@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from stepscope.capture.launching.harmless import say_line
+from stepscope.capture.base.program_log import say_line
 from stepscope.capture.launching.launcher import launch_program, resolve_command
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import keep_the_best
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
-from stepscope.cli.output import deliver_answer
+from stepscope.cli.output import deliver_answer, text_width
 from stepscope.doctor.checks import run_checks
 from stepscope.doctor.machine import Machine
 from stepscope.doctor.recording_cost import Trial, cost_checks
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: Version of the JSON format.
 _SCHEMA: Final = 1
-_WIDTH: Final = 96
+_MAX_WIDTH: Final = 96
 #: Number of steps measured without a recording, and again within a recording.
 _STEPS: Final = 20
 _RERUN_HINT: Final = "Then run stepscope doctor again to check the changes."
@@ -147,6 +147,7 @@ def _listening_programs() -> list[str]:
 
 def check_lines(checks: Sequence[Check]) -> Iterator[str]:
     """Yield the lines of the checks by group, and the number of checks per state."""
+    width = min(text_width(), _MAX_WIDTH)
     for group, members in groupby(checks, key=lambda check: check.group):
         yield group
         # Print checks with the same fact and remedy once, and all without a remedy.
@@ -164,12 +165,12 @@ def check_lines(checks: Sequence[Check]) -> Iterator[str]:
             )
             text = f"{_MARKS[check.state]}  {', '.join(names)}: {fact}"
             yield textwrap.fill(
-                text, _WIDTH, initial_indent="  ", subsequent_indent="        "
+                text, width, initial_indent="  ", subsequent_indent="        "
             )
             if check.remedy is not None:
                 yield textwrap.fill(
                     check.remedy,
-                    _WIDTH,
+                    width,
                     initial_indent="        → ",
                     subsequent_indent="          ",
                 )

@@ -16,15 +16,17 @@ import click
 
 from stepscope import __version__
 from stepscope.cli.light_start import MORE_THREADS, check_threads, light_start
-from stepscope.cli.options import declared_parameters
+from stepscope.cli.options import complete_file, declared_parameters
 from stepscope.cli.output import (
     STANDARD_OUTPUT,
     drop_output,
     flush_output,
     refusal_sentence,
+    text_width,
 )
 from stepscope.cli.requests import (
     CaptureRequest,
+    CompletionRequest,
     DemoRequest,
     DiffRequest,
     DoctorRequest,
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 
     import msgspec
 
+    from stepscope.cli.options import Items
+
 #: Separates stepscope's arguments from those of a program.
 _PROGRAM: Final = "--"
 
@@ -61,6 +65,11 @@ class _WithProgram(click.Command):
             ctx.params["program"] = tuple(args[place + 1 :])
             args = args[:place]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> Items:
+        if "program" in ctx.params:
+            return complete_file(incomplete)
+        return super().shell_complete(ctx, incomplete)
 
 
 class Command(NamedTuple):
@@ -134,6 +143,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("serve", ServeRequest, "serve", checks_threads=True),
     Command("doctor", DoctorRequest, "doctor", kind=_WithProgram),
     Command("demo", DemoRequest, "demo"),
+    Command("completion", CompletionRequest, "options", "print_completion_script"),
 )
 #: Exit status after bad usage, bad input or a defect of stepscope.
 _NO_ANSWER: Final = 2
@@ -161,10 +171,12 @@ class Edge(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command with the given name and its options."""
-        del ctx
         for command in COMMANDS:
             if command.name == cmd_name:
                 return command.parsed_command()
+        if ctx.resilient_parsing:
+            # A shell completes a word after an unknown command.
+            return None
         raise BadUsage.unknown_name(
             "command", cmd_name, [command.name for command in COMMANDS]
         )
@@ -266,10 +278,17 @@ def main(context: click.Context) -> None:
 
 
 def _print_version(context: click.Context) -> None:
-    click.echo(f"stepscope, version {__version__}")
-    for missing in (uncompiled_notice(), missing_page_notice()):
-        if missing is not None:
-            click.echo(missing)
+    if context.resilient_parsing:
+        return
+    python = ".".join(map(str, sys.version_info[:3]))
+    click.echo(f"stepscope, version {__version__}, Python {python}")
+    uncompiled, no_page = uncompiled_notice(), missing_page_notice(text_width())
+    kernels = "compiled" if uncompiled is None else "not compiled"
+    page = "built" if no_page is None else "missing"
+    click.echo(f"Kernels: {kernels}. Web page: {page}.")
+    for notice in (uncompiled, no_page):
+        if notice is not None:
+            click.echo(notice)
     context.exit()
 
 

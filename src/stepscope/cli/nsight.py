@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.launching.harmless import say_line
+from stepscope.capture.base.program_log import say_line
 from stepscope.capture.launching.launcher import resolve_command, supervise_program
 from stepscope.capture.launching.nsight import (
     NcuPlan,

@@ -195,11 +195,24 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def has_colours() -> bool:
+    """Return whether text on standard output is styled.
+
+    Definition: docs/environment-variables.md#text-and-colours.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    forced = (os.environ.get(name) for name in ("FORCE_COLOR", "CLICOLOR_FORCE"))
+    if any(value not in {None, "", "0"} for value in forced):
+        return True
+    return is_terminal() and os.environ.get("TERM") != "dumb"
+
+
 def page_width() -> int:
-    """Return the width of a table, in characters."""
-    if not is_terminal():
-        return _PIPE_WIDTH
-    return max(shutil.get_terminal_size((_MAX_WIDTH, 24)).columns, _MIN_WIDTH)
+    """Return the width of a table, in characters; `COLUMNS` sets it everywhere."""
+    if is_terminal() or os.environ.get("COLUMNS", "").isdecimal():
+        return max(shutil.get_terminal_size((_MAX_WIDTH, 24)).columns, _MIN_WIDTH)
+    return _PIPE_WIDTH
 
 
 def text_width() -> int:
@@ -207,19 +220,18 @@ def text_width() -> int:
     return min(page_width(), _MAX_WIDTH)
 
 
-def draw_lines(lines: Iterable[Line]) -> None:
-    """Print lines on the terminal, styled unless `NO_COLOR` is set (no-color.org)."""
-    has_styles = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    styles = _STYLES if has_styles else {}
-    for pieces in lines:
-        texts = (
-            f"\x1b[{styles[piece.role]}m{printable_text(piece.text)}\x1b[0m"
-            if piece.role in styles
+def styled_text(lines: Iterable[Line]) -> str:
+    """Return the text of the lines, with the style of each role."""
+    written = (
+        "".join(
+            f"\x1b[{_STYLES[piece.role]}m{printable_text(piece.text)}\x1b[0m"
+            if piece.role in _STYLES
             else printable_text(piece.text)
             for piece in pieces
         )
-        sys.stdout.write("".join(texts) + "\n")
-    sys.stdout.flush()
+        for pieces in lines
+    )
+    return "\n".join(written) + "\n"
 
 
 #: Erases the line of the terminal, and moves to its begin.
@@ -309,7 +321,8 @@ def _drawn_line(
             what, share = state(elapsed_s)
             filled = 0 if share is None else round(_WIDTH * min(share, 1.0))
             bar = "" if share is None else f" {'━' * filled}{'─' * (_WIDTH - filled)}"
-            sys.stderr.write(f"{_ERASE}{what}{bar} {elapsed_s:.0f} s")
+            width = shutil.get_terminal_size((_MAX_WIDTH, 24)).columns - 1
+            sys.stderr.write(_ERASE + f"{what}{bar} {elapsed_s:.0f} s"[:width])
             sys.stderr.flush()
             is_drawn = True
 

@@ -12,9 +12,9 @@ import msgspec
 from stepscope.cli.output import (
     check_free,
     deliver_answer,
-    draw_lines,
-    is_terminal,
+    has_colours,
     show_progress,
+    styled_text,
     text_width,
 )
 from stepscope.cli.requests import REPORT_FORMS, ReportRequest
@@ -237,13 +237,11 @@ def compose_with_progress(paths: Sequence[str]) -> Document:
 
 
 def show_lines(lines: Sequence[Line], output: str | None = None) -> None:
-    """Write a page of text, in colours on a terminal.
+    """Write a page of text, in colours where they are wanted.
 
     If the kernels are not compiled, the last line states that stepscope is slower.
     """
     if (notice := uncompiled_notice()) is not None:
         lines = [*lines, line(Piece(notice, "warn"))]
-    if output is None and is_terminal():
-        draw_lines(lines)
-    else:
-        deliver_answer(plain_text(lines), output)
+    is_styled = output is None and has_colours()
+    deliver_answer(styled_text(lines) if is_styled else plain_text(lines), output)

@@ -110,6 +110,7 @@ class ShowRequest(ReadsProfiles, frozen=True, kw_only=True):
     compat: str | None = None
     form: str = "table"
     table: str | None = None
+    schema_line: bool = False
     options: dict[str, object] = msgspec.field(default_factory=dict)
     kernels: str | None = None
 
@@ -264,6 +265,18 @@ class NcuRequest(Frozen, frozen=True, kw_only=True):
     sections: str = "full"
     output: str = "kernels"
     force: bool = False
+
+
+class CompletionRequest(Frozen, frozen=True, kw_only=True):
+    """Print the script with which a shell completes the command line.
+
+    Let your shell read it at its start, for example by stepscope completion bash >>
+    ~/.bashrc, stepscope completion zsh >> ~/.zshrc, or stepscope completion fish >
+    ~/.config/fish/completions/stepscope.fish. It completes commands, options, tools,
+    rules, formats, runs and files.
+    """
+
+    shell: Literal["bash", "zsh", "fish"]
 
 
 class DemoRequest(Frozen, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from stepscope.capture.base.options import MAX_EVENTS, MIN_WINDOW_S
-from stepscope.capture.launching.harmless import say_line
+from stepscope.capture.base.program_log import say_line
 from stepscope.capture.launching.launcher import (
     armed_environment,
     launch_program,

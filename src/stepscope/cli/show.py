@@ -138,6 +138,8 @@ def _check_request(request: ShowRequest) -> Tool:
         raise BadUsage(
             f"only model_views has the format pprof; {tool.name} does not have it"
         )
+    if request.schema_line and request.form != "csv":
+        raise BadUsage("--schema-line is a line of CSV: add --format csv")
     producer = request.options.get(COMPAT, PRODUCERS[0])
     if producer not in PRODUCERS:
         raise BadUsage.unknown_name("producer", str(producer), PRODUCERS)
@@ -169,7 +171,11 @@ def _written_answer(
     if request.form == "pprof":
         return to_pprof.render(chosen, view=str(name), comments=(title,))
     if request.form in _EXPORTS:
-        return render_csv(chosen) if request.form == "csv" else render_parquet(chosen)
+        return (
+            render_csv(chosen, schema_line=request.schema_line)
+            if request.form == "csv"
+            else render_parquet(chosen)
+        )
     return _on_screen(request, profile, result, title, frames)
 
 

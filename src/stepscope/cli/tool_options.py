@@ -9,6 +9,7 @@ from msgspec import inspect
 
 from stepscope.analysis.options import OPTIONS
 from stepscope.analysis.results.tool import field_sentences
+from stepscope.cli.options import word_completer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,6 +82,8 @@ def tool_options() -> Iterator[click.Option]:
         if value.kind is not bool:
             title = f"{value.title},…" if value.by_commas else value.title
             settings = {"type": value.kind, "multiple": value.several, "metavar": title}
+            if value.words:
+                settings["shell_complete"] = word_completer(value.words)
         flag, text = f"--{name.replace('_', '-')}", _option_help(name, fields, value)
         yield click.Option([flag], help=text, **settings)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from stepscope import rundir
 from stepscope._core import recorder
 from stepscope.capture.base.annotate import StepTrace
 from stepscope.capture.base.options import ProfilerOptions
+from stepscope.capture.base.program_log import log_line
 from stepscope.capture.recording.session import Session
 from stepscope.errors import BadUsage
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.model.view_names import View
     from stepscope.profiler.views import Advice, ModelView
 
-_log: Final = logging.getLogger("stepscope")
 #: Name of the steps in the recording.
 _STEP: Final = "train"
 #: Default options: shapes are recorded, because the older API can group ops by shape.
@@ -256,10 +255,9 @@ class Profiler:
         if added is None:
             return
         if added.begin_ns is None:
-            _log.warning(
-                "stepscope: step %s was not recorded, because a view or save had ended "
-                "the recording; later steps are recorded again.",
-                added.step,
+            log_line(
+                f"step {added.step} was not recorded, because a view or save had ended "
+                "the recording; later steps are recorded again."
             )
             return
         self._empty = False
@@ -311,9 +309,7 @@ class _AddedStep(NamedTuple):
 
 
 def _warn_unread(argument: str) -> None:
-    _log.warning(
-        "stepscope: %s is ignored: the recording itself shows what ran.", argument
-    )
+    log_line(f"{argument} is ignored: the recording itself shows what ran.")
 
 
 def _recorded_file(run: Run) -> Path:

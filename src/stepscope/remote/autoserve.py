@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from stepscope.capture.base.main_thread import MAIN_THREAD_S, at_safe_point
+from stepscope.capture.base.program_log import log_line
 from stepscope.capture.launching.arriving import Arrivals
-from stepscope.capture.launching.harmless import harmless, say_line
+from stepscope.capture.launching.harmless import harmless
 from stepscope.capture.launching.notes import program_is_known, program_name
 from stepscope.capture.launching.plan import FRAMEWORKS
 from stepscope.capture.launching.waiting import FORKS, is_launcher, runs_nothing_itself
@@ -168,18 +169,18 @@ class _Listens:
             )
         except BadUsage as error:
             if not port:
-                say_line(f"{_this_process()} cannot be recorded from outside: {error}")
+                log_line(f"{_this_process()} cannot be recorded from outside: {error}")
                 return
             # Another process, perhaps of the same program, uses the port.
             self._server = server.start(
                 0, host=host, token=token, certificate=certificate, open_to=open_to
             )
-            say_line(f"{_this_process()} uses another port: {port} is in use")
+            log_line(f"{_this_process()} uses another port: {port} is in use")
         if token and not is_given(None):
             text = f"is recorded by other machines with the token {token}"
-            say_line(f"{_this_process()} {text}")
+            log_line(f"{_this_process()} {text}")
         trust = " --certificate FILE" if certificate else ""
-        say_line(
+        log_line(
             f"{_this_process()} listens at {self._server.address}; record it with: "
             f"stepscope capture --attach {os.getpid()}{trust}"
         )

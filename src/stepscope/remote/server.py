@@ -13,13 +13,13 @@ Definition: docs/remote.md.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.capture.base.program_log import log_line
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.remote import listening_programs
 from stepscope.remote.access.listen_address import Place
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Server", "start"]
 
-_log: Final = logging.getLogger("stepscope")
 #: Maximum number of concurrent calls; the next one gets RESOURCE_EXHAUSTED.
 _MAX_CALLS: Final = 16
 #: Maximum bytes of a request, which usually has a few hundred.
@@ -192,15 +191,14 @@ def _announce_server(
     """Register the server for clients of this user, and log who else may call."""
     problem = listening_programs.note_server(from_this_machine(place.target), token)
     if problem is not None:
-        _log.warning("stepscope: %s", problem)
+        log_line(problem)
     if open_to is not None:
         sentence = describe_callers(open_to, is_local=place.is_local)
-        _log.warning("stepscope: at %s %s", place.target, sentence)
+        log_line(f"at {place.target} {sentence}")
     elif token is not None and not place.is_local:
-        _log.warning(
-            "stepscope: clients record this program at %s with the token %s",
-            place.target,
-            "that it was given" if was_given else token,
+        shown = "that it was given" if was_given else token
+        log_line(
+            f"clients record this program at {place.target} with the token {shown}"
         )
 
 

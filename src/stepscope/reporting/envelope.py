@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -11,6 +11,11 @@ from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
+
+
+#: Version of the answers: the JSON of tools and reports, and tables in CSV and Parquet
+#: (docs/python.md#what-schema-promises).
+SCHEMA: Final = 1
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +84,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         data: Result of the tool; null if `unavailable` gives a reason.
     """
 
-    schema: int = 1
+    schema: int = SCHEMA
     tool: str
     profile: Profile
     unavailable: Unavailable | None

@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from stepscope.reporting.envelope import SCHEMA
 from stepscope.reporting.tables import flatten_table
 
 #: First characters for which a spreadsheet reads a cell as a formula.
@@ -14,16 +15,18 @@ _FORMULA: Final = r"^[=+\-@\t\r]"
 _NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
-def render_csv(frame: pl.DataFrame) -> str:
+def render_csv(frame: pl.DataFrame, *, schema_line: bool = False) -> str:
     """Write a header, then one line per row; an unknown value is an empty cell.
 
     A text that begins like a formula and is not a number is preceded by an apostrophe.
+    With `schema_line`, the first line has the version of the table.
 
     Definition: docs/definitions/times-and-values.md#csv.
     """
     widened = flatten_table(frame)
     cells = [_safe_cell(name, dtype) for name, dtype in widened.schema.items()]
-    return widened.select(cells).write_csv(line_terminator="\r\n")
+    text = widened.select(cells).write_csv(line_terminator="\r\n")
+    return f"# stepscope schema {SCHEMA}\r\n{text}" if schema_line else text
 
 
 def _safe_cell(name: str, dtype: pl.DataType) -> pl.Expr:
@@ -38,14 +41,17 @@ def _safe_cell(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def render_parquet(frame: pl.DataFrame) -> bytes:
-    """Write Parquet; the format has no structs without fields, so these become null."""
+    """Write Parquet whose metadata have the version of the table.
+
+    The format has no structs without fields, so these become null.
+    """
     writable = frame.with_columns(
         _writable_cell(pl.col(name), dtype).alias(name)
         for name, dtype in frame.schema.items()
         if _has_empty(dtype)
     )
     file = io.BytesIO()
-    writable.write_parquet(file)
+    writable.write_parquet(file, metadata={"stepscope.schema": str(SCHEMA)})
     return file.getvalue()
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from stepscope.advice.catalogue import OWNER_TEXTS
 from stepscope.analysis.results.walk import struct_fields
-from stepscope.reporting.envelope import Envelope, result_doubts
+from stepscope.reporting.envelope import SCHEMA, Envelope, result_doubts
 from stepscope.reporting.outline.comparison import (
     check_text,
     explaining_sentences,
@@ -78,7 +78,7 @@ def render_document(
         }
     return _indented_json(
         {
-            "schema": 1,
+            "schema": SCHEMA,
             "headline": plain(document.headline),
             "profile": plain(document.profile),
             "quality": plain(document.quality),
@@ -108,30 +108,31 @@ def render_comparison(
         ),
     }
     members = {**plain_fields(comparison), "words": plain(texts)}
-    return _indented_json({"schema": 1, **members, **plain_fields(more_members or {})})
+    members |= plain_fields(more_members or {})
+    return _indented_json({"schema": SCHEMA, **members})
 
 
 def render_explanation(explained: Explanation) -> bytes:
     """Write how a rule reached its verdict, as one object."""
-    return _indented_json({"schema": 1, **plain_fields(explained)})
+    return _indented_json({"schema": SCHEMA, **plain_fields(explained)})
 
 
 def render_trials(answer: TryAnswer) -> bytes:
     """Write what `stepscope try` found out, as one object."""
-    return _indented_json({"schema": 1, **plain_fields(answer)})
+    return _indented_json({"schema": SCHEMA, **plain_fields(answer)})
 
 
 def render_gap(gap: GapExplanation | Unavailable) -> bytes:
     """Write what an interval's time is attributed to, with the page's sentences."""
     if isinstance(gap, Unavailable):
-        return _indented_json({"schema": 1, "unavailable": plain(gap)})
+        return _indented_json({"schema": SCHEMA, "unavailable": plain(gap)})
     owners: list[Plain] = [
         {"owner": owned.owner, "label": OWNER_TEXTS[owned.owner], **plain_fields(owned)}
         for owned in gap.owners
     ]
     return _indented_json(
         {
-            "schema": 1,
+            "schema": SCHEMA,
             "unavailable": None,
             "text": gap_text(gap),
             **plain_fields(gap),

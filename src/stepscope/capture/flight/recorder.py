@@ -11,7 +11,6 @@ Definition: docs/flight-recorder.md.
 from __future__ import annotations
 
 import atexit
-import logging
 import math
 import os
 import signal
@@ -27,6 +26,7 @@ from stepscope.capture.base.encoding import native_id
 from stepscope.capture.base.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.base.process_end import process_end
+from stepscope.capture.base.program_log import log_line
 from stepscope.capture.flight.budget import (
     EXCEPTION,
     REQUESTED,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.base.run import Run
 
-_log: Final = logging.getLogger("stepscope")
 #: Default rates of the ring, which records for days at below 1 % of a core. A stack
 #: sample every 50 ms is enough to find where a slow step waited.
 _RATES: Final = ProfilerOptions(python_sampling_hz=20, counters_hz=2)
@@ -316,10 +315,8 @@ class FlightRecorder:
             except Exception as error:  # noqa: BLE001 - an error must not reach the program
                 if not self._failed:
                     self._failed = True
-                    _log.warning(
-                        "stepscope: the flight recorder failed: %s: %s",
-                        type(error).__name__,
-                        error,
+                    log_line(
+                        f"the flight recorder failed: {type(error).__name__}: {error}"
                     )
                 # Sleep, because the error may occur again at once.
                 time.sleep(_FLUSH_S)
@@ -382,7 +379,7 @@ class FlightRecorder:
                 text = exception_sentence(error, self._watch.last)
                 self._write_profile(EXCEPTION, text)
             except Exception as failure:  # noqa: BLE001 - the program's own error comes first
-                _log.warning("stepscope: the flight recorder failed: %s", failure)
+                log_line(f"the flight recorder failed: {failure}")
 
     def _write_with_following(self, cause: str, text: str, *, lost_ns: int = 0) -> None:
         written = self._write_profile(cause, text, lost_ns=lost_ns)
@@ -413,7 +410,7 @@ class FlightRecorder:
             why = self._budget.reason_against(cause, lost_ns=lost_ns, now_s=now_s)
             if why is not None:
                 if self._budget.is_new_refusal(now_s):
-                    _log.warning("stepscope: %s: %s; not written: %s", cause, text, why)
+                    log_line(f"{cause}: {text}; not written: {why}")
                 return Written(cause, text, None)
             if cause != EXCEPTION or self._ring.records:
                 self._ring.store_running_functions()
@@ -424,7 +421,7 @@ class FlightRecorder:
                 profile = KeptProfile(cause, now_s, lost_ns, (saved.path,))
                 self._forget_removed(self._budget.keep_profile(profile))
         outcome = saved.why_not or f"written to {saved.path}"
-        _log.warning("stepscope: %s: %s; %s", cause, text, outcome)
+        log_line(f"{cause}: {text}; {outcome}")
         return written
 
     def _forget_removed(self, removed: tuple[KeptProfile, ...]) -> None:
@@ -466,7 +463,9 @@ def record_following(
         try:
             begun.append(Session.start(logdir, options))
         except StepscopeError as error:
-            _log.info("stepscope: the steps that follow are not recorded: %s", error)
+            log_line(
+                f"the steps that follow are not recorded: {error}", is_warning=False
+            )
 
     if not at_safe_point(begin_session, within_s=MAIN_THREAD_S) or not begun:
         return None

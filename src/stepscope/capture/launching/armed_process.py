@@ -14,8 +14,9 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
+from stepscope.capture.base.program_log import log_line
 from stepscope.capture.launching.arriving import Arrivals
-from stepscope.capture.launching.harmless import harmless, say_line
+from stepscope.capture.launching.harmless import harmless
 from stepscope.capture.launching.plan import FRAMEWORKS, RunPlan
 from stepscope.capture.launching.waiting import (
     FORKS,
@@ -122,7 +123,7 @@ class Armed:
 
         if self._window.phase is not Phase.OVER:
             reason = "the program records itself, so stepscope run recorded nothing"
-            say_line(reason)
+            log_line(reason)
             self._window.abandon(reason)
 
     def _record_by_time(self) -> None:

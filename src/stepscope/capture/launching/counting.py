@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from stepscope.capture.base.process_end import process_end
-from stepscope.capture.launching.harmless import say_line
+from stepscope.capture.base.program_log import log_line
 from stepscope.capture.launching.window import Phase
 
 if TYPE_CHECKING:
@@ -287,4 +287,4 @@ def install_step_source(
             listen = importlib.import_module(STEP_SOURCES[arrived]).listen_to_steps
             undo.callback(listen(counter))
     except (ImportError, AttributeError) as missing:
-        say_line(f"steps of this version of {arrived} cannot be counted: {missing}")
+        log_line(f"steps of this version of {arrived} cannot be counted: {missing}")

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from stepscope.capture.base.process_end import process_end
+from stepscope.capture.base.program_log import log_line, silence_log
 from stepscope.capture.base.slowdown import (
     Control,
     StepCost,
@@ -23,7 +24,6 @@ from stepscope.capture.base.slowdown import (
 )
 from stepscope.capture.launching.arriving import is_half_imported, session_class
 from stepscope.capture.launching.extent import Extent
-from stepscope.capture.launching.harmless import say_line, silence_log
 from stepscope.capture.launching.notes import (
     Note,
     ending_error,
@@ -375,7 +375,7 @@ class Window:
 
     def _open_steps(self, first: int, options: ProfilerOptions) -> None:
         if self.phase is Phase.TIME:
-            say_line("steps begin: a recording of steps replaces the recording by time")
+            log_line("steps begin: a recording of steps replaces the recording by time")
         with self._exclusive_access():
             before_s = self._now_s()
             self._drop_session()

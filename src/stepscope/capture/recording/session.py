@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import mmap
 import os
 import sys
@@ -26,6 +25,7 @@ from stepscope.capture.base.clock import ClockPair
 from stepscope.capture.base.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.base.process_end import process_end
+from stepscope.capture.base.program_log import log_line
 from stepscope.capture.base.run import Run, long_wait
 from stepscope.capture.collectors.registry import (
     COLLECTORS,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.collectors.contract import Collector
 
-_log: Final = logging.getLogger("stepscope")
 #: Maximum seconds that `stop` waits for the cancelled thread of a delayed start.
 _ENDS_WITHIN_S: Final = 1.0
 _CAPTURE_FOLDER: Final = str(Path(__file__).resolve().parents[1])
@@ -220,7 +219,7 @@ class Session:
                 remarks = () if self._under_way is None else self._under_way.remarks
                 for sentence in (*self._left.warnings, long_wait(self._waited_s)):
                     if sentence is not None and sentence not in remarks:
-                        _log.warning("stepscope: %s", sentence)
+                        log_line(sentence)
             return self._left
 
     @contextlib.contextmanager
@@ -298,7 +297,7 @@ class Session:
                 process_end.come_first()
             except Exception as error:  # noqa: BLE001 - must not fail the program
                 self._nothing = f"nothing is recorded: {type(error).__name__}: {error}"
-                _log.warning("stepscope: %s", self._nothing)
+                log_line(self._nothing)
 
     def _end_under_way(self, end: Callable[[UnderWay], Run]) -> Run:
         if self._delay is not None:

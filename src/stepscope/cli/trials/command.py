@@ -15,7 +15,7 @@ import msgspec
 
 from stepscope.advice.registry import RULES
 from stepscope.capture.base.options import MAX_EVENTS, MIN_WINDOW_S
-from stepscope.capture.launching.harmless import say_line
+from stepscope.capture.base.program_log import say_line
 from stepscope.capture.launching.launcher import resolve_command
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.temporary import make_folder
