@@ -147,7 +147,8 @@ class ProgramFiles:
 
     def _read_listed_file(self, real: Path) -> tuple[bytes, float]:
         """Return a file's content, and its time of change in seconds since 1970."""
-        careful = sum(getattr(os, f"O_{flag}", 0) for flag in ("NOFOLLOW", "NONBLOCK"))
+        flags = ("NOFOLLOW", "NONBLOCK", "BINARY")
+        careful = sum(getattr(os, f"O_{flag}", 0) for flag in flags)
         descriptor = os.open(real, os.O_RDONLY | careful)
         with os.fdopen(descriptor, "rb") as file:
             about = os.fstat(descriptor)

@@ -19,7 +19,10 @@ _NO_FILES: Final = (
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"),
 )
-_READING: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+#: Windows has no `O_NONBLOCK`, and changes line ends unless `O_BINARY` is set.
+_READING: Final = (
+    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)
 
 
 def existing_path(
