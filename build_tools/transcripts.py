@@ -1,4 +1,4 @@
-"""Write into the docs what commands print today, of files of this repository.
+"""Write into README and docs what commands print today, of files of this repository.
 
 A mark names the command, the line to begin with, and how many lines to show:
 
@@ -36,7 +36,7 @@ def pages() -> list[Path]:
     """Return the pages with transcripts."""
     return [
         path
-        for path in sorted(DOCS.rglob("*.md"))
+        for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
         if _BLOCK.search(path.read_text(encoding="utf-8"))
     ]
 

@@ -93,19 +93,6 @@ def test_the_readme_records_as_it_says(
     assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
 
 
-@pytest.mark.slow(seconds=0.5)
-def test_the_readme_watches_a_program_as_it_says(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = (repository / "README.md").read_text(encoding="utf-8")
-    section = page.partition("\n## Watch a running program\n")[2]
-    (_, _, code), *_ = _BLOCK.findall(section)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    (said,) = printed(code, {})
-    assert re.fullmatch(r"\S+:\d+ 127\.0\.0\.1:\d+", said)
-
-
 def printed(code: str, names: dict[str, object]) -> list[str]:
     """The lines that a block prints."""
     output = io.StringIO()
