@@ -192,6 +192,9 @@ def _registry_folders() -> Iterator[Path]:
     A program that runs as a service or in a container may lack XDG_RUNTIME_DIR, while
     the shell of its user has it.
     """
+    # Windows has no users with a number, and no program that notes its servers.
+    if not hasattr(os, "getuid"):
+        return
     runtime_dir = os.environ.get("XDG_RUNTIME_DIR")
     roots = [Path(runtime_dir)] if runtime_dir else []
     roots += [

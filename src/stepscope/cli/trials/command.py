@@ -54,7 +54,9 @@ _INTERRUPTED: Final = 130
 #: Exit status if stepscope ended an unchanged program without steps.
 _NO_ANSWER: Final = 2
 #: Signals that interrupt the trials as Ctrl-C does.
-_ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+_ENDING_SIGNALS: Final = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 #: Seconds after which a turn that is recorded ends in any case.
 _MAX_RECORDED_S: Final = 120.0
 
@@ -63,9 +65,15 @@ def answer_request(request: TryRequest) -> int:
     """Try changes; return the exit status of the program's last turn.
 
     Raises:
-        BadUsage: An option is invalid, or there is no such program or rule.
+        BadUsage: An option is invalid, there is no such program or rule, or the system
+            is not Linux.
         StepscopeError: The unchanged program could not be recorded.
     """
+    if sys.platform != "linux":
+        raise BadUsage(
+            "stepscope try needs Linux: it finds the processes of a turn in /proc. "
+            "Record with stepscope run, and change the program yourself."
+        )
     if request.form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", request.form, REPORT_FORMS)
     check_free(request.output, force=request.force)
