@@ -1,4 +1,4 @@
-"""Declare the compiled kernels and the page; all else stands in pyproject.toml."""
+"""Declare the kernels, the page and the description; pyproject.toml has all else."""
 
 import sys
 from pathlib import Path
@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path("build_tools").resolve()))
 import rule_pages
 import web_page
 from compiled_kernels import CompileKernels, kernels
+from long_description import long_description
 
 
 def build_pages() -> None:
@@ -48,4 +49,6 @@ setup(
         "sdist": ArchiveWithPages,
     },
     ext_modules=kernels(),
+    long_description=long_description(Path()),
+    long_description_content_type="text/markdown",
 )
