@@ -31,9 +31,11 @@ MOST_BYTES = 6_000_000
 #: Steps of a program that ends by itself.
 PROGRAM = """
 import time
-for step in range(150):
-    time.sleep(0.002)
-    sum(range(100_000))
+import stepscope as ss
+for number in range(300):
+    with ss.StepTrace(number):
+        time.sleep(0.002)
+        sum(range(100_000))
 """
 #: Starts a program where only the loopback can be reached.
 CUT_OFF = """
@@ -220,6 +222,7 @@ SMOKE: dict[str, tuple[tuple[str, ...], int, str]] = {
     "explain": ((str(PROFILE), "--at", "20ms"), 0, "ms"),
     "diff": ((str(PROFILE), str(PROFILE)), 0, "change"),
     "doctor": ((), 0, "kernels of stepscope"),
+    "completion": (("bash",), 0, "_STEPSCOPE_COMPLETE=bash_complete"),
     "demo": ((), 0, "1 × NVIDIA H100 80GB HBM3"),
 }
 
