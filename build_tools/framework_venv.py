@@ -91,6 +91,17 @@ ENVIRONMENTS = {
         proof="import traceml_ai, torch, numpy",
         bases=("torch",),
     ),
+    # Libraries that run a training; at its end they report, so what reads profiles is
+    # here.
+    "trainers": Environment(
+        requirements=(
+            *("transformers==5.24.0", "accelerate==1.15.0", "lightning==2.6.6"),
+            *("keras==3.15.1", "torch==2.13.0", "numpy", "polars==2.1.0"),
+        ),
+        proof="import accelerate, lightning.pytorch, polars, torch; "
+        "from transformers import Trainer",
+        bases=("torch",),
+    ),
     # Experiment trackers: reports are logged to them, so what reads profiles is here.
     "trackers": Environment(
         requirements=(

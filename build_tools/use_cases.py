@@ -23,6 +23,9 @@ WAYS: Final = {
     "`ss.Profile`, `ss.start`": (LOCAL,),
     "`ss.schedule`": (LOCAL,),
     "`ss.keras.ProfilerCallback`": (LOCAL, MANY),
+    "`ss.integrations.huggingface`": (LOCAL, MANY),
+    "`ss.integrations.lightning`": (LOCAL, MANY),
+    "`ss.integrations.accelerate`": (LOCAL, MANY),
     "`ss.Profiler` (TensorFlow 1)": (LOCAL,),
     "`ss.flight_recorder`": (LOCAL, MANY),
     "`stepscope run`": (LOCAL, MANY),
@@ -54,12 +57,12 @@ class Tried(NamedTuple):
     stored: bool = False
 
 
-_PROFILE, _SCHEDULE, _KERAS, _OLDER, _FLIGHT, _RUN, _SERVE, _OURS, _THEIRS, _CLIENTS = (
-    WAYS
-)
+_PROFILE, _SCHEDULE, _KERAS, _TRANSFORMERS, _LIGHTNING, _ACCELERATE, *_REST = WAYS
+_OLDER, _FLIGHT, _RUN, _SERVE, _OURS, _THEIRS, _CLIENTS = _REST
 _ALL: Final = "TensorFlow, JAX, PyTorch"
 _CPU: Final = "tests/frameworks/"
 _GPU: Final = "tests/gpu/test_recorded_on_gpu.py::"
+_STEPS_OF_RANKS: Final = "test_optimizer_steps_are_recorded_by_each_rank_into_one_run"
 _WAYS_ON_GPU: Final = (
     "tests/gpu/test_ways_on_gpu.py::test_steps_and_the_work_of_the_device_are_there"
 )
@@ -93,6 +96,18 @@ TRIED: Final = (
         *(_KERAS, LOCAL, "CPU", _ALL),
         f"{_CPU}test_keras_recorded.py::"
         "test_ten_to_fifteen_are_recorded_on_every_back_end",
+    ),
+    *(
+        Tried(
+            *(way, where, "CPU", "PyTorch"),
+            f"tests/integrations/test_{library}.py::{_STEPS_OF_RANKS}",
+        )
+        for way, library in {
+            _TRANSFORMERS: "huggingface",
+            _LIGHTNING: "lightning",
+            _ACCELERATE: "accelerate",
+        }.items()
+        for where in (LOCAL, MANY)
     ),
     Tried(
         *(_OLDER, LOCAL, "CPU", "TensorFlow"),

@@ -10,7 +10,12 @@ import pytest
 import stepscope
 
 #: Modules that only another program imports, which need not be installed here.
-IMPORTED_BY = {"stepscope.serve.tensorboard": "tensorboard"}
+IMPORTED_BY = {
+    "stepscope.integrations.accelerate": "accelerate",
+    "stepscope.integrations.huggingface": "transformers",
+    "stepscope.integrations.lightning": "lightning",
+    "stepscope.serve.tensorboard": "tensorboard",
+}
 
 
 def module_names() -> list[str]:

@@ -91,6 +91,8 @@ MAY_IMPORT = {
         *("capture", "remote", "formats", "derive", "analysis", "advice", "compare"),
         *("reporting", "session", "serve", "doctor", "trials"),
     },
+    # Adapters of libraries that train: they record, and print the first lines.
+    "integrations": BASE | {"capture", "reporting"},
     "profiler": BASE
     | {"capture", "derive", "analysis", "advice", "reporting", "session"},
     "tracking": BASE | {"formats", "analysis", "advice", "reporting", "session"},

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from stepscope import integrations
     from stepscope._core.recorder import Trace
     from stepscope.analysis.tools import ProfileWithTools as ProfileData
-    from stepscope.capture import keras
     from stepscope.capture.base.annotate import StepTrace, mark_step, trace_function
     from stepscope.capture.base.describing import announce as describe
     from stepscope.capture.base.options import ProfilerOptions
     from stepscope.capture.flight.recorder import flight_recorder
     from stepscope.capture.profile import Profile, schedule, start, stop
+    from stepscope.integrations import keras
     from stepscope.profiler.builder import ProfileOptionBuilder
     from stepscope.profiler.recording import Profiler
     from stepscope.remote import client, server
@@ -34,6 +35,7 @@ __all__ = [
     "client",
     "describe",
     "flight_recorder",
+    "integrations",
     "keras",
     "log_to",
     "mark_step",
@@ -63,7 +65,8 @@ _PUBLIC = {
     "client": ("stepscope.remote.client", None),
     "describe": ("stepscope.capture.base.describing", "announce"),
     "flight_recorder": ("stepscope.capture.flight.recorder", "flight_recorder"),
-    "keras": ("stepscope.capture.keras", None),
+    "integrations": ("stepscope.integrations", None),
+    "keras": ("stepscope.integrations.keras", None),
     "log_to": ("stepscope.tracking.log_to", "log_to"),
     "mark_step": ("stepscope.capture.base.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),

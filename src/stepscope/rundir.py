@@ -179,7 +179,7 @@ def host_file_name(
     host = re.sub(r"[^A-Za-z0-9._-]", "_", hostname).lstrip(".") or "localhost"
     # `.part<k>` at the end of a name means a part of a file.
     host = re.sub(r"\.(part\d*)\Z", r"_\1", host)
-    rank = _worker_rank(environ)
+    rank = worker_rank(environ)
     if rank is not None:
         host = f"{host}.{rank}"
     if host in taken:
@@ -200,7 +200,7 @@ _RANKS: Final = (
 )
 
 
-def _worker_rank(environ: Mapping[str, str]) -> str | None:
+def worker_rank(environ: Mapping[str, str]) -> str | None:
     """Return the rank of this process; None if it is the only process."""
     for rank, size in _RANKS:
         if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.capture.keras import BatchWindow, parse_window
 from stepscope.errors import BadUsage
+from stepscope.integrations.keras import BatchWindow, parse_window
 
 
 @pytest.mark.parametrize(

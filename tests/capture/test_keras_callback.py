@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import pytest
 
 from stepscope._core import recorder
-from stepscope.capture import keras as callbacks
 from stepscope.errors import AlreadyRecording, BadUsage
+from stepscope.integrations import keras as callbacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

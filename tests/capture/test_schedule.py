@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
+from stepscope.capture.profile import Schedule
 from stepscope.capture.recording.session import current_session
 from stepscope.errors import BadUsage
 
@@ -111,3 +112,72 @@ def test_numbers_that_make_no_schedule_are_refused_at_once(
     (name,) = numbers
     with pytest.raises(BadUsage, match=name):
         ss.schedule(**{"wait": 0, "warmup": 0, "active": 1, **numbers}, logdir=tmp_path)
+
+
+class Loop:
+    """A loop whose steps take a given time, by a clock of its own."""
+
+    def __init__(self, logdir: Path, *, step_s: float, **bounds: object) -> None:
+        self.now_s = 0.0
+        self.step_s = step_s
+        self.schedule = Schedule(
+            *(1, 1, 4, 1),
+            logdir=logdir,
+            options=OWN,
+            now_s=lambda: self.now_s,
+            **bounds,  # type: ignore[arg-type]
+        )
+
+    def recorded_steps(self, count: int) -> list[int]:
+        with self.schedule:
+            for _ in range(count):
+                self.now_s += self.step_s
+                self.schedule.step()
+        (run,) = self.schedule.runs
+        assert run.path is not None
+        return steps_of(run.path)
+
+
+@pytest.mark.parametrize(
+    ("step_s", "expected"),
+    [
+        # At least one second: ten steps of 0.1 s; at most three: two steps of 2 s.
+        (0.1, list(range(2, 12))),
+        (0.5, [2, 3, 4, 5]),
+        (2.0, [2, 3]),
+    ],
+)
+def test_bounds_of_time_change_the_number_of_steps(
+    tmp_path: Path, step_s: float, expected: list[int]
+) -> None:
+    loop = Loop(tmp_path, step_s=step_s, bounds_s=(0.95, 3.0))
+    assert loop.recorded_steps(30) == expected
+
+
+def test_steps_begin_with_the_given_number_and_share_the_given_run(
+    tmp_path: Path,
+) -> None:
+    loop = Loop(tmp_path, step_s=0.1, first_step=50, run="2026_11_30_10_00_00_000_abcd")
+    assert loop.recorded_steps(10) == [52, 53, 54, 55]
+    assert loop.schedule.runs[0].run == "2026_11_30_10_00_00_000_abcd"
+
+
+def test_between_steps_time_belongs_to_none(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, step_s=0.1)
+    with loop.schedule as profiler:
+        profiler.step()
+        profiler.step()
+        profiler.end_step()
+        with ss.Trace("evaluate"):
+            pass
+        profiler.begin_step()
+        profiler.cancel_step()
+        with ss.Trace("save"):
+            pass
+        profiler.begin_step()
+        for _ in range(4):
+            profiler.step()
+    (run,) = profiler.runs
+    assert run.path is not None
+    assert run.warnings == ()
+    assert steps_of(run.path) == [2, 3, 4, 5]

@@ -45,6 +45,15 @@ def test_a_report_is_what_the_command_prints(
     assert report.to_markdown(full=full) == markdown
 
 
+def test_the_first_advice_is_the_first_that_the_report_prints() -> None:
+    report = ss.report(DATA / LATE_BATCHES)
+    assert report.first_advice is not None
+    advice, code = report.first_advice.splitlines()
+    assert advice.startswith("Do first (input.bound): ")
+    text = " ".join(report.to_text().split())
+    assert f"{advice} {code}" in text
+
+
 def test_its_json_has_all_findings_and_tools() -> None:
     report = ss.report(DATA / HEALTHY)
     assert report.to_json().encode() == render_document(report.document)

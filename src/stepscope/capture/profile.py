@@ -5,6 +5,7 @@ A schedule, with PyTorch's parameter names, records steps of a loop in any frame
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Self
 
@@ -144,16 +145,6 @@ def schedule(
     Raises:
         BadUsage: A number is negative, or nothing would be recorded.
     """
-    for name, value, least in (
-        ("wait", wait, 0),
-        ("warmup", warmup, 0),
-        ("active", active, 1),
-        ("repeat", repeat, 0),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise BadUsage(
-                f"{name}={value!r} is not a number of steps; give {least} or more."
-            )
     return Schedule(wait, warmup, active, repeat, logdir=logdir, options=options)
 
 
@@ -174,38 +165,74 @@ class Schedule:
         logdir: str | os.PathLike[str],
         options: ProfilerOptions | None,
         now_s: Callable[[], float] = time.monotonic,
+        bounds_s: tuple[float, float] = (0.0, math.inf),
+        first_step: int = 0,
+        run: str | None = None,
+        begin_marker: Callable[[StepTrace], object] = StepTrace.__enter__,
     ) -> None:
+        """Check the numbers, and record nothing yet.
+
+        Args:
+            bounds_s: Minimum and maximum seconds of the active steps of a cycle: short
+                steps are more than `active`, long steps are fewer.
+            first_step: Number in the marker of the first step.
+            run: Name of the run, if several processes share it; later cycles append a
+                number. None gives each cycle a new name.
+            begin_marker: Begins the marker of a step.
+
+        Raises:
+            BadUsage: A number is negative, or nothing would be recorded.
+        """
+        for name, value, least in (
+            ("wait", wait, 0),
+            ("warmup", warmup, 0),
+            ("active", active, 1),
+            ("repeat", repeat, 0),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise BadUsage(
+                    f"{name}={value!r} is not a number of steps; give {least} or more."
+                )
         self.runs: tuple[Run, ...] = ()
         self._wait = wait
-        self._warmup = warmup
+        self._first_active = wait + warmup
         self._cycle = wait + warmup + active
         self._repeat = repeat
         self._logdir = logdir
         self._options = options or ProfilerOptions()
         self._cost = StepCost(self._options.max_slowdown)
         self._now_s = now_s
+        self._bounds_s = bounds_s
+        self._first_step = first_step
+        self._run = run
+        self._begin_marker = begin_marker
         #: Start of the current step in seconds; None if its duration is not comparable.
         self._began_s: float | None = None
         self._lowered: tuple[str, ...] = ()
         self._step = 0
+        #: First step of the cycle, and number of cycles before.
+        self._cycle_start = self._cycles = 0
+        self._active_since_s: float | None = None
+        self._is_over = False
         self._session: Session | None = None
         self._open: StepTrace | None = None
 
     def __enter__(self) -> Self:
-        self._begin_step()
+        self._begin_next_step()
         return self
 
     def __exit__(self, *error: object) -> None:
         # Cancel the marker of a step that an exception ended or the last call began.
-        if self._open is not None:
-            self._open.cancel()
-            self._open = None
-        if self._session is not None:
-            is_active = self._step % self._cycle >= self._wait + self._warmup
-            self._end_session(keep=is_active)
+        self.cancel_step()
+        self.end_cycle()
 
     def step(self) -> None:
         """Mark the end of one step of the loop."""
+        self.end_step()
+        self.begin_step()
+
+    def end_step(self) -> None:
+        """End the step; the time until `begin_step` belongs to no step."""
         if self._open is not None:
             self._open.__exit__(None, None, None)
             self._open = None
@@ -215,32 +242,64 @@ class Schedule:
             note = self._cost.note_recorded if recorded else self._cost.note_unrecorded
             note(self._now_s() - began_s)
         self._step += 1
-        if self._session is not None and self._step % self._cycle == 0:
-            self._end_session(keep=True)
+        if self._session is not None and self._is_cycle_complete():
+            self.end_cycle()
+
+    def begin_step(self) -> None:
+        """Begin the next step, unless a step is in progress."""
+        if self._is_over or self._began_s is not None:
+            return
         try:
-            self._begin_step()
+            self._begin_next_step()
         except StepscopeError as error:
             # The loop continues without recording.
-            self._repeat, self._cycle = 1, self._step
+            self._is_over = True
             log_line(f"the schedule ends here: {error}")
 
-    def _begin_step(self) -> None:
-        if self._repeat > 0 and self._step >= self._repeat * self._cycle:
+    def cancel_step(self) -> None:
+        """Take back the beginning of a step; the time since then belongs to no step."""
+        self._began_s = None
+        if self._open is not None:
+            self._open.cancel()
+            self._open = None
+
+    def end_cycle(self) -> None:
+        """Store the active steps until now, and begin the next cycle."""
+        if self._session is None:
             return
-        place = self._step % self._cycle
-        first_active = self._wait + self._warmup
-        if place == first_active and self._session is not None:
+        self._end_session(keep=self._active_since_s is not None)
+        self._active_since_s = None
+        self._cycle_start = self._step
+        self._cycles += 1
+        self._is_over = 0 < self._repeat <= self._cycles
+
+    def _is_cycle_complete(self) -> bool:
+        if self._active_since_s is None:
+            return False
+        least_s, most_s = self._bounds_s
+        has_all = self._step - self._cycle_start >= self._cycle
+        lasted_s = self._now_s() - self._active_since_s
+        return lasted_s >= (least_s if has_all else most_s)
+
+    def _begin_next_step(self) -> None:
+        place = self._step - self._cycle_start
+        is_active = place >= self._first_active
+        if is_active and self._active_since_s is None and self._session is not None:
             self._end_session(keep=False)
         if place >= self._wait and self._session is None:
             self._lower_if_needed()
-            self._session = Session.start(self._logdir, self._options)
+            later = f"_{self._cycles:04d}" if self._cycles else ""
+            run = None if self._run is None else self._run + later
+            self._session = Session.start(self._logdir, self._options, run=run)
             self._cost.begin_recording()
             for sentence in self._lowered:
                 self._session.tell(sentence)
         self._began_s = self._now_s()
-        if place >= first_active:
-            self._open = StepTrace(self._step)
-            self._open.__enter__()
+        if is_active:
+            if self._active_since_s is None:
+                self._active_since_s = self._began_s
+            self._open = StepTrace(self._first_step + self._step)
+            self._begin_marker(self._open)
 
     def _lower_if_needed(self) -> None:
         if not self._cost.is_too_much:

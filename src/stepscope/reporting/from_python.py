@@ -14,6 +14,7 @@ from stepscope.frozen import Frozen
 from stepscope.reporting.compose import compose_report
 from stepscope.reporting.outline import as_markdown, as_text
 from stepscope.reporting.outline.report import SECTIONS, SHORT_SECTIONS, report_outline
+from stepscope.reporting.words.checks import most_valuable_findings
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:
@@ -37,6 +38,20 @@ class Report(Frozen, frozen=True):
     def headline(self) -> str:
         """The first sentence: the largest cause of lost time."""
         return self.document.headline.text
+
+    @property
+    def first_advice(self) -> str | None:
+        """What to change first and the predicted gain, then a line of code if known."""
+        valuable = most_valuable_findings(
+            self.findings,
+            first=self.document.headline.finding,
+            frameworks=self.document.frameworks,
+        )
+        if not valuable:
+            return None
+        first = valuable[0]
+        advice = f"{first.label} ({first.finding}): {first.text}"
+        return f"{advice}\n{first.code}" if first.code else advice
 
     @property
     def findings(self) -> tuple[Finding, ...]:

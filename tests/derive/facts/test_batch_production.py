@@ -24,12 +24,13 @@ from stepscope.derive.facts.hosts.batch_production import (
     PythonElements,
     has_own_threads,
     loader_calls,
+    loader_work,
     made_elsewhere,
     made_in_own_threads,
     python_elements,
 )
 from stepscope.derive.host.function_purposes import FunctionPurposes
-from stepscope.derive.intervals.spans import TrackRows
+from stepscope.derive.intervals.spans import Spans, TrackRows
 
 CALLER, KERAS = (named(name, library=True) for name in ("caller", "keras"))
 MAKE, OTHER = named("make"), named("other")
@@ -220,3 +221,23 @@ def test_dali_produces_batches_in_its_own_threads() -> None:
         assert has_own_threads(event_types=types_named(None, "a", name)) is own
     hosts = {"a": True, "b": False, "c": ABSENT, "d": True}
     assert made_in_own_threads.function(has_own_threads=hosts) == {"a", "d"}
+
+
+def test_waits_after_a_start_of_workers_count_until_the_end_of_the_step() -> None:
+    """A loop may do other work between the start and the wait for the first batch."""
+    waits = Spans.of([(2, 4), (12, 14), (16, 20), (22, 26)])
+    works = {"starts_workers": np.array([7], np.int32)}
+    found = loader_work.function(
+        account=SimpleNamespace(devices=[SimpleNamespace(idle={"input": waits})]),
+        function_frames=SimpleNamespace(
+            type=np.array([7, 3], np.int32),
+            spans=lambda chosen: Spans.of([(13, 15)] if chosen.any() else []),
+        ),
+        function_purposes=SimpleNamespace(
+            types_with_work=lambda work: works.get(work, np.array([], np.int32))
+        ),
+        windows=windows_at((0, 10), (10, 20), (20, 30)),
+    )
+    # Of waits of 2, 2, 4 and 4, the two in the second step.
+    assert found["starts_workers"] == pytest.approx(100 * 6 / 12)
+    assert found["draws_indices"] == 0

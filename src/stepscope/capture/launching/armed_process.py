@@ -34,7 +34,7 @@ _ANNOTATIONS: Final = "stepscope.capture.base.annotate"
 #: Modules with which a program records itself: two recordings cannot run at once.
 _OWN_RECORDING: Final = (
     "stepscope.capture.profile",
-    "stepscope.capture.keras",
+    "stepscope.integrations.keras",
     "stepscope.profiler.recording",
 )
 #: Seconds after which steps and counters are recorded if no framework was imported.

@@ -15,7 +15,7 @@ from stepscope.derive.run_derivation import (
     of_each_host,
     of_run,
 )
-from stepscope.derive.step_windows.windows import window_bounds
+from stepscope.derive.step_windows.windows import window_bounds, windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.thresholds import THRESHOLDS
@@ -205,14 +205,20 @@ def loader_work(
     """Return in what percentage of the waits for batches the loader itself works.
 
     A start of workers during the steps is a repeated one. The whole wait in which it is
-    counts, because the first batch is late too.
+    counts, and later waits of the same step, because the first batch is late too.
     """
     waits = Spans.union_of(device.idle["input"] for device in account.devices)
     waits, percents = waits & windows.judged, {}
     for work in _LOADER_WORK:
         kinds = function_purposes.types_with_work(work)
         spans = function_frames.spans(np.isin(function_frames.type, kinds))
-        ran = waits.meeting(spans) if work == "starts_workers" else waits & spans
+        ran = waits & spans
+        if work == "starts_workers":
+            begun_ps = spans.start_ps
+            rows = windows_of_times(windows.measured, begun_ps)
+            ends_ps = np.append(window_bounds(windows.measured)[1], 0)[rows]
+            after = Spans.from_bounds(begun_ps, np.maximum(begun_ps, ends_ps))
+            ran = waits.meeting(spans) | waits & after
         percents[work] = 100 * ran.length_ps / max(waits.length_ps, 1)
     return percents
 

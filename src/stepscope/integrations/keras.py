@@ -19,6 +19,7 @@ from stepscope.capture.base.options import MIN_WINDOW_S
 from stepscope.capture.base.process_end import process_end
 from stepscope.capture.recording.session import Session
 from stepscope.errors import NO_FRAME, BadUsage, is_from_handler
+from stepscope.integrations.shared_run import is_first_rank, print_last_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,8 @@ class ProfilerCallback:
         logdir: str | PathLike[str],
         profile_batch: str | int | tuple[int, int] | None = None,
         options: ProfilerOptions | None = None,
+        *,
+        report: bool = True,
     ) -> None:
         """Set the batches to record and the log directory.
 
@@ -91,6 +94,7 @@ class ProfilerCallback:
                 batches are skipped and the next ten recorded: more if the ten take less
                 than 0.4 s, fewer if they take more than ten seconds.
             options: Options of the recording; None means the defaults.
+            report: Whether to print the first lines of the report after `fit`.
 
         Raises:
             BadUsage: `profile_batch` is not a valid range.
@@ -99,6 +103,7 @@ class ProfilerCallback:
         super().__init__()
         self._logdir = logdir
         self._options = options
+        self._prints_report = report
         self._trained_model: Any = None
         self._step: Trace | None = None
         self._forget_counts()
@@ -110,14 +115,14 @@ class ProfilerCallback:
         super().set_model(model)  # type: ignore[misc]
         self._trained_model = model
 
-    def on_train_begin(self, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
+    def on_train_begin(self, logs: object = None) -> None:
         """Reset all counts for a new `fit`."""
         self._end_fit()
         self._forget_counts()
         self.run = None
         _fitting.append(self)
 
-    def on_train_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
+    def on_train_batch_begin(self, batch: int, logs: object = None) -> None:
         """End the previous step and begin the next one."""
         self._end_step()
         first = self._batches_before + batch + 1
@@ -131,7 +136,7 @@ class ProfilerCallback:
         self._next_batch = first + count
         self._begin_step("train", first, n_steps=count)
 
-    def on_epoch_end(self, epoch: int, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
+    def on_epoch_end(self, epoch: int, logs: object = None) -> None:
         """End the last step of the epoch."""
         self._end_step()
         if (self.params or {}).get("steps") is None:
@@ -144,22 +149,22 @@ class ProfilerCallback:
         self._batches_before = self._next_batch - 1
         self._stop_after_window()
 
-    def on_test_begin(self, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
+    def on_test_begin(self, logs: object = None) -> None:
         """End the last training step before validation begins."""
         self._end_step()
         self._stop_after_window()
 
-    def on_test_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
+    def on_test_batch_begin(self, batch: int, logs: object = None) -> None:
         """Mark the start of a validation step."""
         self._end_step()
         self._tests += 1
         self._begin_step("test", self._tests)
 
-    def on_test_end(self, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
+    def on_test_end(self, logs: object = None) -> None:
         """End the last validation step."""
         self._end_step()
 
-    def on_train_end(self, logs: object = None) -> None:  # noqa: ARG002 - argument of Keras's hook
+    def on_train_end(self, logs: object = None) -> None:
         """End the recording if `fit` ends inside the range."""
         self._end_fit()
         window = self._window
@@ -170,6 +175,8 @@ class ProfilerCallback:
                 "smaller profile_batch.",
                 stacklevel=2,
             )
+        if self.run is not None and self._prints_report and is_first_rank():
+            print_last_lines(self.run)
 
     def _forget_counts(self) -> None:
         self._batches_before = 0
