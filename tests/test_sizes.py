@@ -30,10 +30,10 @@ P95_FUNCTION_LINES = 50
 #: pipelines, memory of others at a failed allocation, compilation by free memory,
 #: combinations of library versions); before these, 137,022 lines of Python.
 MOST = {
-    "lines of Python": 138_835,
-    "lines of Python and declared data": 148_200,
-    "modules of Python": 708,
-    "functions with names of one word, %": 8.39,
+    "lines of Python": 139_743,
+    "lines of Python and declared data": 149_112,
+    "modules of Python": 716,
+    "functions with names of one word, %": 8.47,
     "private functions that are used once": 1_139,
 }
 #: Function → the reason why it may be longer.
