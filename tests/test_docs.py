@@ -149,11 +149,14 @@ READERS = {
     ),
     **dict.fromkeys(("decisions", "architecture", "benchmarks"), "developers"),
 }
-#: Words that people write and read: these may only fall.
+#: Words that people write and read: these may only fall, except for a new capability.
+#: Raised last for users from 29,500 words (installation and systems, integrations, the
+#: command line and its variables, troubleshooting, which tool when, from slow to fast),
+#: and for developers from 8,000 (decisions about wheels, site, server, configuration).
 MOST_WORDS = {
-    "users": 29_500,
+    "users": 33_900,
     "who asks how a number is made": 17_450,
-    "developers": 8_000,
+    "developers": 8_950,
 }
 DECISION_LINES = 30
 RELEASE_LINES = 120
