@@ -32,7 +32,7 @@ from stepscope.derive.facts.hosts.eager_ops import (
     eager_signals,
     host_eager_ops,
 )
-from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.derive.names.event_kinds import EventFlag, HostClass, OpCategory
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.reading.stat_keys import StatKey
@@ -74,13 +74,18 @@ def ops_ran(
 # --- eager ops ---
 
 
-def kinds_with_calls(*calls: bool) -> Any:
+def kinds_with_calls(*calls: bool, compiling: int | None = None) -> Any:
+    """Types of which some are calls of JAX's functions, and one may compile."""
+    classes = np.zeros(len(calls), np.int8)
+    if compiling is not None:
+        classes[compiling] = HostClass.COMPILE
     return SimpleNamespace(
+        host_class=classes,
         has=lambda flag: (
             np.array(calls, np.bool_)
             if flag == EventFlag.PJIT
             else np.zeros(len(calls), np.bool_)
-        )
+        ),
     )
 
 
@@ -191,6 +196,22 @@ def test_calls_of_compiled_functions_one_by_one_are_eager_ops() -> None:
     assert unknown.dispatch_ps == (10 + 30 + 10, 20)
     outside, _ = eager(nothing, events, **(given | {"windows": windows_at((500, 600))}))
     assert outside is None
+
+
+def test_compilation_within_a_call_is_no_time_of_eager_ops() -> None:
+    """Of a call from 10 to 40, 22 are compilation; JAX reports it twice."""
+    events = events_at((0, 1, 10, 30), (1, 1, 12, 22), (1, 1, 14, 8), (0, 1, 50, 10))
+    types = types_named("PjitFunction(f)", "backend_compile")
+    nothing, _ = ops_ran([("x", None, TF)], (0, 1, 0, 1), eager=[-1])
+    found, _ = eager(
+        nothing,
+        events,
+        trace=Tables(events=events, event_types=types),
+        event_kinds=kinds_with_calls(*(True, False), compiling=1),
+        windows=windows_at((0, 100)),
+    )
+    assert found is not None
+    assert found.dispatch_ps == (30 - 22 + 10 + 10,)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.columns.dense_codes import totals_by_code
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.derive.names.event_kinds import EventFlag, HostClass, OpCategory
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
@@ -43,7 +43,7 @@ class EagerOps(Frozen, frozen=True):
             calls enclose the instructions that they run.
         dispatch_ps: Overhead of running ops one by one, by judged step: time from the
             end of an eager op to the start of the next one. In JAX also the time of the
-            calls in which no instruction runs.
+            calls in which no instruction runs and nothing is compiled.
         per_step: Mean number of eager ops in a step.
         names: The eager ops with most self time → percentage of `eager_ps`.
     """
@@ -189,17 +189,17 @@ def _calls_of_jax(
     rows, track = rows[outer], track[outer]
     if not len(rows):
         return None
-    ran = np.empty(0, np.int32)
+    # Compilation within a call is the subject of `xla.recompile`.
+    busy = wanted_rows(handles(events, "type"), kinds.host_class == HostClass.COMPILE)
     if not isinstance(values, Unavailable):
-        ran = values[StatKey.HLO_OP].owner
+        busy = np.union1d(busy, values[StatKey.HLO_OP].owner)
     start, length = starts[rows], lengths[rows]
     runs = _Runs(
         *(track, start, start + length, length, np.ones(len(rows), np.bool_)),
         handles(events, "type")[rows],
         types.str.strip_prefix("PjitFunction(").str.strip_suffix(")"),
     )
-    computing = Spans.from_events(starts[ran], lengths[ran])
-    return _sum_runs(windows, runs, computing=computing)
+    return _sum_runs(windows, runs, busy=Spans.from_events(starts[busy], lengths[busy]))
 
 
 def _sum_runs(
@@ -207,14 +207,14 @@ def _sum_runs(
     runs: _Runs,
     *,
     op_ps: int | None = None,
-    computing: Spans | None = None,
+    busy: Spans | None = None,
 ) -> EagerOps:
     """Sum the executions of eager ops, or of compiled functions called one by one.
 
     Args:
         runs: The executions.
         op_ps: Self time of all ops in judged steps; null for compiled functions.
-        computing: When instructions of compiled functions compute; None for ops.
+        busy: When instructions run or functions are compiled; None for ops.
     """
     starts = ints(windows.measured, "start_ps")
     window = np.searchsorted(starts, runs.start_ps, side="right") - 1
@@ -230,15 +230,15 @@ def _sum_runs(
         .head(_MAX_OPS_NAMED)
     )
     # The overhead in each step is the time between consecutive eager ops. For compiled
-    # functions it also includes time of calls in which no instruction computes.
+    # functions it also includes the time of calls that is not busy.
     spent = [_gaps_between_ops(runs, window)]
-    if computing is not None:
+    if busy is not None:
         spent.append((window, runs.start_ps, runs.end_ps))
     times = np.zeros(len(starts), np.int64)
     for of_step, begin, end in spent:
         own = end - begin
-        if computing is not None:
-            own = own - computing.within(begin, end)
+        if busy is not None:
+            own = own - busy.within(begin, end)
         np.add.at(times, of_step, own)
     return EagerOps(
         eager_ps=eager_ps,
