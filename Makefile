@@ -39,7 +39,7 @@ test: $(VENV)/.made ## the tests, frameworks and browser included; of long sweep
 
 test-integrations: $(VENV)/.made ## the other tests: with trackers, launchers, peers; all of each sweep
 	@$(SET_UP)
-	@$(MAKE) -s $(VENV)/.ready-docs
+	@$(MAKE) -s $(VENV)/.ready-docs $(VENV)/.ready-dist
 	$(WITH_ALL) -m integration
 
 # All that `make test` needs, side by side: lines of several parts alternate.
@@ -52,11 +52,14 @@ test-oldest: ## test-core with the oldest versions of packages that pyproject.to
 	@PIP_CONSTRAINT=$(abspath build/oldest/requirements.txt) \
 		$(MAKE) -s VENV=build/oldest VERSIONS=oldest test-core
 
-test-python: $(VENV)/.ready-test ## test-core on each Python of this machine
+test-python: $(VENV)/.ready-test $(PAGE) ## test-core and test-wheel on each Python of this machine
 	@$(PY) build_tools/interpreters.py | while read -r version python; do \
 		echo "Python $$version: $$python"; \
-		$(MAKE) -s VENV=build/python$$version PYTHON=$$python test-core || exit 1; \
+		$(MAKE) -s VENV=build/python$$version PYTHON=$$python test-core test-wheel || exit 1; \
 	done
+
+test-wheel: $(VENV)/.ready-dist $(PAGE) ## build a wheel, and run each command from it without compiler, Node.js, network
+	$(PYTEST) -m "not framework" tests/test_dist.py
 
 test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of others, which PROFILES=DIR holds
 	@[ -d "$(PROFILES)" ] || { echo "no folder $(PROFILES): make test-profiles PROFILES=DIR" >&2; exit 1; }
@@ -139,8 +142,7 @@ docs: $(VENV)/.ready-docs ## build the site of the documentation: build/site
 core: $(VENV)/.ready ## compile the kernels in place
 	@$(PY) setup.py -q build_ext --inplace
 
-dist: $(VENV)/.ready-test $(PAGE) ## make a source archive, and a wheel for each Python of this machine
-	@$(PY) build_tools/requirements.py dist | xargs $(PIP)
+dist: $(VENV)/.ready-dist $(PAGE) ## make a source archive, and a wheel for each Python of this machine
 	@$(PY) build_tools/dist.py
 
 clean: ## remove what was built
@@ -157,6 +159,10 @@ $(VENV)/.ready-test: pyproject.toml build_tools/requirements.py $(VENV)/.ready
 	@$(PY) build_tools/requirements.py test | xargs $(PIP) --no-compile
 	@touch $@
 
+$(VENV)/.ready-dist: pyproject.toml build_tools/requirements.py $(VENV)/.ready-test
+	@$(PY) build_tools/requirements.py dist | xargs $(PIP)
+	@touch $@
+
 $(VENV)/.ready-docs: pyproject.toml build_tools/requirements.py | $(VENV)/.made
 	@echo "installing what builds the site"
 	@$(PY) build_tools/requirements.py docs | xargs $(PIP)
@@ -168,5 +174,5 @@ $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready $(PAGE_AFTER)
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web docs chromium help demo test test-integrations set-up test-core test-oldest test-python test-profiles test-thorough test-web check fix bench experiments causes gains cut-evidence frameworks gpu-check kill-loop fuzz mutants core dist clean
+.PHONY: web docs chromium help demo test test-integrations set-up test-core test-oldest test-python test-wheel test-profiles test-thorough test-web check fix bench experiments causes gains cut-evidence frameworks gpu-check kill-loop fuzz mutants core dist clean
 .DEFAULT_GOAL := help
