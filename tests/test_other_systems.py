@@ -145,7 +145,7 @@ def test_the_machine_is_checked(system: str) -> None:
 
 @pytest.mark.parametrize("system", LACKS)
 def test_trials_say_which_system_they_need(system: str) -> None:
-    with pytest.raises(AssertionError, match="stepscope try needs Linux"):
+    with pytest.raises(AssertionError, match="this command needs Linux"):
         answer_on(system, ("try", "--", "python", "train.py"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import signal
 import subprocess
 import sys
@@ -86,6 +87,8 @@ def test_a_program_without_logging_does_not_import_it() -> None:
         capture_output=True,
         text=True,
         check=False,
+        # Without `site`, Python does not find what is installed.
+        env={**os.environ, "PYTHONPATH": str(SOURCE.parent)},
     )
     first, *_, last = done.stderr.splitlines()
     assert (first, last) == ("stepscope: the disk is full", "stepscope: end")

@@ -104,7 +104,7 @@ def test_a_training_that_raised_does_not_block_the_next(tmp_path: Path) -> None:
 
 
 def test_a_recording_that_cannot_start_does_not_end_the_training(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     recording = make_training(tmp_path / "second", wait=0)
     with ss.Profile(tmp_path / "first", OWN):
@@ -113,11 +113,11 @@ def test_a_recording_that_cannot_start_does_not_end_the_training(
             recording.next_step()
         recording.end_training()
     assert recording.runs == ()
-    assert "recording stops: already recording since" in capsys.readouterr().err
+    assert "recording stops: already recording since" in caplog.text
 
 
 def test_a_fault_ends_the_recording_and_not_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     recording = make_training(tmp_path)
     recording.begin_training()
@@ -127,8 +127,7 @@ def test_a_fault_ends_the_recording_and_not_the_training(
     recording.next_step()
     assert current_session() is None
     recording.end_training()
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == ["stepscope: recording stops: ZeroDivisionError: division by zero"]
+    assert caplog.messages == ["recording stops: ZeroDivisionError: division by zero"]
 
 
 @pytest.mark.parametrize("chosen", [{"active": 0}, {"wait": -1}])
@@ -225,10 +224,11 @@ def test_an_unknown_integration_is_an_attribute_error_that_names_it() -> None:
 
 
 def test_a_training_that_ends_before_its_window_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     record_steps(tmp_path, wait=50)
-    assert capsys.readouterr().err.startswith("stepscope: nothing was recorded")
+    (line,) = caplog.messages
+    assert line.startswith("nothing was recorded")
     assert not list(tmp_path.rglob("*.pb"))
 
 

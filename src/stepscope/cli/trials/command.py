@@ -71,8 +71,9 @@ def answer_request(request: TryRequest) -> int:
     """
     if sys.platform != "linux":
         raise BadUsage(
-            "stepscope try needs Linux: it finds the processes of a turn in /proc. "
-            "Record with stepscope run, and change the program yourself."
+            "this command needs Linux: it finds the processes of a turn in /proc. "
+            "Change the program yourself, and compare two recordings with "
+            "`stepscope diff BASE NEW`"
         )
     if request.form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", request.form, REPORT_FORMS)
