@@ -34,9 +34,10 @@ def make(number):
     return sort(ROWS + number)
 
 
+# Long enough that samples of a producer fall into it.
 def step(number, rows=ROWS):
     ss.mark_step(number)
-    for _ in range(10):
+    for _ in range(30):
         rows = np.tanh(rows @ WEIGHTS * 0.01)
     return rows
 
