@@ -88,8 +88,8 @@ def test_an_example_records_its_steps_and_its_framework(
         environment={"KERAS_BACKEND": example.keras_backend or "tensorflow"},
     )
     assert str(tmp_path) in done.stdout
-    # The recording has no warning, which would be logged. Keras' callback says last what
-    # a report lacks here.
+    # The recording has no warning, which would be logged. Keras' callback says at the
+    # end what a report lacks here.
     said = [line for line in done.stderr.splitlines() if "stepscope:" in line]
     last = [True] if "keras" in name else []
     assert ["needs polars" in line for line in said] == last, said
