@@ -29,8 +29,8 @@ P95_FUNCTION_LINES = 50
 #: schema's number in exports (211), and reading on other systems (15); before these,
 #: 138,835 lines of Python.
 MOST = {
-    "lines of Python": 139_743,
-    "lines of Python and declared data": 149_112,
+    "lines of Python": 139_744,
+    "lines of Python and declared data": 149_113,
     "modules of Python": 716,
     "functions with names of one word, %": 8.47,
     "private functions that are used once": 1_139,
