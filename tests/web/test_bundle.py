@@ -91,6 +91,8 @@ def test_licences_of_all_that_is_bundled_stand_beside_it(
 ) -> None:
     package = json.loads((STATIC.parents[3] / "web/package.json").read_text("utf-8"))
     text = files["THIRD_PARTY.txt"].decode()
+    # Wheels carry the one that is committed.
+    assert (STATIC.parents[3] / "THIRD_PARTY.txt").read_text("utf-8") == text
     for name, version in package["dependencies"].items():
         heading = re.search(
             rf"^{re.escape(name)} {version} \((.+)\)\n=+\n\n(.+)", text, re.MULTILINE
