@@ -178,10 +178,11 @@ def test_a_line_says_what_it_calls_as_the_source_does() -> None:
     assert [called[at.offset] for at in back] == [None]
 
 
-def receiving(batches: Any, answers: Any, step: Any) -> Any:
+def receiving(batches: Any, answers: Any, step: Any, weigh: Any) -> Any:
     first = batches.take()
     answers.drop()
     step(batches.give())
+    first = [weigh(each, first) for each in first]
     return [answers.find(first) for _ in batches.all()]
 
 
@@ -204,6 +205,7 @@ def test_a_line_says_whether_it_uses_what_a_call_returns() -> None:
         "batches.all": False,
     }
     assert unused["step"]
+    assert not unused["weigh"]
     assert not unused["for"]
 
 
@@ -220,7 +222,8 @@ def test_the_end_of_a_block_calls_what_its_beginning_called() -> None:
         (instruction.opname, lines.code_line(code, instruction.offset).called)
         for instruction in dis.get_instructions(code)
     ]
-    names = [name for opname, name in called if opname in {"BEFORE_WITH", "CALL"}]
+    calls = {"BEFORE_WITH", "CALL", "CALL_KW"}
+    names = [name for opname, name in called if opname in calls]
     assert list(dict.fromkeys(names)) == [
         *("ss.StepTrace", "with ss.StepTrace", "lock.release", "with lock.held")
     ]

@@ -52,7 +52,7 @@ def test_this_python_is_understood_from_outside(here: Layout) -> None:
     "field", ["thread", "file", "name", "first_line", "table", "ascii"]
 )
 def test_an_offset_that_is_wrong_is_found(here: Layout, field: str) -> None:
-    wrong = here._replace(**{field: getattr(here, field) + 8})
+    wrong = here._replace(**{field: getattr(here, field) - 8})
     assert worker.why_not_understood(wrong) == UNSAMPLED["layout"]
 
 

@@ -100,7 +100,7 @@ def test_no_collection_begins_while_frames_are_looked_at(
             deep(50, form)
             # What is made around the call may begin one, and does so in this file.
             # Since Python 3.12 it begins later, but not while a frame is held.
-            assert {where for _, where in begun} <= {"deep", "stacks_of"}
+            assert {where for _, where in begun} <= {"deep", "thread_stacks"}
     finally:
         gc.callbacks.remove(note)
         gc.set_threshold(*usual)

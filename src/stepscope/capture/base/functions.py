@@ -27,6 +27,9 @@ _LIBRARY: Final = re.compile(
     r"[\\/](?:(?:site|dist)-packages|python\d[.\d]*)[\\/]|^<frozen "
 )
 
+#: Opcodes whose second operand is the name of a local variable that is loaded.
+_LOADS_TWO: Final = re.compile("_FAST(?:_BORROW)?_LOAD_FAST")
+
 #: Folder of stepscope, whose functions are not part of the profiled program.
 _STEPSCOPE_FOLDER: Final = str(Path(__file__).resolve().parents[2])
 
@@ -124,9 +127,14 @@ def called_name(code: Sequence[dis.Instruction], offset: int) -> str | None:
             call, block = manager, "with "
     names: list[str] = []
     begins = call.positions and (call.positions.lineno, call.positions.col_offset)
-    for each in instructions:
+    for before, each in pairwise(instructions):
         place = each.positions and (each.positions.lineno, each.positions.col_offset)
-        if place == begins and re.match("LOAD_(?!CONST)", each.opname):
+        if place != begins:
+            continue
+        if not names and _LOADS_TWO.search(before.opname):
+            # Python 3.13 loads the name together with what comes before it.
+            names = [str(before.argval[-1])]
+        if re.match("LOAD_(?!CONST)", each.opname):
             # The expression before the parentheses: `os`, then its attribute `fsync`.
             is_part = each.opname.startswith(("LOAD_ATTR", "LOAD_METHOD"))
             names = [*(names if is_part else ()), str(each.argval)]

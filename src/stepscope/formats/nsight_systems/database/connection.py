@@ -72,11 +72,11 @@ def open_database(path: Path, limit_bytes: int) -> Iterator[Database]:
         if problem is not None:
             remedy = "Wait until the export is finished, or export the report again."
             raise BadInput.at(path, problem, remedy)
-        database = (
-            _decompressed_database(path, limit_bytes)
-            if packed
-            else Database(_connect_read_only(path), open_bytes(path)[0])
-        )
+        if packed:
+            database = _decompressed_database(path, limit_bytes)
+        else:
+            data = open_bytes(path)[0]
+            database = Database(_connect_read_only(path), data)
     except (OSError, *ERRORS) as error:
         raise BadInput.at(path, f"cannot be opened ({error})", EXPORT_AGAIN) from error
     with closing(database.connection):
