@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = [
         row("`StepscopeCallback` (Transformers)", callback_hooks),
         row("the calls of an empty callback by Transformers", empty_callback),
-        row("`StepscopeTracker` (Accelerate)", optimizer_hook),
+        row("the hook of `StepscopeTracker` and `record_workers`", optimizer_hook),
         row("`StepscopeProfiler` (Lightning), 23 actions", profiler_hooks),
     ]
     head = ["| hooks of one step | before the recording, µs | after it, µs |"]
@@ -155,9 +155,11 @@ def empty_callback(_logdir: Path, _asked: dict[str, Any]) -> Hooks:
 
 def optimizer_hook(logdir: Path, asked: dict[str, Any]) -> Hooks:
     """Return the hook that PyTorch's optimizers call, and a call of nothing."""
-    tracker = ss.integrations.accelerate.StepscopeTracker(logdir, **asked)
+    from stepscope.integrations.optimizer_steps import OptimizerSteps  # noqa: PLC0415
+
+    options: Any = asked
+    note_step = OptimizerSteps(logdir, options).note_step
     optimizer = object()
-    note_step = tracker.note_step
     note_step(optimizer, (), {})
     return Hooks(lambda: note_step(optimizer, (), {}), lambda: None)
 

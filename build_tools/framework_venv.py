@@ -97,8 +97,9 @@ ENVIRONMENTS = {
         requirements=(
             *("transformers==5.24.0", "accelerate==1.15.0", "lightning==2.6.6"),
             *("keras==3.15.1", "torch==2.13.0", "numpy", "polars==2.1.0"),
+            "ray[train]==2.60.0",
         ),
-        proof="import accelerate, lightning.pytorch, polars, torch; "
+        proof="import accelerate, lightning.pytorch, polars, ray.train.torch, torch; "
         "from transformers import Trainer",
         bases=("torch",),
     ),

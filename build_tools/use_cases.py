@@ -26,6 +26,7 @@ WAYS: Final = {
     "`ss.integrations.huggingface`": (LOCAL, MANY),
     "`ss.integrations.lightning`": (LOCAL, MANY),
     "`ss.integrations.accelerate`": (LOCAL, MANY),
+    "`ss.integrations.ray`": (MANY,),
     "`ss.Profiler` (TensorFlow 1)": (LOCAL,),
     "`ss.flight_recorder`": (LOCAL, MANY),
     "`stepscope run`": (LOCAL, MANY),
@@ -57,7 +58,7 @@ class Tried(NamedTuple):
     stored: bool = False
 
 
-_PROFILE, _SCHEDULE, _KERAS, _TRANSFORMERS, _LIGHTNING, _ACCELERATE, *_REST = WAYS
+_PROFILE, _SCHEDULE, _KERAS, _TRANSFORMERS, _LIGHTNING, _ACCELERATE, _RAY, *_REST = WAYS
 _OLDER, _FLIGHT, _RUN, _SERVE, _OURS, _THEIRS, _CLIENTS = _REST
 _ALL: Final = "TensorFlow, JAX, PyTorch"
 _CPU: Final = "tests/frameworks/"
@@ -108,6 +109,10 @@ TRIED: Final = (
             _ACCELERATE: "accelerate",
         }.items()
         for where in (LOCAL, MANY)
+    ),
+    Tried(
+        *(_RAY, MANY, "CPU", "PyTorch"),
+        "tests/integrations/test_ray.py::test_workers_record_into_one_run",
     ),
     Tried(
         *(_OLDER, LOCAL, "CPU", "TensorFlow"),

@@ -209,7 +209,7 @@ def test_the_end_waits_for_the_files_of_other_processes(
 def test_importing_integrations_imports_no_library() -> None:
     program = (
         "import sys, stepscope as ss; ss.integrations; ss.keras\n"
-        "libraries = {'torch', 'transformers', 'lightning', 'accelerate'}\n"
+        "libraries = {'torch', 'transformers', 'lightning', 'accelerate', 'ray'}\n"
         "print(sorted(libraries & sys.modules.keys()), 'polars' in sys.modules)"
     )
     done = subprocess.run(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from accelerate.tracking import GeneralTracker
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from stepscope.integrations.training import LOGDIR, Training, TrainingOptions
+from stepscope.integrations.optimizer_steps import OptimizerSteps
+from stepscope.integrations.training import LOGDIR, TrainingOptions
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -34,22 +34,12 @@ class StepscopeTracker(GeneralTracker):
         self, logdir: str | PathLike[str] = LOGDIR, **chosen: Unpack[TrainingOptions]
     ) -> None:
         super().__init__()
-        self._training = Training(logdir, chosen)
-        self._counted: int | None = None
-        self._hook = register_optimizer_step_post_hook(self.note_step)
+        self._steps = OptimizerSteps(logdir, chosen)
 
     @property
     def tracker(self) -> tuple[Run, ...]:
         """Recordings of the training, after its end."""
-        return self._training.runs
-
-    def note_step(self, optimizer: object, _args: Any, _kwargs: Any) -> None:
-        """Note that an optimizer has stepped; PyTorch calls it."""
-        if self._counted == id(optimizer):
-            self._training.next_step()
-        elif self._counted is None:
-            self._counted = id(optimizer)
-            self._training.begin_training(first_step=1)
+        return self._steps.training.runs
 
     def store_init_configuration(self, values: Any) -> None:
         """Ignore the configuration: the recording does not contain it."""
@@ -59,5 +49,4 @@ class StepscopeTracker(GeneralTracker):
 
     def finish(self) -> None:
         """Store the recording in progress, and print the report's first lines."""
-        self._hook.remove()
-        self._training.end_training()
+        self._steps.end_training()

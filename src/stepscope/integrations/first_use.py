@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 #: Modules that a program may use; each needs the library of its name.
-LIBRARIES: Final = ("accelerate", "huggingface", "keras", "lightning")
+LIBRARIES: Final = ("accelerate", "huggingface", "keras", "lightning", "ray")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -28,6 +28,8 @@ _SURROUNDINGS = {
     "OMP_NUM_THREADS": "1",
     "POLARS_MAX_THREADS": "1",
     "PYTHONPATH": str(ROOT / "src"),
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
 }
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
