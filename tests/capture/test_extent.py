@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 
 from stepscope.capture.launching.extent import Extent
@@ -20,12 +18,12 @@ def plan(*, max_events: int) -> RunPlan:
 
 def steps_recorded(extent: Extent, *, a_step: int, step_s: float = STEP_S) -> int:
     """Record until the window ends; how many steps it has."""
+    extent.limit_steps(a_step)
     extent.open_window(11, 0.0)
     for step in range(12, 2000):
         now_s = (step - 11) * step_s
         extent.step_ended(now_s)
-        count = functools.partial(int, a_step * (step - 11))
-        if extent.is_enough(step, now_s) or extent.is_full(step, now_s, count):
+        if extent.is_enough(step, now_s):
             return step - 11
     raise AssertionError
 
@@ -59,7 +57,8 @@ def test_a_window_ends_before_its_steps_hold_more_than_is_stored_at_once(
 
 def test_who_says_how_many_steps_gets_them() -> None:
     extent = Extent(plan(max_events=0))
-    assert steps_recorded(extent, a_step=50_000) == 10
+    extent.open_window(11, 0.0)
+    assert extent.last == 20
     assert extent.shortened is None
 
 
@@ -70,28 +69,3 @@ def test_short_steps_go_on_until_the_least_time_or_the_most_events() -> None:
     extent = Extent(plan(max_events=10_000))
     assert steps_recorded(extent, a_step=500, step_s=0.01) == 20
     assert extent.shortened is None
-
-
-@pytest.mark.parametrize(
-    ("events", "lasts_s"),
-    [
-        (0, 5.0),
-        # 2,000 a second: five seconds.
-        (200, 5.0),
-        # 10,000 a second: one.
-        (1000, 1.0),
-        # 40,000 a second: a quarter; the least time, 0.4 s, holds less than twice.
-        (4000, 0.4),
-        # 100,000 a second: twice the limit comes before the least time.
-        (10_000, 0.2),
-        # It has more already.
-        (40_000, 0.1),
-    ],
-)
-def test_a_window_by_time_ends_before_it_holds_more(
-    events: int, lasts_s: float
-) -> None:
-    extent = Extent(plan(max_events=10_000))
-    extent.bound_time(events, 0.1)
-    assert extent.lasts_s == pytest.approx(lasts_s)
-    assert (extent.shortened is not None) == (lasts_s < 5)

@@ -393,6 +393,7 @@ def test_a_window_by_time_begins_anew_without_calls_that_cost_too_much(
             for _ in range(1000):
                 nothing()
         window.lower_by_time()
+        window.open_by_time()
         lowered = current_session()
         assert lowered is not None
         found[limit] = lowered.options.python_tracer_level

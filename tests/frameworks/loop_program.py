@@ -85,7 +85,6 @@ CALLS = {
         ),
         ("stepscope.capture.collectors.torch.collector", "TorchCollector.hand_over"),
         ("stepscope.capture.collectors.torch.collector", "_Recording._start_profiler"),
-        ("stepscope.capture.collectors.torch.collector", "join_activities"),
         ("stepscope.capture.collectors.torch.collector", "_Forward.__call__"),
         ("stepscope.capture.collectors.torch.collector", "build_planes"),
     ),

@@ -290,7 +290,9 @@ class Schedule:
             self._lower_if_needed()
             later = f"_{self._cycles:04d}" if self._cycles else ""
             run = None if self._run is None else self._run + later
-            self._session = Session.start(self._logdir, self._options, run=run)
+            self._session = Session.start(
+                self._logdir, self._options, run=run, rehearsal=not is_active
+            )
             self._cost.begin_recording()
             for sentence in self._lowered:
                 self._session.tell(sentence)
@@ -322,6 +324,7 @@ class Schedule:
                 # The first steps (compiling, or ahead of the device) are no baseline.
                 self._cost.set_baseline(())
             with process_end.undisturbed():
-                run = session.stop(save=keep)
                 if keep:
-                    self.runs = (*self.runs, run)
+                    self.runs = (*self.runs, session.stop())
+                else:
+                    session.drop()

@@ -82,7 +82,6 @@ def answer_request(request: RunRequest) -> int:
     del choices["logdir"]
     if request.steps is None:
         choices |= {"steps": DEFAULT_STEPS, "least_s": MIN_WINDOW_S}
-    if not {"--steps", "--record-s"} & set(written):
         choices["max_events"] = MAX_EVENTS
     plan = plan_run(request.logdir, **choices)
     arguments = resolve_command(request.command)

@@ -112,14 +112,11 @@ class Halting(Protocol):
 
 
 @runtime_checkable
-class Counting(Protocol):
-    """A collector whose events are stored one by one while the program waits."""
+class Rehearsing(Protocol):
+    """A collector that must know if its recording directly precedes another one."""
 
-    def count_events(self) -> int | None:
-        """Return the number of events recorded until now; None if unknown.
-
-        Called once, between two steps, on the thread that started the recording.
-        """
+    def rehearse(self) -> None:
+        """Prepare for a recording that is dropped when the next one begins at once."""
 
 
 @runtime_checkable

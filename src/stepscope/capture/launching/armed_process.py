@@ -43,6 +43,8 @@ _WATCH_AFTER_S: Final = 0.2
 _ENDS_WITHIN_S: Final = 1.0
 #: Seconds into a time window at which the cost of recording Python calls is measured.
 _COST_AFTER_S: Final = 1.5
+#: Seconds between two recordings by time: by then, the ops of the first have ended.
+_PAUSE_S: Final = 0.5
 
 
 def arm() -> None:
@@ -140,22 +142,16 @@ class Armed:
 
     def _follow_window(self) -> None:
         """Wait until the time window ends; it may restart with fewer data sources."""
-        from stepscope.capture.launching.extent import (  # noqa: PLC0415 - keeps process startup fast
-            COUNTED_AFTER_S,
-        )
-
-        counted_s = min(COUNTED_AFTER_S, self._plan.record_s)
-        if self._ends.wait(counted_s):
-            return
-        self._call_in_main(self._window.bound_by_time)
-        lasts_s = self._window.lasts_s
+        lasts_s = self._plan.record_s
         cost_after_s = min(_COST_AFTER_S, lasts_s)
-        if self._ends.wait(cost_after_s - counted_s):
+        if self._ends.wait(cost_after_s):
             return
-        beginnings = self._window.beginnings
         self._call_in_main(self._window.lower_by_time)
-        began_again = self._window.beginnings != beginnings
-        self._ends.wait(lasts_s - (0 if began_again else cost_after_s))
+        if self._window.is_by_time:
+            self._ends.wait(lasts_s - cost_after_s)
+        elif not self._ends.wait(_PAUSE_S):
+            self._call_in_main(self._window.open_by_time)
+            self._ends.wait(lasts_s)
 
     def _call_in_main(self, call: Callable[[], object]) -> None:
         """Run a call in the main thread; if that is busy, in this thread."""

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from stepscope.capture.launching.plan import RunPlan
 
 #: Maximum number of recorded steps. A loop with more steps in the minimum recording
 #: time probably counts parts of steps.
 _MAX_STEPS: Final = 1000
-#: Seconds of recording before events are counted; each event takes at least 1 µs.
-COUNTED_AFTER_S: Final = 0.1
 #: Minimum number of recorded steps, because fewer show no pattern. The window is
 #: shorter if these steps have more than `_MAX_EXCESS` times the maximum events.
 _MIN_STEPS: Final = 3
@@ -36,12 +32,10 @@ class Extent:
         self._plan = plan
         self.first: int | None = None
         self.last = plan.last_step
-        self.lasts_s = plan.record_s
         self.shortened: str | None = None
         self._steps = plan.steps
         self._least_s = plan.least_s
         self._max_steps = _MAX_STEPS
-        self._has_counted = not plan.max_events
         self._opened_at_s = 0.0
         self._second_began_s: float | None = None
 
@@ -51,14 +45,11 @@ class Extent:
         return self._second_began_s or self._opened_at_s
 
     def open_window(self, first: int, now_s: float) -> None:
-        """Open the window at a step."""
+        """Open the window at a step; it may be opened again later."""
         self.first = first
+        self.last = max(self.last, first + self._steps - 1)
         self._opened_at_s = now_s
         self._second_began_s = None
-
-    def restart_at(self, first: int) -> None:
-        """Restart the window at a step, with the same number of steps."""
-        self.last = first + self._steps - 1
 
     def step_ended(self, now_s: float) -> None:
         """Note the end of a step inside the window."""
@@ -78,52 +69,25 @@ class Extent:
         is_long = lasted_s >= self._least_s
         return is_long or next_step - (self.first or 0) >= self._max_steps
 
-    def is_full(
-        self, next_step: int, now_s: float, count_events: Callable[[], int]
-    ) -> bool:
-        """Return whether the event limit ends the window before the given step.
+    def limit_steps(self, step_events: int) -> None:
+        """Shorten the window so that it stays below the event limit.
 
         Args:
-            count_events: Returns the number of events recorded so far; called once.
+            step_events: Number of events in the step before the window.
         """
-        if self._has_counted or self.first is None:
-            return False
-        if now_s - self._opened_at_s < COUNTED_AFTER_S:
-            return False
-        self._has_counted = True
-        recorded = next_step - self.first
-        a_step = count_events() / recorded
         limit = self._plan.max_events
-        steps = int(limit / a_step) if a_step else _MAX_STEPS
-        if _MIN_STEPS * a_step <= _MAX_EXCESS * limit:
+        steps = limit // step_events
+        if _MIN_STEPS * step_events <= _MAX_EXCESS * limit:
             steps = max(steps, _MIN_STEPS)
         if steps >= self._steps:
             self._max_steps = min(steps, _MAX_STEPS)
-            return False
-        self._steps, self._least_s = max(steps, recorded), 0.0
-        self.last = self.first + self._steps - 1
+            return
+        self._steps, self._least_s = max(steps, 1), 0.0
+        self.last = self._plan.skip_steps + self._steps
         self.shortened = (
-            f"a step has about {a_step:,.0f} events of PyTorch, so fewer steps were "
+            f"a step has about {step_events:,} events of PyTorch, so fewer steps were "
             "recorded: storing more would delay the program "
             f"(--steps {self._plan.steps} records {self._plan.steps} steps)"
-        )
-        return next_step > self.last
-
-    def bound_time(self, events: int, lasted_s: float) -> None:
-        """Shorten a time window so that it stays below the event limit."""
-        limit = self._plan.max_events
-        if not limit or not events:
-            return
-        a_second = events / lasted_s
-        min_s = min(self._plan.least_s, _MAX_EXCESS * limit / a_second)
-        bound_s = max(limit / a_second, min_s, lasted_s)
-        if bound_s >= self.lasts_s:
-            return
-        self.lasts_s = bound_s
-        self.shortened = (
-            f"a second has about {a_second:,.0f} events of PyTorch, so {bound_s:.1f} s "
-            "were recorded: storing more would delay the program (--record-s "
-            f"{self._plan.record_s:g} records {self._plan.record_s:g} s)"
         )
 
     def is_last_step(self, step: int, now_s: float) -> bool:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stepscope.capture.base.options import ProfilerOptions
+    from stepscope.capture.launching.event_count import EventCount
     from stepscope.capture.launching.plan import RunPlan
     from stepscope.capture.recording.session import Session
 
@@ -93,7 +94,7 @@ class Window:
         self._now_s = now_s
         self._cost_from = 0
         self._start_s = self._stop_s = 0.0
-        #: Options of the recording that is compared with unrecorded steps.
+        #: Options of the recording that was too slow; None before.
         self._options: ProfilerOptions | None = None
         self._noted: Note | None = None
         self._reset_process()
@@ -112,6 +113,8 @@ class Window:
         #: Start of the step in progress, in seconds; None before the first step.
         self._step_began_s: float | None = None
         self._control: Control | None = None
+        #: Counter of PyTorch's events in the step before the window.
+        self._counter: EventCount | None = None
         self._is_acquitted = False
         self._lowered: tuple[str, ...] = ()
         self._by_time: str | None = None
@@ -189,18 +192,22 @@ class Window:
             elif doubts or judges:
                 settle_devices()
             self.mark.leave()
-            session = self._session
-            if within and not ends and not doubts and session is not None:
-                ends = self._extent.is_full(first, self._now_s(), session.count_events)
             if ends or (judges and not self._record_again(first)):
                 self.close_window()
                 return
-            if opens:
+            if opens and self.phase is Phase.TIME:
+                # PyTorch's profiler must not start within the op in which it stops.
+                log_line("steps begin: their recording replaces the one by time")
+                self._drop_session()
+                self.phase = Phase.IDLE
+                self.watch_program()
+            elif opens:
                 self._open_steps(first, self.plan.options())
             elif doubts:
                 self._compare_steps(first, waited_s=self._now_s() - asked_s)
             elif self.phase is Phase.IDLE:
                 self.watch_program()
+            self._begin_counting(last + batches)
             self._begun = last
             self._step_began_s, self._cost_from = self._now_s(), first - 1
             if marked:
@@ -247,19 +254,6 @@ class Window:
         is_open = self.phase is Phase.STEPS
         return is_open and self._extent.is_last_step(step, self._now_s())
 
-    def bound_by_time(self) -> None:
-        """Shorten the time window so that it stays below the event limit."""
-        with self._exclusive_access():
-            session = self._session if self.phase is Phase.TIME else None
-            if session is not None and self.plan.max_events:
-                lasted_s = self._now_s() - self._recording_s
-                self._extent.bound_time(session.count_events(), lasted_s)
-
-    @property
-    def lasts_s(self) -> float:
-        """Length of the time window, in seconds."""
-        return self._extent.lasts_s
-
     @property
     def is_by_time(self) -> bool:
         """Whether a time window is open."""
@@ -274,11 +268,14 @@ class Window:
             if self._only_waits(ends=False) or (is_launcher() and not self.annotated):
                 return
             self._drop_session()
-            self._begin_session(self.plan.options())
+            self._begin_session(self._options or self.plan.options())
             self.phase = Phase.TIME
 
     def lower_by_time(self) -> None:
-        """Restart the recording without Python calls if recording them is too slow."""
+        """End the recording by time if recording Python calls is too slow.
+
+        The next time window is without them.
+        """
         with self._exclusive_access():
             session = self._session if self.phase is Phase.TIME else None
             lowered = session and without_calls(
@@ -286,8 +283,10 @@ class Window:
             )
             if lowered:
                 self._lowered = (*self._lowered, lowered.left_out)
+                self._options = lowered.options
                 self._drop_session()
-                self._begin_session(lowered.options)
+                self.phase = Phase.IDLE
+                self.watch_program()
 
     def close_by_time(self) -> None:
         """Close the time window; a step window may follow."""
@@ -373,11 +372,29 @@ class Window:
         names = ("host", "process", *(("python_samples",) if functions else ()))
         return replace(self.plan.options(), collectors=names, counters_hz=_WATCH_HZ)
 
+    def _begin_counting(self, next_last: int) -> None:
+        """Count PyTorch's events in a step if the window opens with the next one."""
+        opens_next = (
+            self.phase in {Phase.IDLE, Phase.WATCHED}
+            and next_last > self.plan.skip_steps
+        )
+        if not opens_next or not self.plan.max_events or "torch" not in sys.modules:
+            return
+        from stepscope.capture.launching.event_count import EventCount  # noqa: PLC0415 - keeps process startup fast
+
+        with self._exclusive_access():
+            self._counter = EventCount(self.plan.options())
+
+    def _end_counting(self) -> int:
+        counter, self._counter = self._counter, None
+        return 0 if counter is None else counter.end_count()
+
     def _open_steps(self, first: int, options: ProfilerOptions) -> None:
-        if self.phase is Phase.TIME:
-            log_line("steps begin: a recording of steps replaces the recording by time")
         with self._exclusive_access():
             before_s = self._now_s()
+            step_events = self._end_counting()
+            if step_events:
+                self._extent.limit_steps(step_events)
             self._drop_session()
             self._begin_session(options)
             self._start_s = self._now_s() - before_s
@@ -387,7 +404,7 @@ class Window:
 
     def _note_cost(self, batches: int) -> None:
         began_s, self._step_began_s = self._step_began_s, None
-        if began_s is None:
+        if began_s is None or self._counter is not None:
             return
         step_s = (self._now_s() - began_s) / batches
         if self._control is not None:
@@ -449,7 +466,6 @@ class Window:
             options = lowered.options
             self._cost.set_baseline(control.steps_s)
         self._open_steps(first, options)
-        self._extent.restart_at(first)
         return True
 
     def _note_ended(self, last: int) -> None:
@@ -477,6 +493,7 @@ class Window:
             os.register_at_fork(after_in_child=self._forked_while_recording)
 
     def _drop_session(self) -> None:
+        self._end_counting()
         session, self._session = self._session, None
         if session is not None:
             self._stop_keeping()
@@ -487,6 +504,7 @@ class Window:
                 run.path.unlink(missing_ok=True)
 
     def _save_session(self, how: str, *, instead_of: str | None = None) -> str | None:
+        self._end_counting()
         session, self._session = self._session, None
         if session is None:
             return None

@@ -13,7 +13,6 @@ from stepscope.capture.base.clock import ClockPair
 from stepscope.capture.base.run import Run
 from stepscope.capture.base.spool import Fragment
 from stepscope.capture.collectors.contract import (
-    Counting,
     Dropping,
     Exiting,
     Halting,
@@ -237,20 +236,6 @@ class UnderWay:
             each for each in self._tracers if not isinstance(each, Exiting)
         ]
         return self.drop_events()
-
-    def count_events(self) -> int:
-        """Return the number of recorded events that take long to store."""
-        counted = 0
-        for collector in self._started:
-            if isinstance(collector, Counting):
-                try:
-                    counted += collector.count_events() or 0
-                except Exception as error:  # noqa: BLE001 - any collector may fail
-                    self._warnings.append(
-                        f"{collector.name} recorded nothing after its events were "
-                        f"counted: {_error_text(error)}"
-                    )
-        return counted
 
     def add_warning(self, warning: str) -> None:
         """Add a sentence to the warnings of the run."""

@@ -27,6 +27,7 @@ from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.base.process_end import process_end
 from stepscope.capture.base.program_log import log_line
 from stepscope.capture.base.run import Run, long_wait
+from stepscope.capture.collectors.contract import Rehearsing
 from stepscope.capture.collectors.registry import (
     COLLECTORS,
     BrokenCollector,
@@ -119,6 +120,7 @@ class Session:
         *,
         run: str | None = None,
         end: Callable[[], object] | None = None,
+        rehearsal: bool = False,
     ) -> Session:
         """Start a recording into `<logdir>/plugins/profile/<run>/`.
 
@@ -127,6 +129,7 @@ class Session:
             options: What to record; None for the defaults.
             run: Name of the run; its processes are its hosts. None creates a new name.
             end: Called instead of `stop` when the process ends; must call `stop`.
+            rehearsal: Whether the recording is dropped when another one begins at once.
 
         Raises:
             AlreadyRecording: Another recording of this process continues.
@@ -135,8 +138,8 @@ class Session:
         options = options or ProfilerOptions()
         name = run or rundir.new_run_name(time.time())
         session = cls(Path(logdir).absolute(), name, options)
-        session._leave = end or session.stop
-        return session._start_collectors()
+        session._leave = end or (session.drop if rehearsal else session.stop)
+        return session._start_collectors(rehearsal=rehearsal)
 
     def already(self) -> AlreadyRecording:
         """Return the error for a second recording during this one."""
@@ -154,13 +157,6 @@ class Session:
     def slowdown(self) -> float | None:
         """Slowdown of the program by recording Python calls; None if unknown."""
         return None if self._under_way is None else self._under_way.slowdown
-
-    def count_events(self) -> int:
-        """Return the number of recorded events that take long to store."""
-        with process_end.undisturbed(), self._lock:
-            if self._left is not None or self._under_way is None:
-                return 0
-            return self._under_way.count_events()
 
     def tell(self, sentence: str) -> None:
         """Add a sentence to the warnings of the run and of its file."""
@@ -231,10 +227,14 @@ class Session:
             if threading.current_thread() is threading.main_thread():
                 self._waited_s += time.monotonic() - began_s
 
-    def _start_collectors(self) -> Session:
+    def _start_collectors(self, *, rehearsal: bool = False) -> Session:
         try:
             with process_end.undisturbed():
-                self._take_slot(choose_collectors(self.options))
+                collectors = choose_collectors(self.options)
+                for collector in collectors:
+                    if rehearsal and isinstance(collector, Rehearsing):
+                        collector.rehearse()
+                self._take_slot(collectors)
             return self  # noqa: TRY300 - an interrupt before the return is handled too
         except BaseException:
             # Free the process after an interrupt by the user or an exception of one of

@@ -6,7 +6,7 @@ versions whose result lacks arguments (such as 2.11), the exported trace is read
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -87,40 +87,6 @@ class Activities:
 
     def __len__(self) -> int:
         return len(self.name)
-
-
-def join_activities(parts: Sequence[Activities]) -> Activities:
-    """Join the activities of successive recordings.
-
-    Ids of ops are unique within a process. Ids of gradients restart in each recording.
-    """
-    if len(parts) == 1:
-        return parts[0]
-    gradients: list[Int64s] = []
-    highest = 0
-    for part in parts:
-        gradients.append(np.where(part.gradient > 0, part.gradient + highest, 0))
-        highest = max(highest, int(gradients[-1].max(initial=0)))
-    numbers: dict[str, Any] = {
-        column: np.concatenate([getattr(part, column) for part in parts])
-        for column in ("start_ns", "dur_ns", "place", "lane", "external")
-    }
-    return replace(
-        parts[-1],
-        **numbers,
-        name=[name for part in parts for name in part.name],
-        category=[category for part in parts for category in part.category],
-        gradient=np.concatenate(gradients),
-        arguments=[argument for part in parts for argument in part.arguments],
-        thread_names={
-            key: name for part in parts for key, name in part.thread_names.items()
-        },
-        left_out=sum(part.left_out for part in parts),
-        complete_until_ns=min(
-            (end for part in parts if (end := part.complete_until_ns) is not None),
-            default=None,
-        ),
-    )
 
 
 def live_activities(

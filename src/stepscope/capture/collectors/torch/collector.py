@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.base import annotate
-from stepscope.capture.base.encoding import OWN_THREADS
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.frameworks import Entrance, Framework, OpenRecordings
 from stepscope.capture.collectors.levels import TracerLevels, level_warnings
@@ -30,7 +29,6 @@ from stepscope.capture.collectors.torch.activities import (
     Activities,
     Device,
     exported_activities,
-    join_activities,
     live_activities,
 )
 from stepscope.capture.collectors.torch.planes import CALLS, ON_STREAM, build_planes
@@ -90,6 +88,11 @@ class TorchCollector(Framework):
     def __init__(self) -> None:
         super().__init__()
         self._recording: _Recording | None = None
+        self._rehearses = False
+
+    def rehearse(self) -> None:
+        """Record so that an op may end in the next recording."""
+        self._rehearses = True
 
     def has_profiler(self) -> bool:
         """Return whether this PyTorch was built with a profiler."""
@@ -100,7 +103,7 @@ class TorchCollector(Framework):
 
     def begin_recording(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to record."""
-        self._recording = _Recording(options, clock)
+        self._recording = _Recording(options, clock, rehearses=self._rehearses)
         self.traces_python = self._recording.traces_python
 
     def halt_recording(self) -> None:
@@ -113,22 +116,12 @@ class TorchCollector(Framework):
         recording, self._recording = self._recording, None
         return Collected(b"") if recording is None else recording.collect_results()
 
-    def count_events(self) -> int | None:
-        """Return the number of events recorded until now.
-
-        PyTorch reports the number only after a stop: the profiler stops and restarts.
-        """
+    def count_events(self) -> int:
+        """Stop recording, and return the number of events; 0 if it is unknown."""
         with self._own_calls:
             if self._collected is not None or self._recording is None:
-                return None
-            if threading.current_thread().name.startswith(OWN_THREADS):
-                return None
-            # The restart must not count as a start by the program.
-            self._beginning = True
-            try:
-                return self._recording.count_events()
-            finally:
-                self._beginning = False
+                return 0
+            return self._recording.count_events()
 
     def drop_recording(self) -> None:
         """Halt without reading the recorded events."""
@@ -173,7 +166,9 @@ class TorchCollector(Framework):
 
 
 class _Recording:
-    def __init__(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def __init__(
+        self, options: ProfilerOptions, clock: ClockPair, *, rehearses: bool
+    ) -> None:
         from torch import profiler  # noqa: PLC0415 - the program's framework
 
         self._clock = clock
@@ -195,32 +190,37 @@ class _Recording:
         ]
         self.traces_python = False
         self._profiler: Any = None
-        #: Activities from before the profiler was stopped for counting.
-        self._earlier: list[Activities] = []
         self._forward: _Forward | None = None
         self._was_given = False
         self._stop_ns: int | None = None
         if not activities:
             return
-        self._settings = options, activities
-        every_thread = self._start_profiler(*self._settings)
+        every_thread = self._start_profiler(options, activities, rehearses=rehearses)
+        if every_thread is None:
+            return
         self.traces_python = bool(self._levels.python)
         self._thread = None if every_thread else threading.get_ident()
-        if self._levels.host and hasattr(_native_profiler(), "_RecordFunctionFast"):
+        if (
+            self._levels.host
+            and not rehearses
+            and hasattr(_native_profiler(), "_RecordFunctionFast")
+        ):
             self._forward = _Forward(every_thread=every_thread)
             annotate.add_forward(self._forward)
 
     def halt_profiler(self) -> None:
         if self._forward is not None:
             self._was_given |= annotate.remove_forward(self._forward)
+            self._forward.is_over = True
         if self._profiler is None or self._stop_ns is not None:
             return
         if self._thread not in (None, threading.get_ident()):
             raise TorchRefused(
-                "a recording with profile_memory must be stopped by the thread that "
-                "started it: PyTorch's part is lost"
+                "a recording of one thread must be stopped by the thread that started "
+                "it: PyTorch's part is lost"
             )
-        self._stop_profiler()
+        self._profiler.stop()
+        _OPEN.forget_recording(self._profiler.stop)
         self._stop_ns = time.time_ns()
 
     def collect_results(self) -> Collected:
@@ -232,29 +232,12 @@ class _Recording:
         finally:
             self._let_go()
 
-    def count_events(self) -> int | None:
-        result = getattr(sys.modules["torch"]._C._autograd, "_ProfilerResult", None)  # noqa: SLF001 - no public name
-        # Stopping would split Python calls that are still running, and could lose
-        # kernels that are queued on a device.
-        if self._profiler is None or self._thread is not None or self.traces_python:
-            return None
-        if any(activity.name != "CPU" for activity in self._settings[1]):
-            return None
-        if not hasattr(result, "trace_activities"):
-            return None
-        self._stop_profiler()
-        self._stop_ns = time.time_ns()
-        recorded = _hand_out_activities(self._profiler)
-        # A result that is freed while the next profiler records crashes the program.
-        _free_results(self._profiler)
-        self._earlier.append(recorded)
-        self._start_profiler(*self._settings)
-        self._stop_ns = None
-        return len(recorded.name)
-
-    def _stop_profiler(self) -> None:
-        self._profiler.stop()
-        _OPEN.forget_recording(self._profiler.stop)
+    def count_events(self) -> int:
+        self.halt_profiler()
+        inner = getattr(self._profiler, "profiler", None)
+        result = getattr(inner, "kineto_results", None)
+        hand_out = getattr(result, "trace_activities", None)
+        return 0 if hand_out is None else len(hand_out())
 
     def drop_results(self) -> None:
         try:
@@ -276,7 +259,7 @@ class _Recording:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._profiler))
 
     def _collect_activities(self, stop_ns: int) -> Collected:
-        events = join_activities([*self._earlier, _hand_out_activities(self._profiler)])
+        events = _hand_out_activities(self._profiler)
         if not len(events):
             self._warnings.append(
                 "PyTorch returned no events: no op ran, or another PyTorch profiler "
@@ -319,7 +302,15 @@ class _Recording:
             holds_annotations=self._was_given and len(events) > 0,
         )
 
-    def _start_profiler(self, options: ProfilerOptions, activities: list[Any]) -> bool:
+    def _start_profiler(
+        self, options: ProfilerOptions, activities: list[Any], *, rehearses: bool
+    ) -> bool | None:
+        """Start the profiler; return whether it records all threads, None if it cannot.
+
+        PyTorch 2.13 and before write into freed memory when an op that began in one
+        recording ends in the next, if both record all threads or both record one. So a
+        rehearsal is of the other kind than the recording after it.
+        """
         from torch.profiler import profile  # noqa: PLC0415 - the program's framework
 
         stacks = bool(self._levels.python)
@@ -328,7 +319,12 @@ class _Recording:
             in_main = threading.current_thread() is threading.main_thread()
             self._warnings.append(_ONE_THREAD if in_main else _NO_MEMORY)
             memory = in_main
-        config = None if memory else _every_thread(stacks=stacks)
+        config = _every_thread(stacks=stacks)
+        if rehearses and config is None:
+            return None
+        if memory != rehearses:
+            config = None
+        memory = memory and not rehearses
         settings = {} if config is None else {"experimental_config": config}
         profiler = profile(
             activities=activities,
@@ -353,16 +349,12 @@ class _Recording:
         PyTorch profiler runs at that time.
         """
         profiler, self._profiler = self._profiler, None
-        self._earlier = []
-        _free_results(profiler)
-
-
-def _free_results(profiler: Any) -> None:
-    inner = getattr(profiler, "profiler", None)
-    if inner is not None and hasattr(inner, "kineto_results"):
-        inner.kineto_results = None
-        # A profiler that was entered but has no results would count as ready to record.
-        inner.entered = False
+        inner = getattr(profiler, "profiler", None)
+        if inner is not None and hasattr(inner, "kineto_results"):
+            inner.kineto_results = None
+            # A profiler that was entered but has no results would count as ready to
+            # record.
+            inner.entered = False
 
 
 def skip_exit_handlers_of_c() -> bool:
@@ -397,12 +389,21 @@ def _hand_out_activities(profiler: Any) -> Activities:
         return replace(exported, devices=devices)
 
 
+#: PyTorch's ranges that were open when their recording ended, kept for ever.
+_LEFT_OPEN: Final[list[AbstractContextManager[object]]] = []
+
+
 class _Forward:
-    """Forwarder of annotations to PyTorch, on the threads that PyTorch records."""
+    """Forwarder of annotations to PyTorch, on the threads that PyTorch records.
+
+    Attributes:
+        is_over: Whether the recording has ended, so that no range may end any more.
+    """
 
     def __init__(self, *, every_thread: bool) -> None:
         import torch  # noqa: PLC0415 - the program's framework
 
+        self.is_over = False
         self._make = _native_profiler()._RecordFunctionFast  # noqa: SLF001 - no public name
         self._recorded_here = (
             None if every_thread else torch.autograd._profiler_enabled  # noqa: SLF001 - no public name
@@ -413,10 +414,32 @@ class _Forward:
     ) -> AbstractContextManager[object]:
         if self._recorded_here is not None and not self._recorded_here():
             raise TorchRefused("PyTorch does not record this thread")
-        annotation: AbstractContextManager[object] = self._make(
-            forwarded_name(name, stats)
-        )
-        return annotation
+        return _Range(self, self._make(forwarded_name(name, stats)))
+
+
+class _Range:
+    """A range of PyTorch that does not end in a later recording.
+
+    Its end, or the release of its memory, would be written into the freed memory of the
+    recording in which it began.
+    """
+
+    __slots__ = ("_forward", "_range")
+
+    def __init__(
+        self, forward: _Forward, torch_range: AbstractContextManager[object]
+    ) -> None:
+        self._forward = forward
+        self._range = torch_range
+
+    def __enter__(self) -> None:
+        self._range.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if self._forward.is_over:
+            _LEFT_OPEN.append(self._range)
+        else:
+            self._range.__exit__(*error)  # type: ignore[arg-type]
 
 
 def _native_profiler() -> Any:
