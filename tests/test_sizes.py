@@ -26,13 +26,14 @@ P95_FUNCTION_LINES = 50
 #: one only together with a new capability, and name the capability beside the figure.
 #: Raised last for integrations with trainers (682 lines; the hooks of Lightning and
 #: Accelerate have names of one word), completion, the logger of the recorder and the
-#: schema's number in exports (211), and reading on other systems (15); before these,
+#: schema's number in exports (211), reading on other systems (15), and Ray Train (106,
+#: the count of PyTorch's events without a restart included); before these,
 #: 138,835 lines of Python.
 MOST = {
-    "lines of Python": 139_744,
-    "lines of Python and declared data": 149_113,
-    "modules of Python": 716,
-    "functions with names of one word, %": 8.47,
+    "lines of Python": 139_850,
+    "lines of Python and declared data": 149_219,
+    "modules of Python": 719,
+    "functions with names of one word, %": 8.45,
     "private functions that are used once": 1_139,
 }
 #: Function → the reason why it may be longer.

@@ -14,7 +14,7 @@ from stepscope.capture.base.clock import ClockPair
 from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.collectors.frameworks import OpenRecordings
 from stepscope.capture.collectors.registry import COLLECTORS, make_collector
-from stepscope.capture.collectors.torch import collector as torch_collector
+from stepscope.capture.collectors.torch import activities
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,9 +110,9 @@ def test_a_thread_that_ends_meanwhile_takes_no_other_threads_name(
         (tmp_path / number).mkdir()
         if number != "12":
             (tmp_path / number / "comm").write_text("loader\n", encoding="utf-8")
-    monkeypatch.setattr(torch_collector, "_TASKS", tmp_path)
-    assert torch_collector._thread_names() == {
+    monkeypatch.setattr(activities, "_TASKS", tmp_path)
+    assert activities.thread_names() == {
         (os.getpid(), number): f"thread {number} (loader)" for number in (11, 13)
     }
-    monkeypatch.setattr(torch_collector, "_TASKS", tmp_path / "elsewhere")
-    assert torch_collector._thread_names() == {}
+    monkeypatch.setattr(activities, "_TASKS", tmp_path / "elsewhere")
+    assert activities.thread_names() == {}

@@ -50,6 +50,7 @@ import sys, torch
 from torch.profiler import record_function
 import stepscope as ss
 from stepscope.capture.launching.event_count import EventCount
+from stepscope.capture.launching.plan import RunPlan
 
 options = ss.ProfilerOptions(collectors=("torch", "host"))
 for number in range(30):
@@ -60,7 +61,8 @@ for number in range(30):
         )
         recording.__enter__()
     elif sys.argv[2] == "run":
-        count = EventCount(options)
+        count = EventCount()
+        count.begin_count(RunPlan("logs", "run", "notes", max_events=1), 11)
     else:
         before = ss.Profile(sys.argv[1], options=options)
         before.__enter__()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch.optim.optimizer import register_optimizer_step_post_hook
-
 from stepscope.errors import BadUsage
 from stepscope.integrations.training import Training
 
@@ -32,6 +30,10 @@ class OptimizerSteps:
             BadUsage: A number is negative, or nothing would be recorded; or a recording
                 would begin within the range of the optimizer in which one ends.
         """
+        from torch.optim.optimizer import (  # noqa: PLC0415 - the program's framework
+            register_optimizer_step_post_hook,
+        )
+
         between = chosen.get("wait", 9) + chosen.get("warmup", 1)
         if chosen.get("repeat", 1) != 1 and not between:
             raise BadUsage(

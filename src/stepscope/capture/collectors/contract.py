@@ -115,7 +115,7 @@ class Halting(Protocol):
 class Rehearsing(Protocol):
     """A collector that must know if its recording directly precedes another one."""
 
-    def rehearse(self) -> None:
+    def prepare_rehearsal(self) -> None:
         """Prepare for a recording that is dropped when the next one begins at once."""
 
 

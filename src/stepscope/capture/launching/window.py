@@ -23,6 +23,7 @@ from stepscope.capture.base.slowdown import (
     without_calls,
 )
 from stepscope.capture.launching.arriving import is_half_imported, session_class
+from stepscope.capture.launching.event_count import EventCount
 from stepscope.capture.launching.extent import Extent
 from stepscope.capture.launching.notes import (
     Note,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stepscope.capture.base.options import ProfilerOptions
-    from stepscope.capture.launching.event_count import EventCount
     from stepscope.capture.launching.plan import RunPlan
     from stepscope.capture.recording.session import Session
 
@@ -113,8 +113,7 @@ class Window:
         #: Start of the step in progress, in seconds; None before the first step.
         self._step_began_s: float | None = None
         self._control: Control | None = None
-        #: Counter of PyTorch's events in the step before the window.
-        self._counter: EventCount | None = None
+        self._counter = EventCount()
         self._is_acquitted = False
         self._lowered: tuple[str, ...] = ()
         self._by_time: str | None = None
@@ -195,19 +194,14 @@ class Window:
             if ends or (judges and not self._record_again(first)):
                 self.close_window()
                 return
-            if opens and self.phase is Phase.TIME:
-                # PyTorch's profiler must not start within the op in which it stops.
-                log_line("steps begin: their recording replaces the one by time")
-                self._drop_session()
-                self.phase = Phase.IDLE
-                self.watch_program()
-            elif opens:
+            if opens:
                 self._open_steps(first, self.plan.options())
             elif doubts:
                 self._compare_steps(first, waited_s=self._now_s() - asked_s)
             elif self.phase is Phase.IDLE:
                 self.watch_program()
-            self._begin_counting(last + batches)
+            if self.phase in {Phase.IDLE, Phase.WATCHED}:
+                self._counter.begin_count(self.plan, last + batches)
             self._begun = last
             self._step_began_s, self._cost_from = self._now_s(), first - 1
             if marked:
@@ -372,27 +366,17 @@ class Window:
         names = ("host", "process", *(("python_samples",) if functions else ()))
         return replace(self.plan.options(), collectors=names, counters_hz=_WATCH_HZ)
 
-    def _begin_counting(self, next_last: int) -> None:
-        """Count PyTorch's events in a step if the window opens with the next one."""
-        opens_next = (
-            self.phase in {Phase.IDLE, Phase.WATCHED}
-            and next_last > self.plan.skip_steps
-        )
-        if not opens_next or not self.plan.max_events or "torch" not in sys.modules:
-            return
-        from stepscope.capture.launching.event_count import EventCount  # noqa: PLC0415 - keeps process startup fast
-
-        with self._exclusive_access():
-            self._counter = EventCount(self.plan.options())
-
-    def _end_counting(self) -> int:
-        counter, self._counter = self._counter, None
-        return 0 if counter is None else counter.end_count()
-
     def _open_steps(self, first: int, options: ProfilerOptions) -> None:
+        if self.phase is Phase.TIME:
+            # PyTorch's profiler must not start within the op in which it stops.
+            log_line("steps begin: their recording replaces the one by time")
+            self._drop_session()
+            self.phase = Phase.IDLE
+            self.watch_program()
+            return
         with self._exclusive_access():
             before_s = self._now_s()
-            step_events = self._end_counting()
+            step_events = self._counter.end_count()
             if step_events:
                 self._extent.limit_steps(step_events)
             self._drop_session()
@@ -404,7 +388,7 @@ class Window:
 
     def _note_cost(self, batches: int) -> None:
         began_s, self._step_began_s = self._step_began_s, None
-        if began_s is None or self._counter is not None:
+        if began_s is None or self._counter.is_counting:
             return
         step_s = (self._now_s() - began_s) / batches
         if self._control is not None:
@@ -493,7 +477,7 @@ class Window:
             os.register_at_fork(after_in_child=self._forked_while_recording)
 
     def _drop_session(self) -> None:
-        self._end_counting()
+        self._counter.end_count()
         session, self._session = self._session, None
         if session is not None:
             self._stop_keeping()
@@ -504,7 +488,7 @@ class Window:
                 run.path.unlink(missing_ok=True)
 
     def _save_session(self, how: str, *, instead_of: str | None = None) -> str | None:
-        self._end_counting()
+        self._counter.end_count()
         session, self._session = self._session, None
         if session is None:
             return None

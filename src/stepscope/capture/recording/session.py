@@ -233,7 +233,7 @@ class Session:
                 collectors = choose_collectors(self.options)
                 for collector in collectors:
                     if rehearsal and isinstance(collector, Rehearsing):
-                        collector.rehearse()
+                        collector.prepare_rehearsal()
                 self._take_slot(collectors)
             return self  # noqa: TRY300 - an interrupt before the return is handled too
         except BaseException:

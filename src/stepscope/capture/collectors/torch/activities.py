@@ -6,8 +6,10 @@ versions whose result lacks arguments (such as 2.11), the exported trace is read
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -33,6 +35,7 @@ _NS_PER_US: Final = 1_000
 _MAX_EVENTS: Final = 500_000
 _MAX_CALLS: Final = 100_000
 _PYTHON_CALL: Final = "python_function"
+_TASKS: Final = Path("/proc/self/task")
 #: Methods that a result's activities must have.
 _NEEDED: Final = ("metadata_json", "timestamp", "duration", "resource_id", "type")
 
@@ -235,6 +238,53 @@ def exported_activities(document: bytes) -> Activities:
         left_out=len(everything) - len(stored),
         complete_until_ns=None if complete_to_ns is None else base + complete_to_ns,
     )
+
+
+def thread_names() -> dict[tuple[int, int], str]:
+    """Return (process, thread) → name of each thread of this process."""
+    names = {}
+    for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
+        try:
+            name = (task / "comm").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            # The thread ended while its name was read.
+            continue
+        number = int(task.name)
+        names[os.getpid(), number] = f"thread {number} ({name.strip()})"
+    return names
+
+
+def used_devices() -> tuple[Device, ...]:
+    """Return the GPUs that the program uses, without initialising CUDA."""
+    import torch  # noqa: PLC0415 - the program's framework
+
+    if not torch.cuda.is_initialized():
+        return ()
+    vendor = "AMD" if getattr(torch.version, "hip", None) else "Nvidia"
+    devices = []
+    for ordinal in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(ordinal)
+        memory_khz = getattr(properties, "memory_clock_rate", None)
+        width_bits = getattr(properties, "memory_bus_width", None)
+        # Two transfers per memory clock cycle. AMD reports a different clock, so no
+        # rate is known.
+        rate = None
+        if vendor == "Nvidia" and memory_khz and width_bits:
+            rate = int(2 * memory_khz * 1000 * width_bits // 8)
+        devices.append(
+            Device(
+                ordinal,
+                name=properties.name,
+                vendor=vendor,
+                major=properties.major,
+                minor=properties.minor,
+                cores=properties.multi_processor_count,
+                memory_bytes=properties.total_memory,
+                clock_khz=getattr(properties, "clock_rate", None),
+                memory_bytes_per_s=rate,
+            )
+        )
+    return tuple(devices)
 
 
 def _drop_latest(

@@ -27,9 +27,10 @@ from stepscope.capture.collectors.frameworks import Entrance, Framework, OpenRec
 from stepscope.capture.collectors.levels import TracerLevels, level_warnings
 from stepscope.capture.collectors.torch.activities import (
     Activities,
-    Device,
     exported_activities,
     live_activities,
+    thread_names,
+    used_devices,
 )
 from stepscope.capture.collectors.torch.planes import CALLS, ON_STREAM, build_planes
 from stepscope.capture.temporary import folder_prefix
@@ -53,7 +54,6 @@ _ENTRANCES: Final = (
 )
 #: Host level of a recording with ops; PyTorch records either all ops or none.
 _OPS: Final = 2
-_TASKS: Final = Path("/proc/self/task")
 _ONE_CYCLE: Final = "Warning: Profiler clears events at the end of each cycle"
 _ONE_THREAD: Final = (
     "PyTorch reports allocations only for the thread that starts the recording: ops "
@@ -90,7 +90,7 @@ class TorchCollector(Framework):
         self._recording: _Recording | None = None
         self._rehearses = False
 
-    def rehearse(self) -> None:
+    def prepare_rehearsal(self) -> None:
         """Record so that an op may end in the next recording."""
         self._rehearses = True
 
@@ -377,8 +377,8 @@ def skip_exit_handlers_of_c() -> bool:
 
 def _hand_out_activities(profiler: Any) -> Activities:
     result = getattr(profiler.profiler, "kineto_results", None)
-    devices = _used_devices()
-    live = live_activities(result, thread_names=_thread_names(), devices=devices)
+    devices = used_devices()
+    live = live_activities(result, thread_names=thread_names(), devices=devices)
     if live is not None:
         return live
     with tempfile.TemporaryDirectory(prefix=folder_prefix("torch")) as folder:
@@ -459,49 +459,3 @@ def _every_thread(*, stacks: bool) -> Any:
         except TypeError:
             continue
     return None
-
-
-def _thread_names() -> dict[tuple[int, int], str]:
-    names = {}
-    for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
-        try:
-            name = (task / "comm").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            # The thread ended while its name was read.
-            continue
-        number = int(task.name)
-        names[os.getpid(), number] = f"thread {number} ({name.strip()})"
-    return names
-
-
-def _used_devices() -> tuple[Device, ...]:
-    """Return the GPUs that the program uses, without initialising CUDA."""
-    import torch  # noqa: PLC0415 - the program's framework
-
-    if not torch.cuda.is_initialized():
-        return ()
-    vendor = "AMD" if getattr(torch.version, "hip", None) else "Nvidia"
-    devices = []
-    for ordinal in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(ordinal)
-        memory_khz = getattr(properties, "memory_clock_rate", None)
-        width_bits = getattr(properties, "memory_bus_width", None)
-        # Two transfers per memory clock cycle. AMD reports a different clock, so no
-        # rate is known.
-        rate = None
-        if vendor == "Nvidia" and memory_khz and width_bits:
-            rate = int(2 * memory_khz * 1000 * width_bits // 8)
-        devices.append(
-            Device(
-                ordinal,
-                name=properties.name,
-                vendor=vendor,
-                major=properties.major,
-                minor=properties.minor,
-                cores=properties.multi_processor_count,
-                memory_bytes=properties.total_memory,
-                clock_khz=getattr(properties, "clock_rate", None),
-                memory_bytes_per_s=rate,
-            )
-        )
-    return tuple(devices)
