@@ -480,6 +480,31 @@ def test_of_a_launcher_only_the_workers_are_recorded(
     assert "not recorded (only started other processes)" in done.err
 
 
+#: Steps of 20,000 ops each.
+MANY_OPS = """
+import torch
+layer, row = torch.nn.Linear(4, 4), torch.ones(4)
+optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+for _ in range(22):
+    for _ in range(20_000):
+        row + row
+    layer(row).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_steps_of_many_ops_are_fewer_and_counted_before_the_first(
+    tmp_path: Path,
+) -> None:
+    """Ten of them would have more than 150,000 events; the tenth step is counted."""
+    (tmp_path / "train.py").write_text(MANY_OPS, encoding="utf-8")
+    command = (interpreter("torch"), "train.py")
+    done = record(tmp_path, *command, options=("--no-report",), OMP_NUM_THREADS="1")
+    assert done.status == 0, done.err
+    assert list(done.steps.values()) == [list(range(11, 18))]
+    assert "events of PyTorch, so fewer steps were recorded" in done.err
+
+
 #: Steps are begun ahead of the device, so that the first ones take no time at all.
 AHEAD = """
 import jax, jax.numpy as jnp
