@@ -39,23 +39,24 @@ VARIABLES = {VARIABLE, TABLE_VARIABLE}
 CHOSEN = f"import os; os.environ[{TABLE_VARIABLE!r}] = '3'\n"
 PROGRAM = """
 import gc, os, sys
-frozen = gc.get_freeze_count()  # Python 3.12 begins with some
+at_first = gc.get_freeze_count()  # Python 3.12 begins with some
 from stepscope.cli.light_start import light_start
 with light_start():
     import numpy
 tasks = len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 1
-print(os.environ.get("OPENBLAS_NUM_THREADS"), gc.isenabled(), gc.get_freeze_count() > frozen)
+frozen = gc.get_freeze_count() > at_first
+print(os.environ.get("OPENBLAS_NUM_THREADS"), gc.isenabled(), frozen)
 print(tasks)
 print(sys.getswitchinterval() < 0.005)
 """
 TABLES = """
 import gc, os, sys
-frozen = gc.get_freeze_count()  # Python 3.12 begins with some
+at_first = gc.get_freeze_count()  # Python 3.12 begins with some
 from stepscope.cli.light_start import light_start
 with light_start(sys.argv[1:]):
     import polars
 print(polars.thread_pool_size(), os.environ.get("POLARS_MAX_THREADS"))
-print(gc.isenabled(), gc.get_freeze_count() > frozen)
+print(gc.isenabled(), gc.get_freeze_count() > at_first)
 """
 FREED = """
 import os
