@@ -30,8 +30,8 @@ P95_FUNCTION_LINES = 50
 #: the count of PyTorch's events without a restart included); before these,
 #: 138,835 lines of Python.
 MOST = {
-    "lines of Python": 139_850,
-    "lines of Python and declared data": 149_219,
+    "lines of Python": 139_858,
+    "lines of Python and declared data": 149_227,
     "modules of Python": 719,
     "functions with names of one word, %": 8.45,
     "private functions that are used once": 1_139,

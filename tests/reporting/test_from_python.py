@@ -45,6 +45,12 @@ def test_a_report_is_what_the_command_prints(
     assert report.to_markdown(full=full) == markdown
 
 
+def test_a_report_shows_itself_in_a_notebook() -> None:
+    report = ss.report(DATA / LATE_BATCHES)
+    assert report._repr_markdown_() == report.to_markdown()
+    assert repr(report) == report.to_text()
+
+
 def test_the_first_advice_is_the_first_that_the_report_prints() -> None:
     report = ss.report(DATA / LATE_BATCHES)
     assert report.first_advice is not None

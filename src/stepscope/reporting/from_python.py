@@ -85,6 +85,14 @@ class Report(Frozen, frozen=True):
 
         return to_json.render_document(self.document).decode()
 
+    def __repr__(self) -> str:
+        """Return the short report as text, as a notebook without Markdown shows it."""
+        return self.to_text()
+
+    def _repr_markdown_(self) -> str:
+        """Return the short report as a notebook shows it."""
+        return self.to_markdown()
+
     def _report_outline(self, *, full: bool) -> Outline:
         sections = SECTIONS if full else SHORT_SECTIONS
         return report_outline(self.document, sections=sections)
