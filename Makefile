@@ -114,7 +114,7 @@ cut-evidence: $(VENV)/.ready-test ## cut evidence out of stored recordings, and 
 
 frameworks: $(VENV)/.made ## one cached virtual environment per framework
 	$(PY) build_tools/framework_venv.py \
-		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof trackers trainers
+		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof trackers trainers notebook
 
 gpu-check: $(VENV)/.ready-test ## on a machine with a GPU: record, and compare with its frameworks
 	$(PY) tests/gpu/gpu_check.py $(GPU_CHECK)

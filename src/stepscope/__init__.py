@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from stepscope.capture.flight.recorder import flight_recorder
     from stepscope.capture.profile import Profile, schedule, start, stop
     from stepscope.integrations import keras
+    from stepscope.integrations.notebook import load_ipython_extension
     from stepscope.profiler.builder import ProfileOptionBuilder
     from stepscope.profiler.recording import Profiler
     from stepscope.remote import client, server
@@ -37,6 +38,7 @@ __all__ = [
     "flight_recorder",
     "integrations",
     "keras",
+    "load_ipython_extension",
     "log_to",
     "mark_step",
     "open",
@@ -67,6 +69,10 @@ _PUBLIC = {
     "flight_recorder": ("stepscope.capture.flight.recorder", "flight_recorder"),
     "integrations": ("stepscope.integrations", None),
     "keras": ("stepscope.integrations.keras", None),
+    "load_ipython_extension": (
+        "stepscope.integrations.notebook",
+        "load_ipython_extension",
+    ),
     "log_to": ("stepscope.tracking.log_to", "log_to"),
     "mark_step": ("stepscope.capture.base.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),
