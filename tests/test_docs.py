@@ -153,7 +153,8 @@ READERS = {
 #: Raised last for users from 29,500 words (installation and systems, integrations, the
 #: command line and its variables, troubleshooting, which tool when, from slow to fast),
 #: and for developers from 8,000 (decisions about wheels, site, server, configuration).
-#: Then for Ray Train (84), notebooks (30), and for the decision on recordings of PyTorch (136).
+#: Then for Ray Train (84), notebooks (30), and the decision on recordings of PyTorch
+#: (136).
 MOST_WORDS = {
     "users": 34_114,
     "who asks how a number is made": 17_450,
