@@ -171,6 +171,27 @@ def test_the_page_opens_with_what_to_do(
         assert is_promised == bool(finding["saving_ms"])
 
 
+@pytest.mark.parametrize("page", ["overview_page", "findings"])
+def test_the_code_of_an_advice_is_copied(page: str, view: View, server: Server) -> None:
+    view.page.add_init_script(
+        """Object.defineProperty(navigator, 'clipboard', {get: () => ({
+            writeText: (text) => { window.copied = text; return Promise.resolve(); }
+        })});"""
+    )
+    view.go(page, run="keras")
+    written = {
+        action["code"] or action["env"]
+        for finding in server.findings("keras")
+        for action in finding["actions"]
+    }
+    line = view.page.locator("ol.first .to-copy").first
+    line.get_by_role("button").click()
+    line.get_by_role("status").filter(has_text="Copied").wait_for()
+    copied = view.page.evaluate("window.copied")
+    assert copied == line.locator("code").inner_text()
+    assert copied in written
+
+
 def test_the_verdict_leads_to_its_check(view: View, server: Server) -> None:
     view.go("overview_page", run="keras")
     view.page.get_by_role("link", name="Reason and instructions").first.click()

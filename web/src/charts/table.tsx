@@ -8,6 +8,7 @@ import { useDefinition } from "../data/definitions";
 import type { Cell } from "../data/made/types";
 import { CODES } from "../data/made/words";
 import { byName, decimals, heading, inUnitOf, number, singular, UNKNOWN } from "../format";
+import { copyText } from "../parts/code";
 import { Checks } from "../parts/pick";
 import { moveTo } from "../parts/stops";
 import { useAround } from "../parts/tool";
@@ -332,12 +333,7 @@ async function copy(value: TableAnswer, names: string[]): Promise<string> {
   const places = names.map((name) => value.columns.findIndex((each) => each.name === name));
   const lines = value.rows.map((row) => places.map((k) => asText(row[k] ?? "")).join("\t"));
   const text = [names.join("\t"), ...lines].join("\n");
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    // Only pages of https and of this machine have a clipboard.
-    if (!copyBySelection(text)) return "The browser refused to copy: use Export as CSV.";
-  }
+  if (!(await copyText(text))) return "The browser refused to copy: use Export as CSV.";
   return `Copied ${number(lines.length)} ${lines.length === 1 ? "row" : "rows"}.`;
 }
 
@@ -346,16 +342,6 @@ function asText(cell: Cell): Cell {
   if (typeof cell !== "string") return cell;
   const text = cell.replace(/[\t\r\n]+/g, " ");
   return /^[=+\-@]/.test(text) ? `'${text}` : text;
-}
-
-function copyBySelection(text: string): boolean {
-  const held = document.createElement("textarea");
-  held.value = text;
-  document.body.append(held);
-  held.select();
-  const done = document.execCommand("copy");
-  held.remove();
-  return done;
 }
 
 /** A value that has not changed for a while. */

@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { address, useAnswer } from "../data/client";
 import { STATUS_SIGNS, type FindingsAnswer, type ToldFinding, type ToldStage } from "../data/findings";
 import { percent } from "../format";
+import { Code } from "../parts/code";
 import { Fact } from "../parts/fact";
 import { Pick } from "../parts/pick";
 import { Prose } from "../parts/prose";
@@ -147,7 +148,7 @@ function Actions({ actions }: { actions: ToldFinding["words"]["actions"] }) {
         {actions.map((each, k) => (
           <li key={k}>
             <Prose text={each.text} />
-            {(each.code ?? each.env) && <pre>{each.code ?? each.env}</pre>}
+            {(each.code ?? each.env) && <Code text={(each.code ?? each.env)!} />}
             {each.then && <p>Then: <Prose text={each.then} /></p>}
           </li>
         ))}

@@ -4,6 +4,7 @@ import { useEffect } from "preact/hooks";
 import type { Answer } from "../data/client";
 import type { FindingsAnswer, Place } from "../data/findings";
 import { absent } from "../data/runs";
+import { Code } from "../parts/code";
 import { Prose } from "../parts/prose";
 import { Show } from "../parts/unavailable";
 import { spotted } from "../trace/questions";
@@ -16,17 +17,17 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
   }, [answer]);
   return (
     <Show answer={answer}>
-      {({ headline, verdict, together }) => (
+      {({ headline, verdict, together, findings }) => (
         <section class="headline" aria-label="Headline">
           <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}><Prose text={headline.text} /></p>
           {verdict.length > 0 && (
             <ol class="first" aria-label="Recommendation for next steps">
               {verdict.map((each) => (
-                <li key={each.finding} data-finding={each.finding}>
-                  <b>{each.label}:</b> <Prose text={each.text} /> {each.code && <code>{each.code}</code>}{" "}
-                  {each.promise && <strong><Prose text={each.promise} /></strong>}
+                <li key={each.finding} data-finding={each.finding} data-severity={findings.find(({ id }) => id === each.finding)?.severity}>
+                  <p><b>{each.label}:</b> <Prose text={each.text} /></p>
+                  {each.promise && <p class="promise"><Prose text={each.promise} /></p>}
+                  {each.code && <Code text={each.code} />}
                   <small>
-                    {" "}
                     <a href={link({ page: "findings", rule: each.finding })}>Reason and instructions</a>
                     {each.place && <PlaceLinks place={each.place} />}
                     <PageLinks pages={each.place ? each.pages.filter((name) => name !== "trace_viewer") : each.pages} />
