@@ -306,14 +306,7 @@ def _words() -> str:
 
 def _tokens() -> str:
     light, dark = _theme("light"), _theme("dark")
-    return (
-        f"/* {MADE} */\n"
-        f":root {{\n  color-scheme: light;\n{light}}}\n"
-        "@media (prefers-color-scheme: dark) {\n"
-        '  :root:not([data-theme="light"]) {\n'
-        f"  color-scheme: dark;\n{dark}  }}\n}}\n"
-        f':root[data-theme="dark"] {{\n  color-scheme: dark;\n{dark}}}\n'
-    )
+    return f'/* {MADE} */\n:root {{\n{light}}}\n:root[data-theme="dark"] {{\n{dark}}}\n'
 
 
 def _theme(name: Literal["light", "dark"]) -> str:

@@ -22,7 +22,7 @@ export function Findings() {
         {(told) => (
           <>
             <Order />
-            {state.value.sort === "cost" ? <Cards findings={costliest(told.findings)} /> : <Checklist of={told} />}
+            {state.value.sort === "cost" ? cards(costliest(told.findings)) : <Checklist of={told} />}
           </>
         )}
       </Show>
@@ -52,26 +52,18 @@ function Stage({ stage, findings }: { stage: ToldStage; findings: ToldFinding[] 
           <span aria-hidden="true">{STATUS_SIGNS[stage.worst]}</span> {stage.line}
         </h2>
       </summary>
-      <Cards findings={open} />
+      {cards(open)}
       {settled.length > 0 && (
         <details class="settled" open={open.length === 0 || settled.some(({ id }) => id === state.value.rule)}>
           <summary>{settled.map(({ id, words }) => `${STATUS_SIGNS[words.shown]} ${id}`).join(" · ")}</summary>
-          <Cards findings={settled} />
+          {cards(settled)}
         </details>
       )}
     </details>
   );
 }
 
-function Cards({ findings }: { findings: ToldFinding[] }) {
-  return (
-    <>
-      {findings.map((each) => (
-        <Card key={each.id} finding={each} />
-      ))}
-    </>
-  );
-}
+const cards = (findings: ToldFinding[]) => findings.map((each) => <Card key={each.id} finding={each} />);
 
 function Order() {
   return (

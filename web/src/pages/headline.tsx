@@ -50,18 +50,8 @@ export function PlaceLinks({ place }: { place: Place }) {
     <>
       {" · "}
       <a href={link({ page: "trace_viewer", ...spotted(host, place) })}>in Trace</a>
-      {step !== null && (
-        <>
-          {" · "}
-          <a href={link({ page: "pod_viewer", step: String(step) })}>step {step}</a>
-        </>
-      )}
-      {op !== null && (
-        <>
-          {" · "}
-          <a href={link({ page: "framework_op_stats", op, hosts: join([host]) })}>op {op}</a>
-        </>
-      )}
+      {step !== null && <> · <a href={link({ page: "pod_viewer", step: String(step) })}>step {step}</a></>}
+      {op !== null && <> · <a href={link({ page: "framework_op_stats", op, hosts: join([host]) })}>op {op}</a></>}
     </>
   );
 }
@@ -72,12 +62,7 @@ export function PageLinks({ pages }: { pages: string[] }) {
     <>
       {pages
         .filter((each) => hasPage(each) && each !== page.value && !(each in absent.value))
-        .map((each) => (
-          <span key={each}>
-            {" · "}
-            <a href={link({ page: each })}>{titleOf(each)}</a>
-          </span>
-        ))}
+        .map((each) => <span key={each}> · <a href={link({ page: each })}>{titleOf(each)}</a></span>)}
     </>
   );
 }

@@ -7,19 +7,15 @@ export async function copyText(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Only pages of https and of this machine have a clipboard.
-    return copyBySelection(text);
+    // Only pages of https and of this machine have a clipboard: copy a selected text.
+    const held = document.createElement("textarea");
+    held.value = text;
+    document.body.append(held);
+    held.select();
+    const done = document.execCommand("copy");
+    held.remove();
+    return done;
   }
-}
-
-function copyBySelection(text: string): boolean {
-  const held = document.createElement("textarea");
-  held.value = text;
-  document.body.append(held);
-  held.select();
-  const done = document.execCommand("copy");
-  held.remove();
-  return done;
 }
 
 export function Code({ text }: { text: string }) {

@@ -28,9 +28,11 @@ function stored(): Theme {
   }
 }
 
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
 function apply(): void {
-  if (theme.value === "system") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = theme.value;
+  const ofSystem = dark.matches ? "dark" : "light";
+  document.documentElement.dataset.theme = theme.value === "system" ? ofSystem : theme.value;
   painted.value += 1;
 }
 
@@ -39,5 +41,5 @@ export function colour(token: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${token}`).trim();
 }
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", apply);
+dark.addEventListener("change", apply);
 apply();
