@@ -27,11 +27,11 @@ P95_FUNCTION_LINES = 50
 #: Raised last for integrations with trainers (682 lines; the hooks of Lightning and
 #: Accelerate have names of one word), completion, the logger of the recorder and the
 #: schema's number in exports (211), reading on other systems (15), Ray Train (106,
-#: the count of PyTorch's events without a restart included), and notebooks (54);
+#: the count of PyTorch's events without a restart included), and notebooks (60);
 #: before these, 138,835 lines of Python.
 MOST = {
-    "lines of Python": 139_904,
-    "lines of Python and declared data": 149_273,
+    "lines of Python": 139_910,
+    "lines of Python and declared data": 149_279,
     "modules of Python": 720,
     "functions with names of one word, %": 8.45,
     "private functions that are used once": 1_139,

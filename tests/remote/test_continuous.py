@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -11,7 +13,7 @@ import pytest
 import stepscope as ss
 from stepscope.capture.base.options import ProfilerOptions
 from stepscope.capture.recording.session import current_session
-from stepscope.remote import captures, server
+from stepscope.remote import captures, continuous, server
 from stepscope.remote.continuous import Client, Continuous
 from stepscope.remote.destinations import Allowance
 from stepscope.remote.messages import (
@@ -119,6 +121,19 @@ def test_each_call_of_the_owner_renews_its_lease(program: Program) -> None:
     assert program.continuous._held is None
     assert program.begun[0].drops == 0
     until(lambda: program.begun[1].drops == 1)
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_two_recordings_of_pytorch_do_not_share_an_op(
+    program: Program, monkeypatch: pytest.MonkeyPatch, *, imported: bool
+) -> None:
+    """PyTorch writes the end of an op into memory of the recording where it began."""
+    waits: list[float] = []
+    monkeypatch.setattr(continuous.time, "sleep", waits.append)
+    if imported:
+        monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    program.continuous.take_snapshot(OWNER)
+    assert waits == [0.5] * imported
 
 
 def test_another_machine_neither_takes_nor_ends_a_recording(program: Program) -> None:

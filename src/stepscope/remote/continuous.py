@@ -8,6 +8,7 @@ the recording is limited as well.
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -28,6 +29,9 @@ MAX_GROWTH_BYTES: Final = 4 * 2**30
 #: Seconds between two checks of the lease and of the memory.
 _CHECK_S: Final = 0.25
 _BYTES_PER_KB: Final = 1024
+#: Seconds between two recordings of PyTorch, which must not share an op
+#: (docs/capture.md#how-the-recorders-are-driven).
+_TORCH_PAUSE_S: Final = 0.5
 
 
 class Recording(Protocol):
@@ -139,6 +143,8 @@ class Continuous:
         if held is None:
             return None
         content = held.end_once()
+        if "torch" in sys.modules:
+            time.sleep(_TORCH_PAUSE_S)
         with suppress(Exception):
             next_recording = self._begin(held.recording.options)
             self._hold_recording(next_recording, held.owner._replace(peer=client.peer))
