@@ -100,7 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sizes = {}
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=list(ARGUMENTS)
+            executable_path=shutil.which("chromium")
+            or shutil.which("chromium-headless-shell"),
+            args=list(ARGUMENTS),
         )
         for run in dict.fromkeys(picture.run for picture in PICTURES):
             with serving(log_directory(Path(folder), run)) as address:
