@@ -26,14 +26,14 @@ P95_FUNCTION_LINES = 50
 #: one only together with a new capability, and name the capability beside the figure.
 #: Raised last for integrations with trainers (682 lines; the hooks of Lightning and
 #: Accelerate have names of one word), completion, the logger of the recorder and the
-#: schema's number in exports (211), reading on other systems (15), Ray Train (106,
+#: schema's number in exports (211), reading on other systems (15), Ray Train (112,
 #: the count of PyTorch's events without a restart included), and notebooks (60);
 #: before these, 138,835 lines of Python.
 MOST = {
-    "lines of Python": 139_910,
-    "lines of Python and declared data": 149_279,
+    "lines of Python": 139_915,
+    "lines of Python and declared data": 149_284,
     "modules of Python": 720,
-    "functions with names of one word, %": 8.45,
+    "functions with names of one word, %": 8.44,
     "private functions that are used once": 1_139,
 }
 #: Function → the reason why it may be longer.

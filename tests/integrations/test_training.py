@@ -12,7 +12,7 @@ from tests.support.programs.trainers import recorded_ranges, recorded_steps
 import stepscope as ss
 from stepscope.capture.recording.session import current_session
 from stepscope.errors import BadUsage
-from stepscope.integrations import shared_run, training
+from stepscope.integrations import optimizer_steps, shared_run, training
 from stepscope.integrations.training import Training
 
 if TYPE_CHECKING:
@@ -240,3 +240,9 @@ def test_a_second_end_prints_nothing(
     capsys.readouterr()
     recording.end_training()
     assert capsys.readouterr().err == ""
+
+
+def test_a_recording_does_not_begin_in_the_range_where_one_ends(tmp_path: Path) -> None:
+    """PyTorch calls the hook within the range of the optimizer."""
+    with pytest.raises(BadUsage, match="Give wait=1"):
+        optimizer_steps.make_training(tmp_path, {"wait": 0, "warmup": 0, "repeat": 0})

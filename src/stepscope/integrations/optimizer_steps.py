@@ -24,23 +24,12 @@ class OptimizerSteps:
     """
 
     def __init__(self, logdir: str | PathLike[str], chosen: TrainingOptions) -> None:
-        """Count steps until `end_training`.
-
-        Raises:
-            BadUsage: A number is negative, or nothing would be recorded; or a recording
-                would begin within the range of the optimizer in which one ends.
-        """
+        """Count steps until `end_training`; arguments as for `make_training`."""
         from torch.optim.optimizer import (  # noqa: PLC0415 - the program's framework
             register_optimizer_step_post_hook,
         )
 
-        between = chosen.get("wait", 9) + chosen.get("warmup", 1)
-        if chosen.get("repeat", 1) != 1 and not between:
-            raise BadUsage(
-                "recordings that repeat need a step between them: PyTorch's profiler "
-                "must not start within the op in which it stops. Give wait=1."
-            )
-        self.training = Training(logdir, chosen)
+        self.training = make_training(logdir, chosen)
         self._counted: int | None = None
         self._hook = register_optimizer_step_post_hook(self.note_step)
 
@@ -56,3 +45,19 @@ class OptimizerSteps:
         """Store the recording in progress, and print the report's first lines."""
         self._hook.remove()
         self.training.end_training()
+
+
+def make_training(logdir: str | PathLike[str], chosen: TrainingOptions) -> Training:
+    """Return a training that a hook of the optimizer can record.
+
+    Raises:
+        BadUsage: A number is negative, or nothing would be recorded; or a recording
+            would begin within the range of the optimizer in which one ends.
+    """
+    between = chosen.get("wait", 9) + chosen.get("warmup", 1)
+    if chosen.get("repeat", 1) != 1 and not between:
+        raise BadUsage(
+            "recordings that repeat need a step between them: PyTorch's profiler must "
+            "not start within the op in which it stops. Give wait=1."
+        )
+    return Training(logdir, chosen)

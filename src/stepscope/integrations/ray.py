@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from stepscope.errors import NO_FRAME
-from stepscope.integrations.optimizer_steps import OptimizerSteps
-from stepscope.integrations.training import LOGDIR, Training, TrainingOptions
+from stepscope.integrations.optimizer_steps import OptimizerSteps, make_training
+from stepscope.integrations.training import LOGDIR, TrainingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def record_workers(
     """
     # Workers have another working directory.
     directory = Path(logdir).absolute()
-    Training(directory, chosen)
+    make_training(directory, chosen)
 
     @functools.wraps(train_loop)
     def record_loop(*args: _P.args, **kwargs: _P.kwargs) -> _R:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
+from stepscope.capture.base.options import TORCH_PAUSE_S
 from stepscope.remote.transport import Refusal, RefusedCapture
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ MAX_GROWTH_BYTES: Final = 4 * 2**30
 #: Seconds between two checks of the lease and of the memory.
 _CHECK_S: Final = 0.25
 _BYTES_PER_KB: Final = 1024
-#: Seconds between two recordings of PyTorch, which must not share an op
-#: (docs/capture.md#how-the-recorders-are-driven).
-_TORCH_PAUSE_S: Final = 0.5
 
 
 class Recording(Protocol):
@@ -144,7 +142,7 @@ class Continuous:
             return None
         content = held.end_once()
         if "torch" in sys.modules:
-            time.sleep(_TORCH_PAUSE_S)
+            time.sleep(TORCH_PAUSE_S)
         with suppress(Exception):
             next_recording = self._begin(held.recording.options)
             self._hold_recording(next_recording, held.owner._replace(peer=client.peer))

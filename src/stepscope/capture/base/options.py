@@ -26,6 +26,9 @@ MIN_WINDOW_S: Final = 0.4
 #: waits about 12 µs for each event to be stored, less than 2 s in total
 #: (docs/overhead.md#what-stopping-costs).
 MAX_EVENTS: Final = 150_000
+#: Seconds between two kept recordings of PyTorch: an op that begins in one and ends in
+#: the other could crash the program.
+TORCH_PAUSE_S: Final = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,8 +43,6 @@ _WATCH_AFTER_S: Final = 0.2
 _ENDS_WITHIN_S: Final = 1.0
 #: Seconds into a time window at which the cost of recording Python calls is measured.
 _COST_AFTER_S: Final = 1.5
-#: Seconds between two recordings by time: by then, the ops of the first have ended.
-_PAUSE_S: Final = 0.5
 
 
 def arm() -> None:
@@ -142,6 +140,8 @@ class Armed:
 
     def _follow_window(self) -> None:
         """Wait until the time window ends; it may restart with fewer data sources."""
+        from stepscope.capture.base.options import TORCH_PAUSE_S  # noqa: PLC0415 - keeps process startup fast
+
         lasts_s = self._plan.record_s
         cost_after_s = min(_COST_AFTER_S, lasts_s)
         if self._ends.wait(cost_after_s):
@@ -149,7 +149,7 @@ class Armed:
         self._call_in_main(self._window.lower_by_time)
         if self._window.is_by_time:
             self._ends.wait(lasts_s - cost_after_s)
-        elif not self._ends.wait(_PAUSE_S):
+        elif not self._ends.wait(TORCH_PAUSE_S):
             self._call_in_main(self._window.open_by_time)
             self._ends.wait(lasts_s)
 

@@ -17,7 +17,6 @@ class EventCount:
 
     PyTorch reports the number of events only after its profiler has stopped. Nothing is
     counted next to a device, because PyTorch waits for it when a recording stops.
-
     """
 
     def __init__(self) -> None:
