@@ -222,6 +222,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     host_run_spread: Threshold
     shared_run_spread: Threshold
     warmer_rest: Threshold
+    free_share: Threshold
     uncovered_stalls: Threshold
     tried: Threshold
 

@@ -191,20 +191,20 @@ def test_a_prediction_of_the_same_number_is_the_promise(
 @pytest.mark.parametrize(
     ("recorded_ms", "promised"),
     [
-        (48.0, (10.0, 15.0, 24.0)),
-        (32.0, (12.0, 22.5, 30.0)),
+        (48.0, (4.0, 12.5, 20.0)),
+        (32.0, (15.0, 24.25, 32.0)),
         (80.0, (6.0, 9.0, 12.0)),
     ],
 )
-def test_whether_recording_lengthened_what_is_saved_is_unknown(
+def test_whether_recording_lengthened_what_remains_is_unknown(
     trials_of: Callable[..., tuple[Trials, Invented]],
     recorded_ms: float,
     promised: tuple[float, float, float],
 ) -> None:
     """Of a recorded step 12 to 24 ms are saved; steps last 40 ms if not recorded.
 
-    The most likely saving, 18 ms, lasts longer or shorter as the step does. A recorded
-    step of 80 ms has two batches.
+    What remains of it lasts as long, or as the step does, most likely between both. A
+    recorded step of 80 ms has two batches.
     """
     prediction = Prediction(
         action="load_in_workers",

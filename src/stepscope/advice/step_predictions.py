@@ -82,6 +82,7 @@ _HOST_RUN_SPREAD: Final = THRESHOLDS.host_run_spread.value / 100
 _WARMER_REST: Final = THRESHOLDS.warmer_rest.value / 100
 #: Models after which nothing runs on the cores next to the rest of the step.
 _WARMER_MODELS: Final = frozenset({"removed", "rarer", "overlap", "pause", "bound"})
+_FREE_SHARE: Final = THRESHOLDS.free_share.value / 100
 _SHARED_SPREAD: Final = THRESHOLDS.shared_run_spread.value / 100
 _UNCOVERED_STALLS: Final = THRESHOLDS.uncovered_stalls.value / 100
 
@@ -141,9 +142,11 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         if not self.is_host and self.fetching_steps is not None:
             # Waits for batches hid that launches or some batches are late.
             longer += _UNCOVERED_STALLS
+        # Work that most steps do leaves caches cold for the rest of each.
+        is_usual = self.is_host and not changed_steps.has_rare_work(self.divided_steps)
         predicted = []
         for model, number, step_ms in _MODELS[declared](self, self.divided_steps):
-            is_warmer = self.is_host and model in _WARMER_MODELS
+            is_warmer = is_usual and model in _WARMER_MODELS
             warmer = 1 - _WARMER_REST if is_warmer else 1.0
             other_run = step_ms.with_shorter_rest(warmer).of_another_run(spread, longer)
             time = other_run.not_below(floor_ms, rest_ms * warmer)
@@ -239,7 +242,7 @@ class _JudgedSteps(Frozen, frozen=True, dict=True):
         if cores is None or self.core_use is None:
             return cores
         own, others = self.core_use
-        return max(cores - others, own, 1.0)
+        return max(_FREE_SHARE * (cores - others), own, 1.0)
 
     @property
     def run_spread(self) -> float:

@@ -224,10 +224,8 @@ class Trials:
         is_old = len(self.kept) != self._recorded
         others = list(self.kept)
         for change in knob_changes(knob, self._environment, self._folder):
-            promise = None
-            if not is_old and self.kept == others:
-                promise = promised_gain(finding, change, self.last.times)
-            row = self._measure_change(change, finding.id, promise, others)
+            is_promised = not is_old and self.kept == others
+            row = self._measure_change(change, finding, others, is_promised=is_promised)
             if row.outcome == "kept":
                 if len(self.kept) > len(others):
                     self._mark_replaced(self.kept[-1])
@@ -246,14 +244,20 @@ class Trials:
     def _measure_change(
         self,
         change: Change,
-        finding: str,
-        promise: Promise | None,
+        finding: Finding,
         others: Sequence[Change],
+        *,
+        is_promised: bool,
     ) -> Trial:
+        """Measure a change in turns; `is_promised` if the finding is about its base."""
+        as_is_ms = self.last.times.mean_ms if self.last.times else None
+        promise = None
+        if is_promised and as_is_ms is not None:
+            promise = promised_gain(finding, change, as_is_ms)
         row = Trial(
             knob=change.knob,
             change=change.name,
-            finding=finding,
+            finding=finding.id,
             promise=promise,
             numerics=change.numerics,
             write=change.write,
@@ -290,6 +294,9 @@ class Trials:
             self.last = turn
         noise: TrialOutcome = "unclear" if may_help and not is_known else "no_gain"
         verdict: Verdict | None = None
+        if is_promised:
+            # The turns without the change are what it is compared with.
+            promise = promised_gain(finding, change, step_time.base_ms)
         if promise is not None:
             judged = judge_gain((promise,), step_time).verdict
             # Gains that may be zero or large fulfil and break any promise.
@@ -297,6 +304,7 @@ class Trials:
         return msgspec.structs.replace(
             row,
             outcome="kept" if is_clear else noise,
+            promise=promise,
             step_time=step_time,
             verdict=verdict,
             loss=compare_losses(last.losses, turn.losses) if row.numerics else None,
@@ -323,19 +331,17 @@ def problem_of_turn(turn: Turn, knob: str, *, expected: int | None) -> str | Non
     return None if knob in turn.applied else ""
 
 
-def promised_gain(
-    finding: Finding, change: Change, times: RunTimes | None
-) -> Promise | None:
+def promised_gain(finding: Finding, change: Change, as_is_ms: float) -> Promise | None:
     """Return the gain that a finding predicts: of this change, else of any action.
 
     Args:
-        times: The steps without the change, which were not recorded.
+        as_is_ms: Mean step time without the change, not recorded.
     """
-    recorded_ms, as_is_ms = finding.mean_step_ms, times.mean_ms if times else None
-    if recorded_ms is None or as_is_ms is None:
+    recorded_ms = finding.mean_step_ms
+    if recorded_ms is None:
         return None
-    # A recorded step may last longer than others, and may have several batches. Whether
-    # what a change saves lasts longer too is unknown, unless there are more batches.
+    # A recorded step may last longer than others, in the part that a change removes or
+    # in the rest, which is unknown; or it may have several batches.
     scale = as_is_ms / recorded_ms
     has_more_batches = not 1 / _MAX_TIMES_RECORDED < scale < _MAX_TIMES_RECORDED
     least, most = (scale, scale) if has_more_batches else sorted((scale, 1.0))
@@ -343,15 +349,15 @@ def promised_gain(
         parameter, step_ms = prediction.parameter, prediction.step_ms
         fits = parameter is None or parameter.value == change.settings[0].value
         if prediction.action in change.actions and fits and step_ms.high is not None:
-            mid_ms = max(recorded_ms - (step_ms.mid or step_ms.high), 0.0) * scale
+            mid_ms = (step_ms.mid or step_ms.high) * (least + most) / 2
             return Promise(
                 finding=finding.id,
                 title=finding.title,
-                low_ms=max(recorded_ms - step_ms.high, 0.0) * least,
-                high_ms=max(recorded_ms - step_ms.low, 0.0) * most,
+                low_ms=max(as_is_ms - step_ms.high * most, 0.0),
+                high_ms=max(as_is_ms - step_ms.low * least, 0.0),
                 basis="model",
                 effect_ms=(finding.ms_per_step or 0.0) * scale or None,
-                mid_ms=mid_ms,
+                mid_ms=max(as_is_ms - mid_ms, 0.0),
             )
     return next(iter(promises_of_findings((finding,), 1 / scale)), None)
 

@@ -61,6 +61,11 @@ class DividedSteps(Frozen, frozen=True):
     work_ms: Floats
 
 
+def has_rare_work(steps: DividedSteps) -> bool:
+    """Return whether at most half of the steps have the work."""
+    return 2 * int(np.count_nonzero(steps.work_ms)) <= len(steps.work_ms)
+
+
 def remove_work(steps: DividedSteps) -> StepTime:
     """Return the step without its work."""
     return mean_of_other_steps(steps.rest_ms)
@@ -92,7 +97,7 @@ def overlap_work(
         stepping: What the rest of the step needs.
     """
     work_ms = steps.work_ms
-    if 2 * np.count_nonzero(work_ms) <= len(work_ms):
+    if has_rare_work(steps):
         # Rare work is hidden behind all steps until it comes again.
         work_ms = np.full(len(work_ms), work_ms.mean())
     cases = [

@@ -52,8 +52,10 @@ _WORKERS_PER_TURN: Final = 8
 _MAX_WORKERS: Final = 64
 #: Number of sampling turns between two searches for new workers.
 _TURNS_PER_SEARCH: Final = 3
-#: Share of invalid samples above which a warning is given.
+#: Share of invalid samples above which a warning is given, and the smallest number
+#: that shows a share: a stack that changes while it is read is invalid now and then.
 _MAX_LOST_SHARE: Final = 0.1
+_MIN_LOST: Final = 5
 _ENDED: Final = frozenset({remote_stacks.GONE, remote_stacks.OTHER})
 
 
@@ -112,7 +114,7 @@ class WorkersCollector(ThreadCollector):
         why_not = self._why_not or next(iter(self._unsampled.values()), None)
         if why_not is not None:
             warnings.append(why_not.warning)
-        if self._lost > _MAX_LOST_SHARE * self._begun:
+        if self._lost >= max(_MIN_LOST, _MAX_LOST_SHARE * self._begun):
             warnings.append(
                 f"{self._lost} of {self._begun} samples of worker processes had no "
                 "valid stack and are left out"
