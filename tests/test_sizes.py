@@ -30,8 +30,8 @@ P95_FUNCTION_LINES = 50
 #: the count of PyTorch's events without a restart included), and notebooks (60);
 #: before these, 138,835 lines of Python.
 MOST = {
-    "lines of Python": 139_932,
-    "lines of Python and declared data": 149_302,
+    "lines of Python": 139_935,
+    "lines of Python and declared data": 149_305,
     "modules of Python": 720,
     "functions with names of one word, %": 8.44,
     "private functions that are used once": 1_139,
