@@ -8,6 +8,7 @@ Definition: docs/definitions/judging.md#the-record-of-a-finding.
 
 from __future__ import annotations
 
+from html import escape
 from typing import Final, Literal
 
 import msgspec
@@ -181,6 +182,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         if not self.ms_per_step or not self.share_percent:
             return None
         return 100 * self.ms_per_step / self.share_percent
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and what to change, for a notebook."""
+        lost = f", {self.ms_per_step:.3g} ms a step" if self.ms_per_step else ""
+        actions = "".join(
+            f"<li>{escape(action.text)}"
+            + (f"<pre>{escape(action.code)}</pre></li>" if action.code else "</li>")
+            for action in self.actions
+        )
+        verdict = escape(f"{self.title} ({self.id}): {self.shown_status}{lost}")
+        return f"<p><b>{verdict}</b></p><ul>{actions}</ul>"
 
     @property
     def shown_status(self) -> ShownStatus:

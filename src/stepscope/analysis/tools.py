@@ -5,6 +5,7 @@ A new tool needs one file and one line in `TOOLS`.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import msgspec
@@ -180,6 +181,19 @@ class ProfileWithTools(ProfileData):
         run: Displayed name of the run.
         traces: Host → tables of the host.
     """
+
+    def __repr__(self) -> str:
+        """Return the run with its size and its hosts."""
+        return f"<{self.run}: {self.event_count} events of {self.hosts}>"
+
+    def _repr_html_(self) -> str | None:
+        """Return the page in a frame, for a notebook; None if the page is not built.
+
+        The page is further along the data flow, and is loaded where it is shown.
+        """
+        page = importlib.import_module("stepscope.serve.saved.frame")
+        frame: str | None = page.frame_of_page(self)
+        return frame
 
     @overload
     def tool(

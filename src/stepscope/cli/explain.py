@@ -11,7 +11,7 @@ import click
 from stepscope.analysis.gaps.explanation import explain_gap
 from stepscope.cli.output import check_free, deliver_answer, show_progress
 from stepscope.cli.report import show_outline
-from stepscope.cli.requests import REPORT_FORMS
+from stepscope.cli.requests import TEXT_FORMS
 from stepscope.errors import BadUsage
 from stepscope.reporting import to_json
 from stepscope.reporting.outline.gaps import gap_outline
@@ -51,8 +51,8 @@ def answer_request(request: ExplainRequest) -> int:
         wanted = time_ps("--from", request.begin), time_ps("--to", request.end)
     else:
         raise BadUsage("give either --at TIME, or both --from TIME and --to TIME")
-    if request.form not in REPORT_FORMS:
-        raise BadUsage.unknown_name("format", request.form, REPORT_FORMS)
+    if request.form not in TEXT_FORMS:
+        raise BadUsage.unknown_name("format", request.form, TEXT_FORMS)
     check_free(request.output, force=request.force)
     with show_progress(2) as shown:
         shown.stage("Reading")

@@ -98,10 +98,26 @@ def _check_options(request: ReportRequest) -> None:
                 "--fail-on is about the findings of one run: leave out --explain and "
                 "--against"
             )
+    _check_html_options(request)
     if request.kernels is not None and request.against:
         raise BadUsage("--kernels is about one run: leave out --against")
     if request.synthetic and not request.against:
         raise BadUsage("--synthetic is about two runs: add --against BASE")
+
+
+def _check_html_options(request: ReportRequest) -> None:
+    if request.redact_map is not None and not request.redact:
+        raise BadUsage("--redact-map is about --redact: add it")
+    if request.form != "html":
+        if request.redact:
+            raise BadUsage("--redact is about a file with the page: add --format html")
+        return
+    if request.output is None:
+        raise BadUsage("--format html writes a file: add -o FILE")
+    if request.explain is not None or request.against or request.store:
+        raise BadUsage(
+            "--format html is about one run: leave out --explain, --against and --store"
+        )
 
 
 def _report_run(request: ReportRequest, kept_in: Path | None) -> Document:
@@ -110,6 +126,16 @@ def _report_run(request: ReportRequest, kept_in: Path | None) -> Document:
         shown.stage("Reading")
         run = open_profile(*request.paths, kernels=request.kernels)
         document = compose_report(run, shown, is_short=is_short)
+    if request.form == "html":
+        from stepscope.serve.saved.html_file import (  # noqa: PLC0415 - needed only for this format
+            write_html,
+        )
+
+        html, names = write_html(run, is_redacted=request.redact)
+        deliver_answer(html, request.output)
+        if request.redact_map is not None:
+            deliver_answer(msgspec.json.encode(names), request.redact_map)
+        return document
     answers = None
     if kept_in is not None:
         answers = _keep_promises(request, kept_in, _measure_run(run, document.findings))

@@ -12,8 +12,9 @@ import msgspec
 
 from stepscope.frozen import Frozen
 
-#: Output formats of `report`.
-REPORT_FORMS: Final = ("text", "json", "markdown")
+#: Output formats of sentences, and those of `report`.
+TEXT_FORMS: Final = ("text", "json", "markdown")
+REPORT_FORMS: Final = (*TEXT_FORMS, "html")
 #: Output formats of `show`.
 SHOW_FORMS: Final = ("table", "json", "csv", "parquet", "pprof")
 #: Default number of steps to record.
@@ -49,6 +50,8 @@ class ReportRequest(ReadsProfiles, frozen=True, eq=True, kw_only=True):
     explain: str | None = None
     full: bool = False
     fail_on: str | None = None
+    redact: bool = False
+    redact_map: str | None = None
     kernels: str | None = None
 
     def files_to_read(self) -> tuple[str, ...]:

@@ -204,7 +204,7 @@ def box(place: Locator) -> Any:
 
 def fetched(timeline: Timeline, path: str, *, run: str, **given: object) -> bytes:
     """What the server itself says of a run."""
-    server = timeline.view.server
+    server = timeline.view.server.live
     query = urlencode({"run": server.runs[run], **given}, doseq=True)
     with urllib.request.urlopen(  # noqa: S310 - loopback
         f"{server.address}data/trace/{path}?{query}"

@@ -129,7 +129,8 @@ class View:
         parts = {"page": page, "run": self.server.runs[run] if run else "", **state}
         self.page.goto("about:blank")
         kept = {name: value for name, value in parts.items() if value}
-        self.page.goto(f"{self.server.address}#{urlencode(kept, quote_via=quote)}")
+        place = self.server.place(run)
+        self.page.goto(f"{place}#{urlencode(kept, quote_via=quote)}")
         self.settle()
 
     def settle(self) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.results.result import ToolResult
 from stepscope.analysis.results.tables import tool_tables
 from stepscope.unavailable import Missing
 
@@ -36,7 +37,7 @@ class Pies(msgspec.Struct, frozen=True, kw_only=True):
     device_by_type: Pie | None
 
 
-class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
+class FrameworkOpStatsResult(ToolResult, frozen=True, kw_only=True):
     """Ops of all selected hosts and devices.
 
     Attributes:

@@ -18,6 +18,7 @@ from stepscope.analysis.inference_profile.latency import (
     nearest_rank,
     slow_requests,
 )
+from stepscope.analysis.results.result import ToolResult
 from stepscope.analysis.results.statistics import SINGLE_SAMPLE, means_ms
 from stepscope.analysis.results.tables import (
     declared_reasons,
@@ -101,7 +102,7 @@ class HostRequests(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: float | None
 
 
-class InferenceProfileResult(msgspec.Struct, frozen=True, kw_only=True):
+class InferenceProfileResult(ToolResult, frozen=True, kw_only=True):
     """The requests of all selected hosts; `missing` explains nulls.
 
     Attributes:

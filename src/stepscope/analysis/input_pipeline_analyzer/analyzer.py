@@ -32,6 +32,7 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     InputStep,
     between_steps,
 )
+from stepscope.analysis.results.result import ToolResult
 from stepscope.analysis.results.statistics import Statistics
 from stepscope.analysis.results.tables import distinct_entries, missing_fields
 from stepscope.analysis.results.tool import host_tables, rows_read
@@ -62,7 +63,7 @@ NEEDS: Final = (
 )
 
 
-class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
+class InputPipelineResult(ToolResult, frozen=True, kw_only=True):
     """How input-bound a run is and where its input time goes; `missing` explains nulls.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import polars as pl
 
 from stepscope.analysis.kernel_stats.measured import (
@@ -18,6 +17,7 @@ from stepscope.analysis.kernel_stats.measured import (
 )
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
+from stepscope.analysis.results.result import ToolResult
 from stepscope.analysis.results.tables import (
     declared_reasons,
     declared_rows,
@@ -92,7 +92,7 @@ _REASONS: Final = declared_reasons(
 )
 
 
-class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
+class KernelStatsResult(ToolResult, frozen=True, kw_only=True):
     """Kernels of all selected hosts and devices.
 
     Attributes:

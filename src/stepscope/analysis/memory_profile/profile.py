@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import numpy as np
 import polars as pl
 
@@ -28,6 +27,7 @@ from stepscope.analysis.memory_profile.rows import (
     step_rows,
     timeline_rows,
 )
+from stepscope.analysis.results.result import ToolResult
 from stepscope.analysis.results.tables import package_reasons
 from stepscope.derive.memory.replay import allocation_steps, memory_replay
 from stepscope.errors import BadUsage
@@ -45,7 +45,7 @@ _WHY: Final = package_reasons("memory_profile")
 NEEDS: Final = (allocation_steps, memory_replay)
 
 
-class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryProfileResult(ToolResult, frozen=True, kw_only=True):
     """The memories of all selected hosts.
 
     Attributes:

@@ -40,6 +40,7 @@ from stepscope.analysis.model_views.source_rows import (
 from stepscope.analysis.model_views.tree import Tree, grow_tree, show_nodes
 from stepscope.analysis.ops.rows import NO_OPS, without_steps
 from stepscope.analysis.ops.selection import select_ops
+from stepscope.analysis.results.result import ToolResult
 from stepscope.analysis.results.statistics import percent_of
 from stepscope.analysis.results.tables import tool_tables
 from stepscope.analysis.results.tool import derived_by_host
@@ -65,7 +66,7 @@ VIEW_ROWS: Final = tool_tables("model_views")["scope"]
 NEEDS: Final = (annotation_calls, model_charges, source_lines)
 
 
-class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
+class ModelViewsResult(ToolResult, frozen=True, kw_only=True):
     """Views of the same costs, over all selected hosts and devices.
 
     Attributes:

@@ -28,6 +28,7 @@ from stepscope.analysis.overview_page.ops import (
     precision_shares,
     top_ops_of,
 )
+from stepscope.analysis.results.result import ToolResult
 from stepscope.analysis.results.statistics import Statistics
 from stepscope.analysis.results.tables import package_reasons, with_every_null
 from stepscope.analysis.results.tool import derived_by_host, rows_read
@@ -137,7 +138,7 @@ class HostSummary(msgspec.Struct, frozen=True, kw_only=True):
     summary: StepSummary
 
 
-class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
+class OverviewPageResult(ToolResult, frozen=True, kw_only=True):
     """Overview of a run; `missing` explains nulls.
 
     `StepSummary` defines the fields that come from the summary.

@@ -8,6 +8,7 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.pod_viewer.comparison import SlowestWorker, StepComparison
+from stepscope.analysis.results.result import ToolResult
 from stepscope.analysis.steps.rows import category_columns, present_categories
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.trace.quality import QualityNote
@@ -307,7 +308,7 @@ class PodStep(StepComparison, frozen=True, kw_only=True):
     workers: tuple[Worker, ...]
 
 
-class PodViewerResult(msgspec.Struct, frozen=True, kw_only=True):
+class PodViewerResult(ToolResult, frozen=True, kw_only=True):
     """Every step on every worker; `missing` explains nulls.
 
     Attributes:

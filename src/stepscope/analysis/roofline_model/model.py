@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import msgspec
 import polars as pl
 
 from stepscope.analysis.ops.rows import NO_COSTS, NO_OPS
+from stepscope.analysis.results.result import ToolResult
 from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
@@ -85,7 +85,7 @@ _OF_WORK: Final = (
 )
 
 
-class RooflineModelResult(msgspec.Struct, frozen=True, kw_only=True):
+class RooflineModelResult(ToolResult, frozen=True, kw_only=True):
     """Ops and kernels of all selected hosts.
 
     Attributes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.results.result import ToolResult
 from stepscope.analysis.results.tables import (
     missing_fields,
     package_reasons,
@@ -172,7 +173,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[Edge, ...]
 
 
-class TfDataBottleneckAnalysisResult(msgspec.Struct, frozen=True, kw_only=True):
+class TfDataBottleneckAnalysisResult(ToolResult, frozen=True, kw_only=True):
     """The input pipelines of all selected hosts.
 
     Attributes:

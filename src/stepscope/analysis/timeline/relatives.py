@@ -248,6 +248,8 @@ def same_name(shown: HostTimeline, code: int, *, track: int, item: int) -> SameN
     if shown.timeline.line(track) is None:
         items = np.flatnonzero(handles(shown.events, "type") == code)
         tracks = shown.track_of_events(items)
+        # No track shows some events, such as those of the recorder.
+        items, tracks = items[tracks >= 0], tracks[tracks >= 0]
         start_ps, dur_ps = (
             ints(shown.events, column)[items] for column in ("start_ps", "dur_ps")
         )

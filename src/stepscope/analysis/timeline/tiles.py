@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.array_types import UInt8s
     from stepscope.derive.profile_data import ProfileData
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 TILE_BUCKETS: Final = 1024
 #: Level at which one tile covers every time that a trace can have.
 COARSEST_LEVEL: Final = 52
+#: Level at which slices of a whole trace are few: a bucket lasts 1.1 s.
+_COARSEST_STORED: Final = 40
 #: Columns of a track's slices. `row` is the row in the track, 0 at the top. `count` is
 #: the number of spans in the slice, and `busy_ps` the time of work in them. `item` is
 #: the longest span: a row of `events` on a recorded track, a row of the timeline's
@@ -125,7 +128,54 @@ def track_tiles(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
+    return Tiles(
+        host=host,
+        tracks=tuple(tracks),
+        begin_ps=begin,
+        end_ps=end,
+        bucket_ps=1 << level,
+        slices=_slices_of_tracks(shown, tracks, (begin, end), level, rows),
+    )
+
+
+def slices_of_all_tracks(
+    profile: ProfileData, host: str, *, most: int
+) -> tuple[int, pl.DataFrame] | Unavailable:
+    """Return the slices of all tracks at the finest level with at most `most` of them.
+
+    Returns:
+        The level, and the slices as in `Tiles`, of all rows.
+    """
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    lanes = [lane.start_ps for lane in shown.lanes if len(lane.start_ps)]
+    begin = min((int(starts.min()) for starts in lanes), default=0)
+    last = max((int(starts.max()) for starts in lanes), default=0)
+
+    def slices_at(level: int) -> pl.DataFrame:
+        window = begin >> level << level, (last >> level) + 1 << level
+        tracks = range(shown.timeline.tracks.height)
+        return _slices_of_tracks(shown, tracks, window, level, Rows.ALL)
+
+    if sum(map(len, lanes)) <= most:
+        return 0, slices_at(0)
+    level, found = _COARSEST_STORED, slices_at(_COARSEST_STORED)
+    while level and (finer := slices_at(level - 1)).height <= most:
+        level, found = level - 1, finer
+    return level, found
+
+
+def _slices_of_tracks(
+    shown: HostTimeline,
+    tracks: Sequence[int],
+    window: tuple[int, int],
+    level: int,
+    rows: Rows,
+) -> pl.DataFrame:
+    """Return `track` and `SLICE_COLUMNS` of some tracks in a window."""
     drawn_rows = shown.timeline.tracks["drawn_rows"].to_list()
+    begin, end = window
     lane_slices = []
     for track in tracks:
         lane_index = shown.lane_index(track)
@@ -146,18 +196,11 @@ def track_tiles(
         )
         for values in (shown.name_codes, shown.item_categories)
     )
-    return Tiles(
-        host=host,
-        tracks=tuple(tracks),
-        begin_ps=begin,
-        end_ps=end,
-        bucket_ps=1 << level,
-        slices=pl.DataFrame(
-            [
-                pl.Series("track", np.repeat(tracks, lengths)).cast(pl.Int32()),
-                *_slice_columns(slices, shown.coded_names(code), category),
-            ]
-        ),
+    return pl.DataFrame(
+        [
+            pl.Series("track", np.repeat(tracks, lengths)).cast(pl.Int32()),
+            *_slice_columns(slices, shown.coded_names(code), category),
+        ]
     )
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.results.result import ToolResult
 from stepscope.analysis.results.tables import package_reasons, tool_tables
 from stepscope.analysis.results.tool import derived_by_host, start_unix_ns
 from stepscope.derive.columns.arrays import handles, ints
@@ -142,7 +142,7 @@ def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
     return {host: (start - first) * PS_PER_NS for host, start in known.items()}
 
 
-class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
+class TraceViewerResult(ToolResult, frozen=True, kw_only=True):
     """Sections and tracks of all selected hosts in display order.
 
     Attributes:

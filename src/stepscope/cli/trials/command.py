@@ -22,7 +22,7 @@ from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
 from stepscope.cli.output import check_free, deliver_answer
 from stepscope.cli.report import show_outline
-from stepscope.cli.requests import REPORT_FORMS
+from stepscope.cli.requests import TEXT_FORMS
 from stepscope.compare.measured import measure_run
 from stepscope.compare.store import (
     answer_promises,
@@ -75,8 +75,8 @@ def answer_request(request: TryRequest) -> int:
             "Change the program yourself, and compare two recordings with "
             "`stepscope diff BASE NEW`"
         )
-    if request.form not in REPORT_FORMS:
-        raise BadUsage.unknown_name("format", request.form, REPORT_FORMS)
+    if request.form not in TEXT_FORMS:
+        raise BadUsage.unknown_name("format", request.form, TEXT_FORMS)
     check_free(request.output, force=request.force)
     budget = _BUDGET.fullmatch(request.budget)
     if budget is None:

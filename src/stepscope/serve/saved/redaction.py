@@ -1,0 +1,192 @@
+"""Names in a file are replaced by hashes; words that stepscope itself contains stay.
+
+A name is split into words: letters, digits and underscores. Every word that is neither
+in the texts and data of this package nor part of the name of a public library's kernel
+or op becomes a hash, in texts, addresses and timelines alike. What nobody listed is
+replaced, so a new kind of name in a recording cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+import polars as pl
+
+import stepscope
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.serve.saved.run_answers import SavedRun
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Iterator
+
+_WORD: Final = Pattern(r"\w{3,}")
+#: Words without a letter are numbers.
+_LETTER: Final = Pattern(r"[^\W\d_]")
+_NUMBER: Final = Pattern(r"_?\d+$")
+#: Names of kernels, ops and calls of public libraries.
+_PUBLIC: Final = Pattern(
+    r"^(?:void |int |bool )?(?:at|c10|c10d|cub|cutlass|thrust|aten|prims?|Eigen"
+    r"|tensorflow|xla|torch|flash|pytorch_flash|fmha|std)(?:::|_)"
+    r"|^(?:cu|cuda|cublas|cudnn|cufft|cusparse|hip|nccl|roc|miopen)(?:Lt)?_?[A-Z]\w*$"
+    r"|(?:gemm|xmma|cutlass|nvjet|cudnn|cublas|nccl|Cijk_|splitK|nchwToNhwc)"
+    r"|^Iterator::|^Mem(?:cpy|set)\b|^ProfilerStep"
+)
+#: Suffixes of this package's files with texts; demo programs are left out.
+_SUFFIXES: Final = frozenset({".py", ".json", ".toml", ".md", ".js", ".html"})
+_DEMO: Final = "demo_"
+_HASH_BYTES: Final = 4
+
+
+class Redacted(Frozen, frozen=True):
+    """A run with hashes for names.
+
+    Attributes:
+        run: The answers and slices.
+        names: Hash → the word that it replaces.
+    """
+
+    run: SavedRun
+    names: dict[str, str]
+
+
+def redact(run: SavedRun) -> Redacted:
+    """Replace the words of all names in a run that are not public."""
+    decoded = {
+        address: msgspec.json.decode(answer) for address, answer in run.answers.items()
+    }
+    shown = {name for host in run.slices for name in host.slices["name"].unique()}
+    public = {
+        word
+        for name in (*shown, *_texts(list(decoded.values())))
+        if _PUBLIC.search(name)
+        for word in _WORD.findall(name)
+    }
+    columns = {
+        word
+        for answer in decoded.values()
+        for column in _columns_of(answer)
+        for word in _WORD.findall(column)
+    }
+    replacing = _Replacing(own_words() | public | columns)
+    answers = {
+        replacing.address(address): msgspec.json.encode(replacing.value(answer))
+        for address, answer in decoded.items()
+    }
+    slices = tuple(
+        msgspec.structs.replace(
+            host,
+            host=replacing.text(host.host),
+            slices=host.slices.with_columns(
+                pl.col("name")
+                .cast(pl.String)
+                .replace(
+                    {
+                        name: replacing.text(name)
+                        for name in host.slices["name"].unique()
+                    }
+                )
+            ),
+        )
+        for host in run.slices
+    )
+    return Redacted(SavedRun(answers=answers, slices=slices), replacing.names)
+
+
+class _Replacing:
+    """Replaces words that are not known, the same word always by the same hash."""
+
+    def __init__(self, known: frozenset[str]) -> None:
+        self.names: dict[str, str] = {}
+        self._known = known
+
+    def text(self, text: str) -> str:
+        """Return a text with hashes for its unknown words."""
+        return _WORD.sub(self._word, text)
+
+    def address(self, address: str) -> str:
+        """Return an address whose options have hashes for unknown words."""
+        path, mark, query = address.partition("?")
+        options = [(name, self.text(text)) for name, text in parse_qsl(query)]
+        return f"{path}{mark}{urlencode(options)}"
+
+    def value(self, value: Any) -> Any:
+        """Return a JSON value with hashes in all texts and names of members."""
+        match value:
+            case str():
+                return self.text(value)
+            case list():
+                return [self.value(each) for each in value]
+            case dict():
+                return {
+                    self.text(name): self.value(each) for name, each in value.items()
+                }
+        return value
+
+    def _word(self, found: re.Match[str]) -> str:
+        word = found[0]
+        # A number after a known word tells its instances apart.
+        if {word, _NUMBER.sub("", word)} & self._known or not _LETTER.search(word):
+            return word
+        digest = hashlib.blake2b(word.encode(), digest_size=_HASH_BYTES).hexdigest()
+        self.names[f"n{digest}"] = word
+        return f"n{digest}"
+
+
+@cache
+def own_words() -> frozenset[str]:
+    """Return the words of all texts, data and names of fields of this package."""
+    root = Path(stepscope.__file__).parent
+    words: set[str] = set()
+    for path in root.rglob("*"):
+        inside = path.relative_to(root).parts
+        if path.suffix not in _SUFFIXES or any(_DEMO in part for part in inside):
+            continue
+        text = path.read_text("utf-8")
+        parts = _python_texts(text) if path.suffix == ".py" else (text,)
+        for part in parts:
+            words.update(_WORD.findall(part))
+    return frozenset(words)
+
+
+def _python_texts(code: str) -> Iterator[str]:
+    """Yield the texts and the names of fields of a module, without its docstrings."""
+    tree = ast.parse(code)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if id(node) not in docstrings:
+                yield node.value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def _columns_of(answer: Any) -> list[str]:
+    """Return the names of the columns of a table; some are made of several names."""
+    columns = answer.get("columns", []) if isinstance(answer, dict) else []
+    return [column["name"] for column in columns]
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    """Yield all texts in JSON values."""
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            yield from _texts(value)
+        elif isinstance(value, dict):
+            yield from _texts(value.values())
