@@ -15,6 +15,8 @@ interface Slices {
   item: Float64Array;
   first: Float64Array;
   name: ArrayLike<number>;
+  /** The recorded name. */
+  fullName: ArrayLike<number>;
   category: ArrayLike<number>;
 }
 /** A part of the slices: those of one row of a track. */
@@ -189,7 +191,7 @@ export class Timeline {
       ...place,
       section: this.catalogue.sections[about.section]?.name ?? "",
       track_name: about.name ?? "",
-      full_name: place.name,
+      full_name: this.names[slices.fullName[k]!]!,
       category: this.catalogue.categories[slices.category[k]!] ?? "other",
       ...{ busy_ps: null, self_ps: null, parent: null, children: null, children_count: null, step: null, arguments: null },
       ...{ arguments_of: null, launched_by: null, launched: null, launched_count: null, source: null },
@@ -206,12 +208,13 @@ export class Timeline {
     };
   }
 
-  /** Whether names contain a text, in any case, or match a `/pattern/`. */
-  private wanted(text: string): boolean[] {
+  /** Whether a name of a slice contains a text, in any case, or matches a `/pattern/`. */
+  private wanted(text: string): (k: number) => boolean {
     const pattern = REGEX.exec(text)?.[1];
     const regex = pattern === undefined ? null : new RegExp(pattern);
     const lower = text.toLowerCase();
-    return this.names.map((name) => (regex ? regex.test(name) : name.toLowerCase().includes(lower)));
+    const matches = this.names.map((name) => (regex ? regex.test(name) : name.toLowerCase().includes(lower)));
+    return (k) => matches[this.slices.name[k]!]! || matches[this.slices.fullName[k]!]!;
   }
 
   private search(text: string): object {
@@ -219,7 +222,7 @@ export class Timeline {
     const counts = new Map<string, number>();
     let count = 0;
     for (const k of this.events) {
-      if (!wanted[this.slices.name[k]!]) continue;
+      if (!wanted(k)) continue;
       const spans = this.slices.count[k]!;
       counts.set(this.nameOf(k), (counts.get(this.nameOf(k)) ?? 0) + spans);
       count += spans;
@@ -237,7 +240,7 @@ export class Timeline {
     const chosen = given.has("item") ? order.findIndex((k) => track[k] === Number(given.get("track")) && item[k] === Number(given.get("item"))) : -1;
     const from = Number(given.get("from_ps") ?? 0);
     const found = [...order].find((k, at) =>
-      wanted[this.slices.name[k]!] && (chosen >= 0 ? at > chosen : forward ? start[k]! >= from : start[k]! < from));
+      wanted(k) && (chosen >= 0 ? at > chosen : forward ? start[k]! >= from : start[k]! < from));
     return found === undefined ? null : this.place(found);
   }
 
@@ -288,6 +291,7 @@ function restored(frame: Frame): Slices {
     item: summed(column("item")),
     first,
     name: column("name"),
+    fullName: column("full_name"),
     category: column("category"),
   };
 }

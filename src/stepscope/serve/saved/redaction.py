@@ -62,7 +62,12 @@ def redact(run: SavedRun) -> Redacted:
     decoded = {
         address: msgspec.json.decode(answer) for address, answer in run.answers.items()
     }
-    shown = {name for host in run.slices for name in host.slices["name"].unique()}
+    shown = {
+        name
+        for host in run.slices
+        for column in ("name", "full_name")
+        for name in host.slices[column].unique()
+    }
     public = {
         word
         for name in (*shown, *_texts(list(decoded.values())))
@@ -85,19 +90,18 @@ def redact(run: SavedRun) -> Redacted:
             host,
             host=replacing.text(host.host),
             slices=host.slices.with_columns(
-                pl.col("name")
-                .cast(pl.String)
-                .replace(
-                    {
-                        name: replacing.text(name)
-                        for name in host.slices["name"].unique()
-                    }
-                )
+                _replaced(host.slices[column], replacing)
+                for column in ("name", "full_name")
             ),
         )
         for host in run.slices
     )
     return Redacted(SavedRun(answers=answers, slices=slices), replacing.names)
+
+
+def _replaced(column: pl.Series, replacing: _Replacing) -> pl.Series:
+    names = column.cast(pl.String).unique().drop_nulls().to_list()
+    return column.cast(pl.String).replace(names, [*map(replacing.text, names)])
 
 
 class _Replacing:

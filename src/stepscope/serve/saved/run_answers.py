@@ -15,6 +15,7 @@ from stepscope import __version__
 from stepscope.analysis.timeline.search import SoughtKernel
 from stepscope.analysis.tools import TOOLS, find_tool
 from stepscope.frozen import Frozen
+from stepscope.reporting.envelope import Doubt
 from stepscope.reporting.plain import plain
 from stepscope.serve.built import STATIC
 from stepscope.serve.runs import answers, timeline_answers
@@ -23,9 +24,10 @@ from stepscope.serve.runs.cache import Working
 from stepscope.serve.runs.opened import Opened
 from stepscope.serve.runs.timeline_answers import Area
 from stepscope.serve.saved.slices import HostSlices, slices_of_host
+from stepscope.units import duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from stepscope.analysis.tools import ProfileWithTools
     from stepscope.reporting.plain import Plain
@@ -73,10 +75,12 @@ def collect_answers(profile: ProfileWithTools) -> SavedRun:
     if 1 < len(profile.hosts) <= _MAX_HOSTS:
         for host in profile.hosts:
             told |= _answers_of_tools(opened, (host,))
+    profile_address = address("profile")
+    told[profile_address] = _with_remarks(told[profile_address], slices)
     told |= _answers_in_detail(opened, told)
     told |= _answers_about_places(opened, told)
     for each in slices:
-        told |= _answers_of_timeline(opened, each)
+        told |= _answers_of_timeline(opened, each, _places_on(each.host, told))
     definitions = STATIC / "definitions.json"
     if definitions.is_file():
         told["definitions.json"] = definitions.read_bytes()
@@ -121,6 +125,28 @@ def _answers_about_run(opened: Opened) -> Iterator[tuple[str, bytes]]:
     }
     yield address("status"), msgspec.json.encode(status)
     yield address("runs"), msgspec.json.encode(listed)
+
+
+def _with_remarks(answer: bytes, slices: Iterable[HostSlices]) -> bytes:
+    """Add to the doubts about a recording what a file folds."""
+    told = msgspec.json.decode(answer)
+    told["quality"] += [
+        plain(
+            Doubt(
+                host=each.host,
+                kind="saved_file",
+                severity="info",
+                scope="timeline",
+                message="In this file, the timeline shows events together if they are "
+                f"shorter than {duration_text(2**each.level)}.",
+                count=None,
+                remedy="Open the recording itself with `stepscope serve`.",
+            )
+        )
+        for each in slices
+        if each.level
+    ]
+    return msgspec.json.encode(told)
 
 
 def _answers_of_tools(opened: Opened, hosts: tuple[str, ...]) -> dict[str, bytes]:
@@ -188,12 +214,24 @@ def _answers_in_detail(
             (_VIEWS, {**view, "op": name})
             for name in _names(told, _VIEWS, {"table": "annotation"})
         ),
+        *((_OPS, options) for options in _ops_of_evidence(opened, told)),
     ]
     for tool, options in chosen:
         known = msgspec.json.decode(told[address(f"table/{tool}")])["tables"]
         yield from _answers_of_tool(
             opened, tool, options, rows=_MAX_ROWS_IN_DETAIL, known=known
         ).items()
+
+
+def _ops_of_evidence(
+    opened: Opened, told: Mapping[str, bytes]
+) -> Iterator[dict[str, Any]]:
+    """Yield the options with which findings lead to ops."""
+    is_one = len(opened.view_of_hosts(()).profile.hosts) == 1
+    for member in _members(msgspec.json.decode(told[address("findings")])):
+        op, host = member.get("op"), member.get("host")
+        if isinstance(op, str) and isinstance(host, str):
+            yield {"op": op} if is_one else {"hosts": host, "op": op}
 
 
 def _answers_about_places(
@@ -239,7 +277,32 @@ def _names(told: Mapping[str, bytes], tool: str, options: dict[str, Any]) -> lis
     return list(dict.fromkeys(named))[:_MAX_IN_DETAIL]
 
 
-def _answers_of_timeline(opened: Opened, of: HostSlices) -> dict[str, bytes]:
+def _places_on(host: str, told: Mapping[str, bytes]) -> Iterator[tuple[int, int]]:
+    """Yield track and item of all spans of a host to which answers lead."""
+    for answer in told.values():
+        for member in _members(msgspec.json.decode(answer)):
+            place = member.get("place")
+            if member.get("host") == host and isinstance(place, dict):
+                track, item = place.get("track"), place.get("item")
+                if track is not None and item is not None:
+                    yield track, item
+
+
+def _members(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects in a JSON value."""
+    if isinstance(value, dict):
+        yield value
+    inside = value.values() if isinstance(value, dict) else value
+    if isinstance(inside, str | int | float | None):
+        return
+    for each in inside:
+        yield from _members(each)
+
+
+def _answers_of_timeline(
+    opened: Opened, of: HostSlices, places: Iterable[tuple[int, int]]
+) -> dict[str, bytes]:
+    """Return what the page shows of steps, of the longest spans and of some places."""
     profile, host = opened.view_of_hosts(()).profile, of.host
     catalogue = timeline_answers.write_catalogue(opened, host, version=_RUN)
     told = {address("trace/catalogue", {"host": host}): catalogue}
@@ -254,7 +317,8 @@ def _answers_of_timeline(opened: Opened, of: HostSlices) -> dict[str, bytes]:
         told[address("explain", asked)] = answers.write_explanation(
             opened, host, (begin, end), device=None
         )
-    for track, item in of.longest_spans(_MAX_DETAILS // len(profile.hosts)):
+    longest = of.longest_spans(_MAX_DETAILS // len(profile.hosts))
+    for track, item in dict.fromkeys((*places, *longest)):
         told[address("trace/details", {"host": host, "track": track, "item": item})] = (
             timeline_answers.write_details(profile, host, track, item)
         )

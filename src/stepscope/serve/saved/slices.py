@@ -13,7 +13,6 @@ import polars as pl
 from stepscope.analysis.timeline.counters import COUNTER_COLUMNS, counter_curves_of
 from stepscope.analysis.timeline.spans import host_timeline, typed_frame
 from stepscope.analysis.timeline.tiles import SLICE_COLUMNS, slices_of_all_tracks
-from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.frozen import Frozen
 from stepscope.serve import frames
 from stepscope.unavailable import Unavailable
@@ -21,6 +20,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.analysis.tools import ProfileWithTools
     from stepscope.derive.trace_rows.counters import CounterCurve
 
@@ -35,7 +35,7 @@ class HostSlices(Frozen, frozen=True):
     Attributes:
         host: Name of the host.
         level: Events that are shorter than 2**level ps may be folded; 0 for none.
-        slices: `track` and `SLICE_COLUMNS`.
+        slices: `track`, `SLICE_COLUMNS` and `full_name`, the recorded name of the item.
         counters: `COUNTER_COLUMNS` of all counters.
     """
 
@@ -69,9 +69,10 @@ class HostSlices(Frozen, frozen=True):
             "count",
             _difference("item"),
             "name",
+            "full_name",
             "category",
         )
-        about = {"level": self.level, "categories": list(CATEGORIES)}
+        about = {"level": self.level}
         return (
             frames.encode_frame(_small_numbers(rows), about),
             frames.encode_frame(_small_numbers(self.counters), {}),
@@ -82,13 +83,29 @@ def slices_of_host(profile: ProfileWithTools, host: str, *, most: int) -> HostSl
     """Return the finest slices of a host's timeline, at most `most` of them."""
     found = slices_of_all_tracks(profile, host, most=most)
     if isinstance(found, Unavailable):
-        slices = pl.DataFrame(schema={"track": pl.Int32(), **SLICE_COLUMNS})
+        columns = {"track": pl.Int32(), **SLICE_COLUMNS, "full_name": pl.String()}
+        slices = pl.DataFrame(schema=columns)
         return HostSlices(host, 0, slices, _counter_rows((), 0))
     level, slices = found
     timeline = host_timeline(profile, host)
-    tracks = 0 if isinstance(timeline, Unavailable) else len(timeline.lanes)
-    curves = counter_curves_of(profile, host)
-    return HostSlices(host, level, slices, _counter_rows(curves, tracks))
+    if isinstance(timeline, Unavailable):
+        raise TypeError("a timeline with slices is available")
+    counters = _counter_rows(counter_curves_of(profile, host), len(timeline.lanes))
+    full_name = _full_names(timeline, slices)
+    slices = slices.with_columns(full_name.fill_null(slices["name"].cast(pl.String)))
+    return HostSlices(host, level, slices, counters)
+
+
+def _full_names(shown: HostTimeline, slices: pl.DataFrame) -> pl.Series:
+    """Return the recorded name of each slice's item."""
+    codes = [
+        shown.name_codes(track, part["item"].to_numpy())
+        for (track,), part in slices.group_by("track", maintain_order=True)
+        if isinstance(track, int)
+    ]
+    if not codes:
+        return pl.Series("full_name", [], pl.String)
+    return shown.timeline.full_names.gather(np.concatenate(codes)).alias("full_name")
 
 
 def _counter_rows(curves: Sequence[CounterCurve], tracks: int) -> pl.DataFrame:
