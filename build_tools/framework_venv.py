@@ -103,13 +103,14 @@ ENVIRONMENTS = {
         "from transformers import Trainer",
         bases=("torch",),
     ),
-    # A notebook's kernel, and what executes notebooks.
+    # A notebook's kernel, and what executes and shows notebooks.
     "notebook": Environment(
         requirements=(
             *("ipykernel==7.4.0", "nbconvert==7.17.2"),
+            *("jupyterlab==4.6.6", "marimo==0.25.2"),
             *("numpy", "polars==2.1.0", "click", "werkzeug"),
         ),
-        proof="import ipykernel, nbconvert, polars",
+        proof="import ipykernel, jupyterlab, marimo, nbconvert, polars",
     ),
     # Experiment trackers: reports are logged to them, so what reads profiles is here.
     "trackers": Environment(

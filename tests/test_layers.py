@@ -217,6 +217,7 @@ ROOMS = {
     },
     "serve": {
         "runs": "errors frames",
+        "saved": "built frames runs",
     },
     "trace": {
         "reading": "quality",

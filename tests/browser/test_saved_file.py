@@ -10,18 +10,23 @@ from tests.browser.test_hostile_names import watched  # noqa: F401 - of its test
 from tests.support.sites.browser import whole_server
 from tests.support.sites.saved import saved_files
 
+from stepscope.serve.saved.run_answers import encode_options
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.support.sites.saved import SavedFiles
     from tests.support.sites.view import View
 
-#: Pages whose tests are also done with files.
+#: Pages whose tests are also done with files, and those of which only long runs do.
 PAGES = (
-    *("every_page", "findings", "overview_page", "framework_op_stats", "kernel_stats"),
-    *("roofline_model", "input_pipeline_analyzer", "model_views", "memory_profile"),
-    *("pod_viewer", "trace_viewer", "trace_stretches", "trace_arranged"),
-    *("into_the_timeline", "hostile_names", "same_words"),
+    *("every_page", "framework_op_stats", "kernel_stats", "model_views"),
+    *("trace_viewer", "into_the_timeline", "hostile_names"),
+)
+MORE_PAGES = (
+    *("findings", "overview_page", "roofline_model", "input_pipeline_analyzer"),
+    *("memory_profile", "pod_viewer", "trace_stretches", "trace_arranged"),
+    "same_words",
 )
 #: What only a server can do: explain any time, filter by a pattern, export, show text
 #: of the program; or what a test tells a server.
@@ -42,11 +47,12 @@ OF_A_SERVER = {
     "test_the_timeline_is_drawn_and_clickable",
     "test_the_window_is_saved_for_other_viewers",
 }
-for page in PAGES:
+for page in (*PAGES, *MORE_PAGES):
+    mark = pytest.mark.integration if page in PAGES else pytest.mark.thorough
     module = importlib.import_module(f"tests.browser.test_{page}")
     for name, member in list(vars(module).items()):
         if name.startswith("test_") and name not in OF_A_SERVER:
-            globals()[name] = pytest.mark.integration(member)
+            globals()[name] = mark(member)
 
 READ_TILE = """async (address) => {
     const bytes = await (await fetch(address)).arrayBuffer();
@@ -97,6 +103,13 @@ def test_tiles_are_those_of_the_server(
             compared += len(truth[0][1])
     assert compared > 50
     live.close()
+
+
+def test_addresses_are_encoded_as_the_browser_does(view: View) -> None:
+    name = "a*b~c (d) 'e' é/ü+f&g=h!"
+    view.go("findings", run="jax")
+    script = "(name) => new URLSearchParams([['op', name]]).toString()"
+    assert view.page.evaluate(script, name) == encode_options([("op", name)])
 
 
 def test_a_table_is_sorted_filtered_and_exported_without_a_server(view: View) -> None:

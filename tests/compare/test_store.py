@@ -142,7 +142,7 @@ def hostile(stored: PromiseFile) -> dict[str, bytes]:
         "no hosts": changed(hosts=0),
         "negative promise": changed(
             promises=[
-                {"finding": "a", "title": "", "low_ms": -1, "high_ms": 0}
+                {"finding": "a", "title": "", "low_ms": 0, "high_ms": -1}
                 | {"basis": "bound", "effect_ms": None}
             ]
         ),

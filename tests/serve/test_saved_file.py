@@ -20,7 +20,7 @@ from stepscope.serve.frames import decode_frame
 from stepscope.serve.runs.source import open_source
 from stepscope.serve.runs.store import Store
 from stepscope.serve.saved.html_file import write_html
-from stepscope.serve.saved.redaction import own_words, redact
+from stepscope.serve.saved.redaction import own_words, redact_run
 from stepscope.serve.saved.run_answers import collect_answers
 from stepscope.session import open_profile
 
@@ -128,7 +128,7 @@ def test_a_redacted_file_has_no_name_of_the_program(tmp_path: Path) -> None:
 
 def test_kernels_of_public_libraries_keep_their_names() -> None:
     run = collect_answers(open_profile(RECORDINGS["torch_gpu"]))
-    redacted = redact(run).run
+    redacted = redact_run(run).run
     names = [*run.slices[0].slices["full_name"].unique()]
     kernels = {name for name in names if re.search("gemm|at::native", name)}
     assert len(kernels) > 3

@@ -13,6 +13,8 @@ import pytest
 STATIC = Path(__file__).resolve().parents[2] / "src/stepscope/serve/static"
 MOST = 300_000
 MOST_GZIPPED = 110_000
+#: Of the script that answers the page in a saved file.
+MOST_OF_SAVED = 14_000
 #: Names of namespaces, which are compared and never fetched, and a library's home.
 NAMESPACES = re.compile(r"https?://(www\.w3\.org|preactjs\.com)/[\w/#.-]*")
 
@@ -33,7 +35,7 @@ def files() -> dict[str, bytes]:
 
 def sent(files: dict[str, bytes]) -> dict[str, bytes]:
     """What a browser loads before it shows anything."""
-    beside = {"build.json", "THIRD_PARTY.txt", "definitions.json"}
+    beside = {"build.json", "THIRD_PARTY.txt", "definitions.json", "saved.js"}
     return {name: one for name, one in files.items() if name not in beside}
 
 
@@ -41,6 +43,11 @@ def test_the_bundle_keeps_its_budget(files: dict[str, bytes]) -> None:
     assert sum(len(one) for one in sent(files).values()) <= MOST
     packed = sum(len(gzip.compress(one, 9)) for one in sent(files).values())
     assert packed <= MOST_GZIPPED
+
+
+def test_the_script_of_saved_files_is_small(files: dict[str, bytes]) -> None:
+    assert len(files["saved.js"]) <= MOST_OF_SAVED
+    assert b"import" not in files["saved.js"]
 
 
 def test_one_script_and_one_style_sheet(files: dict[str, bytes]) -> None:

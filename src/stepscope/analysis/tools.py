@@ -195,6 +195,19 @@ class ProfileWithTools(ProfileData):
         frame: str | None = page.frame_of_page(self)
         return frame
 
+    def to_html(self, *, redact: bool = False) -> str:
+        """Return the page with all answers, as `report --format html` writes it.
+
+        Args:
+            redact: Whether to replace names by hashes.
+
+        Raises:
+            BadUsage: The page is not built.
+        """
+        page = importlib.import_module("stepscope.serve.saved.html_file")
+        html: bytes = page.write_html(self, is_redacted=redact)[0]
+        return html.decode()
+
     @overload
     def tool(
         self, name: Literal["overview_page", "overview"], **options: Any

@@ -36,7 +36,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         finding: Id of the finding.
         title: The problem in a few words.
-        low_ms: Minimum saving per step, in ms.
+        low_ms: Minimum saving per step, in ms; negative if the step may become longer.
         high_ms: Maximum saving per step, in ms.
         basis: "replay" or "bound", as in the finding's saving; "model" if one predicts
             the step after the change.
@@ -47,7 +47,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
     finding: str
     title: str
-    low_ms: _Ms
+    low_ms: float
     high_ms: _Ms
     basis: Literal["replay", "bound", "model"]
     effect_ms: _Ms | None

@@ -342,13 +342,13 @@ def promised_gain(finding: Finding, change: Change, as_is_ms: float) -> Promise 
     recorded_ms = finding.mean_step_ms
     if recorded_ms is None:
         return None
-    # A recorded step may last longer than others, in the part that a change removes or
-    # in the rest, which is unknown; or it may have several batches.
+    # A recorded step may last longer than others: most likely in the rest, whose ops
+    # are recorded, but possibly in what a change removes. Or it has several batches.
     scale = as_is_ms / recorded_ms
     has_more_batches = not 1 / _MAX_TIMES_RECORDED < scale < _MAX_TIMES_RECORDED
     least, most = (scale, scale) if has_more_batches else sorted((scale, 1.0))
     added_ms = 0.0 if has_more_batches else max(recorded_ms - as_is_ms, 0.0)
-    likely = most if finding.id in _LENGTHENED else (least + most) / 2
+    likely = most if finding.id in _LENGTHENED else scale
     for prediction in finding.predictions:
         parameter, step_ms = prediction.parameter, prediction.step_ms
         fits = parameter is None or parameter.value == change.settings[0].value
@@ -358,7 +358,7 @@ def promised_gain(finding: Finding, change: Change, as_is_ms: float) -> Promise 
             return Promise(
                 finding=finding.id,
                 title=finding.title,
-                low_ms=max(as_is_ms - step_ms.high * most, 0.0),
+                low_ms=as_is_ms - step_ms.high * most,
                 high_ms=max(as_is_ms - min(step_ms.low - added_ms, least_ms), 0.0),
                 basis="model",
                 effect_ms=(finding.ms_per_step or 0.0) * scale or None,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadUsage
 from stepscope.serve.built import STATIC, missing_page_reason
-from stepscope.serve.saved.redaction import redact
+from stepscope.serve.saved.redaction import redact_run
 from stepscope.serve.saved.run_answers import collect_answers
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def write_html(
     run = collect_answers(profile)
     if not is_redacted:
         return _render_file(run), {}
-    redacted = redact(run)
+    redacted = redact_run(run)
     return _render_file(redacted.run), redacted.names
 
 

@@ -13,7 +13,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 import msgspec
 import polars as pl
@@ -21,7 +21,7 @@ import polars as pl
 import stepscope
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.serve.saved.run_answers import SavedRun
+from stepscope.serve.saved.run_answers import SavedRun, encode_options
 
 if TYPE_CHECKING:
     import re
@@ -57,7 +57,7 @@ class Redacted(Frozen, frozen=True):
     names: dict[str, str]
 
 
-def redact(run: SavedRun) -> Redacted:
+def redact_run(run: SavedRun) -> Redacted:
     """Replace the words of all names in a run that are not public."""
     decoded = {
         address: msgspec.json.decode(answer) for address, answer in run.answers.items()
@@ -70,7 +70,7 @@ def redact(run: SavedRun) -> Redacted:
     }
     public = {
         word
-        for name in (*shown, *_texts(list(decoded.values())))
+        for name in (*shown, *_inner_texts(list(decoded.values())))
         if _PUBLIC.search(name)
         for word in _WORD.findall(name)
     }
@@ -82,15 +82,17 @@ def redact(run: SavedRun) -> Redacted:
     }
     replacing = _Replacing(own_words() | public | columns)
     answers = {
-        replacing.address(address): msgspec.json.encode(replacing.value(answer))
+        replacing.replace_options(address): msgspec.json.encode(
+            replacing.replace_texts(answer)
+        )
         for address, answer in decoded.items()
     }
     slices = tuple(
         msgspec.structs.replace(
             host,
-            host=replacing.text(host.host),
+            host=replacing.replace_words(host.host),
             slices=host.slices.with_columns(
-                _replaced(host.slices[column], replacing)
+                _replaced_names(host.slices[column], replacing)
                 for column in ("name", "full_name")
             ),
         )
@@ -99,9 +101,9 @@ def redact(run: SavedRun) -> Redacted:
     return Redacted(SavedRun(answers=answers, slices=slices), replacing.names)
 
 
-def _replaced(column: pl.Series, replacing: _Replacing) -> pl.Series:
+def _replaced_names(column: pl.Series, replacing: _Replacing) -> pl.Series:
     names = column.cast(pl.String).unique().drop_nulls().to_list()
-    return column.cast(pl.String).replace(names, [*map(replacing.text, names)])
+    return column.cast(pl.String).replace(names, [*map(replacing.replace_words, names)])
 
 
 class _Replacing:
@@ -111,30 +113,32 @@ class _Replacing:
         self.names: dict[str, str] = {}
         self._known = known
 
-    def text(self, text: str) -> str:
+    def replace_words(self, text: str) -> str:
         """Return a text with hashes for its unknown words."""
-        return _WORD.sub(self._word, text)
+        return _WORD.sub(self._replace_word, text)
 
-    def address(self, address: str) -> str:
+    def replace_options(self, address: str) -> str:
         """Return an address whose options have hashes for unknown words."""
         path, mark, query = address.partition("?")
-        options = [(name, self.text(text)) for name, text in parse_qsl(query)]
-        return f"{path}{mark}{urlencode(options)}"
+        given = parse_qsl(query, keep_blank_values=True)
+        options = [(name, self.replace_words(text)) for name, text in given]
+        return f"{path}{mark}{encode_options(options)}"
 
-    def value(self, value: Any) -> Any:
+    def replace_texts(self, value: Any) -> Any:
         """Return a JSON value with hashes in all texts and names of members."""
         match value:
             case str():
-                return self.text(value)
+                return self.replace_words(value)
             case list():
-                return [self.value(each) for each in value]
+                return [self.replace_texts(each) for each in value]
             case dict():
                 return {
-                    self.text(name): self.value(each) for name, each in value.items()
+                    self.replace_words(name): self.replace_texts(each)
+                    for name, each in value.items()
                 }
         return value
 
-    def _word(self, found: re.Match[str]) -> str:
+    def _replace_word(self, found: re.Match[str]) -> str:
         word = found[0]
         # A number after a known word tells its instances apart.
         if {word, _NUMBER.sub("", word)} & self._known or not _LETTER.search(word):
@@ -185,12 +189,12 @@ def _columns_of(answer: Any) -> list[str]:
     return [column["name"] for column in columns]
 
 
-def _texts(values: Iterable[Any]) -> Iterator[str]:
+def _inner_texts(values: Iterable[Any]) -> Iterator[str]:
     """Yield all texts in JSON values."""
     for value in values:
         if isinstance(value, str):
             yield value
         elif isinstance(value, list):
-            yield from _texts(value)
+            yield from _inner_texts(value)
         elif isinstance(value, dict):
-            yield from _texts(value.values())
+            yield from _inner_texts(value.values())

@@ -27,14 +27,14 @@ from stepscope.serve.saved.slices import HostSlices, slices_of_host
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from stepscope.analysis.tools import ProfileWithTools
     from stepscope.reporting.plain import Plain
 
 #: Maximum number of rows of a table in a file, and of slices of all timelines.
 _MAX_ROWS: Final = 2000
-MAX_SLICES: Final = 250_000
+_MAX_SLICES: Final = 250_000
 #: Maximum number of events with all details, of steps with an explanation, of rows
 #: that lead to their longest event, and of ops, scopes and annotations in detail.
 _MAX_DETAILS: Final = 500
@@ -67,7 +67,7 @@ def collect_answers(profile: ProfileWithTools) -> SavedRun:
     """Return the answers about a run, with tables and timelines up to a size."""
     opened = Opened(profile, Working())
     slices = tuple(
-        slices_of_host(profile, host, most=MAX_SLICES // len(profile.hosts))
+        slices_of_host(profile, host, most=_MAX_SLICES // len(profile.hosts))
         for host in profile.hosts
     )
     told = dict(_answers_about_run(opened))
@@ -75,7 +75,7 @@ def collect_answers(profile: ProfileWithTools) -> SavedRun:
     if 1 < len(profile.hosts) <= _MAX_HOSTS:
         for host in profile.hosts:
             told |= _answers_of_tools(opened, (host,))
-    profile_address = address("profile")
+    profile_address = page_address("profile")
     told[profile_address] = _with_remarks(told[profile_address], slices)
     told |= _answers_in_detail(opened, told)
     told |= _answers_about_places(opened, told)
@@ -87,13 +87,18 @@ def collect_answers(profile: ProfileWithTools) -> SavedRun:
     return SavedRun(answers=told, slices=slices)
 
 
-def address(path: str, options: Mapping[str, object] = {}) -> str:
-    """Return an address as the page writes it, with sorted options."""
+def page_address(path: str, options: Mapping[str, object] | None = None) -> str:
+    """Return an address below `data/` as the page writes it, with sorted options."""
     written = [
         (name, str(value).lower() if isinstance(value, bool) else str(value))
-        for name, value in sorted(options.items())
+        for name, value in sorted((options or {}).items())
     ]
-    return f"data/{path}" + (f"?{urlencode(written)}" if written else "")
+    return f"data/{path}" + (f"?{encode_options(written)}" if written else "")
+
+
+def encode_options(options: Sequence[tuple[str, str]]) -> str:
+    """Encode options of an address as browsers do (`URLSearchParams`)."""
+    return urlencode(options, safe="*").replace("~", "%7E")
 
 
 def _answers_about_run(opened: Opened) -> Iterator[tuple[str, bytes]]:
@@ -123,8 +128,8 @@ def _answers_about_run(opened: Opened) -> Iterator[tuple[str, bytes]]:
         "refused": [],
         "empty": None,
     }
-    yield address("status"), msgspec.json.encode(status)
-    yield address("runs"), msgspec.json.encode(listed)
+    yield page_address("status"), msgspec.json.encode(status)
+    yield page_address("runs"), msgspec.json.encode(listed)
 
 
 def _with_remarks(answer: bytes, slices: Iterable[HostSlices]) -> bytes:
@@ -153,8 +158,8 @@ def _answers_of_tools(opened: Opened, hosts: tuple[str, ...]) -> dict[str, bytes
     """Return the findings and the answers of all tools, with the page's choices."""
     named: dict[str, Any] = {"hosts": hosts[0]} if hosts else {}
     told = {
-        address("profile", named): answers.write_profile(opened, hosts),
-        address("findings", named): answers.write_findings(opened, hosts),
+        page_address("profile", named): answers.write_profile(opened, hosts),
+        page_address("findings", named): answers.write_findings(opened, hosts),
     }
     for tool in TOOLS:
         told |= _answers_of_tool(opened, tool.name, named)
@@ -190,15 +195,15 @@ def _answers_of_tool(
     )
     main = answers.write_table(opened, asked)
     told = {
-        address(f"tool/{name}", options): answers.write_tool(
+        page_address(f"tool/{name}", options): answers.write_tool(
             opened, question, rows=rows
         ),
-        address(f"table/{name}", options): main,
+        page_address(f"table/{name}", options): main,
     }
     for table in msgspec.json.decode(main)["tables"]:
         if table not in known:
             written = answers.write_table(opened, asked._replace(table=table))
-            told[address(f"table/{name}", {**options, "table": table})] = written
+            told[page_address(f"table/{name}", {**options, "table": table})] = written
     return told
 
 
@@ -208,16 +213,19 @@ def _answers_in_detail(
     """Yield what the page shows of single ops, scopes and annotations."""
     view = {"view": "annotation"}
     chosen = [
-        *((_OPS, {"op": name}) for name in _names(told, _OPS, {})),
-        *((_OPS, {"scope": name}) for name in _names(told, _VIEWS, {"table": "scope"})),
+        *((_OPS, {"op": name}) for name in _first_names(told, _OPS, {})),
+        *(
+            (_OPS, {"scope": name})
+            for name in _first_names(told, _VIEWS, {"table": "scope"})
+        ),
         *(
             (_VIEWS, {**view, "op": name})
-            for name in _names(told, _VIEWS, {"table": "annotation"})
+            for name in _first_names(told, _VIEWS, {"table": "annotation"})
         ),
         *((_OPS, options) for options in _ops_of_evidence(opened, told)),
     ]
     for tool, options in chosen:
-        known = msgspec.json.decode(told[address(f"table/{tool}")])["tables"]
+        known = msgspec.json.decode(told[page_address(f"table/{tool}")])["tables"]
         yield from _answers_of_tool(
             opened, tool, options, rows=_MAX_ROWS_IN_DETAIL, known=known
         ).items()
@@ -228,7 +236,7 @@ def _ops_of_evidence(
 ) -> Iterator[dict[str, Any]]:
     """Yield the options with which findings lead to ops."""
     is_one = len(opened.view_of_hosts(()).profile.hosts) == 1
-    for member in _members(msgspec.json.decode(told[address("findings")])):
+    for member in _inner_objects(msgspec.json.decode(told[page_address("findings")])):
         op, host = member.get("op"), member.get("host")
         if isinstance(op, str) and isinstance(host, str):
             yield {"op": op} if is_one else {"hosts": host, "op": op}
@@ -238,10 +246,10 @@ def _answers_about_places(
     opened: Opened, told: Mapping[str, bytes]
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the longest events of the first ops and kernels."""
-    for row in _rows(told, _OPS, {})[:_MAX_PLACES]:
+    for row in _table_rows(told, _OPS, {})[:_MAX_PLACES]:
         op, side = str(row["name"]), row["host_or_device"]
         yield (
-            address("trace/longest", {"op": op, "side": side}),
+            page_address("trace/longest", {"op": op, "side": side}),
             timeline_answers.write_longest(
                 opened,
                 (),
@@ -250,37 +258,44 @@ def _answers_about_places(
                 side="Host" if side == "Host" else "Device",
             ),
         )
-    for row in _rows(told, _KERNELS, {})[:_MAX_PLACES]:
+    for row in _table_rows(told, _KERNELS, {})[:_MAX_PLACES]:
         op = row["op_name"]
         shape = {"grid": row["grid_dim"], "block": row["block_dim"]}
         known = {key: value for key, value in shape.items() if value is not None}
         of_op = {"unnamed": True} if op == "" else {"op": op} if op else {}
         kernel = SoughtKernel(row["kernel_name"], op, *shape.values())
         yield (
-            address("trace/longest", {"kernel": row["kernel_name"], **of_op, **known}),
+            page_address(
+                "trace/longest", {"kernel": row["kernel_name"], **of_op, **known}
+            ),
             timeline_answers.write_longest(opened, (), op=op, kernel=kernel, side=None),
         )
 
 
-def _rows(
+def _table_rows(
     told: Mapping[str, bytes], tool: str, options: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Return the rows of a table."""
-    table = msgspec.json.decode(told.get(address(f"table/{tool}", options), _NO_TABLE))
+    table = msgspec.json.decode(
+        told.get(page_address(f"table/{tool}", options), _NO_TABLE)
+    )
     names = [column["name"] for column in table["columns"]]
     return [dict(zip(names, row, strict=True)) for row in table["rows"]]
 
 
-def _names(told: Mapping[str, bytes], tool: str, options: dict[str, Any]) -> list[str]:
+def _first_names(
+    told: Mapping[str, bytes], tool: str, options: dict[str, Any]
+) -> list[str]:
     """Return the first names of a table."""
-    named = [row["name"] for row in _rows(told, tool, options) if row.get("name")]
+    named = [row["name"] for row in _table_rows(told, tool, options) if row.get("name")]
     return list(dict.fromkeys(named))[:_MAX_IN_DETAIL]
 
 
 def _places_on(host: str, told: Mapping[str, bytes]) -> Iterator[tuple[int, int]]:
     """Yield track and item of all spans of a host to which answers lead."""
-    for answer in told.values():
-        for member in _members(msgspec.json.decode(answer)):
+    leading = ("data/findings", "data/trace/longest")
+    for answer in [told[each] for each in told if each.startswith(leading)]:
+        for member in _inner_objects(msgspec.json.decode(answer)):
             place = member.get("place")
             if member.get("host") == host and isinstance(place, dict):
                 track, item = place.get("track"), place.get("item")
@@ -288,7 +303,7 @@ def _places_on(host: str, told: Mapping[str, bytes]) -> Iterator[tuple[int, int]
                     yield track, item
 
 
-def _members(value: Any) -> Iterator[dict[str, Any]]:
+def _inner_objects(value: Any) -> Iterator[dict[str, Any]]:
     """Yield all objects in a JSON value."""
     if isinstance(value, dict):
         yield value
@@ -296,7 +311,7 @@ def _members(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(inside, str | int | float | None):
         return
     for each in inside:
-        yield from _members(each)
+        yield from _inner_objects(each)
 
 
 def _answers_of_timeline(
@@ -305,21 +320,21 @@ def _answers_of_timeline(
     """Return what the page shows of steps, of the longest spans and of some places."""
     profile, host = opened.view_of_hosts(()).profile, of.host
     catalogue = timeline_answers.write_catalogue(opened, host, version=_RUN)
-    told = {address("trace/catalogue", {"host": host}): catalogue}
+    told = {page_address("trace/catalogue", {"host": host}): catalogue}
     steps = msgspec.json.decode(catalogue).get("steps", [])
     for step in steps[:_MAX_STEPS]:
         begin, end = step["start_ps"], step["end_ps"]
         area = {"begin_ps": begin, "end_ps": end, "host": host}
-        told[address("trace/totals", area)] = timeline_answers.write_totals(
+        told[page_address("trace/totals", area)] = timeline_answers.write_totals(
             profile, host, Area(begin, end, ())
         )
         asked = {"from_ps": begin, "to_ps": end, "host": host}
-        told[address("explain", asked)] = answers.write_explanation(
+        told[page_address("explain", asked)] = answers.write_explanation(
             opened, host, (begin, end), device=None
         )
     longest = of.longest_spans(_MAX_DETAILS // len(profile.hosts))
     for track, item in dict.fromkeys((*places, *longest)):
-        told[address("trace/details", {"host": host, "track": track, "item": item})] = (
-            timeline_answers.write_details(profile, host, track, item)
-        )
+        told[
+            page_address("trace/details", {"host": host, "track": track, "item": item})
+        ] = timeline_answers.write_details(profile, host, track, item)
     return told

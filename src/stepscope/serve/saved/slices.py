@@ -61,13 +61,13 @@ class HostSlices(Frozen, frozen=True):
         rows = self.slices.select(
             "track",
             "row",
-            _difference("start_ps"),
+            _row_difference("start_ps"),
             (pl.col("end_ps") - pl.col("start_ps")).alias("dur_ps"),
             (pl.col("end_ps") - pl.col("start_ps") - pl.col("busy_ps")).alias(
                 "idle_ps"
             ),
             "count",
-            _difference("item"),
+            _row_difference("item"),
             "name",
             "full_name",
             "category",
@@ -127,7 +127,7 @@ def _counter_rows(curves: Sequence[CounterCurve], tracks: int) -> pl.DataFrame:
     return pl.concat(rows) if rows else pl.DataFrame(schema=COUNTER_COLUMNS)
 
 
-def _difference(name: str) -> pl.Expr:
+def _row_difference(name: str) -> pl.Expr:
     return pl.col(name).diff().fill_null(pl.col(name).first())
 
 
