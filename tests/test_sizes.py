@@ -31,8 +31,8 @@ P95_FUNCTION_LINES = 50
 #: page in one file, with redaction and frames in notebooks (965 lines, 7 modules, 17
 #: functions used once); before these, 138,835 lines of Python.
 MOST = {
-    "lines of Python": 140_899,
-    "lines of Python and declared data": 150_272,
+    "lines of Python": 140_905,
+    "lines of Python and declared data": 150_278,
     "modules of Python": 727,
     "functions with names of one word, %": 8.44,
     "private functions that are used once": 1_156,

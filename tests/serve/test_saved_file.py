@@ -25,6 +25,7 @@ from stepscope.serve.saved.run_answers import collect_answers
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 RECORDINGS = {
@@ -157,6 +158,17 @@ def test_options_that_do_not_fit_are_said(options: list[str], said: str) -> None
     done = CliRunner().invoke(main, ["report", path, "--format", "html", *options])
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["kineto/dlrm_8rank_v100", "torch_cpu/schedule_dataloader"]
+)
+def test_runs_with_ops_on_some_hosts_and_scopes_without_ops_are_saved(
+    name: str, shared_profile: Callable[[str], Path]
+) -> None:
+    profile = open_profile(shared_profile(name))
+    html, _ = write_html(profile)
+    assert len(blocks(html)) == 1 + 2 * len(profile.hosts)
 
 
 def test_redaction_is_of_a_file_with_the_page() -> None:

@@ -238,7 +238,9 @@ def kernel_rows(
         )
         kind = kinds[rows["class"].to_numpy()]
         frames.append(
-            rows.with_columns(kind=pl.Series([_KINDS[code] for code in kind]))
+            rows.with_columns(
+                kind=pl.Series([_KINDS[code] for code in kind], dtype=pl.String)
+            )
             .filter(pl.Series(np.isin(kind, _KERNELS), dtype=pl.Boolean))
             .with_columns(
                 launch_dimensions("grid"),

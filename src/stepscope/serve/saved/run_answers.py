@@ -6,6 +6,7 @@ The run and the hosts are left out: a file has one run, and answers about all it
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ import msgspec
 from stepscope import __version__
 from stepscope.analysis.timeline.search import SoughtKernel
 from stepscope.analysis.tools import TOOLS, find_tool
+from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.reporting.envelope import Doubt
 from stepscope.reporting.plain import plain
@@ -226,9 +228,11 @@ def _answers_in_detail(
     ]
     for tool, options in chosen:
         known = msgspec.json.decode(told[page_address(f"table/{tool}")])["tables"]
-        yield from _answers_of_tool(
-            opened, tool, options, rows=_MAX_ROWS_IN_DETAIL, known=known
-        ).items()
+        # Some scopes and annotations have no op.
+        with suppress(BadUsage):
+            yield from _answers_of_tool(
+                opened, tool, options, rows=_MAX_ROWS_IN_DETAIL, known=known
+            ).items()
 
 
 def _ops_of_evidence(
