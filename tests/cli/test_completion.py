@@ -63,7 +63,7 @@ def test_commands_tools_and_rules_are_offered() -> None:
         ("stepscope re", ["report"]),
         ("stepscope show over", ["overview_page"]),
         ("stepscope try input.b", ["input.bound"]),
-        ("stepscope report --format ", ["text", "json", "markdown"]),
+        ("stepscope report --format ", ["text", "json", "markdown", "html"]),
         ("stepscope report --fail-on c", ["critical"]),
         ("stepscope show kernel_stats x --format p", ["parquet", "pprof"]),
         ("stepscope capture --format j", ["json"]),
