@@ -2,14 +2,16 @@
 
 A name is split into words: letters, digits and underscores. Every word that is neither
 in the texts and data of this package nor part of the name of a public library's kernel
-or op becomes a hash, in texts, addresses and timelines alike. What nobody listed is
-replaced, so a new kind of name in a recording cannot be forgotten.
+or op becomes a hash, in texts, addresses and timelines alike. So do all words of the
+run, of hosts, and of paths and scopes that the package does not contain as a whole.
+What nobody listed is replaced, so a new kind of name cannot be forgotten.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,13 +23,15 @@ import polars as pl
 import stepscope
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.serve.saved.run_answers import SavedRun, encode_options
+from stepscope.serve.saved.run_answers import SavedRun, encode_options, page_address
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 _WORD: Final = Pattern(r"\w{3,}")
+#: Paths of files, scopes, and names with a hyphen.
+_INSIDE: Final = r"[^\s`'\"“”‘’()\[\]{}<>,;=]*"
+_PATH: Final = Pattern(rf"{_INSIDE}\w(?:[/\-]\w|\.py\b){_INSIDE}")
 #: Words without a letter are numbers.
 _LETTER: Final = Pattern(r"[^\W\d_]")
 _NUMBER: Final = Pattern(r"_?\d+$")
@@ -42,6 +46,7 @@ _PUBLIC: Final = Pattern(
 #: Suffixes of this package's files with texts; demo programs are left out.
 _SUFFIXES: Final = frozenset({".py", ".json", ".toml", ".md", ".js", ".html"})
 _DEMO: Final = "demo_"
+_PUNCTUATION: Final = ".:-"
 _HASH_BYTES: Final = 4
 
 
@@ -72,15 +77,19 @@ def redact_run(run: SavedRun) -> Redacted:
         word
         for name in (*shown, *_inner_texts(list(decoded.values())))
         if _PUBLIC.search(name)
-        for word in _WORD.findall(name)
+        for word in _words_and_paths(name)
     }
     columns = {
         word
         for answer in decoded.values()
         for column in _columns_of(answer)
-        for word in _WORD.findall(column)
+        for word in _words_and_paths(column)
     }
-    replacing = _Replacing(own_words() | public | columns)
+    (listed,) = decoded[page_address("runs")]["runs"]
+    replacing = _Replacing(
+        own_words() | public | columns,
+        always=(listed["name"], *listed["hosts"]),
+    )
     answers = {
         replacing.replace_options(address): msgspec.json.encode(
             replacing.replace_texts(answer)
@@ -109,13 +118,35 @@ def _replaced_names(column: pl.Series, replacing: _Replacing) -> pl.Series:
 class _Replacing:
     """Replaces words that are not known, the same word always by the same hash."""
 
-    def __init__(self, known: frozenset[str]) -> None:
+    def __init__(self, known: frozenset[str], always: Sequence[str]) -> None:
         self.names: dict[str, str] = {}
         self._known = known
+        longest_first = sorted(always, key=len, reverse=True)
+        whole = "|".join(map(re.escape, longest_first))
+        self._always = re.compile(rf"(?<!\w)(?:{whole})(?!\w)")
 
     def replace_words(self, text: str) -> str:
-        """Return a text with hashes for its unknown words."""
+        """Return a text with hashes for its unknown words, paths and hosts."""
+        text = self._always.sub(lambda found: self._hash(found[0]), text)
+        text = _PATH.sub(self._replace_path, text)
         return _WORD.sub(self._replace_word, text)
+
+    def _replace_path(self, found: re.Match[str]) -> str:
+        path = found[0].strip(_PUNCTUATION)
+        words = _WORD.findall(path)
+        is_own = path in self._known or not all(map(self._is_known, words))
+        if is_own or not _LETTER.search(path):
+            # Unknown words in it are replaced one by one.
+            return found[0]
+        return _WORD.sub(
+            lambda word: self._hash(word[0]) if _LETTER.search(word[0]) else word[0],
+            found[0],
+        )
+
+    def _is_known(self, word: str) -> bool:
+        # A number after a known word tells its instances apart.
+        is_number = not _LETTER.search(word)
+        return is_number or bool({word, _NUMBER.sub("", word)} & self._known)
 
     def replace_options(self, address: str) -> str:
         """Return an address whose options have hashes for unknown words."""
@@ -140,9 +171,10 @@ class _Replacing:
 
     def _replace_word(self, found: re.Match[str]) -> str:
         word = found[0]
-        # A number after a known word tells its instances apart.
-        if {word, _NUMBER.sub("", word)} & self._known or not _LETTER.search(word):
-            return word
+        is_hash = word in self.names
+        return word if is_hash or self._is_known(word) else self._hash(word)
+
+    def _hash(self, word: str) -> str:
         digest = hashlib.blake2b(word.encode(), digest_size=_HASH_BYTES).hexdigest()
         self.names[f"n{digest}"] = word
         return f"n{digest}"
@@ -160,8 +192,14 @@ def own_words() -> frozenset[str]:
         text = path.read_text("utf-8")
         parts = _python_texts(text) if path.suffix == ".py" else (text,)
         for part in parts:
-            words.update(_WORD.findall(part))
+            words.update(_words_and_paths(part))
     return frozenset(words)
+
+
+def _words_and_paths(text: str) -> Iterator[str]:
+    yield from _WORD.findall(text)
+    for path in _PATH.findall(text):
+        yield path.strip(_PUNCTUATION)
 
 
 def _python_texts(code: str) -> Iterator[str]:
