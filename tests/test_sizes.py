@@ -31,8 +31,8 @@ P95_FUNCTION_LINES = 50
 #: page in one file, with redaction and frames in notebooks (965 lines, 7 modules, 17
 #: functions used once); before these, 138,835 lines of Python.
 MOST = {
-    "lines of Python": 140_943,
-    "lines of Python and declared data": 150_316,
+    "lines of Python": 140_945,
+    "lines of Python and declared data": 150_318,
     "modules of Python": 727,
     "functions with names of one word, %": 8.46,
     "private functions that are used once": 1_157,

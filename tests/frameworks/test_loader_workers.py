@@ -143,5 +143,6 @@ def test_its_healthy_twin_blames_no_worker(tmp_path: Path) -> None:
     assert "worker processes spend" not in text
     facts = {one["name"]: one["value"] for one in finding["facts"]}
     assert facts["worker_share"] is None
-    if finding["status"] == "fail":
+    # If steps rarely wait, too few samples show what workers do meanwhile.
+    if finding["status"] == "fail" and facts["workers_idle"] is not None:
         assert facts["workers_idle"] > 50

@@ -106,7 +106,9 @@ class WorkerProcesses(Frozen, frozen=True):
         start = _INPUT.chosen("add_workers" if of_loader else "start_workers")
         more_workers = () if more is None else _put_worker_number(start, more)
         if time is None or time.place is None:
-            if not more_workers:
+            # More processes would wait for work too.
+            have_no_work = time is not None and not self.are_working
+            if have_no_work or not more_workers:
                 return _INPUT.chosen("make_cheaper")
             return (*more_workers, _INPUT.action("make_batch_cheaper"))
         if counted is not None and counted.compute is False:
