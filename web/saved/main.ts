@@ -66,14 +66,7 @@ async function answer(path: string, given: URLSearchParams): Promise<Answer> {
     if (table) return arrange(table as Table, given);
   }
   if (path === "data/source") return { file: given.get("file"), text: null, path: null, changed: false, reason: NO_TEXT };
-  if (path === "data/trace/longest") {
-    for (const host of hostsOf(known)) {
-      const place = (await timelineOf(host)).longest(given.get("kernel") ?? given.get("op") ?? "");
-      if (place) return { found: { host, place } };
-    }
-    return { found: null };
-  }
-  if (path.startsWith("data/trace/")) {
+  if (path.startsWith("data/trace/") && given.has("host")) {
     const told = (await timelineOf(given.get("host")!)).answer(path.replace("data/trace/", ""), given);
     if (told) return told;
   }

@@ -37,14 +37,16 @@ export class Timeline {
   private readonly slices: Slices;
   private readonly names: string[];
   private readonly counters: Frame;
+  private readonly folded: boolean;
   /** Track → its rows. */
   private readonly lanes = new Map<number, Lane[]>();
-  /** Slices of single events, by their start. */
+  /** Slices by their start. */
   private readonly events: Uint32Array;
 
   constructor(readonly catalogue: Catalogue & { host: string }, slices: ArrayBuffer, counters: ArrayBuffer) {
     const frame = decode(slices);
     this.names = frame.names;
+    this.folded = frame.meta.level !== 0;
     this.slices = restored(frame);
     this.counters = decode(counters);
     const { track, row, start } = this.slices;
@@ -69,22 +71,13 @@ export class Timeline {
     if (path === "tiles") return this.tile(tracks, number("level"), number("index"), given.has("all"));
     if (path === "counters") return this.counterTile(tracks, number("level"), number("index"));
     if (path === "unfold") return this.unfold(tracks[0]!, number("first"), number("count"));
+    // Where events are stored together, their names and number are not known.
+    if (this.folded) return null;
     if (path === "details") return this.details(tracks[0]!, number("item"));
     if (path === "search") return this.search(given.get("text") ?? "");
     if (path === "find") return { place: this.find(given), unavailable: null };
-    if (path === "totals") return this.totals(begin, end, tracks);
     if (path === "events") return this.inView(begin, end, tracks, number("offset"), number("limit", 200));
     return null;
-  }
-
-  /** The longest event of a name. */
-  longest(name: string): Place | null {
-    const { start, stop } = this.slices;
-    let best = -1;
-    for (let k = 0; k < start.length; k++) {
-      if (this.nameOf(k) === name && (best < 0 || stop[k]! - start[k]! > stop[best]! - start[best]!)) best = k;
-    }
-    return best < 0 ? null : this.place(best);
   }
 
   private nameOf(k: number): string {
@@ -181,7 +174,7 @@ export class Timeline {
     const k = this.events.find((each) => slices.track[each] === track && slices.item[each] === item);
     if (k === undefined) return null;
     const place = this.place(k);
-    const equals = [...this.events].filter((each) => slices.name[each] === slices.name[k] && slices.count[each] === 1);
+    const equals = [...this.events].filter((each) => slices.name[each] === slices.name[k]);
     const lengths = equals.map((each) => slices.stop[each]! - slices.start[each]!);
     const at = equals.indexOf(k);
     const other = (by: number) => (at >= 0 && equals[at + by] !== undefined ? this.place(equals[at + by]!) : null);
@@ -223,9 +216,8 @@ export class Timeline {
     let count = 0;
     for (const k of this.events) {
       if (!wanted(k)) continue;
-      const spans = this.slices.count[k]!;
-      counts.set(this.nameOf(k), (counts.get(this.nameOf(k)) ?? 0) + spans);
-      count += spans;
+      counts.set(this.nameOf(k), (counts.get(this.nameOf(k)) ?? 0) + 1);
+      count += 1;
     }
     const names = [...counts].map(([name, each]) => ({ name, count: each })).sort((one, other) => other.count - one.count);
     return { host: this.catalogue.host, text, count, names, unavailable: null };
@@ -248,23 +240,6 @@ export class Timeline {
   private within(begin: number, end: number, tracks: number[]): number[] {
     const { start, stop, track } = this.slices;
     return [...this.events].filter((k) => start[k]! < end && stop[k]! > begin && (tracks.length === 0 || tracks.includes(track[k]!)));
-  }
-
-  private totals(begin: number, end: number, tracks: number[]): object {
-    const { start, stop, busy, count } = this.slices;
-    const sums = new Map<string, { name: string; count: number; time_ps: number }>();
-    let spans = 0;
-    for (const k of this.within(begin, end, tracks)) {
-      const sum = sums.get(this.nameOf(k)) ?? { name: this.nameOf(k), count: 0, time_ps: 0 };
-      const inside = Math.min(stop[k]!, end) - Math.max(start[k]!, begin);
-      sum.time_ps += count[k] === 1 ? inside : Math.min(inside, busy[k]!);
-      sum.count += count[k]!;
-      spans += count[k]!;
-      sums.set(sum.name, sum);
-    }
-    const names = [...sums.values()].sort((one, other) => other.time_ps - one.time_ps);
-    const missing = [{ field: "owners", ...NOT_STORED, reason: "The file has the causes of the time of whole steps only." }];
-    return { account_ps: 0, owners: [], spans, ops: [], host_ops: [], kernels: [], names, missing, unavailable: null };
   }
 
   private inView(begin: number, end: number, tracks: number[], offset: number, limit: number): object {

@@ -253,6 +253,10 @@ def _answers_about_places(
     for row in _table_rows(told, _OPS, {})[:_MAX_PLACES]:
         op, side = str(row["name"]), row["host_or_device"]
         yield (
+            page_address("trace/longest", {"op": op}),
+            timeline_answers.write_longest(opened, (), op=op, kernel=None, side=None),
+        )
+        yield (
             page_address("trace/longest", {"op": op, "side": side}),
             timeline_answers.write_longest(
                 opened,
@@ -267,7 +271,15 @@ def _answers_about_places(
         shape = {"grid": row["grid_dim"], "block": row["block_dim"]}
         known = {key: value for key, value in shape.items() if value is not None}
         of_op = {"unnamed": True} if op == "" else {"op": op} if op else {}
-        kernel = SoughtKernel(row["kernel_name"], op, *shape.values())
+        name = row["kernel_name"]
+        any_kernel = SoughtKernel(name, None, None, None)
+        yield (
+            page_address("trace/longest", {"kernel": name}),
+            timeline_answers.write_longest(
+                opened, (), op=None, kernel=any_kernel, side=None
+            ),
+        )
+        kernel = SoughtKernel(name, op, *shape.values())
         yield (
             page_address(
                 "trace/longest", {"kernel": row["kernel_name"], **of_op, **known}
