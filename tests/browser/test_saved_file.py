@@ -29,14 +29,17 @@ MORE_PAGES = (
     "same_words",
 )
 #: What only a server can do: explain any time, filter by a pattern, export, show text
-#: of the program; or what a test tells a server.
+#: of the program, sum any time, find events of any op; or what a test tells a server.
 OF_A_SERVER = {
     "test_a_dialog_of_the_menu_stays_and_the_menu_behind_it",
     "test_a_line_is_reached_and_left_for_its_op_by_keyboard",
     "test_a_long_name_of_a_run_does_not_widen_a_phones_page",
+    "test_a_measured_time_is_summed_by_key",
+    "test_a_row_of_ops_leads_to_the_side_that_it_is_of",
     "test_a_server_that_explains_nothing_is_said",
     "test_a_window_of_too_many_events_says_why_it_is_not_saved",
     "test_an_area_is_summed_by_owner_op_and_kernel",
+    "test_counters_are_in_no_table_and_no_sum",
     "test_hostile_state_in_the_address_is_inert",
     "test_idle_time_of_a_device_is_explained",
     "test_lines_have_their_time_beside_the_text",
@@ -46,6 +49,7 @@ OF_A_SERVER = {
     "test_other_gaps_are_explained_on_request",
     "test_the_timeline_is_drawn_and_clickable",
     "test_the_window_is_saved_for_other_viewers",
+    "test_what_is_not_on_the_timeline_is_said",
 }
 for page in (*PAGES, *MORE_PAGES):
     mark = pytest.mark.integration if page in PAGES else pytest.mark.thorough

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import statistics
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
@@ -247,23 +246,20 @@ def test_xprof_takes_snapshots_of_the_recording_that_it_began(
 
 
 @pytest.mark.framework(seconds=30)
-def test_a_capture_holds_up_keras_hardly_longer_than_tensorflows_server_does(
+def test_a_capture_holds_up_keras_for_a_part_of_the_time_that_it_records(
     tmp_path: Path,
 ) -> None:
     """Ended on the main thread it took as long as the recording had lasted."""
-    port, lasting_ms, turns = free_port(), 3000, 3
-    longest_s: dict[str, list[float]] = {"TensorFlow's": [], "ours": []}
-    with talking("tensorflow", "keras", port) as (ours, answer):
-        addresses = {"TensorFlow's": f"localhost:{port}", "ours": ours}
+    lasting_ms, turns = 3000, 3
+    longest_s = []
+    with talking("tensorflow", "keras", free_port()) as (ours, answer):
         for turn in range(turns):
-            for name, address in addresses.items():
-                answer()
-                outcome = client.trace(address, tmp_path / f"{turn}", lasting_ms)
-                assert outcome.problems() == ""
-                longest_s[name].append(float(answer()))
+            answer()
+            outcome = client.trace(ours, tmp_path / f"{turn}", lasting_ms)
+            assert outcome.problems() == ""
+            longest_s.append(float(answer()))
     # Other programs have the cores once in a while, but not in every turn.
-    usual_s = statistics.median(longest_s["TensorFlow's"])
-    assert min(longest_s["ours"]) < 2 * usual_s, longest_s
+    assert min(longest_s) < lasting_ms / 1000 / 2, longest_s
 
 
 @pytest.mark.parametrize("name", list(CLIENTS))
